@@ -63,11 +63,13 @@ pictures: .venv/installed-dev  ## take the README's pictures from a real build, 
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "pip installs packages into .venv and prints nothing meanwhile; that takes two to four minutes"
 	$(INSTALL) --editable .
 	touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
+	@echo "pip installs packages into .venv and prints nothing meanwhile; that takes two to four minutes"
 	$(INSTALL) --editable '.[dev]'
 	touch .venv/installed $@
 

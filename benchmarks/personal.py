@@ -20,7 +20,8 @@ import pyarrow.parquet as pq
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
 from textkernels.buffers import roomy_buffers
-from textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, is_public, replaced
+from textkernels.texts.ip_addresses import is_public
+from textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, replaced
 
 PLANTED = 2000  # of each kind
 PLAIN_SECONDS = 20  # that `re` and datatrove may take
@@ -200,13 +201,13 @@ def main(folder: Path = DEMO, python: str | None = None) -> None:
         finds, planted = found_of(mixed, kind), truth[name]
         right = len(finds & planted)
         shares = (f"{right / max(1, len(finds)):.3f}", f"{right / len(planted):.3f}")
-        measure(name, lambda kind=kind: replaced(texts, kind, kind.stands_in), [name], "", *shares)  # type: ignore[misc]
+        measure(name, lambda kind=kind: replaced(texts, kind), [name], "", *shares)  # type: ignore[misc]
     theirs = f"{datatrove_speed(python, texts):.2g}" if python else ""
 
     def of_fineweb() -> None:
         left = texts
         for name in ("mail", "ip"):
-            left, _ = replaced(left, KINDS[name], KINDS[name].stands_in)
+            left, _ = replaced(left, KINDS[name])
 
     measure("mail and ip, as FineWeb", of_fineweb, ["mail", "ip"], theirs, "", "")
     measure("all five", lambda: counted(texts), list(KINDS), "", "", "")

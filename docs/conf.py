@@ -5,5 +5,6 @@ author = "the maintainers of zyda-flows"
 extensions = ["myst_parser"]
 html_theme = "furo"
 html_title = "zyda-flows"
+html_show_copyright = False
 myst_heading_anchors = 3
 exclude_patterns = ["_build"]

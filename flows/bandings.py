@@ -13,6 +13,7 @@ from flows.build import Sample, run_stage, wait_for_receipts
 from flows.dashboard.artifact_keys import artifact_key
 from flows.server.exclusion import build_lock
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks import pipeline
 from tasks.dedup.reference.matches import load_references
 from tasks.planning.bandings import (
@@ -32,6 +33,7 @@ from tasks.stage.prefect_cache import keep_results_in_corpus
 from tasks.stage.results import Results, Runner, Step, Work, task_of
 from tasks.stage.runner import task_runner
 from tasks.stage.stage import Stage
+from tasks.words import counted
 
 Threshold = Annotated[float, Field(gt=0, lt=1)]
 
@@ -63,7 +65,7 @@ def try_bandings(
     create_table_artifact(
         rows_of(found), artifact_key(corpus_recipe, "bandings"), "What several bandings take"
     )
-    return found
+    return completed(found, f"{counted(len(found.tried), 'banding')} of {corpus_recipe.corpus} were tried.")
 
 
 def on_prefect() -> Runner:

@@ -10,16 +10,21 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
+from flows.dashboard.artifact_keys import keys_like
 from flows.dashboard.live_artifact import live_page
 from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
 from flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
 from flows.dashboard.state import BuildState
+from flows.reporting.markdown import LOST, MOST_LOSSES
 from flows.server.cluster_trouble import watch_cluster
 from flows.server.exclusion import build_lock
+from flows.server.history import forget_runs, moment_of
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks import pipeline
-from tasks.accounts.ledger import Ledger, make_ledger
+from tasks.accounts.ledger import Ledger, large_losses, make_ledger
 from tasks.dedup.reference.matches import load_references
+from tasks.erasure.certificate import unfinished
 from tasks.errors import ZydaError, all_but_poison
 from tasks.log import warn
 from tasks.planning.prepare import prepare
@@ -54,14 +59,22 @@ def build(
         recipe: The recipe's YAML file, as the machine that runs the flow sees it.
         storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
-        replace: Build it also where a corpus of other sources is published under its name, which goes.
+        replace: Replace a corpus of this name that was built from other sources.
     """
     corpus_recipe = None
     try:
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
-        return built(corpus_recipe, replace=replace)
+        ledger = built(corpus_recipe, replace=replace)
+        return completed(ledger, *outcome(corpus_recipe, ledger))
     except ZydaError as error:
         return as_failed(error, recipe, corpus_recipe)
+
+
+def outcome(recipe: Recipe, ledger: Ledger) -> list[str]:
+    """Return the sentences that the state of a complete build has, sources that lost most of their tokens first."""
+    counts = ledger.of(ledger.stages[-1])
+    losses = [f"{LOST} {loss}." for loss in large_losses(ledger)[:MOST_LOSSES]]
+    return [*losses, f"{counts.sentence().capitalize()} are published in {recipe.folder.url}/published."]
 
 
 def built(recipe: Recipe, *, replace: bool) -> Ledger:
@@ -89,6 +102,8 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
             warn(f"the report could not be made: {fault}; zyda report makes it")
+        if begun := unfinished(recipe.folder):
+            forget_runs(recipe, keys_like(recipe), max(moment_of(one.asked_at) for one in begun))
     return ledger
 
 

@@ -11,6 +11,7 @@ from flows.dashboard.artifact_keys import artifact_key
 from flows.report import Sample
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks.publish.export_places import ExportedFile
 from tasks.publish.exporting import Export, ExportOptions, FileToExport
 from tasks.recipe.fields import Recipe
@@ -18,7 +19,9 @@ from tasks.recipe.loading import load_recipe
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.runner import task_runner
+from tasks.storage.claims import reading
 from tasks.storage.folder import Folder, absolute
+from tasks.words import counted
 
 AT_ONCE = 256  # files between two looks at how far it is
 
@@ -29,6 +32,7 @@ def export(
     to: str,
     format: Literal["jsonl.zst", "jsonl", "parquet"] = "jsonl.zst",  # noqa: A002 as it stands in the form
     columns: list[str] | None = None,
+    as_strings: list[str] | None = None,
     sources: list[str] | None = None,
     file_mib: Annotated[float, Field(gt=0)] = 256,
     replace: bool = False,
@@ -42,6 +46,7 @@ def export(
         to: The folder for the files, as all workers see it: any fsspec URL.
         format: Of the files: jsonl.zst, jsonl or parquet.
         columns: The columns to write; without, all of them.
+        as_strings: Columns of integers to write as strings, for readers of JSON that round above 2^53.
         sources: The sources to write; without, all of them.
         file_mib: What goes into one file, in MiB of the Parquet that is published.
         replace: Remove an export of something else in the same folder.
@@ -49,20 +54,22 @@ def export(
         sample: The part of the input that was used. A sample is a corpus of its own.
     """
     options = ExportOptions(
-        format=format, columns=tuple(columns or ()), sources=tuple(sources or ()), file_mib=file_mib
-    )
+        format=format, columns=tuple(columns or ()), as_strings=tuple(as_strings or ()),
+        sources=tuple(sources or ()), file_mib=file_mib,
+    )  # fmt: skip
     with with_heartbeat("zyda-export"):
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
         files = export_files.submit(corpus_recipe, absolute(to), options, replace).result()
         show_files(corpus_recipe, files)
-    return len(files)
+    return completed(len(files), f"{counted(len(files), 'file')} are in {absolute(to)}.")
 
 
 @task(task_run_name="export", **ONCE_A_BUILD)
 def export_files(recipe: Recipe, to: str, options: ExportOptions, replace: bool) -> list[ExportedFile]:
     """Write what is not there yet."""
-    planned = Export(recipe, Folder(to), options, replace=replace)
-    return planned.write(over_cluster)
+    with reading([recipe.folder], "zyda export"):
+        planned = Export(recipe, Folder(to), options, replace=replace)
+        return planned.write(over_cluster)
 
 
 def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:

@@ -12,12 +12,14 @@ from flows.dashboard.artifact_keys import key_of
 from flows.dashboard.mixture_page import MixturePage
 from flows.server.exclusion import mixture_lock
 from flows.server.run_names import name_by_mixture
+from flows.server.run_states import completed
 from tasks.mixing.mixing import Mixed, mix_all
 from tasks.mixing.mixture import load_mixture
 from tasks.mixing.planning import Inputs, inputs_of
 from tasks.stage.fan_out import fan_out
 from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from tasks.stage.runner import task_runner
+from tasks.storage.claims import reading
 
 AT_ONCE = 256  # jobs between two looks at how far it is
 
@@ -33,9 +35,11 @@ def mix(mixture: str, storage: str | None = None) -> str:
     loaded = load_mixture(mixture, storage=storage)
     with mixture_lock(loaded):
         inputs = inputs_of(loaded)
-        mixed: Mixed = mix_files.submit(inputs).result()
+        with reading(inputs.corpus_folders, f"zyda mix {loaded.name}"):
+            mixed: Mixed = mix_files.submit(inputs).result()
         show(inputs, mixed)
-    return inputs.folder.folder(mixed.place).url
+    place = inputs.folder.folder(mixed.place).url
+    return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)

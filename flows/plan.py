@@ -18,6 +18,7 @@ from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
 from flows.trial import Part, Trial, rows_of, run_trial
+from tasks.dedup.audit import PAIRS, is_audited
 from tasks.dedup.cluster_files import FILE_DOCUMENTS
 from tasks.dedup.clusters import LAST_DOCUMENTS, STEP_DOCUMENTS
 from tasks.ids import MAX_FILES
@@ -48,10 +49,14 @@ MOST_INSPECTED = 64  # files of a source that are looked into
 # sorted; for one that is in a cluster, in one step or in rounds, and to decide about it.
 SECONDS_OF_ROW = 1.1e-6 / 8
 SECONDS_OF_CLUSTERED, SECONDS_IN_ROUNDS, SECONDS_OF_DECISION = 1.0e-6, 12.0e-6, 0.7e-6
+# Of a pair that is audited, and for each byte of its texts, as measured with pairs of 150 to 50,000 bytes.
+SECONDS_OF_PAIR, SECONDS_OF_COMPARED = 0.2e-3, 0.08e-6
 BYTES_OF_CLUSTERED = 43  # of memory, in the last step
 MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # its imports; what a step by documents may take
 USUALLY, AT_MOST = 0.1, 0.8  # of documents, in clusters: of docs/speed.md, and of Zyda-2's largest sources
-START_SECONDS, DASK_SECONDS = 7.0, 0.007  # of a flow run, and of each of its tasks in the scheduler's thread
+# Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
+# kind of stage.
+START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
 # By which a core is slower beside others than alone: from nothing to what two took of each other's memory.
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
 REST = 0.4  # of a task's memory, what a worker keeps of those before it
@@ -245,6 +250,8 @@ class Planning:
                 files = sum(source.files for source in self.sources.values())
                 inspected = sum(map(len, self.files.values()))
                 spent = replace(scaled(self.inspecting, files / inspected), calls=files)
+            elif name in self.audits:
+                spent += Spent(cpu=self.audits[name])
             elif name == "contamination":
                 spent = self.of_all_shards(name)
             elif name == "corpus":
@@ -256,7 +263,7 @@ class Planning:
                 spent += replace(self.trial.rest.get(name, Spent()), peak=0)
             yield StageEstimate(stage=name, spent=spent, most_clustered=max(most, spent.cpu))
         if self.trial.models:
-            yield self.classify()
+            yield self.classify(workers)
 
     def by_texts(self, stage: str) -> Spent:
         """Return what a stage takes that goes through each source's shards: by what it took of the trial's."""
@@ -458,10 +465,25 @@ class Planning:
         more = calls - tried.calls
         return replace(rest, peak=0, files=rest.files + more, requests=rest.requests + more)
 
-    def classify(self) -> StageEstimate:
+    @cached_property
+    def audits(self) -> dict[str, float]:
+        """Return the processor seconds that the pairs of each audit take, if USUALLY are duplicates."""
+        size = sum(source.text.value for source in self.sources.values()) / max(1.0, self.documents)
+        seconds = SECONDS_OF_PAIR + SECONDS_OF_COMPARED * size
+        pairs = min(PAIRS, USUALLY * self.documents)
+        return {
+            of_round.name_of("audit"): seconds * pairs
+            for of_round in rounds_of(self.recipe)
+            if is_audited(of_round, "")
+        }
+
+    def classify(self, workers: int) -> StageEstimate:
         """Return what the models take, of one core or of the device that they were tried on."""
-        seconds = sum(tried.seconds * self.entering_model(name) for name, tried in self.trial.models.items())
         shards = sum(len(self.shards[name]) for name in self.trial.models)
+        seconds = sum(
+            tried.seconds * self.entering_model(name) + tried.loading * min(workers, len(self.shards[name]))
+            for name, tried in self.trial.models.items()
+        )
         spent = Spent(calls=shards, cpu=seconds, files=2 * shards, requests=8 * shards)
         return StageEstimate(stage="classify", spent=spent, most_clustered=seconds)
 
@@ -477,7 +499,7 @@ class Planning:
         least, most = (sum(of(stage) for stage in stages) for of in (cpu_of, most_of))
         calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
         low, value, high = (
-            START_SECONDS + max(cpu * factor / cores, calls)
+            START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
             for cpu, factor in ((least, BESIDE.low), (least, BESIDE.value), (most, BESIDE.high))
         )
         return Estimate(value=value, low=low * 0.8, high=high + calls / cores)
@@ -530,6 +552,10 @@ class Planning:
                 f"The model of {name} was asked about {counted(tried.documents, 'document')}, and lets "
                 f"{tried.kept:.0%} stay; of all it may be another part."
             )
+        yield (
+            "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
+            "so for this plan; the time is for machines that have."
+        )
         if self.recipe.is_against_others:
             yield "What the corpora of `against` take to compare with, and what goes for them, is not reckoned."
 

@@ -10,6 +10,7 @@ from flows.dashboard.artifact_keys import artifact_key
 from flows.report import Sample
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks.publish.pushing import push_of
 from tasks.recipe.loading import load_recipe
 
@@ -41,7 +42,8 @@ def push(
         create_link_artifact(
             pushed.repository.page, pushed.repository.name, artifact_key(corpus_recipe, "pushed")
         )
-    return pushed.repository.page
+    page = pushed.repository.page
+    return completed(page, f"{corpus_recipe.corpus} is at {page}.")
 
 
 class Sent:

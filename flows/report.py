@@ -8,6 +8,7 @@ from pydantic import Field
 from flows.dashboard.report_artifact import show_report
 from flows.server.liveness import with_heartbeat
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks.recipe.loading import load_recipe
 
 Sample = Annotated[float, Field(gt=0, le=1)]
@@ -24,4 +25,5 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
     """
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     with with_heartbeat("zyda-report"):
-        return show_report(corpus_recipe)
+        page = show_report(corpus_recipe)
+    return completed(page, f"The report is {page}.")

@@ -5,13 +5,16 @@ stages themselves, on as much as takes some seconds.
 """
 
 import hashlib
+import json
+import sys
 import time
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from importlib import import_module
 from itertools import islice
 from math import ceil
+from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, NamedTuple
 
@@ -20,6 +23,7 @@ import pyarrow.compute as pc
 
 from flows.build import run_pipeline
 from tasks.accounts.ledger import Ledger
+from tasks.errors import ZydaError
 from tasks.ingest.ingest import companions_of, ingest, manifest_of
 from tasks.ingest.pieces import IngestedPiece, PieceToIngest, ingest_chunks, read_piece, with_engine
 from tasks.ingest.plan import SourcePlan
@@ -27,7 +31,7 @@ from tasks.planning.prepare import prepare, rows_of_sample, source_plan
 from tasks.planning.survey import SourceSurvey
 from tasks.quality.forms import Model, load_model
 from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Classify
+from tasks.recipe.source import Classify, Source
 from tasks.sources.formats.parquet import FOOTER_AT_ONCE
 from tasks.sources.listing import InputFile, Piece, load_listing
 from tasks.sources.register import Register, number_files, number_sources
@@ -81,11 +85,12 @@ class Calls:
 
 
 class ModelTrial(NamedTuple):
-    """What a model took for each of some documents, and the part of them that it lets stay."""
+    """What a model took for each of some documents, the part of them that it keeps, and what it took to load."""
 
     documents: int
     seconds: float
     kept: float
+    loading: float
 
 
 @dataclass
@@ -134,6 +139,7 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
     for name in IMPORTED:  # as workers have
         import_module(name)
     with folder_for(recipe, tried) as smaller:
+        compile_kernels(smaller)
         began = time.process_time()
         warm = TrialBuild(recipe, smaller, survey, first, WARM_BYTES).run()
         first_time = time.process_time() - began
@@ -149,11 +155,31 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
     return trial
 
 
+def compile_kernels(recipe: Recipe) -> None:
+    """Build a few near-duplicates, so that numba has in files what a build of this recipe calls.
+
+    A part of the sources may have no near-duplicates, and compiling is no part of what a build takes later.
+    """
+    text = " ".join(f"word{i}" for i in range(300))
+    rows = [{"text": text}, {"text": f"{text} more"}, {"text": f"other {text}"}]
+    with TemporaryDirectory(prefix="zyda-plan-") as folder, suppress(ZydaError):
+        sources = []
+        for number in range(2):
+            path = Path(folder, f"{number}.jsonl")
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+            sources.append(Source(name=f"compiled{number}", files=(str(path),)))
+        small = recipe.model_copy(update={"storage": folder, "sources": tuple(sources)})
+        run_pipeline(small, HERE)
+
+
 def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
-    """Ask a model about some texts, for some seconds: those of all cores that it has here, or of its device."""
+    """Ask a model about some texts, for some seconds: those of its device, or of one core as a worker has it."""
+    loading = time.process_time()
     answers = load_model(model, classify.max_tokens)
+    clock = on_one_core()
     answers(texts[:1].to_pylist())  # loads it
-    labels, began, cpu, done = list[Any](), time.monotonic(), time.process_time(), 0
+    loading = time.process_time() - loading
+    labels, began, spent, done = list[Any](), time.monotonic(), clock(), 0
     while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
         columns = dict(
             zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW].to_pylist()), strict=True)
@@ -161,8 +187,19 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
         done = min(len(texts), done + WINDOW)
         labels += columns[LABEL].to_pylist() if LABEL in columns else []
     kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0
-    seconds = max(time.monotonic() - began, time.process_time() - cpu)
-    return ModelTrial(done, seconds / max(1, done), kept)
+    return ModelTrial(done, (clock() - spent) / max(1, done), kept, loading)
+
+
+def on_one_core() -> Callable[[], float]:
+    """Give models one core, as each worker does, and return the clock of what they take: of the core or the GPU.
+
+    Threads that wait for each other take many times as long where other programs run, too.
+    """
+    torch = sys.modules.get("torch")  # not every model is one of torch's
+    if torch is None:
+        return time.process_time
+    torch.set_num_threads(1)
+    return time.monotonic if torch.cuda.is_available() else time.process_time
 
 
 @contextmanager

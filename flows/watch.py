@@ -14,9 +14,11 @@ from flows.dashboard.artifact_keys import artifact_key
 from flows.server.exclusion import look_lock
 from flows.server.liveness import runs_in
 from flows.server.run_names import name_by_corpus
+from flows.server.run_states import completed
 from tasks.planning.watching import SourceChanges, detect_changes
 from tasks.recipe.fields import Recipe
 from tasks.recipe.loading import load_recipe
+from tasks.words import counted
 
 NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED)
 CHANGED = "zyda.sources.changed"
@@ -36,25 +38,27 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
     """
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
-    log = get_run_logger()
     with look_lock(corpus_recipe) as is_only:
         if not is_only:  # of two looks in one moment the second would find the listing at rest
-            log.info("%s: another run looks at its sources at this moment", corpus_recipe.corpus)
-            return None
+            return told(None, f"{corpus_recipe.corpus}: another run is looking at its sources")
         sight = detect_changes(corpus_recipe)
     show_changes(corpus_recipe, sight)
     if not sight.changes:
-        log.info("%s: nothing has changed since the last build", corpus_recipe.corpus)
+        found = "nothing has changed since the last build"
     elif not sight.is_settled:
-        log.info(
-            "%s: files have changed since the last look; waiting for them to settle", corpus_recipe.corpus
-        )
+        found = "files have changed since the last look; waiting for them to settle"
     elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
         ask_for_a_build(corpus_recipe, sight, {"recipe": recipe, "storage": storage, "sample": sample})
-        log.info("%s: %d sources have changed; asked for a build", corpus_recipe.corpus, len(sight.changes))
+        found = f"{counted(len(sight.changes), 'source')} changed; asked for a build"
     else:
-        log.info("%s: a build has been asked for already", corpus_recipe.corpus)
-    return sight
+        found = "a build has been asked for already"
+    return told(sight, f"{corpus_recipe.corpus}: {found}")
+
+
+def told(sight: SourceChanges | None, finding: str) -> Any:
+    """Write what a look found into the log, and return the state of its run, which says the same."""
+    get_run_logger().info("%s", finding)
+    return completed(sight, finding)
 
 
 def show_changes(recipe: Recipe, sight: SourceChanges) -> None:

@@ -126,6 +126,9 @@ class Limits:
     list_lines: int = bound(
         1 << 24, "lines", "a deny list, a list of addresses or JSON Lines of an evaluation set"
     )
+    nested_items: int = bound(
+        16, "rounds", "in which items inside items are cut out of a text; with more, all of the text is cut"
+    )
     rules_bytes: int = bound(1 << 22, "bytes", "the rules of a language, or a list of words")
     model_bytes: int = bound(1 << 33, "bytes", "a model that finds languages")
     tokenizer_bytes: int = bound(1 << 28, "bytes", "a tokenizer.json")

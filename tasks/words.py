@@ -1,4 +1,6 @@
-"""Numbers of things, as sentences have them."""
+"""Numbers of things and names of stages, as sentences have them."""
+
+STAGES = {"removals": "deduplication", "against": "comparison with other corpora", "deny": "the deny list"}
 
 
 def counted(count: int, noun: str) -> str:
@@ -8,6 +10,16 @@ def counted(count: int, noun: str) -> str:
     ('1 file', '1,200 files')
     """
     return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}s"
+
+
+def in_words(stage: str) -> str:
+    """Return the name of a stage as sentences have it.
+
+    >>> in_words("removals"), in_words("removals2"), in_words("rules")
+    ('deduplication', 'deduplication 2', 'rules')
+    """
+    name, number = (stage[:-1], f" {stage[-1]}") if stage[-1:].isdigit() else (stage, "")
+    return f"{STAGES.get(name, name)}{number}"
 
 
 def and_replaced(count: int | None) -> str:

@@ -12,6 +12,7 @@ from pathlib import Path
 
 import dask
 import distributed
+import pyarrow
 import pytest
 from browser import browser, deceived_browser, page  # noqa: F401 (fixtures)
 from clusters import small_cluster
@@ -22,7 +23,16 @@ from patience import HANG
 from postgres import postgres  # noqa: F401 (fixture)
 from published_code import judged, judged_by_datatrove  # noqa: F401 (fixtures)
 from report_pages import labelled  # noqa: F401 (fixture)
-from small_corpus import SHARED, Corpus, another, build_here, of_two_sources, published_by_itself, zyda
+from small_corpus import (
+    SHARED,
+    Corpus,
+    another,
+    build_here,
+    copy_of,
+    of_two_sources,
+    published_by_itself,
+    zyda,
+)
 
 from flows.server.local_server import (
     export_api,
@@ -52,6 +62,9 @@ distributed.Nanny.close = partialmethod(distributed.Nanny.close, timeout=HANG)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("ZYDA_ENGINE", None)
+# One thread for arithmetic, as Dask's workers have it: small tables cost more in several, and tests run beside each other.
+os.environ["OMP_NUM_THREADS"] = "1"
+pyarrow.set_cpu_count(1)
 LONGEST_ID = {str: 80, bytes: 16}  # characters or bytes of a value that names a test
 ABOUT_GPUS = Path(__file__).parent / "gpu"
 
@@ -79,6 +92,7 @@ def pytest_make_parametrize_id(val, argname):
 
 
 SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixtures that start one
+SERVERS_OF = {"server": ["server"], "stack": ["running_stack"]}  # of a group's tests
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -97,6 +111,19 @@ def pytest_collection_modifyitems(items):
     items.sort(key=turn_of)
 
 
+@pytest.hookimpl(trylast=True)
+def pytest_runtest_teardown(item, nextitem):
+    """End a server after the last test of its group: for the rest of a run it would take a tenth of a core."""
+    if "PYTEST_XDIST_WORKER" in os.environ and (nextitem is None or group_of(item) != group_of(nextitem)):
+        for name in SERVERS_OF.get(group_of(item), ()):
+            for fixture in item.session._fixturemanager.getfixturedefs(name, item) or ():
+                fixture.finish(item._request)
+
+
+def group_of(item):
+    return item.get_closest_marker("xdist_group").args[0]
+
+
 def turn_of(item):
     early = item.get_closest_marker("early")
     return early.args[0] if early else math.inf
@@ -112,6 +139,19 @@ def shared():
 @pytest.fixture
 def corpus(tmp_path):
     return Corpus(tmp_path)
+
+
+@pytest.fixture(scope="session")
+def built_once(tmp_path_factory, compiled):
+    corpus = Corpus(tmp_path_factory.mktemp("once"))
+    build_here(corpus.load())
+    return corpus
+
+
+@pytest.fixture
+def ready(built_once, tmp_path):
+    """Give a small corpus that is built: a copy, which the test may change."""
+    return copy_of(built_once, tmp_path)
 
 
 @pytest.fixture(scope="module")

@@ -176,7 +176,10 @@ def at_repository():
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("program", ["load_with_datasets", "count_with_polars", "why_removed"])
+@pytest.mark.parametrize(
+    "program",
+    ["load_with_datasets", "count_with_polars", "read_with_pandas", "read_with_duckdb", "why_removed"],
+)
 def test_example_program_runs(demo, program, tmp_path):
     said = subprocess.run(
         [sys.executable, f"examples/{program}.py", "demo/demo/published"],

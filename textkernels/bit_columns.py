@@ -7,10 +7,11 @@ less: 64 shingles of two documents are compared at once. A shingle gets a column
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit, types
+from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.sets import FREE, slot_of, table_for
 
 NO_COLUMN = -1

@@ -1,7 +1,72 @@
-"""Whether this machine has compiled the kernels, which it does once: numba keeps them in files."""
+"""Kernels, which numba compiles once for a machine and keeps in files."""
 
+import fcntl
 import os
+import zlib
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from functools import cache
 from pathlib import Path
+from typing import Any
+
+import numba
+from numba import config
+from numba.core.compiler_lock import global_compiler_lock
+
+
+def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
+    """Return numba's decorator; of several processes that need a kernel at once, one compiles it.
+
+    The others wait, and load it from the cache. Without this, every worker of a machine compiles every kernel.
+    """
+
+    def decorate(function: Callable[..., Any]) -> Any:
+        dispatcher = numba.njit(**options)(function)
+        compile_or_load = dispatcher.compile
+
+        def compile_alone(signature: Any) -> Any:
+            with global_compiler_lock, only_process(f"{function.__module__}.{function.__qualname__}"):
+                return compile_or_load(signature)
+
+        dispatcher.compile = compile_alone
+        return dispatcher
+
+    return decorate
+
+
+@contextmanager
+def only_process(kernel: str) -> Iterator[None]:
+    """Lock a kernel for this process, by one byte of a file beside the cache.
+
+    While a kernel is compiled, those that it calls are locked too. No kernel calls itself through others, and numba
+    compiles in one thread at a time, so no two processes wait for each other. The system unlocks what a killed
+    process held. Where files cannot be locked, each process compiles for itself.
+    """
+    file, byte = lock_file(config.CACHE_DIR), zlib.crc32(kernel.encode())
+    is_locked = file is not None and change_lock(file, fcntl.LOCK_EX, byte)
+    try:
+        yield
+    finally:
+        if file is not None and is_locked:
+            change_lock(file, fcntl.LOCK_UN, byte)
+
+
+@cache
+def lock_file(folder: str) -> int | None:
+    """Open the file of locks for as long as the process lives; return None where nothing can be written."""
+    try:
+        os.makedirs(folder, exist_ok=True)
+        return os.open(Path(folder) / "compiling.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    except OSError:
+        return None
+
+
+def change_lock(file: int, operation: int, byte: int) -> bool:
+    try:
+        fcntl.lockf(file, operation, 1, byte)
+    except OSError:  # a file system without locks
+        return False
+    return True
 
 
 def are_compiled() -> bool:

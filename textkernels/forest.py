@@ -9,8 +9,9 @@ parents ends at the smallest id of a component, its root.
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from textkernels.compiled import njit
 
 
 @njit(cache=True, nogil=True)

@@ -7,10 +7,10 @@ a form of. The table is made by `tasks.signatures.letters`.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
 from textkernels.utf8 import ONE, code_point
 
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once

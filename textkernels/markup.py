@@ -9,143 +9,73 @@ which the standard may open again. Contents of scripts and comments do not count
 The same pass finds text nodes that are one character, which resiliparse 2.0.1 drops (docs/design.md).
 """
 
-from html.entities import html5
-
 import numpy as np
-from numba import njit
-from numpy.typing import NDArray
 
 from textkernels.buffers import AT_ONCE
+from textkernels.compiled import njit
+from textkernels.markup_names import (
+    AMPERSAND,
+    APOSTROPHE,
+    BR,
+    BRACKET,
+    BUTTON,
+    DASH,
+    EQUALS,
+    EXCLAMATION,
+    FONT,
+    HAS_BRACKET,
+    HAS_NUMBERS,
+    IS_BREAKOUT,
+    IS_FOREIGN,
+    IS_GLYPH,
+    IS_IN_SENTENCE,
+    IS_ITEM,
+    IS_KEPT,
+    IS_MATH_TEXT,
+    IS_OPTION,
+    IS_RAW,
+    IS_ROOT,
+    IS_STRUCTURE,
+    IS_SVG_TEXT,
+    IS_VOID,
+    KEPT,
+    LABEL,
+    LESS,
+    LINK,
+    MORE,
+    NO_BREAK_SPACE,
+    NUMBER_SIGN,
+    OFFSET,
+    PILCROW,
+    QUESTION,
+    QUOTE,
+    RB,
+    RP,
+    RT,
+    RTC,
+    SCRIPT,
+    SELECT,
+    SEMICOLON,
+    SLASH,
+    SPACE,
+    SVG_NAME,
+    TIME,
+    UNKNOWN,
+    P,
+    hashed,
+    is_letter,
+    is_space,
+    kind_of,
+    read_name,
+)
+from textkernels.markup_sentences import is_in_sentence
 from textkernels.swar import trailing_zeros, within_64
 
-VOID = "area base br col embed hr img input link meta param source track wbr"
-CLOSED_BY_OTHERS = "body caption colgroup dd dt head html li optgroup option p tbody td tfoot th thead tr"
-# What ends a drawing or a formula around it, as the standard has it.
-BREAKOUT = (
-    "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
-    "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
-)
-FOREIGN = "svg math"
-IN_SVG, IN_MATH = "desc foreignobject title", "mi mo mn ms mtext"  # whose content is HTML again
-GLYPHS = "mglyph malignmark"  # which are MathML even in these
-ROOTS = "html body"  # of which a second one adds its attributes to the first
-ANNOTATIONS = "rb rp rt rtc"  # closed by the end of their ruby, and by nothing outside of one
-STRUCTURE = "pre table code tt kbd samp math mjx-container"
-RAW = "script style textarea title xmp iframe noembed noframes"
-IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stand
-LONGEST_IN_SENTENCE = 300  # bytes of such an element, with its tags
-INLINE = (
-    "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
-    "nobr output s samp small span strike strong sub sup time tt u var wbr"
-)
-IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
-    1 << k for k in range(8)
-)
-IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ITEM, HAS_BRACKET, HAS_NUMBERS = (1 << k for k in range(8, 14))
-IS_INLINE, IS_KEPT = 1 << 14, 1 << 15
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
 ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
-NAMES = 1 << 12  # places of a table of names, which is nearly empty
 ROOM = 4096  # more than any limit on the depth
-TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
-LESS, MORE, SLASH, EQUALS, QUOTE, APOSTROPHE, DASH, EXCLAMATION, QUESTION = 60, 62, 47, 61, 34, 39, 45, 33, 63
-AMPERSAND, NUMBER_SIGN, SEMICOLON, BRACKET = 38, 35, 59, 91
-NO_BREAK_SPACE, PILCROW, UNKNOWN, KEPT = 0xA0, 0xB6, -1, 1 << 21
 NO_PLACES = np.zeros(0, np.int64)
-# Names of characters, as `&gt`, that resiliparse keeps where they are a whole text node.
-NAMES_KEPT = " ".join(
-    f"&{name[:-1]}"
-    for name, text in html5.items()
-    if name[-1] == ";" and " " < text < "\u0800" and text != "\xb6"
-)
-OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1a
-
-
-def name_hash(name: str) -> int:
-    """Return what the kernel makes of a name."""
-    value = int(OFFSET)
-    for byte in name.encode():
-        value = ((value ^ byte) * int(PRIME)) & ((1 << 64) - 1)
-    return value
-
-
-def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-    """Return a table of hashes and of what is known of each name; no two names share a place."""
-    hashes, kinds = np.zeros(NAMES, np.uint64), np.zeros(NAMES, np.uint16)
-    for names, kind in (
-        (VOID, IS_VOID),
-        (CLOSED_BY_OTHERS, IS_VOID),
-        (BREAKOUT, IS_BREAKOUT),
-        (FOREIGN, IS_FOREIGN),
-        (IN_SVG, IS_SVG_TEXT),
-        (IN_MATH, IS_MATH_TEXT),
-        (GLYPHS, IS_GLYPH),
-        (RAW, IS_RAW),
-        (ROOTS, IS_ROOT),
-        ("option", IS_OPTION),
-        (STRUCTURE, IS_STRUCTURE),
-        (IN_SENTENCES, IS_IN_SENTENCE),
-        ("ol li", IS_ITEM),
-        (INLINE, IS_INLINE),
-        (NAMES_KEPT, IS_KEPT),
-    ):
-        for name in names.split():
-            value = name_hash(name)
-            place = value % NAMES
-            while hashes[place] not in (0, value):
-                place = (place + 1) % NAMES
-            hashes[place] = value
-            kinds[place] |= kind
-    return hashes, kinds
-
-
-HASHES, KINDS = named_kinds()
-RB, RP, RT, RTC = (np.uint64(name_hash(name)) for name in ANNOTATIONS.split())
-LINK, SCRIPT, SELECT, SVG_NAME, FONT, P, BR = (
-    np.uint64(name_hash(name)) for name in ["a", "script", "select", "svg", "font", "p", "br"]
-)
-TIME, BUTTON, LABEL = (np.uint64(name_hash(name)) for name in IN_SENTENCES.split())
-
-
-@njit(cache=True, nogil=True, inline="always")
-def is_space(byte):
-    return byte == SPACE or byte == LINE_FEED or byte == TAB or byte == RETURN or byte == FORM_FEED
-
-
-@njit(cache=True, nogil=True, inline="always")
-def is_letter(byte):
-    return 97 <= (byte | 32) <= 122
-
-
-@njit(cache=True, nogil=True, inline="always")
-def hashed(value, byte):
-    return (value ^ np.uint64(byte)) * PRIME
-
-
-@njit(cache=True, nogil=True)
-def read_name(data, i):
-    """Return the hash of the name of a tag, in lower case, and the place after it."""
-    value = OFFSET
-    while i < len(data):
-        byte = data[i]
-        if is_space(byte) or byte == SLASH or byte == MORE:
-            break
-        if 65 <= byte <= 90:
-            byte |= 32
-        value = hashed(value, byte)
-        i += 1
-    return value, i
-
-
-@njit(cache=True, nogil=True)
-def kind_of(value, hashes, kinds):
-    place = value % np.uint64(NAMES)
-    while hashes[place] != 0:
-        if hashes[place] == value:
-            return kinds[place]
-        place = (place + np.uint64(1)) % np.uint64(NAMES)
-    return np.uint16(0)
 
 
 @njit(cache=True, nogil=True)
@@ -406,21 +336,6 @@ def space_of(name, kind, around):
     return MATH if kind & IS_GLYPH else HTML
 
 
-@njit(cache=True, nogil=True)
-def may_be_in_sentence(data, begin, end, name, hashes, kinds):
-    """Say whether an element of IN_SENTENCES is short and, but for dates, not followed by a block."""
-    if name == TIME or end - begin > LONGEST_IN_SENTENCE:
-        return end - begin <= LONGEST_IN_SENTENCE
-    while end < len(data) and is_space(data[end]):
-        end += 1
-    if end + 1 >= len(data) or data[end] != LESS:
-        return end < len(data)
-    end += 1 + (data[end + 1] == SLASH)
-    return end < len(data) and (
-        not is_letter(data[end]) or kind_of(read_name(data, end)[0], hashes, kinds) & IS_INLINE > 0
-    )
-
-
 @njit(cache=True, nogil=True, inline="always")
 def noted(places, count, place):
     """Write down a place, if there is room, and return the count then."""
@@ -440,7 +355,7 @@ def nesting(data, hashes, kinds, limit, places):
     squares of the attributes of tags, times ATTRIBUTE_PAIR.
     data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
     the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
-    start and end tags of elements of IN_SENTENCES that may be part of one, as many as it has room for.
+    start and end tags of elements of IN_SENTENCES that are part of one, as many as it has room for.
     """
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
     words = np.zeros(ROOM, np.int64)  # places of the start tags of IN_SENTENCES among them
@@ -477,7 +392,7 @@ def nesting(data, hashes, kinds, limit, places):
             if begin < frozen:
                 depth, out_of_turn = before, 0
             elif (name == TIME or name == BUTTON or name == LABEL) and depth < before:
-                if may_be_in_sentence(data, words[depth], i, name, hashes, kinds):
+                if is_in_sentence(data, words[depth], begin, i, name, hashes, kinds):
                     found = noted(places, noted(places, found, ~words[depth]), ~begin)
             elif roots and (name == P or name == BR):  # which ends a drawing, too
                 is_certain = False

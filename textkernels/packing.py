@@ -7,8 +7,9 @@ many there are.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from textkernels.compiled import njit
 
 WORD = 64
 

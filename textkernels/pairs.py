@@ -1,8 +1,9 @@
 """Where a text has one of some pairs of bytes, compiled by numba: most blocks have none, and are passed quickly."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
+
+from textkernels.compiled import njit
 
 BLOCK = 256  # bytes that are looked at together
 

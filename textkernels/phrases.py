@@ -9,15 +9,16 @@ hashes stands a bitmap, of which a document that has none of the phrases touches
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.utf8 import mix
 
 BASE = np.uint64(0xD1B54A32D192ED03)
 BITS = 16  # of the bitmap, for each of the first words
 ROOM = 2  # places of the table, for each of them
 BEGINNING = 1 << 10  # places for what is found
+GRAM = 4  # words by which what stands around a passage is known
 
 Hashes = NDArray[np.uint64]
 Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
@@ -42,12 +43,27 @@ def hashes_of(words, starts, lengths):
 
 
 @njit(cache=True, nogil=True)
-def holds(words, start, stop, sought, length):
-    """Say whether a phrase, by its hash and its length, stands between two places."""
-    found = False
+def places_of(words, start, stop, sought, length):
+    """Return where a phrase, by its hash and its length, stands between two places: (m,) int64."""
+    places, n = np.empty(max(0, stop - start - length + 1), np.int64), 0
     for i in range(start, stop - length + 1):
-        found |= hash_of(words, i, length) == sought
-    return found
+        if hash_of(words, i, length) == sought:
+            places[n] = i
+            n += 1
+    return places[:n]
+
+
+@njit(cache=True, nogil=True)
+def hash_around(words, low, start, stop, high, width):
+    """Return the least hash of GRAM words among those before and behind a passage: most near-copies have the same.
+
+    low, high: where the document begins and ends. width: how many words before and behind are looked at.
+    """
+    least = ~np.uint64(0)
+    for begun, end in ((max(low, start - width), start), (stop, min(high, stop + width))):
+        for i in range(begun, end - GRAM + 1):
+            least = min(least, hash_of(words, i, GRAM))
+    return least
 
 
 @njit(cache=True, nogil=True)

@@ -16,10 +16,10 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
+from textkernels.compiled import njit
 from textkernels.set_similarity import RARITIES, fewest, needed, rarity
 from textkernels.sets import SPREAD
 from textkernels.shingle_lists import (

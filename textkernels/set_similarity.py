@@ -11,9 +11,9 @@ inverted index gives the documents that have one.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
 FEW = 8  # documents of a cluster of which all pairs are compared

@@ -7,10 +7,10 @@ share a counter; so a count is never too small.
 from typing import NamedTuple
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.bit_columns import set_bit
+from textkernels.compiled import njit
 from textkernels.set_similarity import NOBODY, rarity
 from textkernels.sets import SPREAD
 

@@ -15,10 +15,10 @@ changes every band key (bump `tasks.signatures.minhash.VERSION`).
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
 from textkernels.utf8 import mix
 
 BASE = np.uint64(0x9E6C63D0876A9A35)

@@ -233,3 +233,24 @@ def same_64(typing_context, data, i):
         return builder.bitcast(builder.icmp_unsigned("==", x, y), WORD)
 
     return types.uint64(data, types.int64), generate
+
+
+@intrinsic
+def special_64(typing_context, data, i):
+    """Say which of 64 bytes are no ASCII, &, < or a backslash, or a hyphen before white space or a backslash.
+
+    A bit for each. The byte after the 64 is read, too.
+    """
+
+    def generate(context, builder, signature, arguments):
+        x, y = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1))
+
+        def is_byte(of, byte):
+            return within(builder, of, byte, byte)
+
+        ends_line = builder.or_(within(builder, y, 0, BLANK), is_byte(y, 92))
+        masks = (within(builder, x, 0x80, 0xFF), *(is_byte(x, byte) for byte in b"&<\\"))
+        mask = reduce(builder.or_, masks, builder.and_(is_byte(x, 45), ends_line))
+        return builder.bitcast(mask, WORD)
+
+    return types.uint64(data, types.int64), generate

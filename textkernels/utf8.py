@@ -5,7 +5,8 @@
 """
 
 import numpy as np
-from numba import njit
+
+from textkernels.compiled import njit
 
 BITS = (
     "SPACE", "LINE", "LETTER", "LOWER", "UPPER", "NUMBER", "PREFIX", "SUFFIX", "INFIX", "QUOTE", "BEFORE_DOT",

@@ -6,10 +6,10 @@ with an entry for each code point, made by `tasks.signatures.shingles`.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
 from textkernels.utf8 import code_point, mix
 
 SPACE, DROPPED = np.uint32(0), np.uint32(1)  # entries of the table; others are a character's code + 2

@@ -64,7 +64,5 @@ Sample = Annotated[
 ]
 Replace = Annotated[
     bool,
-    typer.Option(
-        "--replace", help="Build even where a corpus of other sources is published, which is replaced."
-    ),
+    typer.Option("--replace", help="Replace a corpus of this name that was built from other sources."),
 ]

@@ -39,6 +39,7 @@ from tasks.errors import ZydaError
 
 PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
+NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Make a corpus": (check, try_, params, fetch, plan, build),
@@ -102,12 +103,12 @@ def main() -> int:
             print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
         return 1
     except OSError as error:
-        if error.errno != errno.ENOSPC or error.filename is not None:
+        if error.errno not in NOT_A_BUG:
             raise
-        # What was printed is lost, where that is what found no room, and Python would write it again at its end.
-        os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
-        message = "zyda: no space left on device, where the output goes or a file of this machine"
-        print(message, file=sys.stderr)  # noqa: T201
+        place = error.filename or "the output, or a file of this machine"
+        if error.filename is None:  # Python would write to the output again at its end
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
+        print(f"zyda: {inert(str(place))}: {error.strerror}", file=sys.stderr)  # noqa: T201
         return 1
 
 

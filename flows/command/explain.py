@@ -6,7 +6,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import DIFF_STYLES, console, in_short
-from tasks.words import counted
+from tasks.words import counted, in_words
 
 if TYPE_CHECKING:
     from tasks.lookup.corpus_reader import Place
@@ -46,13 +46,13 @@ def print_explanation(explanation: "Explanation") -> None:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []
             stage = explanation.went_by.get(member.doc_id)
-            marks += [f"went by {stage}"] if stage else []
+            marks += [f"removed by {in_words(stage)}"] if stage else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
             out.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
         if explanation.cluster_size > MAX_MEMBERS:
             out.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
     if explanation.kept_went_by:
-        out.print(f"(which went itself, by stage {explanation.kept_went_by})")
+        out.print(f"(which {in_words(explanation.kept_went_by)} removed later)")
     if explanation.kept or explanation.diff:
         compared_with = "the one kept for it" if explanation.kept else "that of the other corpus"
         out.print(f"from this document to {compared_with}:")

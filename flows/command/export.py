@@ -30,6 +30,12 @@ def export(
     columns: Annotated[
         str | None, typer.Option(metavar="A,B", help="The columns to write; without, all of them.")
     ] = None,
+    as_strings: Annotated[
+        str | None,
+        typer.Option(
+            metavar="A,B", help="Columns of integers to write as strings: doc_id,cluster_id for JavaScript."
+        ),
+    ] = None,
     source: Annotated[
         list[str] | None, typer.Option(help="A source to write, any number of times; without, all of them.")
     ] = None,
@@ -50,17 +56,23 @@ def export(
 
     Start it again after an interruption, or when the corpus has changed: what is there already is not written
     again. exported.parquet in the folder lists the files, each with its SHA-256. An export in the same folder of
-    another corpus, format, or choice of columns or sources is an error, unless --replace is given.
+    another corpus, format, or choice of columns or sources is an error, unless --replace is given. Many
+    readers of JSON, JavaScript among them, round integers above 2^53, and ids are larger: --as-strings keeps their
+    digits.
     """
     recipe = load(recipe_path, storage, sample)
     from tasks.publish.exporting import Export, ExportOptions  # late
+    from tasks.storage.claims import reading  # late
     from tasks.storage.folder import Folder, absolute  # late
 
-    names = () if columns is None else tuple(columns.split(","))
-    options = ExportOptions(format=kind, columns=names, sources=tuple(source or ()), file_mib=file_mib)
-    planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
-    with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
-        files = planned.write(lambda jobs: in_processes(jobs, tell))
+    names, strings = (() if one is None else tuple(one.split(",")) for one in (columns, as_strings))
+    options = ExportOptions(
+        format=kind, columns=names, as_strings=strings, sources=tuple(source or ()), file_mib=file_mib
+    )
+    with reading([recipe.folder], "zyda export"):
+        planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
+        with bar_or_lines("written", sum(job.size for job in planned.jobs)) as tell:
+            files = planned.write(lambda jobs: in_processes(jobs, tell))
     table = table_of("source", "files", "documents", "size", words=["source"])
     for name in dict.fromkeys(file.source for file in files):
         own = [file for file in files if file.source == name]

@@ -1,18 +1,19 @@
 """`zyda forget`: what somebody asked to have removed, found, removed for good, and certified."""
 
-import sys
-from typing import TYPE_CHECKING, Annotated
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.build import keep_prefect_off_the_screen, run_build
 from flows.command.find import text_of
-from flows.command.terminal import console, in_threads, say, table_of
+from flows.command.terminal import confirm, console, in_threads, say, table_of
 from tasks.errors import BadInput, Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
+    from tasks.erasure.asked import Asked, Asking
     from tasks.erasure.certificate import Certificate
     from tasks.erasure.dependents import Search
     from tasks.erasure.found import Findings
@@ -66,8 +67,7 @@ def forget(
     """
     keep_prefect_off_the_screen()
     from tasks.erasure.asked import Asking  # late
-    from tasks.erasure.certificate import new_lines, promise, unfinished  # late
-    from tasks.erasure.found import find  # late
+    from tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
     recipe = load(recipe_path, storage, sample)
     asking = Asking()
@@ -78,25 +78,71 @@ def forget(
     texts = [text_in(one) for one in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: a folder is expected")
-    begun = [] if dry_run else unfinished(recipe.folder)
-    if begun:
-        say("finishing what was begun before")
-        finish_all(recipe_path, storage, sample, begun)
-        if not (asking.found or texts):
-            return
-        recipe = load(recipe_path, storage, sample)
-    asked = asking.asked(texts)
-    found = find(recipe, asked, in_threads, alike=not exact)
-    print_findings(found)
-    search = searched(recipe, found, among or [])
-    print_search(search)
-    lines = new_lines(recipe, asked, found)
-    if not lines:
-        say("the deny lists of the corpus ask for all of this already: there is nothing to do")
-    elif not dry_run:
-        confirm(found, is_sure=yes)
-        certificate = promise(recipe, asked, found, search, lines)
-        finish_all(recipe_path, storage, sample, [certificate])
+    expect_corpus(recipe)
+    request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
+    if dry_run:
+        expect_free(recipe.folder, (FORGET,))
+        request.found_in(recipe, is_dry=True)
+        return
+    with forgetting(recipe.folder, "zyda forget"):
+        request.carry_out(recipe, is_sure=yes)
+
+
+def expect_corpus(recipe: "Recipe") -> None:
+    """Raise Denied where there is no corpus, before anything is written there."""
+    from tasks.accounts.published import NOTHING, PUBLISHED  # late
+    from tasks.recipe.fields import DENIED  # late
+
+    if not any(map(recipe.folder.exists, (PUBLISHED, DENIED))):
+        raise Denied(NOTHING.format(url=recipe.folder.url))
+
+
+@dataclass(frozen=True)
+class Request:
+    """What is asked for on a command line."""
+
+    recipe_path: str
+    storage: str | None
+    sample: float | None
+    asking: "Asking"
+    texts: list[str]
+    among: list[str]
+    alike: bool
+
+    def found_in(
+        self, recipe: "Recipe", *, is_dry: bool = False
+    ) -> "tuple[Asked, Findings, Search, list[dict[str, Any]]]":
+        """Find and print which documents it is about, and what has them besides."""
+        from tasks.erasure.certificate import new_lines  # late
+        from tasks.erasure.found import find  # late
+
+        asked = self.asking.asked(self.texts)
+        found = find(recipe, asked, in_threads, alike=self.alike)
+        print_findings(found, is_dry=is_dry)
+        search = searched(recipe, found, self.among)
+        print_search(search)
+        lines = new_lines(recipe, asked, found)
+        if not lines:
+            say("the deny lists of the corpus ask for all of this already: there is nothing to do")
+        return asked, found, search, lines
+
+    def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
+        """Finish what was interrupted, then do what is asked for. Asks before anything is removed."""
+        from tasks.erasure.certificate import promise, unfinished  # late
+
+        if begun := unfinished(recipe.folder):
+            say("finishing what was begun before")
+            self.finish(begun)
+            if not (self.asking.found or self.texts):
+                return
+            recipe = load(self.recipe_path, self.storage, self.sample)
+        asked, found, search, lines = self.found_in(recipe)
+        if lines:
+            confirm(f"remove {counted(len(found.documents), 'document')} for good?", is_sure=is_sure)
+            self.finish([promise(recipe, asked, found, search, lines)])
+
+    def finish(self, begun: "list[Certificate]") -> None:
+        finish_all(self.recipe_path, self.storage, self.sample, begun)
 
 
 def text_in(file_or_text: str) -> str:
@@ -107,14 +153,13 @@ def text_in(file_or_text: str) -> str:
     return text
 
 
-def print_findings(found: "Findings") -> None:
-    """Print which documents a request is about."""
+def print_findings(found: "Findings", *, is_dry: bool) -> None:
+    """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
     from tasks.erasure.certificate import gone_by_source  # late
 
     if not found.documents:
-        say(
-            "no document of the corpus is what is asked for, or is left to remove; such as come later stay out"
-        )
+        later = "" if is_dry else "; documents that are added later are left out by the deny list"
+        say(f"no document of the corpus is what is asked for, or is left to remove{later}")
     for line in found.notes:
         say(line)
     if not found.documents:
@@ -136,8 +181,9 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
     import numpy as np  # late
 
     from tasks.dedup.reference.corpora import corpus_at  # late
-    from tasks.erasure.dependents import Search, Subject  # late
+    from tasks.erasure.dependents import Search  # late
     from tasks.erasure.found import listed_requests  # late
+    from tasks.erasure.kinds import Subject  # late
     from tasks.storage.folder import absolute  # late
 
     search = Search()
@@ -160,6 +206,7 @@ def print_search(search: "Search") -> None:
         )
         note = f" ({one.note})" if one.note else ""
         say(f"{one.kind}: {one.url} has {what} of {one.of}{note}")
+        say(f"  to do: {one.todo}")
         for at in one.positions[:MOST_SHOWN]:
             say(f"  {at.output}, tokens {at.start:,} to {at.start + at.tokens - 1:,}: document {at.doc_id}")
         if one.pieces > MOST_SHOWN:
@@ -168,13 +215,22 @@ def print_search(search: "Search") -> None:
         say(f"not searched: {line}")
 
 
-def confirm(found: "Findings", *, is_sure: bool) -> None:
-    """Ask whether to go on. Raises Denied where nobody can answer, and Abort where the answer is no."""
-    if is_sure:
-        return
-    if not sys.stdin.isatty():
-        raise Denied("nobody is there to confirm it, and nothing was changed: add --yes to remove it")
-    typer.confirm(f"remove {counted(len(found.documents), 'document')} for good?", abort=True, err=True)
+def forget_history(recipe: "Recipe") -> None:
+    """Remove what Prefect's database on this machine has of earlier runs, which the build deleted."""
+    import sqlite3  # late
+
+    from flows.dashboard.artifact_keys import keys_like  # late
+    from flows.server.history import clean_database, database  # late
+
+    path = database()
+    try:
+        if path is not None:
+            clean_database(path, keys_like(recipe))
+    except sqlite3.Error as error:
+        say(
+            f"{path}: {error}: it may keep pages of earlier builds in its events and its free space; "
+            "docs/removal.md has what to do about it"
+        )
 
 
 def finish_all(
@@ -187,6 +243,7 @@ def finish_all(
     recipe = load(recipe_path, storage, sample)  # which knows the new list
     run_build(recipe_path, storage, sample, recipe)
     remove(recipe, orphans_of(recipe))
+    forget_history(recipe)
     for certificate in begun:
         finished = finish(recipe, certificate)
         documents = sum(of.documents for of in finished.gone)

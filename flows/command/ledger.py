@@ -7,7 +7,7 @@ import typer
 
 from flows.command.arguments import RecipePath, Sample, Storage, load
 from flows.command.terminal import console, say, table_of
-from tasks.words import and_replaced, counted
+from tasks.words import and_replaced, counted, in_words
 
 if TYPE_CHECKING:
     from tasks.accounts.ledger import Ledger
@@ -51,6 +51,7 @@ def ledger(
 
 def show_corpus(recipe: "Recipe") -> None:
     """Print the ledger of the published corpus, what its audits found and where it is."""
+    from tasks.accounts.ledger import large_losses  # late
     from tasks.accounts.published import corpus_of  # late
 
     manifest = corpus_of(recipe)[1]
@@ -60,17 +61,19 @@ def show_corpus(recipe: "Recipe") -> None:
         print_parts(recipe, manifest, name)
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
         for reason, counts in ledger.removed_by(stage).items():
-            say(f"{stage} removed {counts.sentence()}: {reason}")
+            say(f"{in_words(stage)} removed {counts.sentence()}: {reason}")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")
+    for sentence in large_losses(ledger):  # last, where a person looks first
+        console().print(sentence, style="bold red", soft_wrap=True)
 
 
 def print_ledger(ledger: "Ledger") -> None:
     """Print documents and tokens of each source at the start, on the way and at the end."""
     from rich.table import Table  # late
 
-    from tasks.accounts.ledger import large_losses, token_paths  # late
+    from tasks.accounts.ledger import token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
@@ -92,8 +95,6 @@ def print_ledger(ledger: "Ledger") -> None:
             source, *(f"{n:,}" for n in (start.documents, end.documents, *tokens)), kept, style=style
         )
     console().print(table)
-    for sentence in large_losses(ledger):
-        console().print(sentence, style="bold red", soft_wrap=True)
     print_reasons(ledger)
     for line in (line for line in ledger.lines if line.skipped):
         most = sorted(line.skipped.items(), key=lambda one: -one[1])

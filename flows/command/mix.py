@@ -8,13 +8,16 @@ import typer
 
 from flows.command.arguments import recipes_like
 from flows.command.processes import done_by, own_processes
-from flows.command.terminal import as_size, console, say, table_of
+from flows.command.terminal import as_size, confirm, console, say, table_of
+from tasks.errors import Denied
 from tasks.words import counted
 
 if TYPE_CHECKING:
+    from tasks.mixing.forgetting import Forgetting
     from tasks.mixing.mixing import Mixed, Mixing
+    from tasks.mixing.planning import Inputs
 
-EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml")
+EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # of what is asked for: what misses it by more is said
 BAR = 24  # characters of the longest
 
@@ -32,6 +35,13 @@ def mix(
     verify: Annotated[
         bool, typer.Option("--verify", help="Read the files that are there, and compare their digests.")
     ] = False,
+    forget: Annotated[
+        bool,
+        typer.Option(
+            "--forget", help="Mix again without what the corpora have removed, and remove all older versions."
+        ),
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before anything is removed.")] = False,
     storage: Annotated[
         str | None, typer.Option(metavar="URL", help="Where it goes, instead of where the file says.")
     ] = None,
@@ -41,13 +51,21 @@ def mix(
     Every document is encoded once for each tokenizer; a mixture with other weights uses what there is. Start it
     again after an interruption: what is finished is not done again. mixture.json has the account of each part,
     and the files with their SHA-256.
+
+    --forget is for a mixture whose corpora have removed documents (zyda forget): it mixes again without them,
+    removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`. With
+    --plan it shows what it would remove. After an interruption, start it again.
     """
     from tasks.mixing.mixing import Mixing, mix_all  # late
     from tasks.mixing.mixture import load_mixture  # late
     from tasks.mixing.planning import inputs_of  # late
+    from tasks.storage.claims import reading  # late
 
     inputs = inputs_of(load_mixture(mixture, storage=storage))
-    with spreading() as spread:
+    with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), spreading() as spread:
+        if forget:
+            forget_older(inputs, spread, plan=plan, verify=verify, yes=yes)
+            return
         mixing = Mixing(inputs, spread)
         print_plan(mixing)
         if not plan:
@@ -78,6 +96,51 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
             return [found[id(job)] for job in jobs]
 
         yield spread
+
+
+def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
+    """Mix again, and remove all that is older; where only planned, say what that is."""
+    from tasks.mixing.forgetting import forget, promised  # late
+    from tasks.mixing.mixing import Mixing  # late
+
+    expect_all_finished(inputs)
+    promise = promised(inputs)
+    print_promise(promise)
+    if plan:
+        return
+    confirm(f"remove {counted(len(promise.versions), 'version')} for good?", is_sure=yes)
+    mixing = Mixing(inputs, spread)
+    print_plan(mixing)
+    finished = forget(inputs, promise, spread, verify=verify)
+    say(f"version {finished.place} is the only one now; certificate: {inputs.folder.url}/{finished.path}")
+
+
+def expect_all_finished(inputs: "Inputs") -> None:
+    """Raise Denied where a corpus has a request that is not finished: its documents would be mixed again."""
+    from tasks.erasure.certificate import unfinished  # late
+
+    for folder in inputs.corpus_folders:
+        if unfinished(folder):
+            raise Denied(
+                f"{folder.url}: a request for removal was interrupted there; finish it first (zyda forget, with "
+                "the recipe of that corpus)"
+            )
+
+
+def print_promise(promise: "Forgetting") -> None:
+    """Say what is removed of a mixture."""
+    for corpus in promise.corpora:
+        if corpus.denied is None:
+            say(f"corpus {corpus.label}: {corpus.note}; its removed documents are not known")
+        else:
+            say(f"corpus {corpus.label} has removed {counted(corpus.denied, 'document')} on request")
+    for version in promise.versions:
+        had = ", ".join(f"{count:,} of {label}" for label, count in version.documents.items())
+        note = version.note or f"removed documents in it: {had or 'none'}"
+        size = as_size(sum(file.size for file in version.files))
+        say(f"to remove: version {version.place}, {counted(len(version.files), 'file')}, {size}; {note}")
+    for one in promise.work:
+        say(f"to remove: {one.path}, {counted(one.files, 'file')}, {as_size(one.size)}")
 
 
 def print_plan(mixing: "Mixing") -> None:
@@ -185,7 +248,8 @@ def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
         say(f"padded: {padded:,} tokens, {padded / mixed.tokens:.3%}")
     if cut := sum(output.cut for output in mixed.outputs):
         say(
-            f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, in another sequence than their document begins in"
+            f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, are in another sequence than the beginning of their "
+            f"document; that is normal: a document longer than {mixed.mixture['packed']:,} tokens has to be cut"
         )
     if "megatron" in mixed.mixture["formats"]:
         train = [output.name for output in mixed.outputs if output.name.startswith("train")]

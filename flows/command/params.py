@@ -63,6 +63,7 @@ def params(
             raise Denied("to try thresholds on a corpus, give its RECIPE and --try 0.4,0.6; else neither")
         try_bandings(recipe_path, thresholds_in(try_), storage, sample)
         return
+    import numpy as np  # late
     from rich.table import Table  # late
 
     from tasks.signatures.banding import bandings  # late
@@ -91,6 +92,13 @@ def params(
             *(f"{share:.1%}" for share in (*shares_of(banding), banding.errors(fp_weight, fn_weight))),
         )  # fmt: skip
     out = console()
+    at = float(best.found(np.array([threshold]))[0])
+    out.print(
+        f"{best.bands} bands of {best.rows} rows find {at:.1%} of the pairs at exactly {threshold:g}, "
+        f"{best.recall:.1%} of all from there on. To find more at {threshold:g}, and more below it, give "
+        "--fn-weight 5, or a lower --threshold.\n",
+        soft_wrap=True,
+    )
     out.print(table)
     out.print(
         "Recall: of the pairs from the threshold on, those that share a bucket. False positives: pairs below it\n"

@@ -1,5 +1,6 @@
 """`zyda plan`: what a build will take, in time, memory, storage and requests, before anything is built."""
 
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -18,6 +19,14 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
+STARTING = 10.0  # seconds of `zyda build` before and after its flow run, on two idle cores
+
+
+class PlanFormat(StrEnum):
+    """How to print a plan."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def plan(
@@ -33,7 +42,9 @@ def plan(
     ] = None,
     storage: Storage = None,
     sample: Sample = None,
-    as_json: Annotated[bool, typer.Option("--json", help="Print all figures as JSON.")] = False,
+    output: Annotated[
+        PlanFormat, typer.Option("--format", help="How to print it; json has all figures.")
+    ] = PlanFormat.TEXT,
 ) -> None:
     """Say what a build will take, and what will not fit, in about a minute. Builds nothing.
 
@@ -52,7 +63,7 @@ def plan(
     with err.status("building a part of the sources, to measure it"):
         planned = plan_of(recipe, workers, size, in_threads)
     keep_plan(recipe.folder, planned)
-    if as_json:
+    if output is PlanFormat.JSON:
         say(planned.model_dump_json(indent=2))
         return
     out = console()
@@ -99,11 +110,15 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 def sentences(plan: "Plan") -> list[str]:
     """Say how long it takes, what it leaves on storage, and what will not fit."""
+    from tasks.planning.estimates import exactly  # late
+
     each = as_size(plan.memory)
-    low, high = as_time(plan.seconds.low), as_time(plan.seconds.high)
+    starting = exactly(STARTING)
+    whole = plan.seconds + starting
+    low, high = as_time(whole.low), as_time(whole.high)
     lines = [
-        f"time: {as_time(plan.seconds.value)}, from {low} to {high}, "
-        f"on {counted(plan.workers, 'worker')} of {each}",
+        f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
+        f"{as_time(STARTING)} of it to start and stop Prefect and Dask, which a build on `zyda up` does not need",
         f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),

@@ -7,8 +7,11 @@ EXAMPLES = ("zyda report recipe.yaml",)
 
 
 def report(recipe_path: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
-    """Make a page of plots about the published corpus, and print where it is."""
+    """Make the pages about the published corpus, and print where they are: of this build, and of the corpus."""
     recipe = load(recipe_path, storage, sample)
     from flows.dashboard.report_artifact import write_report  # late
+    from flows.reporting.report_about import ABOUT  # late
 
-    say(write_report(recipe))
+    page = write_report(recipe)
+    say(f"the last build: {page}")
+    say(f"the corpus:     {page.rpartition('/')[0]}/{ABOUT}")

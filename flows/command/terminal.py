@@ -1,11 +1,13 @@
 """What is printed to, and how tables, sizes, times and values are."""
 
+import sys
 from collections.abc import Callable, Collection, Sequence
 from typing import TYPE_CHECKING, Any
 
 import typer
 
 from flows.command.inert_text import inert
+from tasks.errors import Denied
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -45,6 +47,15 @@ def say_if_compiling(err: "Console") -> None:
 def say(line: str) -> None:
     """Print a line as it is, however long."""
     typer.echo(inert(line))
+
+
+def confirm(question: str, *, is_sure: bool) -> None:
+    """Ask whether to go on. Raises Denied where nobody can answer, and Abort where the answer is no."""
+    if is_sure:
+        return
+    if not sys.stdin.isatty():
+        raise Denied("nobody is there to confirm it, and nothing was changed: add --yes to remove it")
+    typer.confirm(question, abort=True, err=True)
 
 
 def as_time(seconds: float) -> str:

@@ -54,7 +54,10 @@ def try_(
     if effective_rules(trial):
         out.print(shares_by_rule(trial, total))
     if idle := [name for name, taken in trial.rules.items() if not taken.total]:
-        out.print(f"take none, {counted(len(idle), 'rule')}: {escape(', '.join(idle))}", soft_wrap=True)
+        removes = "removes" if len(idle) == 1 else "remove"
+        out.print(
+            f"{counted(len(idle), 'rule')} {removes} nothing: {escape(', '.join(idle))}", soft_wrap=True
+        )
     for taken in effective_rules(trial):
         if taken.examples:
             out.print(Text(f"\n{taken.bound.rule}: {limits(taken)}", style="bold"), soft_wrap=True)

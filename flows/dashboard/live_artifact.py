@@ -30,7 +30,7 @@ from tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
 WRITE_SECONDS = 3.0  # between two writes, however many sources and workers there are
-DESCRIPTION = "How far the build is"
+DESCRIPTION = "Progress"
 LAST_TRIES = 3
 
 

@@ -6,6 +6,7 @@ from flows.dashboard.rows import Row, documents_entering
 from flows.dashboard.state import BuildState
 from flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from tasks.storage.artifacts import Counts, total
+from tasks.words import in_words
 
 STARTING = "at the start: workers start, and import what the stages need"
 COMPILING = "this machine compiles its kernels first, once: that takes about a minute"
@@ -80,10 +81,10 @@ def stages(state: BuildState) -> list[str]:
 
 
 def large_losses(state: BuildState) -> list[str]:
-    """Say which stages removed more than half of what they were given of a source."""
+    """Return a line for each stage that removed more than half of the tokens of a source."""
     losses = [
-        f"- {LOST} {name} removed {share(receipt.removed.tokens, receipt.entering.tokens)} of the tokens of "
-        f"`{source}`"
+        f"- {LOST} {in_words(name)} removed {share(receipt.removed.tokens, receipt.entering.tokens)} of the "
+        f"tokens of `{source}`"
         for source in state.rows["ingest"].step.sources
         for name, receipt in state.lines_of(source)
         if receipt.removed.tokens > receipt.out.tokens

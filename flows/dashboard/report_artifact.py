@@ -13,7 +13,7 @@ from tasks.recipe.fields import Recipe
 
 
 def write_report(recipe: Recipe) -> str:
-    """Make the report and put it beside the published corpus; return its URL."""
+    """Make the report and put it beside the published corpus; return its URL. ABOUT is in the same folder."""
     url, _ = written(recipe, findings_of(recipe))
     return url
 

@@ -10,6 +10,7 @@ from tasks.accounts.ledger import Ledger
 from tasks.lookup.cluster_stats import ClusterStats
 from tasks.lookup.report_data import Findings
 
+MOST_SIZES = 12  # of clusters, of which a table says more than a picture
 EXACT = 100_000  # a number in a field from which on it is written in short
 
 
@@ -29,6 +30,24 @@ def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
     plot.set_ylabel("clusters")
     plot.legend(frameon=False, fontsize=8)
     return svg(figure)
+
+
+def few_sizes(ledger: Ledger, stats: ClusterStats) -> list[list[str]]:
+    """Return the numbers of clusters by size and source, a row for each size; none where there are many sizes."""
+    drawn = groups(ledger)
+    histograms = {
+        name: add_histograms([stats.sizes[source] for source in members if source in stats.sizes])
+        for name, members in drawn.items()
+    }
+    counts = {
+        name: dict(zip(sizes.tolist(), clusters.tolist(), strict=True))
+        for name, (sizes, clusters) in histograms.items()
+    }
+    every = sorted({size for of_source in counts.values() for size in of_source})
+    if len(every) > MOST_SIZES:
+        return []
+    rows = [[f"{size:,}", *(f"{counts[name].get(size, 0):,}" for name in drawn)] for size in every]
+    return [["documents of the source in a cluster", *drawn], *rows]
 
 
 def add_histograms(

@@ -64,7 +64,7 @@ def sections(findings: Findings) -> Iterator[Section]:
 
 def tokens(findings: Findings) -> Section:
     """Show what was left of each source, as bars and as a table."""
-    note = "What was there at the start, and was left after each stage that let documents go."
+    note = "Tokens at the start, and after each stage that removed documents."
     return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 
@@ -99,7 +99,7 @@ def lengths(findings: Findings) -> Section:
 def rules(findings: Findings) -> Section:
     """Show what each rule took."""
     note = (
-        "Of each source's documents, the share that went by a rule. A document counts for the first rule that it "
+        "Of each source's documents, the share that a rule removed. A document counts for the first rule that it "
         "broke; on the right, the share of them that broke another one, too, as far as that was looked at."
     )
     return Section("What the rules took", [note], cluster_plots.rules(findings))
@@ -111,15 +111,19 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
     which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
     if stats is not None:
         note = f"{count(stats.documents)} documents are in {count(stats.clusters)} clusters."
-        plot = cluster_plots.cluster_sizes(ledger, stats)
-        yield Section(f"Sizes of duplicate clusters{which}", [note], plot)
+        section = Section(f"Sizes of duplicate clusters{which}", [note])
+        if few := cluster_plots.few_sizes(ledger, stats):
+            section.tables = [Table("Clusters by size", few[0], few[1:])]
+        else:
+            section.plot = cluster_plots.cluster_sizes(ledger, stats)
+        yield section
         note = (
             "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
             "documents of the source. The colour is the share of the row's clusters."
         )
         shown = len(cluster_plots.shown_sources(ledger, stats))
-        few = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
-        notes = [note, *(few if shown < len(ledger.sources) else [])]
+        fewer = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
+        notes = [note, *(fewer if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
     if of_round.audit:
@@ -133,13 +137,13 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
 def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     """Yield what an audit found."""
     sentence = findings.headline.sentence()
-    notes = [f"{sentence} By length: of the pairs up to so many characters, the share that is so unlike."]
+    notes = [f"{sentence} By length: the share of dissimilar pairs among those up to so many characters."]
     unlike = [[f"up to {length:,}", f"{share:.1%}"] for length, share in findings.by_length]
     yield Section(
-        f"How like the removed documents are to what was kept{which}",
+        f"Similarity of removed documents to the kept ones{which}",
         notes,
         plots.unlike(findings),
-        [Table("Unlike pairs by characters of the removed document", ["", "unlike"], unlike)],
+        [Table("Dissimilar pairs by characters of the removed document", ["", "dissimilar"], unlike)],
     )
     below = [f"< {place}" for place in SIMILARITIES]
     names = ["", "pairs", *below, f"< {findings.headline.threshold:.2f}, asked for"]
@@ -149,7 +153,7 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     title = f"Pairs below a {MEASURES[findings.headline.measure]}"
     table = Table(title, names, rows, has_total=len(rows) > 1)
     texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
-    name = f"The removed documents that are least like what was kept{which}"
+    name = f"The removed documents that are least similar to the kept ones{which}"
     yield Section(
         name, [f"Of the {count(findings.headline.pairs)} pairs that were audited."], "", [table], texts
     )

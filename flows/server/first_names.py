@@ -7,7 +7,7 @@ from typing import Any
 def first_name(parameters: Mapping[str, Any] | None) -> str | None:
     """Return what a run is called until it knows its corpus, or None where it has no recipe."""
     recipe = (parameters or {}).get("recipe")
-    return f"{str(recipe).rpartition('/')[2]}, to begin" if recipe else None
+    return f"{str(recipe).rpartition('/')[2]} (scheduled)" if recipe else None
 
 
 def name_runs_by_recipe() -> None:

@@ -85,20 +85,17 @@ class AuditCounts(Record):
         """Say it, for people."""
         more = f" {self.by_index.sentence()}" if self.by_index else ""
         if not self.pairs:
-            return f"No document went as a near-duplicate of another one of this corpus.{more}"
-        alike = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
+            return f"No document was removed as a near-duplicate of another one of this corpus.{more}"
+        kept = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
+        share = f"{self.unlike:,} ({self.unlike / self.pairs:.1%}) have no kept document that similar"
+        split = f"{self.pairs - self.unlike:,} have {kept}, and {share}"
         if self.removed and self.removed > self.pairs:
-            like = self.pairs - self.unlike
-            rest = f"{like:,} have {alike}, and {self.unlike:,} ({self.unlike / self.pairs:.1%}) have none"
             return (
-                f"Audit: of {self.removed:,} documents that went as near-duplicates, {self.pairs:,} were compared: "
-                f"{rest if self.unlike else f'all have {alike}'}.{more}"
+                f"Audit: of {self.removed:,} documents that were removed as near-duplicates, {self.pairs:,} were "
+                f"compared: {split if self.unlike else f'all have {kept}'}.{more}"
             )
         if not self.unlike:
-            them = f"all {self.pairs:,} documents that went as near-duplicates have"
-            it = "the one document that went as a near-duplicate has"
-            return f"Audit: {it if self.pairs == 1 else them} {alike}.{more}"
-        return (
-            f"Audit: of {self.pairs:,} documents that went as near-duplicates, {self.pairs - self.unlike:,} have "
-            f"{alike}, and {self.unlike:,} ({self.unlike / self.pairs:.1%}) have none.{more}"
-        )
+            them = f"all {self.pairs:,} documents that were removed as near-duplicates have"
+            it = "the one document that was removed as a near-duplicate has"
+            return f"Audit: {it if self.pairs == 1 else them} {kept}.{more}"
+        return f"Audit: of {self.pairs:,} documents that were removed as near-duplicates, {split}.{more}"

@@ -9,7 +9,7 @@ import pyarrow as pa
 from tasks.errors import NotConserved
 from tasks.storage.artifacts import CleaningCounts, Counts, RareCounts, Receipt, SpecialCounts, total, totals
 from tasks.storage.records import Record
-from tasks.words import counted
+from tasks.words import counted, in_words
 
 LEDGER = pa.schema(
     [
@@ -244,22 +244,24 @@ def token_paths(ledger: Ledger) -> list[TokenPath]:
 
 
 def large_losses(ledger: Ledger) -> list[str]:
-    """Say which stages removed more than half of what they were given of a source, and of which nothing is left."""
+    """Return a sentence for each stage that removed more than half of a source, and each source that is empty."""
     sentences = list[str]()
     first, *_, last = ledger.stages
     for source in ledger.sources:
-        losses = {stage: ledger.removed(stage, source).tokens for stage in ledger.stages}
-        remaining = {stage: ledger.of(stage, source).tokens for stage in ledger.stages}
-        shares = {
-            stage: f"{lost / (lost + remaining[stage]):.1%}"
-            for stage, lost in losses.items()
-            if lost > remaining[stage]
-        }
+        losses = [loss for stage in ledger.stages if (loss := large_loss(ledger, stage, source))]
         if ledger.of(first, source).documents and not ledger.of(last, source).documents:
-            stages = ", ".join(f"{stage} removed {share} of its tokens" for stage, share in shares.items())
-            sentences.append(f"nothing is left of source {source}{stages and f': {stages}'}")
+            why = ", ".join(f"{removed} of its tokens{mostly}" for removed, mostly in losses)
+            sentences.append(f"nothing is left of source {source}{why and f': {why}'}")
         else:
-            sentences += [
-                f"{stage} removed {share} of the tokens of source {source}" for stage, share in shares.items()
-            ]
+            sentences += [f"{removed} of the tokens of source {source}{mostly}" for removed, mostly in losses]
     return sentences
+
+
+def large_loss(ledger: Ledger, stage: str, source: str) -> tuple[str, str] | None:
+    """Return which share a stage removed of a source, and by which of several reasons mostly, if over a half."""
+    lost, remaining = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
+    if lost <= remaining:
+        return None
+    reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda one: -one[1].tokens)
+    mostly = f" (most by {reasons[0][0]})" if len(reasons) > 1 else ""
+    return f"{in_words(stage)} removed {lost / (lost + remaining):.1%}", mostly

@@ -1,7 +1,8 @@
 """Removals: the decisions about duplicates, shard by shard, as verdicts.
 
 Rows out: DECISIONS and `reason`, sorted by doc_id, for every document that is left of a shard; `reason` and
-`kept_doc_id` are null for those that stay, and whoever is in no cluster is alone in its own. One table for each
+`kept_doc_id` are null for documents that stay. A document outside any cluster is a cluster of its own: its
+`cluster_id` is its doc_id. One table for each
 shard, so that a shard about which nothing has changed is known by its digest.
 """
 
@@ -22,7 +23,7 @@ from tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
 from tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
 from tasks.storage.tables import rows_between
 
-VERSION = 6
+VERSION = 7
 FIRST_REASON = "duplicate"  # of which keys say nothing: once there was no other
 
 
@@ -71,11 +72,13 @@ class RemovalsOfShard(VerdictJob):
             return self.schema.empty_table()
         decided = rows_between(self.folder, self.decisions.artifacts, int(ids[0]), int(ids[-1]))
         table = with_columns(remaining.select(["doc_id"]), decided)
-        for field in SIZES:
-            place = table.schema.get_field_index(field.name)
-            table = table.set_column(
-                place, field, pc.fill_null(table.column(place), pa.scalar(1, field.type))
-            )
+        alone = {
+            "cluster_id": table.column("doc_id"),
+            **{name: pa.scalar(1, pa.uint8()) for name in SIZES.names},
+        }
+        for name, value in alone.items():
+            place, column = table.schema.get_field_index(name), table.column(name)
+            table = table.set_column(place, name, pc.coalesce(column, value.cast(column.type)))
         is_gone = pc.is_valid(table.column("kept_doc_id"))
         table = table.append_column(REASON, pc.if_else(is_gone, self.reason, pa.scalar(None, pa.string())))
         for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True):

@@ -12,6 +12,7 @@ from numpy.typing import NDArray
 from tasks.storage.artifacts import CleaningCounts
 from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
 
+PERSONAL_VERSION = "2"  # raised when other personal data is found in a text
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
 
 
@@ -67,7 +68,7 @@ def without_personal_data(
     for name, kind in KINDS.items():
         if name in kinds:
             said, before = kinds[name], left
-            left, numbers = replaced(before, kind, kind.stands_in if said is True else (str(said),))
+            left, numbers = replaced(before, kind, None if said is True else str(said))
             counts[name] = cleaning_counts(before, left, numbers > 0, int(numbers.sum()))
     return left, ~pc.equal(left, texts).to_numpy(zero_copy_only=False), counts
 

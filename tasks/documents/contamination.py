@@ -1,7 +1,8 @@
-"""Contamination: how many documents of the corpus have each phrase of an item, and which sets are looked for.
+"""Contamination: in how many surroundings the corpus has each phrase of an item, and which sets are looked for.
 
-What many documents have is no evidence: a clause of a licence, or a public text that a question quotes. Counted are
-all that were ingested, from what was found in them then; no text is read. Published, a row for each set: SETS.
+A phrase that stands in many is no evidence: a clause of a licence, or a public text that a question quotes. Copies
+and near-copies of a page have the same words around a phrase, and count once. All ingested documents are counted,
+from what ingest found in them; no text is read. Published, a row for each set and the sources with one step: SETS.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,7 +14,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from tasks.documents.evaluation_sets import PlannedSet
-from tasks.documents.item_search import ItemSearch, search_for
+from tasks.documents.item_search import TWO, ItemSearch, search_for
 from tasks.documents.planning import FOUND, STATISTICS, DocumentPlan
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.fields import Recipe
@@ -27,12 +28,13 @@ from tasks.storage.folder import Folder
 from tasks.storage.records import digest_of
 from tasks.storage.tables import read_table, write_table
 
-VERSION = 1
-COUNTS = pa.schema([("phrase", pa.uint64()), ("documents", pa.int64())])
+VERSION = 2
+SURROUNDINGS = pa.schema([("phrase", pa.uint64()), ("around", pa.uint64())])
+COUNTS = pa.schema([("phrase", pa.uint64()), ("surroundings", pa.int64())])
 SETS = pa.schema(
-    [("set", pa.string()), ("files", pa.list_(pa.string())), ("sha256", pa.list_(pa.string())),
-     ("items", pa.int64()), ("too_short", pa.int64()), ("unanswered", pa.int64()), ("phrases", pa.int64()),
-     ("frequent", pa.int64())]
+    [("set", pa.string()), ("sources", pa.list_(pa.string())), ("files", pa.list_(pa.string())),
+     ("sha256", pa.list_(pa.string())), ("items", pa.int64()), ("too_short", pa.int64()),
+     ("unanswered", pa.int64()), ("too_frequent", pa.int64()), ("phrases", pa.int64()), ("frequent", pa.int64())]
 )  # fmt: skip
 
 
@@ -51,7 +53,7 @@ class Planned(Protocol):
 
 
 class PhraseCounts(Facts):
-    """counts: the table of how many documents have each phrase, COUNTS. documents: how many there are."""
+    """counts: the table of how many surroundings each phrase has, COUNTS. documents: how many there are."""
 
     counts: Artifact
     documents: int
@@ -70,7 +72,7 @@ def is_asked(recipe: Recipe, source: str) -> bool:
 
 @dataclass(frozen=True)
 class PhrasesOfShard(ArtifactJob):
-    """How many documents of a shard have each phrase of an item: COUNTS. column: of its statistics."""
+    """The surroundings of each phrase of an item in a shard: SURROUNDINGS. column: of its statistics."""
 
     stage, version = "contamination", VERSION
 
@@ -90,10 +92,15 @@ class PhrasesOfShard(ArtifactJob):
         return (self.shard.digest,)
 
     def make(self) -> Artifact:
-        found = measured(self.folder, self.shard, self.column)
-        counted = pc.value_counts(pc.list_flatten(found))
-        table = pa.table([counted.field("values"), counted.field("counts")], schema=COUNTS)
-        return write_table(self.folder, self.path, self.name, table.sort_by("phrase"))
+        found = pc.list_flatten(measured(self.folder, self.shard, self.column))
+        table = pa.table([found.field(name) for name in SURROUNDINGS.names], schema=SURROUNDINGS)
+        return write_table(self.folder, self.path, self.name, distinct(table))
+
+
+def distinct(table: pa.Table) -> pa.Table:
+    """Return SURROUNDINGS without repetitions, sorted."""
+    found = table.group_by(SURROUNDINGS.names).aggregate([])
+    return found.select(SURROUNDINGS.names).sort_by([(name, "ascending") for name in SURROUNDINGS.names])
 
 
 def measured(folder: Folder, shard: Artifact, column: str) -> pa.Array:
@@ -103,13 +110,26 @@ def measured(folder: Folder, shard: Artifact, column: str) -> pa.Array:
 
 
 def contamination_key(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -> str:
-    thresholds = [limits(asked) for _, asked in all_asked(recipe)]
+    thresholds = [(names, asked.action, limits(asked)) for asked, names in judged_alike(recipe)]
     sets = [planned.model_dump() for planned in planned_sets(sources)]
     return stage_key("contamination", VERSION, [thresholds, sets], *(i for t in trails for i in t.identities))
 
 
 def all_asked(recipe: Recipe) -> list[tuple[int, Decontaminate]]:
     return [asked for source in recipe.sources if (asked := asked_of(recipe, source.name))]
+
+
+def judged_alike(recipe: Recipe) -> list[tuple[Decontaminate, list[str]]]:
+    """Return every distinct step `decontaminate` with the names of the sources that have it."""
+    found = list[tuple[Decontaminate, list[str]]]()
+    for source in recipe.sources:
+        if asked := asked_of(recipe, source.name):
+            names = next((names for said, names in found if said == asked[1]), None)
+            if names is None:
+                found.append((asked[1], [source.name]))
+            else:
+                names.append(source.name)
+    return found
 
 
 def limits(asked: Decontaminate) -> tuple[int, float]:
@@ -134,7 +154,6 @@ def contamination(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -
     """Count the phrases of evaluation sets in the corpus, and list the sets. trails: of each source."""
     folder, key = recipe.folder, contamination_key(recipe, trails, sources)
     searched = [(trail, found) for trail in trails if (found := asked_of(recipe, trail.source))]
-    asked = searched[0][1][1]
     jobs = [
         PhrasesOfShard(folder, trail.source, history.shard, f"{number}.{FOUND}")
         for trail, (number, _) in searched
@@ -142,41 +161,52 @@ def contamination(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -
     ]
     made = fan_out(ArtifactJob.__call__, jobs, stage="contamination", source=None)
     tables = pa.concat_tables([read_table(folder, one) for one in made])
-    added = tables.group_by("phrase").aggregate([("documents", "sum")]).sort_by("phrase")
-    counts = added.rename_columns(["phrase", "documents"]).select(COUNTS.names)
+    counted = distinct(tables).group_by("phrase").aggregate([("around", "count")]).sort_by("phrase")
+    counts = counted.select(["phrase", "around_count"]).rename_columns(COUNTS.names)
     documents = sum(trail.receipts[0].out.documents for trail, _ in searched)
-    frequent = frequent_phrases(counts, documents, asked)
-    looking = search_for(tuple(planned_sets(sources)), asked.answer_within)
+    alike = judged_alike(recipe)
+    looking = search_for(tuple(planned_sets(sources)), alike[0][0].answer_within)
+    accounts = [
+        sets_table(
+            [one for one in planned_sets(sources) if one.name in asked.sets], names, looking,
+            frequent_phrases(counts, documents, asked) if asked.action != "cut" else (),
+        )
+        for asked, names in alike
+    ]  # fmt: skip
     path, path_of_counts = (artifact_path("contamination", None, name, key) for name in ("sets", "phrases"))
     facts = PhraseCounts(counts=write_table(folder, path_of_counts, "phrases", counts), documents=documents)
     return Manifest(
         stage="contamination",
-        artifacts=(write_table(folder, path, "sets", sets_table(planned_sets(sources), looking, frequent)),),
+        artifacts=(write_table(folder, path, "sets", pa.concat_tables(accounts)),),
         intermediate=tuple(one.path for one in made),
         facts=facts.written(),
     )
 
 
 def frequent_phrases(counts: pa.Table, documents: int, asked: Decontaminate) -> frozenset[int]:
-    """Return the phrases that are no evidence, for too many documents have them."""
+    """Return the phrases that are no evidence, for they stand in too many surroundings."""
     most = max(asked.frequent_documents, int(asked.frequent_share * documents))
-    return frozenset(counts.filter(pc.field("documents") > most).column("phrase").to_pylist())
+    return frozenset(counts.filter(pc.field("surroundings") > most).column("phrase").to_pylist())
 
 
-def sets_table(sets: Sequence[PlannedSet], looking: ItemSearch, frequent: Collection[int]) -> pa.Table:
-    """List sets, and how their items are looked for: SETS."""
-    items = looking.items
+def sets_table(
+    sets: Sequence[PlannedSet], sources: Sequence[str], looking: ItemSearch, frequent: Collection[int]
+) -> pa.Table:
+    """List sets, and how their items are looked for in some sources: SETS."""
+    items, often = looking.items, np.array(sorted(frequent), np.uint64)
     of_phrases = np.repeat(items.sets, np.diff(items.ends))
-    phrases = [np.unique(items.phrases[of_phrases == number]) for number in range(len(items.names))]
-    often = np.array(sorted(frequent), np.uint64)
-    rows = [
-        {
-            "set": one.name, "files": [file.listed.url for file in one.files],
-            "sha256": [file.sha256 for file in one.files],
-            "items": looking.tallies[one.name].items, "too_short": looking.tallies[one.name].short,
-            "unanswered": looking.tallies[one.name].unanswered,
-            "phrases": len(its), "frequent": int(np.isin(its, often).sum()),
-        }
-        for one, its in zip(sets, phrases, strict=True)
-    ]  # fmt: skip
+    rare = np.concatenate([[0], np.cumsum(~np.isin(items.phrases, often))])[items.ends]
+    is_unjudged = np.diff(rare) < np.minimum(TWO, np.diff(items.ends))
+    rows = list[dict[str, Any]]()
+    for one in sets:
+        number, tally = items.names.index(one.name), looking.tallies[one.name]
+        phrases = np.unique(items.phrases[of_phrases == number])
+        rows.append(
+            {
+                "set": one.name, "sources": sources, "files": [file.listed.url for file in one.files],
+                "sha256": [file.sha256 for file in one.files], "items": tally.items, "too_short": tally.short,
+                "unanswered": tally.unanswered, "too_frequent": int(is_unjudged[items.sets == number].sum()),
+                "phrases": len(phrases), "frequent": int(np.isin(phrases, often).sum()),
+            }
+        )  # fmt: skip
     return pa.Table.from_pylist(rows, SETS)

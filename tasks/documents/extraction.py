@@ -6,13 +6,14 @@ from itertools import pairwise
 from typing import NamedTuple
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from tasks.errors import first_line
 from tasks.extraction.nesting import Bytes
 from tasks.storage.artifacts import CleaningCounts
 from textkernels.buffers import text_buffers
 
-Extractor = Callable[[str, Bytes], str]  # of a text, which it may want in UTF-8, too
+Extractor = Callable[[Bytes], str]  # of a text in UTF-8
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
 VERSION = "4"  # raised when an extractor of ours gives other texts
@@ -48,10 +49,10 @@ def extractor_named(name: str) -> Extractor:
     if name == "wikitext":
         from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
 
-        return lambda text, _: text_of_wikitext(text, BACK_MATTER)
+        return lambda text: text_of_wikitext(str(text.data, "utf-8"), BACK_MATTER)
     from tasks.extraction.latex import text_of_latex
 
-    return lambda text, _: text_of_latex(text)
+    return lambda text: text_of_latex(str(text.data, "utf-8"))
 
 
 def whole(text: str) -> str:
@@ -75,14 +76,12 @@ class Extracted(NamedTuple):
 def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
     """Extract texts, (n,)."""
     extract = extractor_named(name)
-    found, reasons, before, after = list[bytes](), list[str | None](), 0, 0
+    found, reasons, after = list[bytes](), list[str | None](), 0
     data, offsets = text_buffers(texts)
     for start, end in pairwise(offsets.tolist()):
-        page = data[start:end]
-        html, reason = str(page.data, "utf-8"), None
-        before += len(html)
+        reason = None
         try:
-            text = whole(extract(html, page))
+            text = whole(extract(data[start:end]))
             found.append(text.encode())
             after += len(text)
         except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
@@ -90,6 +89,7 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
             kind = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ours say it all
             reason = f"{kind}{first_line(error)}"[:LONGEST]
         reasons.append(reason)
+    before = pc.sum(pc.utf8_length(texts)).as_py() or 0
     counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
     return Extracted(
         pa.array(found, pa.large_binary()).cast(pa.large_string()), pa.array(reasons, pa.string()), counts

@@ -35,8 +35,24 @@ def function_named(named: str, code: str) -> Function:
     code: the hash of its module's file, as the build was planned with it.
     """
     module, _, name = named.partition(":")
-    check_allowed(named)
-    return import_function(module, name, code)
+    if module not in allowed_modules():
+        raise lacking(named, f"{ALLOWED}={module} is not in its environment")
+    try:
+        return import_function(module, name, code)
+    except BadRecipe as error:
+        if isinstance(error.__cause__, ImportError):
+            raise lacking(named, first_line(error.__cause__)) from error
+        raise
+
+
+def lacking(named: str, fault: str) -> BadRecipe:
+    """Return the error of a worker that lacks a function with which the build was planned in another process."""
+    module = named.partition(":")[0]
+    return BadRecipe(
+        f"{named}: a worker cannot call it: {fault}. Workers have the environment of their start. Where "
+        f"`zyda up` runs: `zyda down`, then `zyda up` with {ALLOWED}={module} and the folder of {module}.py in "
+        "PYTHONPATH, or build without it; workers elsewhere need both variables too"
+    )
 
 
 def check_allowed(named: str) -> None:

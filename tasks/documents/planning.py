@@ -10,10 +10,11 @@ from zlib import crc32
 import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
+from tasks.documents.cleanings import PERSONAL_VERSION
 from tasks.documents.evaluation_sets import PlannedSet, planned_set
 from tasks.documents.extraction import FAILED, MARKDOWN, known_as
 from tasks.documents.functions import digest_of_code
-from tasks.documents.item_search import HELD, MARK, PHRASES, VERSION, search_for
+from tasks.documents.item_search import HELD, MARK, SURROUNDED, VERSION, search_for
 from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
 from tasks.documents.languages import LANGUAGE, PlannedLanguages, kept_languages, planned_languages
 from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
@@ -103,7 +104,7 @@ class PlannedStep(Record):
     so. cuts: the share of phrases for which a passage goes, 0 where none does. licenses: what a license_filter
     says. lists: the versions of those that its names are looked up in. extractor: one of ours, with its
     version. urls, languages: the files that such a step looks into. is_markdown: whether the step looks at prose in
-    Markdown, or cleans it.
+    Markdown, or cleans it. personal: the version of what finds personal data, if the step does.
     """
 
     number: int
@@ -125,13 +126,14 @@ class PlannedStep(Record):
     urls: PlannedUrlRules | None = None
     languages: PlannedLanguages | None = None
     is_markdown: bool = False
+    personal: str = ""
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out what other steps have not: what was ingested with them before has the same key."""
         later = {
             "evaluation", "answer_within", "search", "marks", "cuts", "licenses", "lists", "extractor", "urls",
-            "languages", "is_markdown",
+            "languages", "is_markdown", "personal",
         }  # fmt: skip
         return {name: value for name, value in dump(self).items() if value or name not in later}
 
@@ -149,7 +151,7 @@ class PlannedStep(Record):
             if self.languages.keep:
                 yield from (pa.field(f"{self.number}.{rule}", pa.string()) for rule in LANGUAGE_RULES)
         elif self.evaluation:
-            yield pa.field(f"{self.number}.{FOUND}", PHRASES)
+            yield pa.field(f"{self.number}.{FOUND}", SURROUNDED)
             yield pa.field(f"{self.number}.{ITEMS}", HELD)
             if self.cuts:
                 yield pa.field(f"{self.number}.{EMPTIED}", pa.float64())
@@ -283,12 +285,14 @@ def planned_step(recipe: Recipe, number: int, step: Step, before: Sequence[Step]
     of_sets = step.kind in {"filter", "measure"} and not step.function
     if cleaning is not None:
         check_cleaning(cleaning)
+    measures = tuple(measures_of(step, languages)) if of_sets else ()
+    finds_personal = bool(cleaning and cleaning.get("pii")) or any(one.of == "pii" for one in measures)
     return PlannedStep(
         number=number,
         kind=step.kind,
         name=step.name,
         cleaning=cleaning,
-        measures=tuple(measures_of(step, languages)) if of_sets else (),
+        measures=measures,
         # Of documents that keep their text, the filters decide later, from the statistics alone.
         bounds=() if recipe.keep_text else tuple(bounds_of_step(number, step, languages)),
         function=step.function,
@@ -299,6 +303,7 @@ def planned_step(recipe: Recipe, number: int, step: Step, before: Sequence[Step]
         urls=planned_url_rules(step.url_rules) if step.url_rules else None,
         languages=planned_languages(step.language_id) if step.language_id else None,
         is_markdown=reads_prose(step, before),
+        personal=PERSONAL_VERSION if finds_personal else "",
     )
 
 

@@ -17,8 +17,9 @@ from tasks.accounts.published_files import PublishedFiles
 from tasks.documents.deny_list import Request, sealed
 from tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
 from tasks.erasure.asked import Asked
-from tasks.erasure.dependents import Dependent, Search
+from tasks.erasure.dependents import Search
 from tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
+from tasks.erasure.kinds import Dependent
 from tasks.ids import split
 from tasks.log import warn
 from tasks.planning.last_build import last_build
@@ -30,6 +31,14 @@ from tasks.storage.records import Record, digest_of
 
 FORGOTTEN = "forgotten"  # the folder of a corpus with its certificates
 MOST_DOCUMENTS = 1000  # that a certificate names; the list has the ids of all
+NOT_SEEN = (
+    "the sources, and what was made of them outside of this corpus and of the folders that were searched",
+    "exports, copies and downloads in other places, and their backups",
+    "earlier commits of a dataset repository, earlier versions of objects in a store, deleted files of a disk",
+    "pages of zyda look and reports that were sent elsewhere",
+    "events of a Prefect server on another machine or with PostgreSQL, and logs that were sent elsewhere",
+    "models that were trained on it",
+)
 
 
 class Gone(Record):
@@ -54,11 +63,11 @@ class Certificate(Record):
 
     request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first
     MOST_DOCUMENTS of those in `gone`. standard_error: of the likeness of a document that is only like one
-    that was asked for. published: documents of each source before, and after it. came_in: those that had gone
-    as duplicates of what was removed, or of what went with it, and are published now; they are counted in
-    files of sources that are as before. left: until it is finished, how many documents of each file should be
-    left. before, after: the SHA-256 of the corpus's manifest. removed_files, new_files: of the published
-    folder; until it is finished, all that there were.
+    that was asked for. published: documents of each source before, and after it. came_in: those that had been
+    removed as duplicates of what the request removed, and are published now; they are counted in files of sources
+    that are as before. left: until it is finished, how many documents of each file should be left. before, after:
+    the SHA-256 of the corpus's manifest. removed_files, new_files: of the published folder; until it is finished,
+    all that there were. not_seen: what no command looks into, and somebody has to.
     """
 
     corpus: str
@@ -82,6 +91,7 @@ class Certificate(Record):
     after: str | None = None
     removed_files: tuple[PublishedFile, ...] = ()
     new_files: tuple[PublishedFile, ...] = ()
+    not_seen: tuple[str, ...] = NOT_SEEN
 
     @property
     def path(self) -> str:

@@ -2,12 +2,12 @@
 
 import trafilatura
 
-from tasks.extraction.nesting import Bytes, checked
+from tasks.extraction.nesting import Bytes, measured
 
 
-def trafilatura_text(html: str, data: Bytes | None = None) -> str:
+def trafilatura_text(html: str | Bytes) -> str:
     """Return the main content of a page as plain text, nothing where there is none.
 
-    Raises ValueError for a page that is not safe to parse. data: the page in UTF-8, where that is at hand.
+    Raises ValueError for a page that is not safe to parse. html: in UTF-8, where that is at hand.
     """
-    return trafilatura.extract(checked(html, data), fast=True, include_comments=False) or ""
+    return trafilatura.extract(measured(html).html, fast=True, include_comments=False) or ""

@@ -8,33 +8,36 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tasks.extraction.nesting import Bytes, Places, lone_places, referenced, spliced
+from tasks.extraction.nesting import NO_SPANS, Bytes, Places, in_utf8, lone_places, referenced, spliced
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 
 
-def with_lone(
-    page: str, extract: Callable[[str], str], data: Bytes | None = None, places: Places | None = None
-) -> str:
-    """Extract the text of a page that may have such text nodes.
+def with_lone(page: str, extract: Callable[[str], str]) -> str:
+    """Extract the text of a page that may have such text nodes. Raises ValueError where no character is a mark."""
+    data = in_utf8(page)
+    lone = lone_places(data)
+    return with_marked(data, lone, NO_SPANS, extract) if len(lone) else extract(page)
 
-    data: the page in UTF-8. places: after these characters, in bytes, (n,). Both are found where they are None.
-    Raises ValueError where no character can be a mark.
+
+def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str], str]) -> str:
+    """Extract the text of a page with such text nodes, in which some tags become spans.
+
+    data: the page in UTF-8. lone, names: as `Measured` has them.
     """
-    if data is None or places is None:
-        data = np.frombuffer(page.encode(), np.uint8)
-        places = lone_places(data)
-    if not len(places):
-        return extract(page)
-    mark = unused_character(page, data)
-    return extract(spliced(page, data, np.stack([places, places], 1), mark)).replace(mark, "")
+    mark = unused_character(data) if len(lone) else ""
+    spans = np.concatenate([names, np.stack([lone, lone], 1)])
+    order = np.argsort(spans[:, 0])
+    texts = [b"span" if i < len(names) else mark.encode() for i in order.tolist()]
+    text = extract(spliced(data, spans[order], texts))
+    return text.replace(mark, "") if mark else text
 
 
-def unused_character(page: str, data: Bytes) -> str:
+def unused_character(data: Bytes) -> str:
     """Return a mark that a page has neither as itself nor as a reference. data: the page in UTF-8."""
-    used = referenced(data)
+    used, page = referenced(data), data.tobytes()
     for mark in MARKS:
-        if not used[ord(mark)] and mark not in page:
+        if not used[ord(mark)] and mark.encode() not in page:
             return mark
     raise ValueError("it has all control characters; expected at least one that could mark others")

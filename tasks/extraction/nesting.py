@@ -6,23 +6,16 @@ half a second). So pages are measured before they are parsed, and options, whose
 """
 
 import re
-from itertools import pairwise
+from collections.abc import Sequence
+from itertools import chain
 from typing import NamedTuple
 
 import numpy as np
 from numpy.typing import NDArray
 
 from tasks.limits import limits
-from textkernels.markup import (
-    HAS_BRACKET,
-    HAS_NUMBERS,
-    HASHES,
-    IS_STRUCTURE,
-    KINDS,
-    ROOM,
-    nesting,
-    references,
-)
+from textkernels.markup import ROOM, nesting, references
+from textkernels.markup_names import HAS_BRACKET, HAS_NUMBERS, HASHES, IN_SENTENCES, IS_STRUCTURE, KINDS
 
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
@@ -30,19 +23,22 @@ OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 PLACES = 1024  # for which there is room at once
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
+NO_SPANS = np.zeros((0, 2), np.int64)
+LENGTHS = np.zeros(256, np.int64)  # of names of IN_SENTENCES, by their first letter
+for name in IN_SENTENCES.split():
+    LENGTHS[ord(name[0])] = len(name)
 
 
 class Measured(NamedTuple):
     """A page in a form that is safe to parse, nearly always as it was, and what is in it.
 
-    data: the page in UTF-8. has_structure: an element of `textkernels.markup.STRUCTURE`. has_numbers: a list
+    data: the page in UTF-8. has_structure: an element of `textkernels.markup_names.STRUCTURE`. has_numbers: a list
     that may count otherwise than from one on. has_bracket: a text that begins with `[`, as links to edit do. lone:
     the places after characters that resiliparse drops because they are a whole text node, in bytes, (n,).
-    in_sentences: the places of the start and end tags of elements of `textkernels.markup.IN_SENTENCES` that may be
-    part of one, (n, 2).
+    in_sentences: where names of tags of `textkernels.markup_names.IN_SENTENCES` begin and end that are part of one,
+    (n, 2), in bytes.
     """
 
-    html: str
     data: Bytes
     has_structure: bool
     has_numbers: bool
@@ -50,20 +46,17 @@ class Measured(NamedTuple):
     lone: Places
     in_sentences: Places
 
+    @property
+    def html(self) -> str:
+        return str(self.data.data, "utf-8")
 
-def checked(html: str, data: Bytes | None = None) -> str:
-    """Return a page in a form that is safe to parse; raise ValueError where there is none.
 
-    data: the page in UTF-8, where that is at hand.
+def measured(page: str | Bytes) -> Measured:
+    """Return a page in a form that is safe to parse, and what is in it; raise ValueError where there is none.
+
+    page: in UTF-8, where that is at hand, for only what is parsed is decoded.
     """
-    return measured(html, data).html
-
-
-def measured(html: str, data: Bytes | None = None) -> Measured:
-    """Return what `checked` does, and what is in the page."""
-    if data is None:
-        html, data = in_utf8(html)
-    most = limits()
+    data, most = in_utf8(page) if isinstance(page, str) else page, limits()
     if len(data) > most.html_bytes:
         raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
     (depth, tags, work, options, seen, _), places = surveyed(data, most.html_depth)
@@ -77,11 +70,10 @@ def measured(html: str, data: Bytes | None = None) -> Measured:
             f"{work:,}, expected at most {most.html_work:,}"
         )
     if options > most.html_options:
-        html, data = in_utf8(OPTION.sub("", html))
+        data = in_utf8(OPTION.sub("", str(data.data, "utf-8")))
         _, places = surveyed(data, most.html_depth)
     structure, numbers, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
-    in_sentences = ~places[places < 0].reshape(-1, 2)
-    return Measured(html, data, structure, numbers, bracket, places[places >= 0], in_sentences)
+    return Measured(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
 
 
 def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
@@ -90,6 +82,17 @@ def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, 
     while (measures := nesting(data, HASHES, KINDS, deepest, places))[-1] > len(places):
         places = np.empty(measures[-1], np.int64)
     return measures, places[: measures[-1]]
+
+
+def name_spans(data: Bytes, places: Places) -> Places:
+    """Return where names of tags in sentences begin and end, (n, 2). places: as `nesting` has them."""
+    start, end = ~places[places < 0].reshape(-1, 2).T
+    if not len(start):
+        return NO_SPANS
+    length = LENGTHS[data[start + 1] | 32]
+    begins = np.concatenate([start + 1, end + 2])
+    spans = np.stack([begins, begins + np.tile(length, 2)], 1)
+    return spans[np.argsort(begins)]
 
 
 def lone_places(data: Bytes) -> Places:
@@ -104,22 +107,19 @@ def referenced(data: Bytes) -> NDArray[np.bool_]:
     return named
 
 
-def spliced(html: str, data: Bytes, spans: Places, text: str) -> str:
-    """Return a page with a text in the place of some spans, (n, 2), in bytes. data: the page in UTF-8.
-
-    To count characters takes a fraction of the time of decoding them.
-    """
-    begins = data.view(np.int8) >= -64  # of characters
-    counts = [np.count_nonzero(begins[a:b]) for a, b in pairwise([0, *spans.ravel().tolist()])]
-    places = np.cumsum(counts).tolist()
-    return text.join([html[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(html)], strict=True)])
+def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
+    """Return a page in UTF-8 with a text in the place of each span, (n, 2), in bytes."""
+    places = spans.ravel().tolist()
+    kept = [data.data[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(data)], strict=True)]
+    return b"".join(chain.from_iterable(zip(kept, [*texts, b""], strict=True))).decode()
 
 
-def in_utf8(html: str) -> tuple[str, Bytes]:
-    """Return a page without halves of characters, and its bytes."""
-    try:
-        page = html.encode()
-    except UnicodeEncodeError:  # which no page has that was decoded
-        page = html.encode("utf-8", "replace")
-        html = page.decode()
-    return html, np.frombuffer(page, np.uint8)
+def with_sentences(page: Measured) -> str:
+    """Return a page in which elements that are part of a sentence are spans, which resiliparse keeps."""
+    names = page.in_sentences
+    return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html
+
+
+def in_utf8(html: str) -> Bytes:
+    """Return the bytes of a page, without halves of characters, which no page has that was decoded."""
+    return np.frombuffer(html.encode("utf-8", "replace"), np.uint8)

@@ -3,25 +3,23 @@
 from resiliparse.extract.html2text import extract_plain_text
 
 from tasks.extraction.lists import numbered, with_numbers
-from tasks.extraction.lone_characters import with_lone
+from tasks.extraction.lone_characters import with_lone, with_marked
 from tasks.extraction.marks import without_marks
-from tasks.extraction.nesting import Bytes, measured
-from tasks.extraction.sentences import with_sentences
+from tasks.extraction.nesting import Bytes, measured, with_sentences
 
 EDIT_LINKS = [".mw-editsection", ".editsection"]  # of MediaWiki, in headings
 
 
-def main_content(html: str, data: Bytes | None = None) -> str:
+def main_content(html: str | Bytes) -> str:
     """Return the main content of a page as text; raise ValueError for a page that is not safe to parse.
 
-    data: the page in UTF-8, where that is at hand.
+    html: in UTF-8, where that is at hand.
     """
-    page = with_sentences(measured(html, data))
-    extract = text_without_links if page.has_bracket and "editsection" in page.html else text_of
+    page = measured(html)
+    extract = text_without_links if page.has_bracket and b"editsection" in page.data.tobytes() else text_of
     if page.has_numbers:
-        html = with_numbers(without_marks(page.html, page.data))
-        return numbered(with_lone(html, extract))
-    return with_lone(page.html, extract, page.data, page.lone)
+        return numbered(with_lone(with_numbers(without_marks(with_sentences(page), page.data)), extract))
+    return with_marked(page.data, page.lone, page.in_sentences, extract)
 
 
 def text_of(page: str) -> str:

@@ -16,9 +16,8 @@ from tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of
 from tasks.extraction.lists import with_numbers
 from tasks.extraction.lone_characters import with_lone
 from tasks.extraction.marks import CODE, NO_CODE, Piece, closing, opening, with_pieces, without_marks
-from tasks.extraction.nesting import Bytes, measured
+from tasks.extraction.nesting import Bytes, measured, with_sentences
 from tasks.extraction.rendering import markdown
-from tasks.extraction.sentences import with_sentences
 from tasks.extraction.tables import table_markdown
 
 # Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
@@ -48,13 +47,13 @@ NAVIGATION = ("navheader", "navfooter")  # classes of DocBook's, in which naviga
 PLACEHOLDER = "x"  # text of a formula, for what judges elements by their text
 
 
-def structured_text(html: str, data: Bytes | None = None) -> str:
+def structured_text(html: str | Bytes) -> str:
     """Return the main content of a page as Markdown; raise ValueError for a page that is not safe to parse.
 
-    data: the page in UTF-8, where that is at hand.
+    html: in UTF-8, where that is at hand.
     """
-    found, pieces = with_sentences(measured(html, data)), list[Piece]()
-    page = without_marks(found.html, found.data)
+    found, pieces = measured(html), list[Piece]()
+    page = without_marks(with_sentences(found), found.data)
     if "<sup" in page:
         page = POWER.sub(power, page)
     if found.has_structure:

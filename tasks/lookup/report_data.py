@@ -152,7 +152,7 @@ def findings_of(recipe: Recipe) -> Findings:
         components=components_of(corpus),
     )
     for source in findings.ledger.sources:
-        count_documents(findings, corpus, source, rounds[number - 1].name_of("cluster_id"))
+        count_documents(findings, corpus, source, rounds[number - 1])
     return findings
 
 
@@ -206,15 +206,17 @@ def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
     return ShownCluster(cluster, first, last, text[:BEGINNING], lines)
 
 
-def count_documents(findings: Findings, corpus: Corpus, source: str, cluster_id: str) -> None:
-    """Count the lengths and labels of a source's published documents. cluster_id: how that column is called."""
+def count_documents(findings: Findings, corpus: Corpus, source: str, of_round: Round) -> None:
+    """Count the lengths and labels of a source's published documents. of_round: whose clusters are looked at."""
+    cluster_id, cluster_size = map(of_round.name_of, ("cluster_id", "cluster_size"))
     counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
     documents = 0
-    for table in corpus.tables(source, ["n_tokens", cluster_id, "quality_pred"]):
+    for table in corpus.tables(source, ["n_tokens", cluster_id, cluster_size, "quality_pred"]):
         counts += np.histogram(table.column("n_tokens").to_numpy(), LENGTH_BINS)[0]
         documents += len(table)
         if "quality_pred" in table.column_names:
             count_labels(findings, source, table)
+            table = table.filter(pc.field(cluster_size) > 1)
             findings.mixed.add(table.column(cluster_id), table.column("quality_pred"))
     findings.lengths[source] = counts
     findings.not_drawn += documents - int(counts.sum())

@@ -24,13 +24,14 @@ from tasks.signatures.bands import numbers_in_name
 from tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
 from tasks.storage.records import Record, read_record
 from tasks.storage.tables import rows_of
+from tasks.words import in_words
 
 What = Literal["removed", "kept", "clusters"]
 SHOWN = 20_000  # characters of a text that stands alone
 MOST_MEMBERS = 1000  # of a cluster, of which one is shown beside its first
 QUESTIONS = {
-    "removed": "Is it right that it went?",
-    "kept": "Is it right that it stayed?",
+    "removed": "Was it right to remove it?",
+    "kept": "Was it right to keep it?",
     "clusters": "Are these duplicates?",
 }
 
@@ -93,14 +94,16 @@ def check_options(corpus: Corpus, options: SampleOptions) -> None:
     if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.places()):
         raise BadInput(f"--round {options.round}: there are no clusters of such a round")
     if options.what != "removed" and (options.stage or options.reason):
-        raise BadInput(f"--stage and --reason are of documents that went, and not of {options.what}")
+        raise BadInput(f"--stage and --reason choose removed documents, not {options.what}")
     stages = [stage for stage in ledger.stages if ledger.removed(stage).documents]
     if options.stage is not None and options.stage not in stages:
-        raise BadInput(f"--stage {options.stage}: documents went by {', '.join(stages) or 'no stage'}")
+        raise BadInput(
+            f"--stage {options.stage}: documents were removed by {', '.join(stages) or 'no stage'}"
+        )
     reasons = {reason for stage in stages for reason in ledger.removed_by(stage)}
     if options.reason is not None and options.reason not in reasons:
         raise BadInput(
-            f"--reason {options.reason}: documents went for {', '.join(sorted(reasons)) or 'no reason'}"
+            f"--reason {options.reason}: documents were removed for {', '.join(sorted(reasons)) or 'no reason'}"
         )
 
 
@@ -133,7 +136,7 @@ def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) ->
 
 
 def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
-    """Choose documents that went, but none that somebody asked to have removed."""
+    """Choose removed documents, but none whose removal was requested."""
     wanted = {"stage": options.stage, "reason": options.reason, "source": options.source}
     evidence = ["value", "threshold", "jaccard", "containment", "component"]
 
@@ -149,7 +152,7 @@ def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
     rows = smallest(tables(), "doc_id", options)
     for row in rows:
         why = reasons.get(row["stage"], {}).get(row["reason"], "")
-        facts = [f"went by {row['stage']}: {row['reason']}{why and ', '}{why}"]
+        facts = [f"removed by {in_words(row['stage'])}: {row['reason']}{why and ', '}{why}"]
         facts += [f"{name} {row[name]:.4g}" if isinstance(row[name], float) else f"{name} {row[name]}"
                   for name in evidence if row.get(name) is not None]  # fmt: skip
         row["other"], row["facts"] = row.get("kept_doc_id"), [*facts, f"{row['n_tokens']:,} tokens"]

@@ -238,12 +238,11 @@ class SharesOfClusters(ArtifactJob):
         ids = table.column("doc_id").to_numpy()
         stood_for = stood_for_of(table, [size for _, size in rounds])
         found = []
-        for number, (name, _) in enumerate(rounds):
-            cluster = table.column(name)
-            is_in = cluster.is_valid().to_numpy()
+        for number, (name, size) in enumerate(rounds):
+            is_in = table.column(size).to_numpy() > 1
             # One id may be that of a cluster in several rounds.
             salt = hash_ids(np.array([number + 1], np.uint64))
-            clusters = hash_ids(hash_ids(cluster.fill_null(0).to_numpy()[is_in]) + salt)
+            clusters = hash_ids(hash_ids(table.column(name).to_numpy()[is_in]) + salt)
             found.append((ids[is_in], clusters, stood_for[is_in]))
         return found
 

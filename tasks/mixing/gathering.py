@@ -31,7 +31,7 @@ from textkernels.pieces import copy_pieces
 VERSION = 2
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
 ORIGINS = pa.schema(
-    [("start", pa.uint64()), ("tokens", pa.uint32()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
+    [("start", pa.uint64()), ("tokens", pa.int64()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
      ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint32()), ("offset", pa.uint32())]
 )  # fmt: skip
 GATHERED = pa.schema([*SEGMENT, ("corpus", pa.uint16())])

@@ -1,7 +1,7 @@
 """What mixes that did not end have left in a mixture's folder: versions without a manifest, and segments."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 
 from tasks.mixing.mixing import LOCK, MIXTURE
 from tasks.storage.artifacts import WORK
@@ -21,15 +21,17 @@ class Leftover(Record):
     size: int
 
 
+def unfinished_versions(paths: Iterable[str]) -> list[str]:
+    """Return the folders of versions without a manifest. paths: of all files below the mixture's folder."""
+    known = set(paths)
+    versions = sorted({path.partition("/")[0] for path in known if "/" in path})
+    return [name for name in versions if VERSION_FOLDER.fullmatch(name) and f"{name}/{MIXTURE}" not in known]
+
+
 def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
     """List the folders that mixes left which did not end. ours: a version that is not listed."""
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
-    versions = sorted({path.partition("/")[0] for path in sizes if "/" in path})
-    unfinished = [
-        name
-        for name in versions
-        if VERSION_FOLDER.fullmatch(name) and name != ours and f"{name}/{MIXTURE}" not in sizes
-    ]
+    unfinished = [name for name in unfinished_versions(sizes) if name != ours]
     found = list[Leftover]()
     for path in [*unfinished, *([] if ours else OF_SHUFFLE)]:
         of_path = [size for name, size in sizes.items() if name.startswith(f"{path}/")]

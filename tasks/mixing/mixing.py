@@ -115,10 +115,10 @@ class Mixing:
         # Files without a part are nothing to a mixture.
         self.files = [(file, parts) for file in inputs.files if (parts := inputs.parts_of(file))]
 
-    @cached_property
-    def tokens(self) -> list[Artifact]:
-        """The ids of the documents of each file."""
-        jobs = [
+    @property
+    def token_jobs(self) -> list[TokensOfFile]:
+        """What makes the ids of the documents of each file."""
+        return [
             TokensOfFile(
                 self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
                 self.encoding.digest, self.encoding.special_tokens, self.encoding.width,
@@ -126,7 +126,11 @@ class Mixing:
             )
             for file, _ in self.files
         ]  # fmt: skip
-        return self.spread(jobs, "tokens")
+
+    @cached_property
+    def tokens(self) -> list[Artifact]:
+        """The ids of the documents of each file."""
+        return self.spread(self.token_jobs, "tokens")
 
     @cached_property
     def chosen(self) -> list[Artifact]:

@@ -69,6 +69,12 @@ class Inputs:
     def folder(self) -> Folder:
         return self.mixture.folder
 
+    @property
+    def corpus_folders(self) -> list[Folder]:
+        """The folders of the corpora; none of a published folder that lies alone."""
+        end = f"/{PUBLISHED}"
+        return [Folder(one.url.removesuffix(end)) for one in self.corpora if one.url.endswith(end)]
+
     def salt(self, *words: object) -> int:
         """Return 64 bits that the seed and some words decide."""
         return salt_of(self.mixture.seed, *words)

@@ -1,7 +1,7 @@
 """From a position in a mixture back to the document that is there, its source, its file, its row and its text."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from functools import cached_property
@@ -19,7 +19,7 @@ from tasks.accounts.published_files import PublishedFiles
 from tasks.dedup.reference.corpora import corpus_at
 from tasks.errors import BadInput, Denied
 from tasks.ids import split
-from tasks.mixing.gathering import ORIGINS, Output
+from tasks.mixing.gathering import ORIGINS, MixedFile, Output
 from tasks.mixing.mixing import MIXTURE, Mixed
 from tasks.mixing.steps import Prefix, Samples
 from tasks.storage.folder import Folder
@@ -152,7 +152,12 @@ class Trace:
     @contextmanager
     def origins(self, output: Output) -> Iterator[pq.ParquetFile]:
         """Open the origins of a file's pieces. Raises Denied where they are not as they were written."""
-        file = next(file for file in output.files if "/origins/" in file.path)
+        with self.opened(next(file for file in output.files if "/origins/" in file.path)) as parquet:
+            yield parquet
+
+    @contextmanager
+    def opened(self, file: MixedFile) -> Iterator[pq.ParquetFile]:
+        """Open a file of Parquet. Raises Denied where it is not as it was written."""
         path = file.path.partition("/")[2]
         if self.folder.size_of(path) != file.size:
             raise Denied(f"{self.folder.url}/{path} is missing, or has another size than was written")
@@ -282,6 +287,29 @@ class Trace:
             pieces, tokens = counts.get((piece.part, piece.source), (0, 0))
             counts[piece.part, piece.source] = pieces + 1, tokens + within
         return counts
+
+
+def documents_in(trace: Trace, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the documents of some corpora that a mixture has, among some ids: (n,) uint64, ascending."""
+    found = [np.empty(0, np.uint64)]
+    numbers = [number for number, corpus in enumerate(trace.mixed.corpora) if corpus.label in labels]
+    for output in trace.mixed.outputs:
+        for group in range(len(trace.groups(output))):
+            table = trace.group(output, group)
+            found.append(wanted_of(table, pa.array(numbers, pa.uint16()), ids))
+    for file in (file for output in trace.mixed.texts for file in output.files):
+        with trace.opened(file) as parquet:
+            table = parquet.read(["doc_id", "corpus"])
+        found.append(wanted_of(table, pa.array(labels, pa.string()), ids))
+    return np.unique(np.concatenate(found))
+
+
+def wanted_of(table: pa.Table, corpora: pa.Array, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the ids of a table's rows that are of some corpora and among some ids."""
+    there: NDArray[np.uint64] = (
+        table.filter(pc.is_in(table.column("corpus"), corpora)).column("doc_id").to_numpy()
+    )
+    return there[np.isin(there, ids)]
 
 
 def files_named(recipe: dict[str, Any], source: str) -> tuple[str, ...]:

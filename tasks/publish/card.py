@@ -27,7 +27,7 @@ from tasks.publish.tables_of_markdown import as_table
 from tasks.recipe.dedup import Dedup
 from tasks.recipe.fields import Recipe
 from tasks.storage.artifacts import Counts
-from tasks.words import and_replaced, counted
+from tasks.words import and_replaced, counted, in_words
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),
@@ -61,12 +61,13 @@ Tokens of each source, best-ranked first:
 
 ## What is here
 
-`datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `text` and `n_tokens`.
+`datasets.load_dataset(<this folder>)` gives the documents of all sources, with `doc_id`, `source`, `text` and
+`n_tokens`.
 With the name of a source, or with a folder of its own in it (`source-folder`), it gives that with all its columns,
 with `clusters` that table, with `removed` what all sources have in common there.
 
-- `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `n_tokens`, the
-  `cluster_id` of a document with near-duplicates, and what a quality model said.
+- `<source>/*.parquet`: the documents, with the source's own columns, `doc_id`, `source`, `n_tokens`, the
+  `cluster_id` (of a document without near-duplicates its own `doc_id`), and the answers of a quality model.
 - `removed/*.parquet`: every document that is not here, with the stage and the reason and, for a
   duplicate, the `kept_doc_id` that was kept for it, or the `matched_doc_id` in another corpus.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
@@ -80,11 +81,11 @@ with `clusters` that table, with `removed` what all sources have in common there
 - `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any; where the
   recipe has `publish_set_aside`, also with their content.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
-  `reasons.parquet`: those that went, by stage, source and reason; `cleaned.parquet`: what cleaning changed,
+  `reasons.parquet`: removed documents by stage, source and reason; `cleaned.parquet`: what cleaning changed,
   if anything did; `skipped.parquet`: the records of files that were no documents of their kind, if there were any;
   `special_tokens.parquet`: the special tokens of the tokenizer that texts held as characters, by documents and
   occurrences, before any rule removed documents, if there were any.
-- `components.parquet`: the documents of each component, by the stage that let them go and why, null for those
+- `components.parquet`: the documents of each component, by the stage that removed them and why, null for those
   that are here, if the recipe names components.
 - `licenses.parquet`: the same of each licence, if the recipe says which documents stay for theirs;
   `languages.parquet`: of each language, if it was found.
@@ -96,7 +97,7 @@ with `clusters` that table, with `removed` what all sources have in common there
 MOST_COMPONENTS = 200  # of a source, which the card names
 LONGEST = 100  # characters of a component's name
 FEW = 4  # reasons that are said in a sentence
-OTHERS = "Before that, what is near a document of another published corpus, as it was then, went: {names}."
+OTHERS = "Before that, documents near a document of another published corpus were removed: {names}."
 
 
 def card(
@@ -144,15 +145,32 @@ def card(
         licenses=licenses_as_markdown(licenses),
         languages=languages_as_markdown(languages),
         origins=source_lines(manifest),
-        tokenizer=manifest.tokenizer["name"],
+        tokenizer=without_local_folders(manifest.tokenizer["name"]),
         tokenizer_digest=manifest.tokenizer["digest"],
         special_as={"text": "text", "control": "control tokens"}[manifest.tokenizer["special_tokens"]],
         software=manifest.software,
         bits=manifest.id_bits,
-        recipe=yaml.safe_dump(manifest.recipe, sort_keys=False, allow_unicode=True),
+        recipe=yaml.safe_dump(without_local_folders(manifest.recipe), sort_keys=False, allow_unicode=True),
         **counts.model_dump(),
     )
     return f"---\n{yaml.safe_dump(head, sort_keys=False)}---\n\n{body}"
+
+
+def without_local_folders(value: Any) -> Any:
+    """Return the values of a recipe without the folders of this machine, which say who built it and where.
+
+    >>> without_local_folders(["/home/anna/data/web/**/*.parquet", "/home/anna/x.json", "hf://datasets/a/b.jsonl"])
+    ['…/web/**/*.parquet', '…/x.json', 'hf://datasets/a/b.jsonl']
+    """
+    if isinstance(value, dict):
+        return {name: without_local_folders(one) for name, one in value.items()}
+    if isinstance(value, list | tuple):
+        return [without_local_folders(one) for one in value]
+    if not isinstance(value, str) or not value.startswith(("/", "~", "file:/")):
+        return value
+    parts = value.rstrip("/").split("/")
+    pattern = next((place for place, part in enumerate(parts) if re.search(r"[*?\[]", part)), len(parts))
+    return "/".join(["…", *parts[max(1, min(pattern, len(parts)) - 1) :]])
 
 
 def configurations(manifest: Published, places: Collection[str]) -> list[dict[str, Any]]:
@@ -175,7 +193,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "config_name": "default",
         "default": True,
         "data_files": [*files.values()],
-        "columns": ["doc_id", "text", "n_tokens"],
+        "columns": ["doc_id", "source", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*.parquet", "columns": REMOVED.names}
     return [
@@ -213,7 +231,7 @@ def licenses_as_markdown(licenses: Mapping[str, Sequence[ComponentCounts]]) -> s
     text = f"Licences, by SPDX's list:\n\n{starts_and_ends('licence', known, LICENSES_FILE)}"
     if unknown:
         table = starts_and_ends("licence", unknown, LICENSES_FILE)
-        text += f"Names of licences that are in no list; their documents went:\n\n{table}"
+        text += f"Names of licences that are in no list; their documents were removed:\n\n{table}"
     return text
 
 
@@ -263,7 +281,7 @@ def source_lines(manifest: Published) -> str:
     lines = [
         f"- `{origin.source}`: {counted(origin.files, 'file')}, {counted(origin.bytes, 'byte')}"
         + (
-            f", judged by the model `{origin.model['name']}` ({origin.model['digest']})"
+            f", judged by the model `{without_local_folders(origin.model['name'])}` ({origin.model['digest']})"
             if origin.model
             else ""
         )
@@ -273,7 +291,7 @@ def source_lines(manifest: Published) -> str:
 
 
 def removed_by(manifest: Published) -> str:
-    """Write a line for each stage that let documents go: how many, and for which reasons."""
+    """Write a line for each stage that removed documents: how many, and for which reasons."""
     ledger = manifest.ledger
     lines = list[str]()
     for stage in ledger.stages:
@@ -285,16 +303,16 @@ def removed_by(manifest: Published) -> str:
                 if reason in sentences
             ]
             reasons = "; ".join(why) if len(why) <= FEW else "by the rules below"
-            lines.append(f"- `{stage}` let {counted(count, 'document')} go: {reasons}")
+            lines.append(f"- {in_words(stage)} (`{stage}`) removed {counted(count, 'document')}: {reasons}")
     return "\n".join(lines)
 
 
 def by_reason(manifest: Published) -> str:
-    """Write a table of each stage that let documents go for several reasons."""
+    """Write a table for each stage that removed documents for several reasons."""
     ledger = manifest.ledger
     return "".join(
-        f"Documents that went by `{stage}`, in brackets their tokens. Each counts for the first reason that was "
-        f"found, and `removed/` says which others there were:\n\n"
+        f"Documents that `{stage}` removed, with their tokens in brackets. A document counts for the first reason "
+        f"that was found; `removed/` has its other reasons:\n\n"
         f"{reasons_as_markdown(ledger, stage, manifest.reasons.get(stage, {}))}\n"
         for stage in ledger.stages
         if len(ledger.removed_by(stage)) > 1

@@ -1,53 +1,68 @@
 """The certificate of a corpus: which evaluation sets were looked for in it, how, and what was found."""
 
+from collections.abc import Sequence
+
 import pyarrow as pa
 
 from tasks.accounts.published import Published
-from tasks.documents.item_search import BEGINNING, LEAST, MOST, WIDTH
+from tasks.documents.contamination import judged_alike
+from tasks.documents.sought_items import BEGINNING, LEAST, MOST, WIDTH
 from tasks.publish.tables_of_markdown import as_table
 from tasks.recipe.evaluation import Decontaminate
 from tasks.recipe.fields import Recipe
 
 TEXT = """\
 Evaluation sets that were looked for, each question with its answer, in all documents as they were before
-duplicates went. Of a question of {width} words or more, up to {most} parts of {width} words are looked for; of a
-shorter one all its words; of one of less than {least} also its answer behind it. Capitals, punctuation and line
-ends do not count. An item is there where {share:.0%} of the parts are, two at the least, and the first {beginning}
-words of the answer within {near} words of them. A part that more than {documents:,} documents have, and more than
-{rare:.3%} of all, is no evidence. What is too short or has no answer was not looked for. `contamination/` has the
-files and their SHA-256, `removed/` what was found in each document that went.
+duplicates were removed. Of a question of {width} words or more, up to {most} parts of {width} words are looked for;
+of a shorter one all its words; of one of less than {least} also its answer behind it. Capitals, punctuation,
+line ends, tags, entities and escapes do not count. An item is there where {share:.0%} of the parts are, two at the
+least, and the first {beginning} words of the answer within {near} words of them. A part is no evidence where it
+stands in more surroundings than {documents:,}, and than {rare:.3%} of the documents; copies of a page are one. Not
+judged are items that are too short, have no answer, or have too few parts that are evidence ("too frequent").
+`contamination/` has the files and their SHA-256, `removed/` what was found in each removed document.
 
 """
+COLUMNS = {
+    "items": "items", "too_short": "too short", "unanswered": "without answer", "too_frequent": "too frequent",
+    "phrases": "parts", "frequent": "no evidence",
+}  # fmt: skip
 MARKED = "Documents that hold items are here: the column `contamination` names the sets.\n\n"
 CUT = (
     "Documents are here without the passages that held items, of which every part was evidence: the column "
     "`contamination` names the sets, and `cleaned.parquet` says how much was cut.\n\n"
 )
+NOTES = {"mark": MARKED, "cut": CUT}
 
 
 def certificate(recipe: Recipe, manifest: Published, sets: pa.Table | None) -> str:
-    """Write what was looked for and found; nothing where no set was. sets: as `decontaminate` lists them."""
-    asked = [
-        step.decontaminate
-        for one in recipe.sources
-        for step in recipe.steps_of(one.name)
-        if step.decontaminate
-    ]
-    if sets is None or not asked:
+    """Write what was looked for and found; nothing where no set was. sets: as `contamination` lists them."""
+    if sets is None:
         return ""
-    went = manifest.ledger.removed_by("decontaminate")
+    alike = judged_alike(recipe)
+    return "".join(account(asked, names, manifest, sets, is_only=len(alike) == 1) for asked, names in alike)
+
+
+def account(
+    asked: Decontaminate, sources: Sequence[str], manifest: Published, sets: pa.Table, *, is_only: bool
+) -> str:
+    """Write what was looked for and found in the sources with one step. is_only: whether there is no other step."""
     rows = [
         [
             row["set"],
-            *(f"{row[name]:,}" for name in ("items", "too_short", "unanswered", "phrases", "frequent")),
-            f"{went[row['set']].documents if row['set'] in went else 0:,}",
+            *(f"{row[name]:,}" for name in COLUMNS),
+            f"{documents_removed(manifest, sources, row['set']):,}",
         ]
         for row in sets.to_pylist()
+        if row["sources"] == sources
     ]
-    names = ["set", "items", "too short", "without answer", "parts", "no evidence", "documents that went"]
-    actions = {one.action for one in asked}
-    notes = (MARKED if "mark" in actions else "") + (CUT if "cut" in actions else "")
-    return f"{how(asked[0])}{as_table(names, rows)}\n{notes}"
+    names = ["set", *COLUMNS.values(), "documents removed"]
+    where = "" if is_only else f"Sources {', '.join(sources)}:\n\n"
+    return f"{where}{how(asked)}{as_table(names, rows)}\n{NOTES.get(asked.action, '')}"
+
+
+def documents_removed(manifest: Published, sources: Sequence[str], reason: str) -> int:
+    found = (manifest.ledger.removed_by("decontaminate", source) for source in sources)
+    return sum(by_reason[reason].documents for by_reason in found if reason in by_reason)
 
 
 def how(asked: Decontaminate) -> str:

@@ -20,6 +20,9 @@ SHOWN = 100  # lines of a difference
 WIDTH = 1_000  # characters of such a line
 AROUND = {"lines": 3, "words": 12}  # that are shown before and after a difference
 WORD = re.compile(rf"\s*\S{{1,{LONG_WORD}}}|\s+")
+# Numbers, words, characters of scripts without spaces, marks: what of a changed word is marked.
+FINE = re.compile(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\d_]+|.", re.DOTALL)
+ALIKE = 0.5  # of the units of two changed parts, so that they are compared by FINE
 MARKS = str.maketrans({"\n": "⏎", "\r": "␍", "\t": "⇥"})
 REST = "@@ what follows is not shown @@"
 
@@ -67,21 +70,39 @@ def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segm
     if start:
         for side in segments:
             side.append(Segment(text=f"(the first {start:,} characters are the same)\n"))
-    places = [0, 0]
-    for a, b, c, d in changes(units, other_units):
-        for side, own, place, first, last in zip(
-            segments, (units, other_units), places, (a, c), (b, d), strict=True
-        ):
-            side.append(Segment(text="".join(own[place:first])))
-            side.append(Segment(text="".join(own[first:last]), is_same=False))
-        places = [b, d]
-    for side, own, place, whole in zip(segments, (units, other_units), places, (text, other), strict=True):
-        rest = "".join(own[place:])
-        side.append(Segment(text=rest))
+    for parts in compared(units, other_units):
+        for side, part in zip(segments, parts, strict=True):
+            side.append(part)
+    for side, own, whole in zip(segments, (units, other_units), (text, other), strict=True):
         if start + sum(map(len, own)) < len(whole):
             side.append(Segment(text=" …"))
     left, right = (tuple(one for one in side if one.text) for side in segments)
     return left, right
+
+
+def compared(
+    units: Sequence[str], others: Sequence[str], *, is_fine: bool = False
+) -> Iterator[tuple[Segment, Segment]]:
+    """Yield the parts of two texts, side by side: what they have in common, and what differs.
+
+    is_fine: whether the units are those of FINE; else what differs is compared by these, where it is alike.
+    """
+    place, other_place = 0, 0
+    for a, b, c, d in [*changes(units, others), (len(units), len(units), len(others), len(others))]:
+        yield Segment(text="".join(units[place:a])), Segment(text="".join(others[other_place:c]))
+        ours, theirs = "".join(units[a:b]), "".join(others[c:d])
+        fine, other_fine = FINE.findall(ours), FINE.findall(theirs)
+        if is_fine or not are_alike(fine, other_fine):
+            yield Segment(text=ours, is_same=False), Segment(text=theirs, is_same=False)
+        else:
+            yield from compared(fine, other_fine, is_fine=True)
+        place, other_place = b, d
+
+
+def are_alike(units: Sequence[str], others: Sequence[str]) -> bool:
+    """Return whether two changed parts have so much in common that their differences are worth a mark each."""
+    is_small = min(len(units), len(others)) > 0 and max(len(units), len(others)) <= UNITS
+    return is_small and Indel.normalized_similarity(units, others) >= ALIKE
 
 
 def start_of_difference(text: str, other: str) -> int:

@@ -31,6 +31,7 @@ class ExportOf(Record):
     corpus: str
     format: str
     columns: tuple[str, ...]
+    as_strings: tuple[str, ...] = ()
     sources: tuple[str, ...]
 
     def __str__(self) -> str:

@@ -7,7 +7,7 @@ not have any more are removed.
 """
 
 import hashlib
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
@@ -50,10 +50,14 @@ LEVEL = 3  # of zstd
 
 
 class ExportOptions(Record):
-    """What is asked for. columns, sources: all where there are none. file_mib: of Parquet, in one file."""
+    """What is asked for. columns, sources: all where there are none. file_mib: of Parquet, in one file.
+
+    as_strings: columns of integers that JSON Lines get as strings, because many readers of JSON round above 2^53.
+    """
 
     format: str = "jsonl.zst"
     columns: tuple[str, ...] = ()
+    as_strings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     file_mib: float = 256
 
@@ -71,6 +75,7 @@ class FileToExport:
     path: str
     parts: tuple[tuple[Artifact, tuple[int, ...]], ...]
     columns: tuple[str, ...]
+    as_strings: tuple[str, ...]
     format: str
     rows: int
     size: int
@@ -95,7 +100,14 @@ class FileToExport:
                 names = parquet.schema_arrow.names
                 columns = [name for name in self.columns if name in names] if self.columns else names
                 for group in groups:
-                    yield parquet.read_row_group(group, columns).select(columns)
+                    table = parquet.read_row_group(group, columns).select(columns)
+                    yield table.cast(exported_schema(table.schema, self.as_strings))
+
+
+def exported_schema(schema: pa.Schema, as_strings: Collection[str]) -> pa.Schema:
+    """Return the types in which columns are exported: their own, or strings."""
+    fields = [one.with_type(pa.string()) if one.name in as_strings else one for one in schema]
+    return pa.schema(fields, schema.metadata)
 
 
 def write_lines(job: FileToExport, scratch: Path) -> None:
@@ -188,8 +200,9 @@ class Export:
             self.schemas = schemas_of(planned)
         expect_no_corpus(to, {folder_of(job.path) for job in planned})
         self.of = ExportOf(
-            corpus=self.folder.url, format=options.format, columns=options.columns, sources=options.sources
-        )
+            corpus=self.folder.url, format=options.format, columns=options.columns,
+            as_strings=options.as_strings, sources=options.sources,
+        )  # fmt: skip
         listed, of_before = listed_before(to)
         if listed and not replace and not (of_before and self.of.keeps(of_before)):
             raise BadInput(
@@ -309,11 +322,14 @@ def planned_files(
                 grouped(in_place, footers, options.file_mib * 2**20)
             ):
                 made_of = [[artifact.digest, list(groups)] for artifact, groups in parts]
-                key = digest_of([options.format, list(options.columns), made_of])[:12]
+                key = digest_of([options.format, options.columns, options.as_strings, made_of])[:12]
                 path = f"{place}/{number:05d}-{key}.{options.format}"
                 jobs.append(
-                    FileToExport(folder, to, source, path, parts, options.columns, options.format, rows, size)
-                )
+                    FileToExport(
+                        folder, to, source, path, parts, options.columns, options.as_strings, options.format,
+                        rows, size,
+                    )
+                )  # fmt: skip
     return jobs
 
 
@@ -325,7 +341,8 @@ def schemas_of(jobs: Sequence[FileToExport]) -> dict[str, pa.Schema]:
         one = first[job]
         whole = footer_of(one.folder, one.parts[0][0]).schema.to_arrow_schema()
         names = [name for name in one.columns if name in whole.names] if one.columns else whole.names
-        schemas[job] = pa.schema([whole.field(name) for name in names])
+        chosen = pa.schema([whole.field(name) for name in names])
+        schemas[job] = exported_schema(chosen, one.as_strings)
     return schemas
 
 
@@ -344,6 +361,23 @@ def check_columns(
             raise bad_input(source, f"no column {missing[0]!r} is published; there are {', '.join(known)}")
         if len({pack(schemas[one.path].remove_metadata()) for one in of_source}) > 1:
             raise NotConserved(f"source {source}: its published files have different columns")
+    check_strings(options, schemas.values())
+
+
+def check_strings(options: ExportOptions, schemas: Iterable[pa.Schema]) -> None:
+    """Raise BadInput for a column that cannot be written as strings."""
+    kinds = [
+        (one.name, one.type)
+        for schema in schemas
+        for one in schema
+        if not options.columns or one.name in options.columns
+    ]
+    for name in options.as_strings:
+        found = [kind for known, kind in kinds if known == name]
+        if options.format == "parquet":
+            raise BadInput("--as-strings: that is for JSON Lines; Parquet keeps the types of columns")
+        if not found or not all(map(pa.types.is_integer, found)):
+            raise BadInput(f"--as-strings {name}: expected an exported column of integers")
 
 
 def grouped(

@@ -1,8 +1,8 @@
 """Publish: a source's text once more, without what was removed, and the list of what was.
 
-Rows out, in a source's files: `doc_id`, the source's own columns with one type each over all its
-files, `n_tokens`, and what stages said beside the documents (`cluster_id`, null outside any cluster, and
-the quality model's columns). Rows out, in the removed files: REMOVED, and the evidence that stages declare.
+Rows out, in a source's files: `doc_id`, `source`, the source's own columns with one type each over all its
+files, `n_tokens`, and the columns that stages added (`cluster_id`, and the quality model's columns). Rows out, in
+the removed files: REMOVED, and the evidence that stages declare.
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
@@ -22,7 +22,13 @@ from tasks.accounts.components import ComponentCounts, added_up, count_component
 from tasks.documents.deny import RowsAside
 from tasks.documents.planning import STATISTICS, naming_columns
 from tasks.errors import NotConserved, bad_input
-from tasks.publish.published_columns import REMOVED, check_published_names, removed_schema
+from tasks.publish.published_columns import (
+    REMOVED,
+    SOURCE,
+    check_published_names,
+    for_readers,
+    removed_schema,
+)
 from tasks.quality.ingested import Ingested, ingested
 from tasks.recipe.fields import Recipe
 from tasks.sources.columns import conform
@@ -54,7 +60,7 @@ from tasks.storage.facts import Facts
 from tasks.storage.records import Record, pack, unpack
 from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
-VERSION = 2
+VERSION = 3
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
@@ -227,6 +233,8 @@ def as_removed(
     for field in schema:
         if field.name not in rows.column_names:
             rows = rows.append_column(field, pa.nulls(len(rows), field.type))
+    cluster_ids = pc.coalesce(rows.column("cluster_id"), rows.column("doc_id"))
+    rows = rows.set_column(rows.schema.get_field_index("cluster_id"), "cluster_id", cluster_ids)
     return rows.select(schema.names).cast(schema)
 
 
@@ -269,9 +277,10 @@ def published_tables(
         expect_whole_texts(job.source, table)
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
+        table = table.add_column(1, SOURCE, pa.array([job.source] * len(table), SOURCE.type))
         for added_table in added:
             table = with_columns(table, added_table)
-        yield table
+        yield table.cast(for_readers(table.schema))
 
 
 def expect_whole_texts(source: str, table: pa.Table) -> None:
@@ -286,7 +295,8 @@ def expect_whole_texts(source: str, table: pa.Table) -> None:
 
 
 def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
-    return write_table(job.folder, artifact_path("removed", job.source, job.name, job.key), job.name, removed)
+    path = artifact_path("removed", job.source, job.name, job.key)
+    return write_table(job.folder, path, job.name, removed.cast(for_readers(removed.schema)))
 
 
 def key(recipe: Recipe, trail: Trail) -> str:

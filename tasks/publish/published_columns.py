@@ -1,5 +1,7 @@
 """The columns of published files: which stages add them, and that each has a name and a type of its own."""
 
+import json
+import re
 from collections.abc import Sequence
 
 import pyarrow as pa
@@ -16,9 +18,31 @@ REMOVED = pa.schema(
         ("reason", pa.string()),
         ("cluster_id", pa.uint64()),
         ("kept_doc_id", pa.uint64()),
-        ("n_tokens", pa.uint32()),
+        ("n_tokens", pa.int64()),
     ]
 )
+SOURCE = pa.field("source", pa.string())
+# Of 64 bits, because polars adds up narrower integers in their own type, without an error when they overflow.
+COUNTS = re.compile("n_tokens|cluster_(size|sources)[2-9]?")
+NEVER_NULL = re.compile("doc_id|n_tokens|cluster_(id|size|sources)[2-9]?")
+
+
+def for_readers(schema: pa.Schema) -> pa.Schema:
+    """Return the types in which columns are published: counts as int64, and integers as pandas has to read them.
+
+    pandas reads an integer column with nulls as float64, which rounds ids above 2^53, unless the metadata name
+    its nullable type. Other readers ignore these metadata.
+    """
+    fields = [one.with_type(pa.int64()) if COUNTS.fullmatch(one.name) else one for one in schema]
+    kinds = {pa.int64(): "Int64", pa.uint64(): "UInt64"}
+    columns = [
+        {"name": one.name, "field_name": one.name, "pandas_type": str(one.type), "numpy_type": kinds[one.type],
+         "metadata": None}
+        for one in fields
+        if one.type in kinds and not NEVER_NULL.fullmatch(one.name)
+    ]  # fmt: skip
+    described = {"columns": columns, "index_columns": [], "column_indexes": []}
+    return pa.schema(fields, {"pandas": json.dumps(described)} if columns else None)
 
 
 def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
@@ -41,7 +65,7 @@ def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
 
 def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
     """Raise NotConserved where two columns that are to be published have one name."""
-    whose = dict.fromkeys([*own.names, "doc_id", "n_tokens"], f"source {source}")
+    whose = dict.fromkeys([*own.names, "doc_id", SOURCE.name, "n_tokens"], f"source {source}")
     for manifest in manifests:
         for name in manifest.added_columns:
             if name in whose:

@@ -69,7 +69,7 @@ class PersonalData(Strict):
     """Which kinds of personal data go, and what is put in their place: true for what is usual, or a text."""
 
     mail: StandsIn = Field(False, description="Mail addresses.")
-    ip: StandsIn = Field(False, description="IPv4 addresses that all can reach.")
+    ip: StandsIn = Field(False, description="Addresses of IPv4 and IPv6 that all can reach.")
     phone: StandsIn = Field(False, description="Numbers of phones that are written as such.")
     card: StandsIn = Field(False, description="Numbers of payment cards.")
     iban: StandsIn = Field(False, description="International numbers of bank accounts.")

@@ -12,7 +12,7 @@ CLUSTER_COLUMNS = (
     "cluster_sources",
 )  # from the second round on with its number
 RESERVED_NAMES = (
-    "doc_id", "n_tokens", "n_bytes", "quality_pred", "quality_prob", "document_steps",
+    "doc_id", "source", "n_tokens", "n_bytes", "quality_pred", "quality_prob", "document_steps",
     *(f"{name}{number}" for name in CLUSTER_COLUMNS for number in ("", *range(2, 10))),
 )  # fmt: skip
 ADDED_BY_MODEL = ("score", "int_score")

@@ -7,16 +7,17 @@ takes the long s (U+017F) and the Kelvin sign (U+212A) for letters of a contract
 Special tokens that are written in a text are encoded as text, or as the control tokens that they name.
 """
 
-import json
 import os
 from dataclasses import dataclass
-from functools import lru_cache
+from threading import Lock
 
 import numpy as np
 import pyarrow as pa
+from cachetools import LRUCache, cached
 from fastokens import Tokenizer as FastTokenizer
 from numpy.typing import NDArray
 from tokenizers import Tokenizer
+from tokenizers.models import BPE
 
 from tasks.errors import BadInput, first_line
 from tasks.tokens.special import special_names, special_tokens, without_special_words
@@ -89,7 +90,7 @@ class Engine:
         self.seen, self.folds = 0, False
         if not is_exact:
             self.fast, self.why_slow, self.folds = fast_form(
-                tokenizer.to_str(), special_as_text=special_as_text
+                tokenizer, tokenizer.to_str(), special_as_text=special_as_text
             )
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
@@ -171,21 +172,26 @@ class Engine:
         return joined([Ids(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in encoded])
 
 
-@lru_cache(maxsize=2)
-def fast_form(written: str, *, special_as_text: bool) -> tuple[Fast | None, str | None, bool]:
-    """Return the fast form of a tokenizer.json, or why there is none; and whether its pattern ignores case."""
-    settings = json.loads(written)
-    model, folds = settings["model"], "(?i" in json.dumps(settings.get("pre_tokenizer"))
-    if model.get("dropout"):
+def form_key(_: Tokenizer, written: str, *, special_as_text: bool) -> tuple[str, bool]:
+    return written, special_as_text
+
+
+@cached(LRUCache(maxsize=2), key=form_key, lock=Lock())
+def fast_form(
+    tokenizer: Tokenizer, written: str, *, special_as_text: bool
+) -> tuple[Fast | None, str | None, bool]:
+    """Return the fast form of a tokenizer, or why there is none; and whether its pattern ignores case.
+
+    written: its tokenizer.json. Large ones take seconds to parse, so nothing is asked of it that the tokenizer has.
+    """
+    model, cut = tokenizer.model, tokenizer.pre_tokenizer
+    folds = cut is not None and b"(?i" in cut.__getstate__()
+    if getattr(model, "dropout", None):
         return None, "its model drops merges by chance", folds
-    if model.get("type") != "BPE":  # which are as slow there, and less tried
-        return None, f"its model is {model.get('type')}, not BPE", folds
-    tokenizer = Tokenizer.from_str(written)
-    tokenizer.encode_special_tokens = special_as_text
-    tokenizer.no_truncation()
-    tokenizer.no_padding()
+    if not isinstance(model, BPE):  # which are as slow there, and less tried
+        return None, f"its model is {type(model).__name__}, not BPE", folds
     try:
-        fast = Fast(FastTokenizer.from_json_str(tokenizer.to_str()), special_as_text)
+        fast = Fast(FastTokenizer.from_json_str(written), special_as_text)
         probes = probes_of(tokenizer)
         found, judged = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
     except BaseException as error:

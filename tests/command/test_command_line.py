@@ -1,5 +1,6 @@
 """The command line: help, completion, exit status, plain errors, and what explain says."""
 
+import errno
 import json
 import os
 import re
@@ -94,7 +95,19 @@ def test_output_that_finds_no_room_is_one_line():
         program = [sys.executable, "-m", "flows", "params", "--threshold", "0.8"]
         said = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert said.returncode == 1
-    assert said.stderr == "zyda: no space left on device, where the output goes or a file of this machine\n"
+    assert said.stderr == "zyda: the output, or a file of this machine: No space left on device\n"
+
+
+@pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
+def test_file_of_this_machine_that_cannot_be_written_is_one_line(monkeypatch, capfd, number):
+    from flows.command import cli
+
+    def fail(**_):
+        raise OSError(number, os.strerror(number), "/data/report.html")
+
+    monkeypatch.setattr(cli, "app", fail)
+    assert cli.main() == 1
+    assert capfd.readouterr().err == f"zyda: /data/report.html: {os.strerror(number)}\n"
 
 
 @pytest.mark.parametrize(
@@ -207,7 +220,7 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
         for form in ("text", "json", "markdown")
     )
     assert "middle" in text
-    assert "\nremovals removed " in text
+    assert "\ndeduplication removed " in text
     assert "\nAudit: " in text
     assert "published: " in text
     assert {row["source"] for row in json.loads(as_json)} == {"best", "middle", "worst"}
@@ -241,9 +254,9 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", said)
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
-    assert said.count("<- this, went by removals\n") == 1
+    assert said.count("<- this, removed by deduplication\n") == 1
     assert said.count("<- kept for it\n") == 1
-    assert said.count("<- went by removals\n") == 1
+    assert said.count("<- removed by deduplication\n") == 1
     assert re.search(r"^-.*edit0", said, re.MULTILINE)
 
 

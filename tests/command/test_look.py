@@ -164,10 +164,10 @@ def test_long_texts_are_cut_and_say_so():
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
-        ({"stage": "nothing"}, "--stage nothing: documents went by rules, removals, filter"),
-        ({"reason": "nothing"}, "--reason nothing: documents went for"),
+        ({"stage": "nothing"}, "--stage nothing: documents were removed by rules, removals, filter"),
+        ({"reason": "nothing"}, "--reason nothing: documents were removed for"),
         ({"source": "nobody"}, "--source nobody: there are best, middle, worst"),
-        ({"what": "kept", "stage": "rules"}, "are of documents that went, and not of kept"),
+        ({"what": "kept", "stage": "rules"}, "choose removed documents, not kept"),
         ({"stage": "filter", "source": "best"}, "there is nothing to look at: removed, stage filter"),
     ],
 )

@@ -6,6 +6,7 @@ import re
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
+from flows.command import terminal
 from flows.command.inert_console import InertConsole
 from flows.command.inert_text import inert
 
@@ -65,3 +66,20 @@ def test_no_command_gives_the_terminal_what_it_would_obey(hostile, command):
     assert not OBEYED.search(said.stdout + said.stderr), repr(said)
     if command in ("explain", "find", "bad"):
         assert "\u241b[" in said.stdout + said.stderr
+
+
+def test_table_that_is_too_wide_for_a_terminal_is_a_list():
+    columns = ("part", "documents", "unique tokens", "copied in an epoch", "asked for", "tokens", "share")
+    table = terminal.table_of(*columns, words=["part"], title="The parts")
+    table.add_row("web", "1,234,567", "12,345,678,901", "0", "12,345,678", "12,345,678", "43.21%")
+    shown = {}
+    for width in (60, 120):
+        out = io.StringIO()
+        InertConsole(file=out, width=width).print(table)
+        shown[width] = out.getvalue()
+        assert max(map(len, out.getvalue().splitlines())) <= width
+        assert all(cell in out.getvalue() for column in table.columns for cell in column.cells)
+    assert shown[60].splitlines()[:4] == [
+        "The parts", "web", "  documents: 1,234,567", "  unique tokens: 12,345,678,901",
+    ]  # fmt: skip
+    assert "┃" in shown[120]

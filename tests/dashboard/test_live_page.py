@@ -140,7 +140,7 @@ def test_what_loses_more_than_half_is_marked_and_said(state):
     page = page_of(state)
     best, middle, worst, _ = rows_of(page, "Sources")
     assert (best["kept"], middle["kept"], worst["kept"]) == ("🔴 49.0%", "100.0%", "50.0%")
-    assert "\n- 🔴 removals removed 51.0% of the tokens of `best`\n" in page
+    assert "\n- 🔴 deduplication removed 51.0% of the tokens of `best`\n" in page
     assert page.count("🔴") == 2
 
 

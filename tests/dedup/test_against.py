@@ -175,7 +175,7 @@ def test_ledger_card_and_explanation_say_it(old, new):
     assert said.endswith("from this document to that of the other corpus:\n(no difference)\n")
     edit = zyda_here("explain", str(new.path), str(gone["two_edits"]["doc_id"])).stdout
     assert "\n-" in edit.partition("from this document to that of the other corpus:")[2]
-    assert f"`against` let {len(gone)} documents go" in recipe.folder.read("published/README.md").decode()
+    assert f"(`against`) removed {len(gone)} documents" in recipe.folder.read("published/README.md").decode()
 
 
 def test_same_however_it_is_cut(old, new, monkeypatch):

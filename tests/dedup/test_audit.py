@@ -223,8 +223,8 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     assert said.returncode == 0, said.stderr
     gone = sum(row["reason"] == "duplicate" for row in table_of(recipe, "removed"))
     assert re.match(
-        rf"Audit: of {gone} documents that went as near-duplicates, 20 were compared: \d+ have a kept document .* "
-        r"\([\d.]+%\) have none\.",
+        rf"Audit: of {gone} documents that were removed as near-duplicates, 20 were compared: \d+ have a kept document .* "
+        r"\([\d.]+%\) have no kept document that similar\.",
         said.stdout,
     )
     assert said.stdout.count("was kept: Jaccard") == 20
@@ -232,7 +232,7 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     card = recipe.folder.read("published/README.md").decode()
     assert corpus_of(recipe)[1].audits["audit"].sentence() in card
     page = Path(write_report(recipe)).read_text()
-    assert "The removed documents that are least like what was kept" in page
+    assert "The removed documents that are least similar to the kept ones" in page
     assert page.count("was kept: Jaccard") == 20
 
 
@@ -247,7 +247,7 @@ def test_audit_of_what_is_gone_says_so(corpus):
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "what the last build left is gone" in said.stderr
     assert (
-        "How like the removed documents are" in Path(write_report(recipe)).read_text()
+        "Similarity of removed documents" in Path(write_report(recipe)).read_text()
     )  # from what is published
 
 
@@ -257,12 +257,12 @@ def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     assert last_audit(Round(recipe, 1)).artifacts[0].rows == 0
     assert (
         corpus_of(recipe)[1].audits["audit"].sentence()
-        == "No document went as a near-duplicate of another one of this corpus."
+        == "No document was removed as a near-duplicate of another one of this corpus."
     )
     said = zyda_here("audit", str(corpus.path))
     assert (said.returncode, said.stdout) == (
         0,
-        "No document went as a near-duplicate of another one of this corpus.\n",
+        "No document was removed as a near-duplicate of another one of this corpus.\n",
     )
 
 

@@ -147,7 +147,7 @@ def test_document_that_was_kept_and_went_later_is_said_so(twins):
         second["doc_id"],
     )
     assert (
-        "(which went itself, by stage removals2)"
+        "(which deduplication 2 removed later)"
         in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])

@@ -329,7 +329,7 @@ def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
         row["doc_id"] >> 54 == 0 for row in table_of(recipe, "bands")
     )  # for others, who may be against it
     for row in table_of(recipe, "best"):
-        assert (row["cluster_id"], row["cluster_size"]) == (None, 1)
+        assert (row["cluster_id"], row["cluster_size"]) == (row["doc_id"], 1)
 
 
 @pytest.mark.parametrize("scope", ["across", "global"])

@@ -45,7 +45,7 @@ def link(stack):
 def started(client, corpus):
     build = client.read_deployment_by_name(BUILD)
     run = client.create_flow_run_from_deployment(build.id, parameters={"recipe": str(corpus.path)})
-    assert client.read_flow_run(run.id).name in ("recipe.yaml, to begin", f"build {corpus.recipe['name']}")
+    assert client.read_flow_run(run.id).name in ("recipe.yaml (scheduled)", f"build {corpus.recipe['name']}")
     return run
 
 
@@ -135,7 +135,7 @@ def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
     page.goto(f"{dashboard(stack)}/runs/flow-run/{run.id}")
     page.get_by_text("build slow").first.wait_for()
     page.get_by_text("Artifacts", exact=True).click()
-    page.get_by_text("How far the build is").first.wait_for()
+    page.get_by_text("Progress").first.wait_for()
     page.screenshot(path=tmp_path / "artifacts.png")
     with get_client(sync_client=True) as client:
         found = artifacts_of(client, run)

@@ -36,6 +36,35 @@ def test_compose_file_follows_the_specification():
     assert said.returncode == 0, said.stdout + said.stderr
 
 
+def test_header_of_the_compose_file_and_its_example_name_the_variables_that_it_needs():
+    content = (INFRA / "compose.yaml").read_text()
+    needed = set(re.findall(r"\$\{(\w+):\?", content))
+    used = set(re.findall(r"(?<!\$)\$\{(\w+)", content))
+    header = content.partition("\nx-zyda")[0]
+    example = (INFRA / ".env.example").read_text()
+    assert needed == used == set(re.findall(r"^(\w+)=$", example, re.MULTILINE))
+    assert needed == set(re.findall(r"\b[A-Z0-9]+_[A-Z0-9_]+\b", header))
+    ignored = subprocess.run(
+        ["git", "check-ignore", "infra/.env"], cwd=REPOSITORY, capture_output=True, check=False
+    )
+    assert ignored.returncode in (0, 128)  # 128: no repository
+
+
+@pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.gpu"])
+def test_images_are_sent_what_they_copy_and_nothing_else(name):
+    copied = {
+        source
+        for line in (INFRA / name).read_text().splitlines()
+        if line.startswith("COPY ") and "--from" not in line
+        for source in line.split()[1:-1]
+    }
+    rules = (REPOSITORY / ".dockerignore").read_text().splitlines()
+    assert rules[1] == "*"
+    assert copied == {rule[1:] for rule in rules if rule.startswith("!")}
+    assert all((REPOSITORY / source).exists() for source in copied)
+    assert {"**/.env", "**/__pycache__"} <= set(rules)
+
+
 def values_in(content, name=""):
     """Yield every value of a YAML tree with the name of its field."""
     if isinstance(content, dict):

@@ -85,7 +85,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
     with get_client(sync_client=True) as client:
         known = client.read_deployment_by_name("watch/watch")
         scheduled = client.get_scheduled_flow_runs_for_deployments([known.id])
-    assert {run.name for run in scheduled} == {"recipe.yaml, to begin"}  # and not two words of Prefect's
+    assert {run.name for run in scheduled} == {"recipe.yaml (scheduled)"}  # and not two words of Prefect's
 
 
 def test_stop_stops(stack, watched_corpora):

@@ -125,7 +125,7 @@ def test_registered_deployments_are_those_of_the_file(stack):
         assert found[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
     # By these the dashboard shows builds without looks.
-    assert tags == [{"build"}, {"look"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}]
+    assert tags == [{"build"}, {"watch"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}]
 
 
 def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):

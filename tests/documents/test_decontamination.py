@@ -15,14 +15,14 @@ from small_corpus import build_here, kept_names, prose, rows, table_of, write_ro
 from flows.command.explain import print_explanation
 from tasks.documents import item_search
 from tasks.documents.evaluation_sets import items_of, planned_set
-from tasks.documents.item_search import search_for, words_in
+from tasks.documents.item_search import search_for
+from tasks.documents.item_words import word_hashes, word_places
 from tasks.errors import BadInput, BadRecipe
 from tasks.ingest import pieces
 from tasks.lookup.explain import explain
 from tasks.planning.try_rules import try_steps
 from tasks.recipe.evaluation import EvaluationSet
 from tasks.recipe.loading import load_recipe
-from tasks.signatures.shingles import word_hashes
 
 LONG = {
     "question": "A gardener waters one of two equal rows of beans each morning and the other each evening, and then weighs "
@@ -122,7 +122,7 @@ def held(texts, set_file, *, frequent=""):
 
     looking = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
     phrases, found = looking.found(pa.array([*texts, frequent], pa.large_string()))
-    dropped = {*(phrases[-1].as_py() or ())}
+    dropped = {one["phrase"] for one in phrases[-1].as_py() or ()}
     return [any(share_of(item, dropped) >= 0.5 for item in items or ()) for items in found[:-1].to_pylist()]
 
 
@@ -142,7 +142,7 @@ def test_documents_go_with_their_evidence_and_nobody_goes_for_them(asking):
     (one,) = table_of(recipe, "contamination")
     assert (one["items"], one["too_short"], one["unanswered"], one["frequent"]) == (5, 1, 0, 0)
     card = recipe.folder.read("published/README.md").decode()
-    assert "| beans | 5 | 1 | 0 |" in card
+    assert "| beans | 5 | 1 | 0 | 0 |" in card
     assert "it holds a question of beans with its answer" in card
 
 
@@ -372,7 +372,8 @@ def test_sets_beside_a_recipe_are_found_there(corpus, set_file):
 
 def test_words_are_found_again_in_a_text_whatever_stands_between():
     text = "one  -- two,\n three \u2026 four\x1ffive\u2003six\u0085seven"
-    assert [word[0] for word in words_in(text)] == ["one", "two,", "three", "four", "five", "six", "seven"]
+    found = [text[start:stop] for start, stop in word_places(text)]
+    assert found == ["one", "two", "three", "four", "five", "six", "seven"]
 
 
 @settings(max_examples=200, deadline=None)
@@ -380,12 +381,12 @@ def test_words_are_found_again_in_a_text_whatever_stands_between():
 def test_words_of_a_text_are_those_that_are_hashed(text):
     text = text.encode("utf-8", "ignore").decode()
     words, _ = word_hashes(pa.array([text], pa.large_string()))
-    assert len(words_in(text)) == len(words)
+    assert len(word_places(text)) == len(words)
 
 
 def test_a_dump_of_a_set_is_read_once(set_file, monkeypatch):
     """Its words are found once, however many items it holds."""
-    found = Mock(wraps=item_search.words_in)
-    monkeypatch.setattr(item_search, "words_in", found)
+    found = Mock(wraps=item_search.word_places)
+    monkeypatch.setattr(item_search, "word_places", found)
     assert held(["\n".join(map(answered, ITEMS))], set_file) == [True]
     assert found.call_count == 1

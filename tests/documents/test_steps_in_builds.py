@@ -15,6 +15,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from flows.command.explain import decision, print_explanation
 from flows.dashboard.report_artifact import write_report
 from tasks import pipeline
+from tasks.documents.functions import function_named
 from tasks.documents.planning import FIRST_MEASURED, DocumentPlan, later_statistics, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import BadInput, BadRecipe
@@ -406,6 +407,26 @@ def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
     said = zyda("build", raw.write(documents=[{"filter": "os:abort"}]))
     assert said.returncode == 1
     assert "os:abort is code, which a recipe runs only where it is allowed: set ZYDA_STEPS=os" in said.stderr
+
+
+@pytest.mark.parametrize(
+    ("environment", "fault"),
+    [
+        ({"ZYDA_STEPS": ""}, "ZYDA_STEPS=steps_of_elsewhere is not in its environment"),
+        ({"ZYDA_STEPS": "steps_of_elsewhere"}, "No module named 'steps_of_elsewhere'"),
+    ],
+)
+def test_worker_that_lacks_a_function_says_how_workers_get_it(monkeypatch, environment, fault):
+    """The build was planned by a process that has the function, and runs on workers of `zyda up`."""
+    for name, value in environment.items():
+        monkeypatch.setenv(name, value)
+    with pytest.raises(BadRecipe) as found:
+        function_named("steps_of_elsewhere:any", code="planned")
+    said = str(found.value)
+    assert fault in said
+    assert "`zyda down`, then `zyda up` with ZYDA_STEPS=steps_of_elsewhere" in said
+    assert "steps_of_elsewhere.py in PYTHONPATH" in said
+    assert "\n" not in said
 
 
 def test_steps_on_no_documents():

@@ -22,8 +22,9 @@ from tasks.dedup.reference.corpora import corpus_at
 from tasks.documents.deny_list import Request
 from tasks.erasure.asked import Asked
 from tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
-from tasks.erasure.dependents import Search, Subject
+from tasks.erasure.dependents import Search
 from tasks.erasure.found import find
+from tasks.erasure.kinds import Subject
 from tasks.errors import BadInput, BadRecipe, Denied
 from tasks.lookup.samples import SampleOptions, sample_of
 from tasks.planning.last_build import ledger_if_complete
@@ -171,6 +172,7 @@ def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_wi
     assert all(now[file.path] == file.sha256 for file in certificate.new_files)
     assert sorted((one.kind, one.of) for one in certificate.dependents) == [
         ("against", "mine"), ("made from", "mine"), ("mixture", "derived"), ("mixture", "mine"),
+        ("token ids", "derived"), ("token ids", "mine"),
     ]  # fmt: skip
     ids = token_ids(ASKED)
     for one in certificate.dependents:
@@ -435,7 +437,8 @@ def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, ma
     search.look_into(str(out))
     search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
     assert {(one.kind, one.of, one.documents) for one in search.dependents} == {
-        ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1),
+        ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1), ("token ids", "mine", 1),
+        ("token ids", "derived", 1),
     }  # fmt: skip
 
 

@@ -8,6 +8,8 @@ import pytest
 from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
 from flows import trial
+from flows.command.plan import sentences
+from flows.command.terminal import as_time
 from flows.plan import plan_of
 from tasks.planning.estimates import PLAN, Plan, keep_plan
 from tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
@@ -106,6 +108,12 @@ def test_small_corpus_is_read_whole_and_known(corpus):
         assert source.tried == pytest.approx(1.0)
         assert (source.documents.value, source.tokens.value) == (seen.documents, seen.tokens)
     assert plan.faults == ()
+    spent = {stage.stage: stage.spent.cpu for stage in plan.stages}
+    documents = sum(one.documents.value for one in plan.sources)
+    assert spent["audit"] > 0.1 * documents * 0.2e-3  # a tenth of them is compared
+    time, *_ = sentences(plan)
+    assert "10 seconds of it to start and stop Prefect and Dask" in time
+    assert time.startswith(f"time: {as_time(plan.seconds.value + 10)}, from ")
 
 
 def test_rest_of_a_damaged_file_is_counted_once(corpus):
@@ -231,11 +239,11 @@ def test_report_shows_what_a_build_took_beside_its_plan(corpus):
 
 
 def test_json_has_every_figure_and_faults_are_one_line(corpus):
-    said = zyda_here("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--format", "json")
     assert said.returncode == 1  # there is no recipe yet
     assert said.stderr.count("\n") == 1
     corpus.write()
-    said = zyda_here("plan", str(corpus.path), "--json")
+    said = zyda_here("plan", str(corpus.path), "--format", "json")
     assert said.returncode == 0, said.stderr
     assert Plan.model_validate_json(said.stdout).sources[0].source == "best"
     write_rows(corpus.folder / "in/worst-5.jsonl.zst", [{"name": "x", "text": 7}])

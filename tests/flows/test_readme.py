@@ -86,12 +86,15 @@ def hub():
 
 # What they do needs no server, so they run in the process of the tests.
 WITHOUT_SERVER = {
+    "audit",
     "check",
     "clean",
     "explain",
+    "export",
     "find",
     "ledger",
     "plan",
+    "report",
     "trace",
     "try",
     "verify",

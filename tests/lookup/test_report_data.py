@@ -37,7 +37,7 @@ def labels_of_clusters(recipe):
     labels = {}
     for source in recipe.sources[1:]:
         for row in table_of(recipe, source.name):
-            if row["cluster_id"] is not None:
+            if row["cluster_size"] > 1:
                 labels.setdefault(row["cluster_id"], []).append(row["quality_pred"])
     return {cluster: of for cluster, of in labels.items() if len(of) > 1}
 

@@ -4,9 +4,10 @@ import datasets
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
+from tasks.publish.card import without_local_folders
 from tasks.publish.published_columns import REMOVED
 
-OF_ALL = ["doc_id", "text", "n_tokens"]
+OF_ALL = ["doc_id", "source", "text", "n_tokens"]
 
 
 @pytest.fixture(scope="module")
@@ -53,3 +54,14 @@ def test_name_that_the_card_gives_to_all_documents_is_no_name_of_a_source(tmp_pa
     corpus = Corpus(tmp_path)
     with pytest.raises(Exception, match="default is in every published corpus"):
         corpus.load(sources=[{"name": "default", "files": "in/best-*.parquet"}])
+
+
+def test_card_names_no_folder_of_this_machine(recipe):
+    text = (recipe.folder.read("published/README.md")).decode()
+    assert recipe.storage in str(recipe.folder.url)
+    assert str(recipe.storage).rpartition("/")[0] not in text
+    assert "tokenizer: …/demo-tokenizer.json" in text
+    written = ["/home/anna/web/**/*.parquet", "/home/anna/x.json", "hf://datasets/a/b.jsonl", "../x", 3]
+    assert without_local_folders(written) == [
+        "…/web/**/*.parquet", "…/x.json", "hf://datasets/a/b.jsonl", "../x", 3,
+    ]  # fmt: skip

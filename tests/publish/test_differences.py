@@ -17,6 +17,7 @@ from tasks.publish.differences import (
     common_beginning,
     cut,
     diff,
+    side_by_side,
 )
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""]), max_size=60)
@@ -57,6 +58,35 @@ def test_lines_and_words_are_shown_with_what_is_around_them():
     found = diff(words, words.replace("w50 ", "x y "))[2:]
     assert [line[0] for line in found] == ["@", " ", "-", "+", " "]
     assert found[2:4] == ("-w50", "+x y")
+
+
+def marked(segments):
+    return [one.text for one in segments if not one.is_same]
+
+
+@pytest.mark.parametrize(
+    ("text", "other", "left", "right"),
+    [
+        ("see https://docs.x.org/v5.1/api now", "see https://docs.x.org/v7.6/api now", ["5.1"], ["7.6"]),
+        ("version 5.1, see (5.1)", "version 7.6, see (7.6)", ["5.1", "5.1"], ["7.6", "7.6"]),
+        ("of user_name and", "of user_id and", ["name"], ["id"]),
+        ("彼は東京に住んでいます。" * 9, "彼は東京に住んでいました。" * 9, ["す"] * 9, ["した"] * 9),
+        ("a cat sat", "a dog sat", ["cat"], ["dog"]),
+        ("one two", "one", [" two"], []),
+        ("same", "same", [], []),
+    ],
+)
+def test_of_a_changed_word_only_the_changed_part_is_marked(text, other, left, right):
+    sides = side_by_side(text, other)
+    assert [marked(side) for side in sides] == [left, right]
+
+
+@given(WORDS.map(" ".join), WORDS.map(" ".join))
+def test_segments_are_the_whole_texts_and_have_the_same_in_common(text, other):
+    sides = side_by_side(text, other)
+    assert ["".join(one.text for one in side) for side in sides] == [text, other]
+    ours, theirs = ("".join(one.text for one in side if one.is_same) for side in sides)
+    assert ours == theirs
 
 
 def hostile():

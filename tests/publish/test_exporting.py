@@ -124,7 +124,7 @@ def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
         expected = {source: documents_in(to, source, kind) for source in SOURCES}
         assert len({tuple(rows[0]) for rows in expected.values()}) > 1
         found = datasets.load_dataset(str(to), cache_dir=cache, split="train")
-        columns = {"doc_id", "text", "n_tokens"}
+        columns = {"doc_id", "source", "text", "n_tokens"}
         assert columns <= {*found.column_names}
         rows = [row for source in SOURCES for row in expected[source]]
         for name in columns if kind == "parquet" else found.column_names:
@@ -201,7 +201,7 @@ def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind)
         else:
             at = len(content) // 2
             if kind == "parquet":  # whose checksums are of pages, not of their headers
-                chunk = pq.read_metadata(path).row_group(0).column(1)
+                chunk = pq.read_metadata(path).row_group(0).column(2)
                 at = chunk.data_page_offset + chunk.total_compressed_size - 1
             content[at] ^= 4
             path.write_bytes(content)

@@ -38,11 +38,11 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
     page = page_of(recipe)
     assert titles(page) == [
         "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Who shares duplicates with whom",
-        "How like the removed documents are to what was kept",
-        "The removed documents that are least like what was kept", "The largest clusters", "Quality labels",
+        "Similarity of removed documents to the kept ones",
+        "The removed documents that are least similar to the kept ones", "The largest clusters", "Quality labels",
     ]  # fmt: skip
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 7
+    assert len(drawings) == 6  # the sizes of clusters are few, and a table
     for drawing in drawings:
         ground = ET.fromstring(drawing).find(".//{*}g[@id='patch_1']/{*}path")
         assert "fill: #ffffff" in ground.get("style")  # legible whatever the page is like
@@ -102,7 +102,7 @@ def test_each_round_of_several_has_its_chapters(labelled):
         assert of_round.clusters.clusters == len(members) > 0
         assert f"Sizes of duplicate clusters, round {of_round.number}" in titles(page)
     assert "texts of the same words in the same order; scope: global" in read(page)
-    assert "round 2" in next(title for title in titles(page) if title.startswith("How like"))
+    assert "round 2" in next(title for title in titles(page) if title.startswith("Similarity of removed"))
     assert "clusters of round 2 with several labelled documents" in page
 
 
@@ -178,8 +178,9 @@ def test_report_of_many_sources_draws_the_largest(tmp_path):
     recipe = corpus.load(sources=sources)
     build_here(recipe)
     page = page_of(recipe)
-    tokens, _, lengths, sizes, shared, *_ = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    for drawing in (tokens, lengths, sizes):
+    tokens, _, lengths, shared, *_ = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
+    assert [*cells_of(page, "Clusters by size").values()] == [["1"] * 10 + ["30"]]
+    for drawing in (tokens, lengths):
         names = set(re.findall(r">(source\d+|\d+ others)</text>", drawing))
         assert names == {f"source{i}" for i in range(30, 40)} | {"30 others"}
     assert len(re.findall(r">source\d+</text>", shared)) == 2 * 20
@@ -192,7 +193,7 @@ def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(la
     recipe = labelled.load()
     build_here(recipe)
     text = markdown_of(recipe)
-    assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 12
+    assert len(re.findall(r"!\[[^]]*\]\(data:image/svg\+xml;base64,[A-Za-z0-9+/=]+\)", text)) == 11
     assert f"`{recipe.folder.url}/report.html`" in text
     assert not re.search(r"\]\(<?(file:|/)", text)
     assert re.search(r"^\| total \|", text, re.MULTILINE)

@@ -40,6 +40,7 @@ def test_columns_are_carried_as_the_recipe_says(wide, fields, carried):
     found = table_of(wide(**fields), "wide")
     assert {*found[0]} == {
         "doc_id",
+        "source",
         "text",
         "n_tokens",
         "cluster_id",

@@ -99,7 +99,7 @@ def test_rule_of_the_guide_has_its_line_its_reason_and_its_explanation(loud, pla
         "(share_of_capitals 0."
     )
     card = recipe.folder.read("published/README.md").decode()
-    assert f"- `shouting` let {len(ours)} documents go: `shouting`, more than half of it" in card
+    assert f"- shouting (`shouting`) removed {len(ours)} documents: `shouting`, more than half of it" in card
     clustered = {row["doc_id"] for row in table_of(recipe, "clusters")}
     if place == "BEFORE_DEDUP":
         assert len(ours) == 3

@@ -129,7 +129,7 @@ def test_build_on_s3_has_the_bytes_of_one_on_disk_and_keeps_the_secret(corpus, s
         assert secret not in done.stdout + done.stderr + failed.stdout + failed.stderr
         assert not files_with(secret, home)
         assert not files_with(secret, corpus.folder / "out")
-    assert files_with("How far the build is", home)  # the database is there, with what it was told
+    assert files_with("Progress", home)  # the database is there, with what it was told
     folder = corpus.load(storage=f"{s3}/secret").folder
     paths = [path for path in folder.files("") if not path.endswith(".parquet")]
     assert len(paths) > 20

@@ -7,7 +7,8 @@ import numpy as np
 import pytest
 
 from tasks.extraction.nesting import spliced
-from textkernels.markup import HASHES, KINDS, NO_PLACES, find, may_be_formula, nesting, references
+from textkernels.markup import NO_PLACES, find, may_be_formula, nesting, references
+from textkernels.markup_names import HASHES, KINDS
 
 WORDS = [b"math", b"tex", b"te", b"mat", b"<", b'"', b" ", b"x", b"TEX", b"tex/", b"\xff\x00", b"." * 40]
 
@@ -67,4 +68,7 @@ def test_text_is_put_into_a_page_at_places_in_bytes(seed):
     expected = page.encode()
     for start, end in spans[::-1]:
         expected = expected[:start] + "é!".encode() + expected[end:]
-    assert spliced(page, np.frombuffer(page.encode(), np.uint8), spans, "é!") == expected.decode()
+    assert (
+        spliced(np.frombuffer(page.encode(), np.uint8), spans, ["é!".encode()] * len(spans))
+        == expected.decode()
+    )

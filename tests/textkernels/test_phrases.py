@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.phrases import PhraseIndex, hash_of, holds
+from textkernels.phrases import PhraseIndex, hash_around, hash_of, places_of
 
 WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again inside each other
 
@@ -47,9 +47,28 @@ def test_a_table_of_many_phrases_finds_each_of_them():
 def test_an_answer_is_found_between_two_places():
     words = np.arange(1, 20, dtype=np.uint64)
     answer = hash_of(words, 5, 3)
-    assert holds(words, 5, 8, answer, 3)
-    assert not holds(words, 6, 19, answer, 3)
-    assert not holds(words, 0, 7, answer, 3)
+    assert places_of(words, 5, 8, answer, 3).tolist() == [5]
+    assert places_of(np.tile(words, 2), 0, 38, answer, 3).tolist() == [5, 24]
+    assert not len(places_of(words, 6, 19, answer, 3))
+    assert not len(places_of(words, 0, 7, answer, 3))
+
+
+def test_what_stands_around_a_passage_is_known_by_the_words_near_it():
+    words = np.random.default_rng(0).integers(1, 1 << 63, 300).astype(np.uint64)
+    far, near, passage = words.copy(), words.copy(), words.copy()
+    far[[10, 290]], near[100:200], passage[140:160] = 1, np.arange(100), 2
+
+    def around(of_words):
+        return hash_around(of_words, 0, 140, 160, 300, 32)
+
+    assert around(far) == around(passage) == around(words) != around(near)
+    edited = {around(np.where(np.arange(300) == place, np.uint64(3), words)) for place in range(108, 192)}
+    assert len(edited) < 10  # of 84 copies with one other word near the passage
+
+
+def test_a_passage_without_words_around_has_no_surroundings():
+    words = np.arange(20, dtype=np.uint64)
+    assert hash_around(words, 0, 3, 17, 20, 32) == hash_around(words, 5, 5, 9, 9, 32) == 2**64 - 1
 
 
 def test_a_phrase_that_is_too_short_is_refused():

@@ -51,6 +51,38 @@ def increased(number):
     return number + 1
 
 
+def test_a_stopped_worker_is_replaced(cluster, client):
+    """Before, Dask looked as seldom as its patience is long: up to twice as long passed."""
+    assert cluster.scheduler.periodic_callbacks["worker-ttl"].callback_time == 1000
+    cluster.scheduler.worker_ttl = 5  # seconds
+    (pid,) = client.run(os.getpid).values()
+    os.kill(pid, signal.SIGSTOP)
+    try:
+        wait_for(lambda: len(client.scheduler_info()["workers"]) == 0, every=0.5)
+        wait_for(lambda: len(client.scheduler_info()["workers"]) == 1, every=0.5)
+        assert [*client.run(os.getpid).values()] != [pid]
+    finally:
+        with suppress(ProcessLookupError):
+            os.kill(pid, signal.SIGKILL)
+
+
+def test_schedulers_and_workers_keep_few_messages(cluster, client):
+    """Before, each kept its last 1,000 messages with whole tasks, 3 to 4 MB of each build."""
+    client.gather(client.map(increased, range(500), pure=False))
+    scheduler = cluster.scheduler
+    lengths = {
+        len(scheduler.transition_log),
+        *(len(one.recent_message_log) for one in scheduler.stream_comms.values()),
+    }
+    (of_worker,) = client.run(
+        lambda dask_worker: [
+            len(dask_worker.state.stimulus_log),
+            len(dask_worker.batched_stream.recent_message_log),
+        ]
+    ).values()
+    assert 0 < max(*lengths, *of_worker) <= 10
+
+
 def test_no_request_of_a_stranger_makes_the_scheduler_log_errors_or_connect_anywhere(cluster, client, caplog):
     """Before, one GET of /eventstream made it log an error at each step of each task, and one of /hardware was work."""
     from distributed.dashboard.scheduler import applications
@@ -82,35 +114,3 @@ def test_no_request_of_a_stranger_makes_the_scheduler_log_errors_or_connect_anyw
         type(cluster.scheduler.plugins[name]).__name__ for name in set(cluster.scheduler.plugins) - plugins
     }
     assert "WebsocketPlugin" not in left
-
-
-def test_a_stopped_worker_is_replaced(cluster, client):
-    """Before, Dask looked as seldom as its patience is long: up to twice as long passed."""
-    assert cluster.scheduler.periodic_callbacks["worker-ttl"].callback_time == 1000
-    cluster.scheduler.worker_ttl = 5  # seconds
-    (pid,) = client.run(os.getpid).values()
-    os.kill(pid, signal.SIGSTOP)
-    try:
-        wait_for(lambda: len(client.scheduler_info()["workers"]) == 0, every=0.5)
-        wait_for(lambda: len(client.scheduler_info()["workers"]) == 1, every=0.5)
-        assert [*client.run(os.getpid).values()] != [pid]
-    finally:
-        with suppress(ProcessLookupError):
-            os.kill(pid, signal.SIGKILL)
-
-
-def test_schedulers_and_workers_keep_few_messages(cluster, client):
-    """Before, each kept its last 1,000 messages with whole tasks, 3 to 4 MB of each build."""
-    client.gather(client.map(increased, range(500), pure=False))
-    scheduler = cluster.scheduler
-    lengths = {
-        len(scheduler.transition_log),
-        *(len(one.recent_message_log) for one in scheduler.stream_comms.values()),
-    }
-    (of_worker,) = client.run(
-        lambda dask_worker: [
-            len(dask_worker.state.stimulus_log),
-            len(dask_worker.batched_stream.recent_message_log),
-        ]
-    ).values()
-    assert 0 < max(*lengths, *of_worker) <= 10

@@ -5,7 +5,8 @@ one; 0 is an empty slot. Its size is a power of two, and what collides goes into
 """
 
 import numpy as np
-from numba import njit
+
+from textkernels.compiled import njit
 
 BASIS = np.uint32(2166136261)  # of FNV-1a with 32 bits, and its prime
 PRIME = np.uint32(16777619)

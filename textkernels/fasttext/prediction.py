@@ -11,10 +11,10 @@ from typing import NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numba import njit
 from numpy.typing import NDArray
 
 from textkernels.buffers import check_buffers, text_buffers
+from textkernels.compiled import njit
 from textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_of, hashed
 from textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
 from textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent

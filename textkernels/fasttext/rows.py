@@ -2,10 +2,11 @@
 
 import numpy as np
 from llvmlite import ir
-from numba import njit, types
+from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
+from textkernels.compiled import njit
 from textkernels.fasttext.hashing import BASIS, hashed
 from textkernels.swar import bits_set, prefetch
 

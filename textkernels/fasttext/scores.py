@@ -1,8 +1,8 @@
 """The best labels of a text, by the mean of its rows: fastText's losses, with its tables and logarithms."""
 
 import numpy as np
-from numba import njit
 
+from textkernels.compiled import njit
 from textkernels.fasttext.model import SOFTMAX
 
 SIGMOID_STEPS, SIGMOID_MOST = 512, 8  # fastText looks its values up in a table

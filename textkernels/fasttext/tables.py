@@ -1,9 +1,9 @@
 """What is computed of a file of fastText when it is read: places of entries, tables, the tree, rows of numbers."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.fasttext.hashing import HALF, find_word, first_slot, hash_of
 
 MOST_STEPS = (

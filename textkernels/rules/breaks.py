@@ -1,9 +1,9 @@
 """Where the lines of documents end, found once for all that reads their lines. Compiled by numba."""
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.swar import between_64, trailing_zeros
 from textkernels.utf8 import NEW_LINE, first_bits
 

@@ -6,9 +6,9 @@ What the rules say of each line is found in c4_rules.py. The bits of `classes` a
 from collections.abc import Callable
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.counts import Counts, named_counts
 from textkernels.rules.c4_rules import judge_lines
 from textkernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped

@@ -4,9 +4,9 @@ Lines are those of `str.splitlines`, without white space around them. The bits o
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.swar import between_64, bits_set, letters_64, trailing_zeros
 from textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
 

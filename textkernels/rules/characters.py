@@ -5,9 +5,9 @@ counted of ASCII is found 64 bytes at a time, without the table.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.counts import Counts, named_counts
 from textkernels.swar import bits_set, same_64, within_64
 from textkernels.utf8 import code_point

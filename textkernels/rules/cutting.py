@@ -7,8 +7,8 @@ from tables that `textkernels.texts.english` makes. Called by tokens.py.
 """
 
 import numpy as np
-from numba import njit
 
+from textkernels.compiled import njit
 from textkernels.utf8 import (
     ALNUM,
     ALPHA,

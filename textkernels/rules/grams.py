@@ -6,9 +6,9 @@ them do.
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.counts import Counts, named_counts
 
 CHARACTERS = 2  # the column of `tokens`, as in tokens.py

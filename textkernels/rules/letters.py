@@ -1,8 +1,8 @@
 """The letters of texts, counted by the script that they are of."""
 
 import numpy as np
-from numba import njit
 
+from textkernels.compiled import njit
 from textkernels.utf8 import code_point
 
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once

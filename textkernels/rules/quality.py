@@ -7,9 +7,9 @@ document; `textkernels.texts.prose` makes shares of them.
 from collections.abc import Collection, Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.counts import Counts, named_counts
 from textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
 from textkernels.swar import between_64, bits_set, trailing_zeros

@@ -4,9 +4,9 @@ Lines end at a new line, 10, and nothing else. The bits of `classes` are those o
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.swar import between_64, bits_set, letters_64
 from textkernels.utf8 import (
     ALNUM,

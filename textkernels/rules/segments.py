@@ -6,9 +6,9 @@ What a character can mean for a repair is a set of bits that a table gives for e
 """
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.utf8 import code_point
 
 # Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of

@@ -8,9 +8,9 @@ them move on together with each character of the text (Shift-And).
 from collections.abc import Sequence
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.swar import bits_set, trailing_zeros, within_64
 from textkernels.utf8 import code_point
 

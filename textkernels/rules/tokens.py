@@ -11,9 +11,9 @@ its bytes, modulo 2**64.
 import threading
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
+from textkernels.compiled import njit
 from textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
 from textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
 

@@ -3,18 +3,18 @@ r"""Personal data in texts: mail addresses, IP addresses, numbers of phones, car
 What is found is what Python's `re` finds in the whole text, and a check confirms. A kernel says where that may be
 (`textkernels.rules.candidates`), and the expression is asked there alone.
 
-    mail    an address by RFC 5322's rules for its characters, as datatrove's PIIFormatter has it
-    ip      IPv4, as there, of no range that IANA keeps for private or special use
+    mail    an address by RFC 5322's rules for its characters, as datatrove's PIIFormatter has it; no version
+    ip      IPv4 as there, and IPv6, of no range that IANA keeps for private or special use
     iban    of the length that its country has, with the remainder 1 modulo 97, in groups of four or in one
     card    of a length that its issuer has, with Luhn's check digit, in groups as on the card or in one
     phone   `+` and the country, or (212) 555-0100, 212-555-0100, 212.555.0100, (020) 7946 0958
 
-They are looked for in this order, each in what the ones before it left.
+Between groups stands any space or dash of Unicode; cards and phones may have full-width digits. Each kind is
+looked for in this order, in the text that the kinds before it left.
 """
 
 import re
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from ipaddress import IPv4Address, IPv4Network
 from itertools import cycle, groupby
 from operator import itemgetter
 from typing import NamedTuple
@@ -25,36 +25,60 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from textkernels.buffers import roomy_buffers
-from textkernels.rules.candidates import (
-    Find,
-    find_accounts,
-    find_addresses,
-    find_cards,
-    find_mails,
-    find_phones,
-    windows_of,
-)
+from textkernels.rules.address_candidates import find_addresses
+from textkernels.rules.candidates import Find, windows_of
+from textkernels.rules.mail_candidates import find_mails
+from textkernels.rules.number_candidates import find_accounts, find_cards, find_phones
+from textkernels.rules.plain import written_as
+from textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
 
 ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
-OCTET = "(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)"
 LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 LITERAL = rf"\[(?:{OCTET}\.){{3}}(?:{OCTET}|[A-Za-z0-9-]*[A-Za-z0-9]:)\]"
-MAIL = rf"\b{ATOM}(?:\.{ATOM})*@(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
-IP = rf"(?:{OCTET}\.){{3}}{OCTET}"
+AT = f"[{written_as('@')}]"
+MAIL = rf"(?a:\b){ATOM}(?:\.{ATOM})*{AT}(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
+# Not domains: versions (lodash@4.17.21, name@1.0rc1, name@2.x, name@v1.2.3-beta.1), and images by their scale.
+NO_DOMAIN = re.compile(
+    rf"{AT}(?!{FOURTH}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
+    r"|[0-9.]+x\.(?:png|jpe?g|gif|webp|svg)$)",
+    re.IGNORECASE,
+)
+# What numbers are written with: the plain characters and those of Unicode that stand for them.
+DIGIT, SPACE, DASH, PLUS, OPEN, CLOSE = (
+    f"[{written_as(plain)}]" for plain in ("0123456789", " ", "-", "+", "(", ")")
+)
+GAP = f"[{written_as(' .-')}]"  # between the groups of a phone
 # Not in longer numbers, names and paths; a number in groups does not stand beside another group either.
-NOT_AFTER, NOT_BEFORE = r"(?<![\w+/#-])(?<![0-9][.)])", r"(?!\.?[0-9]|-?\w)"
-NO_GROUP_BEFORE, NO_GROUP_AFTER = "(?<![0-9] )", "(?! [0-9])"
+NOT_AFTER = rf"(?<![A-Za-z_\d/#\u2010\u2011{written_as('+')}-])(?<!{DIGIT}[{written_as('.)')}])"
+NOT_BEFORE = r"(?!\.?\d|[\u2010\u2011-]?[A-Za-z_\d])"
+NO_GROUP_BEFORE, NO_GROUP_AFTER = f"(?<!{DIGIT}{SPACE})", f"(?!{SPACE}{DIGIT})"
+
+
+def digits(first: int, last: int) -> str:
+    """Return the expression for a digit, plain or full-width, from the first to the last."""
+    return f"[{first}-{last}{chr(0xFF10 + first)}-{chr(0xFF10 + last)}]"
+
+
 FOREIGN = (
-    r"\+[1-9](?:[0-9]{9,14}|[0-9]{0,5}"
-    r"(?:[ .-]?\([0-9]{1,4}\)[ .-]?[0-9]{2,8}|[ .-][0-9]{1,8})(?:[ .-][0-9]{2,8}){0,4})"
+    rf"{PLUS}{digits(1, 9)}(?:{DIGIT}{{9,14}}|{DIGIT}{{0,5}}"
+    rf"(?:{GAP}?{OPEN}{DIGIT}{{1,4}}{CLOSE}{GAP}?{DIGIT}{{2,8}}|{GAP}{DIGIT}{{1,8}})(?:{GAP}{DIGIT}{{2,8}}){{0,4}})"
 )
+AREA = f"{digits(2, 9)}{DIGIT}{{2}}"
 AMERICAN = (
-    r"(?:1[ .-])?(?:\([2-9][0-9]{2}\)[ .-]?[2-9][0-9]{2}[ .-]|[2-9][0-9]{2}([.-])[2-9][0-9]{2}\1)[0-9]{4}"
+    rf"(?:{digits(1, 1)}{GAP})?(?:{OPEN}{AREA}{CLOSE}{GAP}?{AREA}{GAP}|{AREA}{DASH}{AREA}{DASH}"
+    rf"|{AREA}\.{AREA}\.){DIGIT}{{4}}"
 )
-WITH_TRUNK = r"\(0[1-9][0-9]{0,3}\)[ .-]?[0-9]{3,4}[ .-]?[0-9]{3,4}"
+WITH_TRUNK = (
+    rf"{OPEN}{digits(0, 0)}{digits(1, 9)}{DIGIT}{{0,3}}{CLOSE}{GAP}?{DIGIT}{{3,4}}{GAP}?{DIGIT}{{3,4}}"
+)
 PHONE = rf"{NOT_AFTER}(?:{FOREIGN}|{NO_GROUP_BEFORE}(?:{AMERICAN}|{WITH_TRUNK})){NO_GROUP_AFTER}{NOT_BEFORE}"
-IN_GROUPS = r"[2-6][0-9]{3}([ -])(?:[0-9]{4}\1[0-9]{4}\1[0-9]{4}(?:\1[0-9]{3})?|[0-9]{6}\1[0-9]{4,5})"
-CARD = rf"{NOT_AFTER}(?:[2-6][0-9]{{13,18}}|{NO_GROUP_BEFORE}{IN_GROUPS}{NO_GROUP_AFTER}){NOT_BEFORE}"
+IN_GROUPS = "|".join(
+    rf"{digits(2, 6)}{DIGIT}{{3}}{gap}"
+    rf"(?:{DIGIT}{{4}}{gap}{DIGIT}{{4}}{gap}{DIGIT}{{4}}(?:{gap}{DIGIT}{{3}})?|{DIGIT}{{6}}{gap}{DIGIT}{{4,5}})"
+    for gap in (SPACE, DASH)
+)
+GROUPS_ALONE = f"{NO_GROUP_BEFORE}(?:{IN_GROUPS}){NO_GROUP_AFTER}"
+CARD = f"{NOT_AFTER}(?:{digits(2, 6)}{DIGIT}{{13,18}}|{GROUPS_ALONE}){NOT_BEFORE}"
 # Where the numbers of an issuer begin and end, in their first four digits, and how many digits they have.
 ISSUERS = (
     (2200, 2204, (16, 17, 18, 19)), (2221, 2720, (16,)), (3000, 3059, (14,)), (3400, 3499, (15,)),
@@ -69,26 +93,16 @@ COUNTRIES = {
     28: "AL AZ BY CY DO GT HN HU LB NI PL SV", 29: "BR EG PS QA UA", 30: "JO KW MU YE", 31: "MT SC",
     32: "LC", 33: "RU",
 }  # fmt: skip
-# IANA's registry of IPv4 addresses for special use, those that are not globally reachable.
-SPECIAL = (
-    "0.0.0.0/8", "10.0.0.0/8", "100.64.0.0/10", "127.0.0.0/8", "169.254.0.0/16", "172.16.0.0/12", "192.0.0.0/24",
-    "192.0.2.0/24", "192.168.0.0/16", "198.18.0.0/15", "198.51.100.0/24", "203.0.113.0/24", "240.0.0.0/4",
-)  # fmt: skip
-REACHABLE = ("192.0.0.9", "192.0.0.10")  # all the same
-NETWORKS = [(int(one.network_address), int(one.netmask)) for one in map(IPv4Network, SPECIAL)]
 
 
-def is_public(address: str) -> bool:
-    """Say whether four numbers, none of them written with zeros before it, are an address that all can reach."""
-    octets = address.split(".")
-    if any(octet != str(int(octet)) for octet in octets):
-        return False
-    number = int(IPv4Address(address))
-    return address in REACHABLE or all(number & mask != network for network, mask in NETWORKS)
+def is_mail(found: str) -> bool:
+    """Return whether what follows the @ is a domain, and no version or name of an image."""
+    return not NO_DOMAIN.search(found)
 
 
 def digits_of(found: str) -> str:
-    return "".join(character for character in found if "0" <= character <= "9")
+    """Return the digits, full-width ones as plain ones."""
+    return "".join(str(int(character)) for character in found if character.isdecimal())
 
 
 def is_card(found: str) -> bool:
@@ -102,7 +116,7 @@ def is_card(found: str) -> bool:
 
 def is_iban(found: str) -> bool:
     """Say whether the remainder modulo 97 is 1, of the number that ISO 7064 makes of letters and digits."""
-    characters = found.replace(" ", "")
+    characters = "".join(one for one in found if one.isalnum())
     return int("".join(str(int(one, 36)) for one in characters[4:] + characters[:4])) % 97 == 1
 
 
@@ -118,100 +132,114 @@ def iban_expression() -> str:
     """Return the expression for two letters of a country, two digits and as many characters as are right there."""
     forms = list[str]()
     for size, countries in COUNTRIES.items():
-        groups, rest = divmod(size - 8, 4)
-        last = rf"\{len(forms) + 1}[A-Z0-9]{{{rest}}}" if rest else ""
-        following = rf"(?:\{len(forms) + 1}[A-Z0-9]{{4}}){{{groups}}}{last}"
-        forms.append(rf"(?:{countries.replace(' ', '|')})[0-9]{{2}}( ?)[A-Z0-9]{{4}}{following}")
-    return rf"(?<!\w)(?:{'|'.join(forms)})(?!\w)"
+        groups, rest = divmod(size - 4, 4)
+        written = [
+            rf"(?:{gap}[A-Z0-9]{{4}}){{{groups}}}" + (rf"{gap}[A-Z0-9]{{{rest}}}" if rest else "")
+            for gap in ("", SPACE, DASH)
+        ]
+        forms.append(rf"(?:{countries.replace(' ', '|')})[0-9]{{2}}(?:{'|'.join(written)})")
+    return rf"(?<![A-Za-z_\d])(?:{'|'.join(forms)})(?![A-Za-z_\d])"
 
 
 class Kind(NamedTuple):
-    """One kind of personal data. is_one: confirms what is found. stands_in: what is put there, in turn."""
+    """One kind of personal data.
+
+    is_one: confirms what is found. stands_in: what is put there, in turn. stands_in_sixth: the same for IPv6.
+    """
 
     expression: re.Pattern[str]
     find: Find
     is_one: Callable[[str], bool]
     stands_in: tuple[str, ...]
+    stands_in_sixth: tuple[str, ...] = ()
 
 
 KINDS = {
     "mail": Kind(
-        re.compile(MAIL),
-        find_mails,
-        bool,
-        ("email@example.com", "firstname.lastname@example.org"),
+        re.compile(MAIL), find_mails, is_mail, ("email@example.com", "firstname.lastname@example.org")
     ),
     "ip": Kind(
-        re.compile(IP),
+        IP,
         find_addresses,
         is_public,
         (
             "22.214.171.124", "126.96.36.199", "188.8.131.52", "184.108.40.206", "220.127.116.11",
             "18.104.22.168",
         ),
+        ("2001:db8::1", "2001:db8::2"),
     ),
     "iban": Kind(re.compile(iban_expression()), find_accounts, is_iban, ("GB82 WEST 1234 5698 7654 32",)),
     "card": Kind(re.compile(CARD), find_cards, is_card, ("4111 1111 1111 1111",)),
     "phone": Kind(re.compile(PHONE), find_phones, is_phone, ("+1 202-555-0143",)),
 }  # fmt: skip
+MOST_BYTES = 4  # of a character
+BYTES_OF_CHARACTER = b"\1" * 0xC0 + b"\2" * 0x20 + b"\3" * 0x10 + b"\4" * 0x10  # by its first byte
 Place = tuple[int, int, int]  # of a document, and from which byte to which
 
 
 def found(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
     """Yield the places of one kind in their order. data: has 64 bytes or more; ends: (n + 1,)."""
     view, last = memoryview(data.data), 0
-    for document, first, end in windows_of(kind.find, data, ends).tolist():
+    windows = windows_of(kind.find, data, ends)
+    limits = (ends[windows[:, 0]], ends[windows[:, 0] + 1])
+    for document, first, end, start, stop in np.column_stack((windows, *limits)).tolist():
         begin = max(first, last)  # what was found before has taken its characters
-        text, before = with_neighbours(view, begin, end, int(ends[document]), int(ends[document + 1]))
-        for match in kind.expression.finditer(text, before):
+        low = max(start, begin - MOST_BYTES)
+        high = end + BYTES_OF_CHARACTER[view[end]] if end < stop else end
+        text = str(view[low:high], "utf-8", "ignore")  # from the first character that is whole
+        is_ascii = len(text) == high - low
+        character = begin - low if is_ascii else len(str(view[low:begin], "utf-8", "ignore"))
+        last = begin
+        for match in kind.expression.finditer(text, character):
+            at, after = match.span()
+            if is_ascii:
+                at, last = low + at, low + after
+            else:
+                at = last + len(text[character:at].encode())
+                last, character = at + len(match[0].encode()), after
             if kind.is_one(match[0]):
-                yield document, begin + match.start() - before, begin + match.end() - before
-            last = begin + match.end() - before
-
-
-def with_neighbours(view: memoryview, begin: int, end: int, start: int, stop: int) -> tuple[str, int]:
-    """Decode a window with a character on either side, where there is one; return how many stand before it."""
-    before, after = begin, end
-    while before > start:
-        before -= 1
-        if view[before] & 0xC0 != 0x80:
-            break
-    while after < stop:
-        after += 1
-        if after == stop or view[after] & 0xC0 != 0x80:
-            break
-    return str(view[before:after], "utf-8"), int(before < begin)
+                yield document, at, last
 
 
 def replaced(
-    texts: pa.LargeStringArray, kind: Kind, stands_in: Sequence[str]
+    texts: pa.LargeStringArray, kind: Kind, stands_in: str | None = None
 ) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Replace what is found of a kind; return the texts, and how many there were in each, (n,) int64.
 
-    stands_in: what is put there, in turn, from the first one on in every text.
+    stands_in: what is put there; without it that of the kind, in turn, from the first one on in every text.
     """
     data, ends = roomy_buffers(texts)
     counts, changed = np.zeros(len(texts), np.int64), list[bytes]()
-    encoded = [one.encode() for one in stands_in]
+    usual, sixth = (kind.stands_in, kind.stands_in_sixth) if stands_in is None else ((stands_in,), ())
+    usual, sixth = ([one.encode() for one in some] for some in (usual, sixth))
     for document, places in groupby(found(data, ends, kind), itemgetter(0)):
         of_document = list(places)
         counts[document] = len(of_document)
-        changed.append(
-            with_others(memoryview(data.data), of_document, encoded, ends[document : document + 2].tolist())
-        )
+        instead = in_turn(memoryview(data.data), of_document, usual, sixth) if sixth else cycle(usual)
+        limits = ends[document : document + 2].tolist()
+        changed.append(with_others(memoryview(data.data), of_document, instead, limits))
     if not changed:
         return texts, counts
     column = pa.array(changed, pa.large_string())
     return pc.replace_with_mask(texts, pa.array(counts > 0), column), counts
 
 
+def in_turn(
+    view: memoryview, places: Iterable[Place], fourth: Sequence[bytes], sixth: Sequence[bytes]
+) -> Iterator[bytes]:
+    """Yield what is put in the place of each IP address: one of its version, in turn."""
+    turns = cycle(fourth), cycle(sixth)
+    for _, begin, end in places:
+        yield next(turns[b":" in view[begin:end].tobytes()])
+
+
 def with_others(
-    view: memoryview, places: Iterable[Place], stands_in: Sequence[bytes], ends: Sequence[int]
+    view: memoryview, places: Iterable[Place], stands_in: Iterable[bytes], ends: Sequence[int]
 ) -> bytes:
     """Return the bytes of a document, from the first of `ends` to the other, with others in some places."""
     start, stop = ends
     parts = list[bytes | memoryview]()
-    for (_, begin, end), instead in zip(places, cycle(stands_in), strict=False):
+    for (_, begin, end), instead in zip(places, stands_in, strict=False):
         parts += [view[start:begin], instead]
         start = end
     return b"".join([*parts, view[start:stop]])
@@ -221,5 +249,5 @@ def counted(texts: pa.LargeStringArray) -> dict[str, NDArray[np.int64]]:
     """Count each kind in each text, (n,) int64, as many as are replaced where all kinds are."""
     counts = dict[str, NDArray[np.int64]]()
     for name, kind in KINDS.items():
-        texts, counts[name] = replaced(texts, kind, kind.stands_in)
+        texts, counts[name] = replaced(texts, kind)
     return counts

@@ -1,0 +1,111 @@
+"""Remove the records of a corpus's earlier runs from Prefect, when the corpus forgets documents.
+
+Pages, logs, states and events of these runs may hold values of a removed document: the name of a component, a
+licence that no list has, a sentence of an error. A server removes runs, their logs and pages on request. It has no
+request that removes events, and a database keeps deleted content in free pages. So both are removed from the
+database itself, if that is a file of SQLite on this machine.
+"""
+
+import sqlite3
+from collections.abc import Iterator
+from contextlib import closing
+from datetime import UTC, datetime
+from pathlib import Path
+
+from prefect.client.orchestration import SyncPrefectClient, get_client
+from prefect.client.schemas.filters import (
+    ArtifactFilter,
+    ArtifactFilterKey,
+    FlowRunFilter,
+    FlowRunFilterName,
+)
+from prefect.client.schemas.objects import FlowRun
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+from sqlalchemy import make_url
+
+from flows.server.liveness import OURS, PAGE
+from tasks.errors import ZydaError
+from tasks.recipe.fields import Recipe
+from tasks.recipe.loading import load_recipe
+
+BUSY_SECONDS = 60
+CLEANUP = (
+    # Logs and events of runs that are deleted; Prefect removes both by itself much later.
+    "DELETE FROM log WHERE flow_run_id IS NOT NULL AND flow_run_id NOT IN (SELECT id FROM flow_run)",
+    "DELETE FROM events WHERE id IN (SELECT event_id FROM event_resources "
+    "WHERE resource_id LIKE 'prefect.flow-run.%' AND substr(resource_id, 18) NOT IN (SELECT id FROM flow_run))",
+    "DELETE FROM events WHERE event LIKE 'prefect.artifact%' AND json_extract(payload, '$.key') LIKE :keys",
+    "DELETE FROM event_resources WHERE event_id NOT IN (SELECT id FROM events)",
+    "DELETE FROM artifact_collection WHERE latest_id NOT IN (SELECT id FROM artifact)",
+)
+
+
+def forget_runs(recipe: Recipe, keys: str, before: datetime) -> None:
+    """Have the server delete the runs of a corpus that began before a moment, with their logs and pages.
+
+    keys: a pattern of the names of the corpus's pages, as LIKE takes it.
+    """
+    with get_client(sync_client=True) as client:
+        for run in [*earlier_runs(client, recipe, before)]:
+            client.delete_flow_run(run.id)
+        while artifacts := [
+            one
+            for one in client.read_artifacts(
+                artifact_filter=ArtifactFilter(key=ArtifactFilterKey(like_=keys)), limit=PAGE, offset=0
+            )
+            if one.created and one.created < before
+        ]:
+            for artifact in artifacts:
+                client.delete_artifact(artifact.id)
+
+
+def earlier_runs(client: SyncPrefectClient, recipe: Recipe, before: datetime) -> Iterator[FlowRun]:
+    """Yield the runs of a corpus that began before a moment, and have ended."""
+    names = FlowRunFilterName(any_=[f"{flow} {recipe.corpus}" for flow in OURS])
+    offset = 0
+    while page := client.read_flow_runs(flow_run_filter=FlowRunFilter(name=names), limit=PAGE, offset=offset):
+        offset += len(page)
+        for run in page:
+            is_over = run.state is None or run.state.is_final()
+            if is_over and run.created and run.created < before and is_of(run, recipe):
+                yield run
+
+
+def is_of(run: FlowRun, recipe: Recipe) -> bool:
+    """Return whether a run with the name of a corpus is of that corpus: two corpora may have the same name."""
+    asked = run.parameters
+    try:
+        other = load_recipe(str(asked["recipe"]), storage=asked.get("storage"), sample=asked.get("sample"))
+    except (ZydaError, KeyError):
+        return True
+    return other.folder.url == recipe.folder.url
+
+
+def database() -> Path | None:
+    """Return the file of Prefect's database on this machine, if there is one."""
+    url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value() or "sqlite://")
+    path = Path(url.database) if url.drivername.startswith("sqlite") and url.database else None
+    return path if path is not None and path.is_file() else None
+
+
+def clean_database(path: Path, keys: str) -> None:
+    """Remove the remains of deleted runs from a database, and the content of its free pages and of its log.
+
+    Raises sqlite3.OperationalError where others use it for longer than BUSY_SECONDS.
+    """
+    with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
+        connection.execute("PRAGMA secure_delete = ON")
+        connection.execute("BEGIN IMMEDIATE")
+        for statement in CLEANUP:
+            connection.execute(statement, {"keys": keys} if ":keys" in statement else {})
+        connection.execute("COMMIT")
+        connection.execute("VACUUM")
+        (is_busy, *_) = connection.execute("PRAGMA wal_checkpoint(TRUNCATE)").fetchone()
+        if is_busy:
+            raise sqlite3.OperationalError("database is locked")
+
+
+def moment_of(written: str) -> datetime:
+    """Return a moment that a certificate has."""
+    moment = datetime.fromisoformat(written)
+    return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

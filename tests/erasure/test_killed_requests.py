@@ -1,0 +1,108 @@
+"""A request that was killed is finished by the next call, with the certificate that an undisturbed one has."""
+
+import re
+import shutil
+import subprocess
+import sys
+
+import pytest
+from leaks import files_with
+from small_corpus import REPOSITORY, Corpus, build_here, edited, prose, rows, write_rows
+
+from tasks.erasure.asked import Asking
+from tasks.erasure.certificate import finish, new_lines, promise, unfinished
+from tasks.erasure.dependents import Search
+from tasks.erasure.found import find
+from tasks.lookup.verify_and_clean import orphans_of, remove
+from tasks.recipe.loading import load_recipe
+
+ASKED = prose("asked about")
+KILLED = """
+import os, signal, sys
+sys.path[:0] = ["tests/fixtures", "tests/erasure"]
+from tasks.storage.folder import Folder
+from test_killed_requests import forget_or_finish
+recipe, name, beginning, count = sys.argv[1:]
+method, left = getattr(Folder, name), [int(count)]
+def killed(folder, *arguments, **options):
+    if any(str(one).startswith(beginning) for one in arguments[:2]):
+        left[0] -= 1
+        if left[0] == 0:
+            os.kill(os.getpid(), signal.SIGKILL)
+    return method(folder, *arguments, **options)
+setattr(Folder, name, killed)
+forget_or_finish(recipe)
+"""
+MOMENTS = {
+    "before anything is promised": ("write", "denied/", 1),
+    "while it ingests": ("put", "work/ingest", 1),
+    "while it deduplicates": ("put", "work/clusters", 1),
+    "before it is published": ("replace_folder", "", 1),
+    "while it removes what earlier builds left": ("delete", "work/", 5),
+    "before the certificate is finished": ("write", "forgotten/", 2),
+}
+TIMES = {"asked_at", "finished_at", "deny_list", "list_sha256", "before", "after"}
+
+
+def in_turn(function, items):
+    return [function(item) for item in items]
+
+
+def forget_or_finish(path):
+    """Do what `zyda forget` does, here, and what it does after an interruption."""
+    recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
+    if not begun:
+        asking = Asking()
+        asking.columns(["name=asked"])
+        asked = asking.asked(())
+        found = find(recipe, asked, in_turn)
+        begun = [promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))]
+    recipe = load_recipe(path)
+    build_here(recipe)
+    remove(recipe, orphans_of(recipe))
+    (certificate,) = [finish(recipe, one) for one in begun]
+    return certificate
+
+
+def told(certificate):
+    """Return what a certificate says, without times, and without the digests of files that have times in them."""
+    told = certificate.model_dump(exclude=TIMES)
+    for name in ("removed_files", "new_files"):
+        told[name] = sorted(re.sub(r"files-[0-9a-f]{8}", "files", file["path"]) for file in told[name])
+    return told
+
+
+@pytest.fixture(scope="module")
+def corpus(tmp_path_factory, compiled):
+    """Give a corpus that has a document, its near-duplicate and what went for that."""
+    corpus = Corpus(tmp_path_factory.mktemp("corpus"))
+    write_rows(corpus.folder / "in/a.jsonl", rows(asked=ASKED, kept=prose("kept")))
+    write_rows(corpus.folder / "in/b.jsonl", rows(copy=ASKED, alike=edited(ASKED), other=prose("other")))
+    sources = [{"name": name, "files": str(corpus.folder / f"in/{name}.jsonl")} for name in ("a", "b")]
+    corpus.recipe |= {"name": "mine", "sources": sources}
+    build_here(corpus.load())
+    return corpus
+
+
+def copied(corpus, folder):
+    """Copy a built corpus, have a build find it complete in its new place, and return the path of its recipe."""
+    shutil.copytree(corpus.folder / "out", folder / "out")
+    other = Corpus(folder)
+    other.recipe = {**corpus.recipe, "storage": str(folder / "out")}
+    build_here(other.load())
+    return str(other.path)
+
+
+@pytest.mark.slow
+def test_certificate_after_an_interruption_is_that_of_an_undisturbed_request(corpus, tmp_path):
+    expected = told(forget_or_finish(copied(corpus, tmp_path / "undisturbed")))
+    assert [of["documents"] for of in expected["gone"]] == [1, 2]
+    for number, (name, moment) in enumerate(MOMENTS.items()):
+        path = copied(corpus, tmp_path / str(number))
+        command = [sys.executable, "-c", KILLED, path, *map(str, moment)]
+        ended = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True)
+        assert ended.returncode == -9, (name, ended.stderr.decode()[-2000:])
+        certificate = forget_or_finish(path)
+        assert told(certificate) == expected | {"corpus": "mine"}, name
+        assert files_with(ASKED, tmp_path / str(number) / "out") == [], name
+        assert not unfinished(load_recipe(path).folder)

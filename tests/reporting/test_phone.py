@@ -1,0 +1,47 @@
+"""Our pages on a phone: nothing is cut off, and only tables and pictures move sideways."""
+
+import pytest
+from browser import new_page
+from small_corpus import build_here
+
+from flows.dashboard.report_artifact import write_report
+from flows.reporting.look_page import look_page, sample_as_json
+from tasks.lookup.judgements import Looking
+from tasks.lookup.samples import SampleOptions, sample_of
+
+pytestmark = pytest.mark.slow
+
+PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 844}
+
+
+def overflow(page):
+    """Return how many pixels of a page lie beside the screen."""
+    return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
+
+
+def test_pages_fit_on_a_phone(corpus, browser, tmp_path):
+    recipe = corpus.load(dedup={"scope": "global"})
+    build_here(recipe)
+    report = write_report(recipe)
+    options = SampleOptions(items=5)
+    looking = Looking(who="anna", began="2026-01-01T00:00:00", options=options)
+    sample = sample_as_json(sample_of(recipe, options), looking, is_served=False)
+    look = tmp_path / "look.html"
+    look.write_text(look_page(recipe.corpus, sample))
+    for size in (PHONE, DESK):
+        page = new_page(browser, viewport=size)
+        for url in (look, report, report.replace("report.html", "about.html")):
+            page.goto(f"file://{url}")
+            page.locator("h1").first.wait_for()
+            assert overflow(page) <= 0, (url, size)
+            assert "initial-scale=1" in page.content()
+        page.goto(f"file://{look}")
+        buttons = [page.locator(f"#{name}") for name in ("yes", "no", "back", "on", "save")]
+        for button in buttons:
+            box = button.bounding_box()
+            assert box["x"] >= 0
+            assert box["x"] + box["width"] <= size["width"]
+            assert box["y"] + box["height"] <= size["height"]
+        buttons[0].click()
+        page.get_by_text("2 of 5, 1 judged").wait_for()
+        page.close()

@@ -1,0 +1,103 @@
+"""Claims beside a corpus: who removes documents and who reads excludes each other, by processes that live."""
+
+import multiprocessing
+import os
+import signal
+import time
+
+import pytest
+
+from tasks.errors import Denied
+from tasks.storage import claims
+from tasks.storage.claims import CLAIMS, Claim, forgetting, own_claim, reading, write_claim
+from tasks.storage.folder import Folder
+
+
+@pytest.fixture(params=["disk", "memory"])
+def folder(request, tmp_path):
+    """Give the folder of a corpus on a disk, and in a store."""
+    url = str(tmp_path / "corpus") if request.param == "disk" else f"memory://{tmp_path.name}/corpus"
+    found = Folder(url)
+    found.write("published/manifest.json", b"{}")
+    return found
+
+
+def test_one_removes_or_many_read(folder):
+    with (
+        reading([folder], "zyda mix a"),
+        reading([folder, folder], "zyda export"),
+        pytest.raises(
+            Denied, match=r"corpus: zyda (mix a|export) \(process \d+ on .*, since 20.*\) is at work"
+        ),
+    ):
+        forgetting(folder, "zyda forget").__enter__()
+    with forgetting(folder, "zyda forget"):
+        for other in (reading([folder], "zyda mix b"), forgetting(folder, "zyda forget")):
+            with pytest.raises(
+                Denied, match=rf"corpus: zyda forget \(process {os.getpid()} on .*start again when"
+            ):
+                other.__enter__()
+    assert folder.files("") == ["published/manifest.json"]
+
+
+def test_claim_ends_with_its_process_and_elsewhere_with_its_lease(folder, monkeypatch):
+    ended = own_claim("zyda mix").model_copy(update={"birth": "another"})
+    write_claim(folder, f"{CLAIMS}/read-1.json", ended)
+    elsewhere = ended.model_copy(update={"host": "elsewhere"})
+    with forgetting(folder, "zyda forget"):
+        assert [path for path in folder.files(CLAIMS) if "read" in path] == []
+    write_claim(folder, f"{CLAIMS}/read-2.json", elsewhere)
+    with pytest.raises(Denied, match="on elsewhere"):
+        forgetting(folder, "zyda forget").__enter__()
+    monkeypatch.setattr(claims, "LEASE_SECONDS", -1)
+    with forgetting(folder, "zyda forget"):
+        pass
+    folder.write(f"{CLAIMS}/read-3.json", b"\0")  # not ours to judge, and no claim
+    with forgetting(folder, "zyda forget"):
+        pass
+
+
+def test_claim_is_renewed_while_its_block_runs(tmp_path, monkeypatch):
+    monkeypatch.setattr(claims, "RENEW_SECONDS", 0.01)
+    folder = Folder(str(tmp_path))
+    with reading([folder], "zyda mix"):
+        (path,) = folder.files(CLAIMS)
+        os.utime(tmp_path / path, (1, 1))
+        while folder.written_at(path) < time.time() - 60:
+            time.sleep(0.01)
+    assert not (tmp_path / CLAIMS).exists()
+
+
+def test_corpus_that_cannot_be_written_is_read_without_a_claim(tmp_path, monkeypatch):
+    folder = Folder(str(tmp_path))
+
+    def refused(self):
+        raise Denied("read only")
+
+    monkeypatch.setattr(Folder, "check_writable", refused)
+    with reading([folder], "zyda mix"):
+        assert folder.files("") == []
+    write_claim(folder, f"{CLAIMS}/forget-1.json", own_claim("zyda forget"))
+    with pytest.raises(Denied, match="zyda forget"):
+        reading([folder], "zyda mix").__enter__()
+
+
+def hold(url, said):
+    with forgetting(Folder(url), "zyda forget"):
+        said.set()
+        time.sleep(600)
+
+
+def test_claim_of_a_killed_process_holds_nobody(tmp_path):
+    context = multiprocessing.get_context("spawn")
+    said = context.Event()
+    process = context.Process(target=hold, args=(str(tmp_path), said))
+    process.start()
+    said.wait()
+    with pytest.raises(Denied, match=f"process {process.pid} on"):
+        reading([Folder(str(tmp_path))], "zyda mix").__enter__()
+    os.kill(process.pid, signal.SIGKILL)
+    process.join()
+    with forgetting(Folder(str(tmp_path)), "zyda forget"):
+        pass
+    assert isinstance(Claim.model_validate(own_claim("x").model_dump()), Claim)

@@ -1,0 +1,364 @@
+"""The words of a text in whatever format it stands, as hashes: for items of evaluation sets. Compiled by numba.
+
+A word is letters, digits and marks one after another, folded. Punctuation, symbols, white space and tags end it.
+Entities of HTML and escapes of JSON are read as the characters that they stand for, commands of LaTeX that format
+text as white space. Invisible characters are skipped, and so is a hyphen at the end of a line with the line end. A
+character of a language without spaces is a word of its own. `Letters` has what a character is, made by
+`tasks.documents.item_words`.
+
+Every function reads forward only, and what one has read in vain is read at most once more: time is linear.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numpy.typing import NDArray
+
+from textkernels.buffers import check_buffers
+from textkernels.compiled import njit
+from textkernels.swar import special_64, trailing_zeros
+from textkernels.utf8 import code_at, mix
+
+END, JOIN = np.uint32(0), np.uint32(1)  # entries of the table; those of letters are a character's code + 2
+SEVERAL = np.uint32(1 << 29)  # several entries: the rest is their number
+ALONE = np.uint32(1 << 30)  # a word of its own, with the marks behind it
+MARK = np.uint32(1 << 31)  # belongs to the letter before it, in any order with others
+NUMBER = np.uint32((1 << 28) - 1)
+
+BASE = np.uint64(0xB492B66FBE98F273)
+OF_MARK = np.uint64(0x9E3779B97F4A7C15)
+ONE = np.uint64(1)
+LONGEST = 24  # letters of an entity or a command
+MOST_WORDS = 8  # that a character is, at the most
+BLANKS = 5  # in a row in a tag without a quotation mark; what has more is text: an item may be an attribute
+TAB, NEW_LINE, RETURN, BLANK, QUOTE, SHARP, AND, HYPHEN, SEMICOLON, LESS, MORE, BACKSLASH, SOFT_HYPHEN = (
+    9, 10, 13, 32, 34, 35, 38, 45, 59, 60, 62, 92, 0xAD
+)  # fmt: skip
+HYPHENS = (HYPHEN, SOFT_HYPHEN, 0x2010)
+REPLACEMENT = 0xFFFD
+
+Hashes = NDArray[np.uint64]
+
+
+class Letters(NamedTuple):
+    """What characters are.
+
+    of_codes: (0x110000,) uint32, their entries. several: entries, uint32, those of number i from first[i] to
+    first[i + 1]. names: hashes of names of entities, ascending, with their codes. commands: hashes of names of
+    commands of LaTeX, ascending.
+    """
+
+    of_codes: NDArray[np.uint32]
+    several: NDArray[np.uint32]
+    first: NDArray[np.int64]
+    names: Hashes
+    codes: NDArray[np.int64]
+    commands: Hashes
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_letter(byte):
+    return 97 <= byte | 32 <= 122
+
+
+@njit(cache=True, nogil=True)
+def digit_of(byte):
+    """Return the value of a hexadecimal digit; 16 where a byte is none."""
+    if 48 <= byte <= 57:
+        return byte - 48
+    return (byte | 32) - 87 if 97 <= byte | 32 <= 102 else 16
+
+
+@njit(cache=True, nogil=True)
+def name_at(data, i, stop):
+    """Return the hash of the letters and digits from byte i on, and where they end."""
+    h, j = np.uint64(0), i
+    while j < stop and j - i < LONGEST and (is_letter(data[j]) or 48 <= data[j] <= 57):
+        h = h * BASE + np.uint64(data[j])
+        j += 1
+    return h, j
+
+
+@njit(cache=True, nogil=True)
+def number_at(data, i, stop, base):
+    """Return the number of eight digits at the most that begins at byte i, and where it ends."""
+    number, j = 0, i
+    while j < stop and j - i < 8 and digit_of(np.int64(data[j])) < base:
+        number = number * base + digit_of(np.int64(data[j]))
+        j += 1
+    return number, j
+
+
+@njit(cache=True, nogil=True)
+def place_of(hashes, h):
+    """Return the place of a hash, -1 where it is not there."""
+    place = np.searchsorted(hashes, h)
+    return place if place < len(hashes) and hashes[place] == h else -1
+
+
+@njit(cache=True, nogil=True)
+def entity_after(data, i, stop, letters):
+    """Return the character of an entity whose & ends at byte i, and where it ends; & itself where there is none."""
+    if i < stop and data[i] == SHARP:
+        is_hex = i + 1 < stop and data[i + 1] | 32 == 120
+        begun = i + 2 if is_hex else i + 1
+        code, j = number_at(data, begun, stop, 16 if is_hex else 10)
+        if begun < j < stop and data[j] == SEMICOLON:
+            return code if 0 < code < 0x110000 else REPLACEMENT, j + 1
+        return AND, i
+    h, j = name_at(data, i, stop)
+    place = place_of(letters.names, h)
+    if place >= 0 and j < stop and data[j] == SEMICOLON:
+        return letters.codes[place], j + 1
+    return AND, i
+
+
+@njit(cache=True, nogil=True)
+def unicode_at(data, i, stop):
+    """Return the number of an escape `u0041` of JSON at byte i, and where it ends; -1 where there is none."""
+    if i + 4 < stop and data[i] == 117:
+        code, j = number_at(data, i + 1, i + 5, 16)
+        if j == i + 5:
+            return code, j
+    return -1, i
+
+
+@njit(cache=True, nogil=True)
+def escape_after(data, i, stop, letters):
+    """Return the character of an escape or a command whose backslash ends at byte i, and where it ends."""
+    while i < stop and data[i] == BACKSLASH:  # an escape that is escaped
+        i += 1
+    if i == stop:
+        return BLANK, i
+    code, j = unicode_at(data, i, stop)
+    if 0xD800 <= code < 0xDC00 and j < stop and data[j] == BACKSLASH:
+        low, after = unicode_at(data, j + 1, stop)
+        if 0xDC00 <= low < 0xE000:
+            return 0x10000 + (code - 0xD800 << 10) + low - 0xDC00, after
+    if code >= 0:
+        return code, j
+    h, j = name_at(data, i, stop)
+    if j > i and place_of(letters.commands, h) >= 0:
+        return BLANK, j
+    if data[i] == HYPHEN:
+        return SOFT_HYPHEN, i + 1
+    # A tab, a line end; everything else is as it stands.
+    return BLANK, i + 1 if data[i] == 110 or data[i] == 114 or data[i] == 116 else i
+
+
+@njit(cache=True, nogil=True)
+def read(data, i, stop, letters):
+    """Return the character at byte i, as it is meant, and where it ends."""
+    code, size = code_at(data, i)
+    code, i = np.int64(code), i + size
+    if code == BACKSLASH:
+        return escape_after(data, i, stop, letters)
+    if code == AND:
+        code, i = entity_after(data, i, stop, letters)
+        while code == AND:  # an entity that is escaped
+            code, j = entity_after(data, i, stop, letters)
+            if j == i:
+                break
+            i = j
+    return code, i
+
+
+@njit(cache=True, nogil=True)
+def tag_end(data, begun, stop, letters):
+    """Return where a tag ends whose < ends at byte `begun`; `begun` where there is no tag."""
+    code, i = read(data, begun, stop, letters) if begun < stop else (BLANK, begun)
+    if not (code < 128 and is_letter(code)) and code != 47 and code != 33 and code != 63:
+        return begun
+    blanks = 0
+    while i < stop:
+        if data[i] == AND or data[i] == BACKSLASH:
+            code, i = read(data, i, stop, letters)
+        else:
+            code, i = np.int64(data[i]), i + 1
+        if code == MORE:
+            return i
+        blanks = 0 if code == QUOTE else blanks + (code == BLANK)
+        if code == LESS or blanks > BLANKS:
+            return begun
+    return begun
+
+
+@njit(cache=True, nogil=True)
+def after_blanks(data, i, stop):
+    while i < stop and (data[i] == BLANK or data[i] == TAB):
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def after_line_end(data, i, stop):
+    """Return where a line end at byte i ends, also one that JSON escapes; i where there is none."""
+    for byte, letter in ((RETURN, 114), (NEW_LINE, 110)):
+        if i < stop and data[i] == byte:
+            i += 1
+        elif i + 1 < stop and data[i] == BACKSLASH and data[i + 1] == letter:
+            i += 2
+    return i
+
+
+@njit(cache=True, nogil=True)
+def next_line(data, begun, stop):
+    """Return where a word goes on whose hyphen ends at byte `begun`; `begun` where it does not."""
+    blanks_end = after_blanks(data, begun, stop)
+    line_end = after_line_end(data, blanks_end, stop)
+    i = after_blanks(data, line_end, stop)
+    return i if line_end > blanks_end and i < stop and (is_letter(data[i]) or data[i] >= 0x80) else begun
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_special(data, i, stop):
+    """Say whether more than the byte at i decides what it is."""
+    byte, after = data[i], data[i + 1] if i + 1 < stop else np.uint8(0)
+    is_hyphen = (byte == HYPHEN) & ((after <= BLANK) | (after == BACKSLASH))
+    return (byte >= 0x80) | (byte == AND) | (byte == LESS) | (byte == BACKSLASH) | is_hyphen
+
+
+@njit(cache=True, nogil=True)
+def special(data, i, stop, letters, h, words, n, starts, stops):
+    """Read characters from byte i on while they are special: the hash of the word, its number, the next byte."""
+    is_alone = False
+    while i < stop and is_special(data, i, stop):
+        begun = i
+        code, i = read(data, i, stop, letters)
+        entry = letters.of_codes[code]
+        if code == LESS:
+            i = tag_end(data, i, stop, letters)
+        elif h and (code in HYPHENS):
+            after = next_line(data, i, stop)
+            entry, i = JOIN if after > i else entry, after
+        first, last = 0, 1
+        if entry & SEVERAL:
+            first, last = letters.first[entry & NUMBER], letters.first[(entry & NUMBER) + 1]
+        for place in range(first, last):
+            one = letters.several[place] if entry & SEVERAL else entry
+            if one == JOIN:
+                continue
+            if one & MARK:
+                h += (np.uint64(one) * OF_MARK) * np.uint64(h != 0)
+            else:
+                if h and (is_alone or one == END or one & ALONE):
+                    words[n] = h
+                    n += 1
+                    h = np.uint64(0)
+                is_alone = one & ALONE != 0
+                if one != END:
+                    if starts is not None and h == 0:
+                        starts[n] = begun
+                    h = h * BASE + np.uint64(one)
+            if stops is not None and h:
+                stops[n] = i
+    if is_alone:
+        words[n] = h
+        n += 1
+        h = np.uint64(0)
+    return h, n, i
+
+
+@njit(cache=True, nogil=True, inline="always")
+def add(entry, h, words, n):
+    """Read one byte of ASCII as `textkernels.words.add` does."""
+    words[n] = h
+    is_end = entry == END
+    n += np.uint64(is_end & (h != 0))
+    return np.uint64(0) if is_end else h * BASE + np.uint64(entry), n
+
+
+@njit(cache=True, nogil=True)
+def clear_until(data, i, stop):
+    """Return where the next special byte stands, or the end, or a place 64 bytes further."""
+    if i + 64 < stop:
+        return i + min(64, np.int64(trailing_zeros(special_64(data, i))))
+    while i < stop and not is_special(data, i, stop):
+        i += 1
+    return i
+
+
+@njit(cache=True, nogil=True)
+def segment(data, start, end, letters, words, first, starts, stops):
+    """Write the hashes of a document's words from place `first` on; return the place after the last.
+
+    starts, stops: the first byte of each word and the byte after its last, or None for both.
+    """
+    of_codes = letters.of_codes
+    i, n, h = (
+        start,
+        np.uint64(first),
+        np.uint64(0),
+    )  # places are unsigned, so that none is tested for being negative
+    while i < end:
+        clear = clear_until(data, i, end)
+        if starts is None and clear == i + 64:
+            j = np.uint64(i)
+            for k in range(np.uint64(64)):
+                h, n = add(of_codes[data[j + k]], h, words, n)
+            i = clear
+            continue
+        for k in range(np.uint64(i), np.uint64(clear)):
+            entry = of_codes[data[k]]
+            if starts is not None and entry != END:
+                if h == 0:
+                    starts[n] = k
+                stops[n] = k + ONE
+            words[n] = h
+            is_end = entry == END
+            n += np.uint64(is_end & (h != 0))
+            h = np.uint64(0) if is_end else h * BASE + np.uint64(entry)
+        i = clear
+        if i < end and is_special(data, i, end):
+            h, special_n, i = special(data, i, end, letters, h, words, np.int64(n), starts, stops)
+            n = np.uint64(special_n)
+    words[n] = h
+    n += np.uint64(h != 0)
+    for place in range(np.uint64(first), n):
+        words[place] = mix(words[place])
+    return np.int64(n)
+
+
+@njit(cache=True, nogil=True)
+def _hash_words(data, offsets, letters, words, ends):
+    ends[0] = 0
+    for d in range(offsets.size - 1):
+        ends[d + 1] = segment(data, offsets[d], offsets[d + 1], letters, words, ends[d], None, None)
+
+
+@njit(cache=True, nogil=True)
+def _place_words(data, letters, words, starts, stops):
+    return segment(data, 0, data.size, letters, words, 0, starts, stops)
+
+
+@njit(cache=True, nogil=True)
+def _most_words(data, start, end):
+    """Return how many words there are at the most: one for two bytes, but for characters that are several words."""
+    more = 0
+    for byte in data[start:end]:
+        more += 2 * (byte >= 0x80) + MOST_WORDS * ((byte == AND) | (byte == BACKSLASH))
+    return (end - start) // 2 + more
+
+
+def hash_words(
+    data: NDArray[np.uint8], offsets: NDArray[np.int64], letters: Letters
+) -> tuple[Hashes, NDArray[np.int64]]:
+    """Hash every word of a block of text, as `textkernels.words.hash_words` does, but in any format.
+
+    Returns the hashes, uint64, and (n + 1,) int64, where document i has those from its place on.
+    """
+    check_buffers(data, offsets)
+    # A document's last word has no end behind it, and `add` writes one place further than complete words.
+    most = _most_words(data, offsets[0], offsets[-1]) + len(offsets) + 1
+    words, ends = np.empty(most, np.uint64), np.empty(len(offsets), np.int64)
+    _hash_words(data, offsets, letters, words, ends)
+    return words[: ends[-1]], ends
+
+
+def place_words(data: NDArray[np.uint8], letters: Letters) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
+    """Return where the words of a text begin and end that `hash_words` finds: bytes, (w,) each."""
+    check_buffers(data, np.array([0, len(data)]))
+    most = _most_words(data, 0, len(data)) + 2
+    starts, stops = np.empty(most, np.int64), np.empty(most, np.int64)
+    n = _place_words(data, letters, np.empty(most, np.uint64), starts, stops)
+    return starts[:n], stops[:n]

@@ -1,0 +1,115 @@
+"""Where IP addresses may stand in texts: windows, as `candidates` has them. Compiled by numba."""
+
+import numpy as np
+
+from textkernels.compiled import njit
+from textkernels.rules.candidates import (
+    BLANK,
+    COLON,
+    DIGIT,
+    DOT,
+    HEX,
+    LANES,
+    NINE,
+    ONE,
+    WORD,
+    ZERO,
+    is_of,
+    keep,
+)
+from textkernels.swar import between_64, trailing_zeros
+from textkernels.utf8 import first_bits
+
+TAB = 9
+SHORTEST = 6  # bytes of an IPv6 address that all can reach: 2a00::
+FIRST = (50, 51, 70, 102)  # the first of four digits: 2a00:, ::ffff:0808:0808
+V_OF = (86, 118)  # IPv6:2a00::, as mail servers write it
+
+
+@njit(cache=True, nogil=True, inline="always")
+def is_sixth(byte):
+    """Say whether a byte may be part of an IPv6 address."""
+    return is_of(byte, HEX) or byte in (COLON, DOT)
+
+
+@njit(cache=True, nogil=True)
+def sixth_run(data, start, stop, at):
+    """Return where the characters of an IPv6 address around `at` begin and end, and whether they may be one.
+
+    An address that all can reach has :: or six colons, and four hexadecimal digits in a group or four numbers.
+    """
+    begin, end, colons, dots, doubled, size, has_four = at, at, 0, 0, False, 0, False
+    while begin > start and is_sixth(data[begin - 1]):
+        begin -= 1
+    end = begin
+    while end < stop and is_sixth(data[end]):
+        is_colon = data[end] == COLON
+        doubled |= is_colon and end > begin and data[end - 1] == COLON
+        colons, dots = colons + is_colon, dots + (data[end] == DOT)
+        size = size + 1 if is_of(data[end], HEX) else 0
+        has_four |= size == 4
+        end += 1
+    may_be = end - begin >= SHORTEST and (doubled or colons >= 6) and (has_four or dots >= 3)
+    if may_be and begin > start and is_of(data[begin - 1], WORD):
+        may_be = data[begin] == COLON or (data[begin - 1] in V_OF and data[begin + 1] == COLON)
+    return begin, end, may_be
+
+
+@njit(cache=True, nogil=True)
+def fourth_run(data, start, stop, at):
+    """Return where the digits and dots around `at` begin and end, and whether there are three dots or more."""
+    begin, end, dots = at, at, 0
+    while begin > start and (is_of(data[begin - 1], DIGIT) or data[begin - 1] == DOT):
+        begin -= 1
+        dots += data[begin] == DOT
+    while end < stop and (is_of(data[end], DIGIT) or data[end] == DOT):
+        dots += data[end] == DOT
+        end += 1
+    return begin, end, dots >= 3
+
+
+@njit(cache=True, nogil=True, inline="always")
+def may_be_sixth(data, start, stop, at):
+    """Say whether a colon is doubled, or stands after four digits as in addresses of IPv6 that all can reach."""
+    if at + 1 < stop and data[at + 1] == COLON:
+        return True
+    if at - 4 < start or data[at - 4] not in FIRST:
+        return False
+    return is_of(data[at - 3], HEX) and is_of(data[at - 2], HEX) and is_of(data[at - 1], HEX)
+
+
+@njit(cache=True, nogil=True)
+def find_addresses(data, offsets, windows):
+    """Write a window for what may be addresses of IPv4 or IPv6; return how many there are."""
+    number = 0
+    for d in range(len(offsets) - 1):
+        start, stop = offsets[d], offsets[d + 1]
+        reached = looked = start  # where the last run for IPv4 ends, and for IPv6
+        for i in range(start, stop, LANES):
+            if i + 1 >= stop:
+                break
+            dots = between_64(data, i, DOT, DOT) & between_64(data, i + 1, ZERO, NINE)
+            colons = between_64(data, i, COLON, COLON) & ~between_64(data, i + 1, TAB, BLANK)
+            places = (dots | colons) & first_bits(stop - i)
+            while places:
+                at = i + np.int64(trailing_zeros(places))
+                places &= places - ONE
+                if at < reached:
+                    continue
+                begin = end = at
+                if data[at] == DOT:
+                    if at == start or at + 1 == stop or not is_of(data[at - 1], DIGIT):
+                        continue
+                    begin, end, may_be = fourth_run(data, start, stop, at)
+                    if not may_be:
+                        reached = end
+                        continue
+                elif not may_be_sixth(data, start, stop, at):
+                    continue
+                if at >= looked:
+                    sixth, looked, may_be = sixth_run(data, start, stop, at)
+                    if may_be:
+                        begin, end = sixth, looked
+                if end > begin:
+                    number, reached = keep(windows, number, d, begin, end), end
+    return number

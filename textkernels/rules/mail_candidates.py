@@ -1,0 +1,106 @@
+"""Where mail addresses may stand in texts: windows, as `candidates` has them. Compiled by numba."""
+
+import numpy as np
+
+from textkernels.compiled import njit
+from textkernels.rules.candidates import (
+    ALNUM,
+    AT,
+    ATOM,
+    BRACKET,
+    CLOSING,
+    COLON,
+    DIGIT,
+    DOT,
+    HYPHEN,
+    LANES,
+    ONE,
+    WIDE,
+    ZERO,
+    is_of,
+    keep,
+)
+from textkernels.rules.plain import plain_at
+from textkernels.swar import between_64, trailing_zeros
+from textkernels.utf8 import first_bits
+
+
+@njit(cache=True, nogil=True)
+def atoms_begin(data, start, at):
+    """Return where atoms with single dots between them begin, of which the last ends before `at`."""
+    b = at
+    while b > start:
+        if is_of(data[b - 1], ATOM):
+            b -= 1
+        elif data[b - 1] == DOT and b < at and b - 1 > start and is_of(data[b - 2], ATOM):
+            b -= 2
+        else:
+            break
+    return b
+
+
+@njit(cache=True, nogil=True)
+def octet_end(data, i, stop):
+    """Return where a number of up to three digits, 255 at most, ends; i where there is none."""
+    k, value = i, 0
+    while k < stop and is_of(data[k], DIGIT):
+        value = value * 10 + data[k] - ZERO
+        k += 1
+        if k - i > 3 or value > 255:
+            return i
+    return k
+
+
+@njit(cache=True, nogil=True)
+def literal_end(data, i, stop):
+    """Return where a domain of four numbers in brackets ends, or 0. i: after its first bracket."""
+    for _ in range(3):
+        k = octet_end(data, i, stop)
+        if k == i or k >= stop or data[k] != DOT:
+            return 0
+        i = k + 1
+    k = octet_end(data, i, stop)
+    if i < k < stop and data[k] == CLOSING:
+        return k + 1
+    k = i
+    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+        k += 1
+    is_tag = i < k < stop - 1 and is_of(data[k - 1], ALNUM) and data[k] == COLON and data[k + 1] == CLOSING
+    return k + 2 if is_tag else 0
+
+
+@njit(cache=True, nogil=True)
+def domain_end(data, i, stop):
+    """Return where the letters, digits, hyphens and dots of a domain end, or 0 where none begins."""
+    if i < stop and data[i] == BRACKET:
+        return literal_end(data, i + 1, stop)
+    k = i
+    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+        k += 1
+    if k == i or k + 1 >= stop or data[k] != DOT:
+        return 0
+    if not (is_of(data[i], ALNUM) and is_of(data[k - 1], ALNUM) and is_of(data[k + 1], ALNUM)):
+        return 0
+    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN or data[k] == DOT):
+        k += 1
+    return k
+
+
+@njit(cache=True, nogil=True)
+def find_mails(data, offsets, windows):
+    """Write a window for each @, also a full-width one, between a name and a domain; return how many there are."""
+    number = 0
+    for d in range(len(offsets) - 1):
+        start, stop = offsets[d], offsets[d + 1]
+        for i in range(start, stop, LANES):
+            places = (between_64(data, i, AT, AT) | between_64(data, i, WIDE, WIDE)) & first_bits(stop - i)
+            while places:
+                at = i + np.int64(trailing_zeros(places))
+                places &= places - ONE
+                if at == start or not is_of(data[at - 1], ATOM):
+                    continue
+                sign, size = plain_at(data, at, stop)
+                end = domain_end(data, at + size, stop) if sign == AT else 0
+                if end:
+                    number = keep(windows, number, d, atoms_begin(data, start, at), end)
+    return number
