@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tasks.documents.deny_list import Request
-from tasks.documents.deny_rows import hash_of_row
+from tasks.documents.deny_rows import hash_of_row, row_aside, text_of_row
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import ZydaError, first_line
@@ -26,7 +26,7 @@ CHANGING = {"clean", "extract"}  # the steps that make another text
 
 @dataclass
 class AtSource:
-    """What was found. notes: why some of it could not be read."""
+    """What was found. rows: by what rows that are set aside are known. notes: why some of it could not be read."""
 
     texts: list[str] = field(default_factory=list)
     rows: list[Request] = field(default_factory=list)
@@ -76,10 +76,10 @@ def chunks_with(corpus: Corpus, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
 
 def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: set[int]) -> None:
     """Add what a chunk has of some rows."""
+    text = corpus.recipe.source(source).text
     places = [place for place, row in enumerate(chunk.rows.tolist()) if row in rows]
     if places:
         table = chunk.table.take(places)
-        text = corpus.recipe.source(source).text
         texts = as_one_array(table.column(text)).cast(pa.large_string())
         plan = plan_documents(corpus.recipe, source)
         changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.kind in CHANGING))
@@ -87,8 +87,9 @@ def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: 
         both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
         found.texts += [one for one in both if one]
     bad = with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
-    found.rows += [
-        Request(row_sha256=hash_of_row(row.content, row.columns))
-        for row in bad
-        if row.row in rows and (row.content or row.columns)
-    ]
+    for row in bad:
+        if row.row in rows and (row.content or row.columns):
+            found.rows.append(Request(row_sha256=hash_of_row(row.content, row.columns)))
+            # A row that is mended is a document with this text.
+            if written := text_of_row(row_aside(row.content, row.columns), text):
+                found.texts.append(written)

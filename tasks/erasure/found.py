@@ -103,8 +103,9 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
         likenesses |= went_for_them(recipe, corpus, shards, likenesses)
     rows = rows_set_aside(recipe.folder, corpus.register, ids, denied, [*asked.texts, *texts])
     aside = [one for one in rows if one.doc_id not in erased]
-    of_rows = read_at_source(corpus, [one.doc_id for one in aside if one.known_by is None])
-    known_by = [*requests_of_texts(asked.texts, rounds, alike=alike), *by_text]
+    of_rows = read_at_source(corpus, [one.doc_id for one in aside if one.doc_id in ids])
+    of_texts = requests_of_texts([*asked.texts, *of_rows.texts], rounds, alike=alike)
+    known_by = [*of_texts, *by_text]
     known_by += [*(one.known_by for one in aside if one.known_by), *of_rows.rows]
     notes = [*notes_on(recipe, asked, shards), *at_source.notes, *of_rows.notes]
     documents = documents_of(recipe, corpus, shards, likenesses, spread)

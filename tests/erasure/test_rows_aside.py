@@ -179,6 +179,12 @@ def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
     build_here(recipe)
     contents = contents_of(recipe, "lines")
     assert [place for place, content in enumerate(contents, 1) if content is None] == [place]
+    # A row that was mended is a document, and its text is known.
+    with (broken.folder / "in/lines.jsonl").open("a") as file:
+        file.write('{"text": "' + OTHER + '"}\n{"text": "innocent"}\n')
+    recipe = broken.load(publish_set_aside=True)
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "lines")] == [GOOD["text"], prose("later"), "innocent"]
 
 
 @pytest.mark.parametrize(
