@@ -26,6 +26,7 @@ HINTS = {
     r"(?i)\bselect\b": "; it is the condition of a WHERE, over the columns of one document, and can have no SELECT",
 }
 IN_DOUBLE_QUOTES = re.compile(r'"([^"]*)"')
+OFFSET = re.compile(r"([+-])(\d\d):?(\d\d)?")  # of a time zone
 SETTINGS: dict[str, Any] = {
     "threads": 1, "enable_external_access": False, "autoload_known_extensions": False,
     "autoinstall_known_extensions": False, "python_enable_replacements": False, "ieee_floating_point_ops": False,
@@ -130,10 +131,27 @@ def compiled_here(expression: str, schema: pa.Schema) -> Compiled:
 
 def zone_of(rows: pa.Table) -> str:
     """Return the time zone in which the parts of times are taken. Raises BadKeep if there are several."""
-    zones = {field.type.tz for field in rows.schema if pa.types.is_timestamp(field.type) and field.type.tz}
+    zones = {zone for field in rows.schema for zone in zones_in(field.type)}
     if len(zones) > 1:
         raise BadKeep(f"its columns are of several time zones: {', '.join(sorted(zones))}")
     return next(iter(zones), "UTC")
+
+
+def zones_in(kind: pa.DataType) -> set[str]:
+    """Return the time zones of a type, at every level."""
+    if pa.types.is_timestamp(kind):
+        return {kind.tz} if kind.tz else set()
+    return {zone for i in range(kind.num_fields) for zone in zones_in(kind.field(i).type)}
+
+
+def with_named_zones(kind: pa.DataType) -> pa.DataType:
+    """Return a type with names that DuckDB knows for time zones that are offsets: GMT+05:30 for +0530."""
+    if pa.types.is_timestamp(kind) and kind.tz and (offset := OFFSET.fullmatch(kind.tz)):
+        return pa.timestamp(kind.unit, f"GMT{offset[1]}{offset[2]}:{offset[3] or '00'}")
+    if pa.types.is_list(kind) or pa.types.is_large_list(kind):
+        make = pa.list_ if pa.types.is_list(kind) else pa.large_list
+        return make(kind.value_field.with_type(with_named_zones(kind.value_type)))
+    return kind
 
 
 def rows_of(table: pa.Table, paths: tuple[tuple[str, ...], ...]) -> pa.Table:
@@ -158,8 +176,13 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
         column = column.cast(pa.float32())
     if pa.types.is_floating(kind):
         column = pc.if_else(pc.is_nan(column), None, column)
-    if pa.types.is_timestamp(kind) and kind.tz and kind.tz[0] in "+-":  # DuckDB knows zones by name alone
-        column = column.cast(pa.timestamp(kind.unit, "UTC"))
+    if (named := with_named_zones(kind)) != kind:
+        column = column.cast(named)
+    if pa.types.is_duration(kind):
+        try:
+            column = column.cast(pa.duration("us"))
+        except pa.ArrowInvalid as error:
+            raise BadKeep(f"column {path[0]!r} has durations that microseconds do not hold") from error
     return column
 
 
@@ -200,12 +223,13 @@ def first_fault(compiled: Compiled, table: pa.Table, error: BadKeep) -> BadKeep:
             start = middle
         except BadKeep as earlier:
             stop, error = middle, earlier
-    values = ", ".join(
-        f"{name} = {shorten(table.column(name)[start].as_py())}" for name in table.column_names
-    )
+    values = ", ".join(f"{name} = {shorten(table.column(name)[start])}" for name in table.column_names)
     return BadKeep(f"{error.found}: it cannot be evaluated where {values}", row=start)
 
 
-def shorten(value: Any) -> str:
-    text = repr(value)
+def shorten(value: pa.Scalar) -> str:
+    try:
+        text = repr(value.as_py())
+    except (ValueError, OverflowError):  # a time that Python does not hold
+        text = str(value.cast(pa.int64()))
     return text if len(text) <= SHORT else f"{text[:SHORT]}..."

@@ -151,6 +151,20 @@ class Translator:
         real = "DOUBLE" if reals and (others or "DOUBLE" in reals) else "FLOAT" if reals else None
         return [self.prepared(part, real) for part in given]
 
+    def compared(self, *given: Part) -> list[Part]:
+        """Return parts that can be compared: times beside one in nanoseconds are counts of nanoseconds."""
+        parts = self.aligned(*given)
+        if not {part.kind for part in given} & {*names.MICROSECONDS}:
+            return parts
+        return [self.nanoseconds(part) if part.family != "null" else part for part in given]
+
+    def nanoseconds(self, part: Part) -> Part:
+        """Return a time, date or time of day as a number of nanoseconds, wide enough for all years."""
+        if part.kind in names.MICROSECONDS:
+            return self.made(f"CAST(epoch_ns({part.sql}) AS HUGEINT)", part, kind="HUGEINT")
+        time = part.cast("TIMESTAMP") if part.kind == "DATE" else part
+        return self.made(f"(CAST(epoch_us({time.sql}) AS HUGEINT) * 1000)", time, kind="HUGEINT")
+
     def prepared(self, part: Part, real: str | None) -> Part:
         """Return a part as its neighbours need it. real: the type of reals among them, if there are any."""
         if part.kind in names.MICROSECONDS:
@@ -184,7 +198,9 @@ class Translator:
         if isinstance(node, exp.Sub) and left.kind == right.kind == "DATE":
             left, right = left.cast("TIMESTAMP"), right.cast("TIMESTAMP")
         if {left.family, right.family} <= {"number", "boolean", "null"}:
-            left, right = self.aligned(self.number(left), self.number(right))
+            left, right = self.aligned(
+                *(one if one.is_literal else self.number(one) for one in (left, right))
+            )
         left, right = self.number(left), self.number(right)
         sql = f"({left.sql} {ARITHMETIC[type(node)]} {right.sql})"
         if isinstance(node, exp.IntDiv) and not {left.kind, right.kind} <= {*INTEGERS, '"NULL"'}:
@@ -203,7 +219,7 @@ class Translator:
         if isinstance(right, exp.Any) and isinstance(node, exp.EQ):
             value, values = self.part(left), self.part(right.this)
             return self.made(f"({value.sql} = ANY({values.sql}))", value, values)
-        parts = self.aligned(self.part(left), self.part(right))
+        parts = self.compared(self.part(left), self.part(right))
         sql = f"({parts[0].sql} {COMPARISONS[type(node)]} {parts[1].sql})"
         return self.made(sql, *parts)
 
@@ -256,13 +272,13 @@ class Translator:
     def membership(self, node: exp.In) -> Part:
         if any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise BadKeep("IN is followed by values in brackets: a in (1, 2)")
-        value, *values = self.aligned(self.part(node.this), *map(self.part, node.expressions))
+        value, *values = self.compared(self.part(node.this), *map(self.part, node.expressions))
         return self.made(f"({value.sql} IN ({', '.join(one.sql for one in values)}))", value, *values)
 
     def between(self, node: exp.Between) -> Part:
         if node.args.get("symmetric"):
             raise BadKeep("BETWEEN SYMMETRIC is not allowed")
-        parts = self.aligned(*(self.part(node.args[name]) for name in ("this", "low", "high")))
+        parts = self.compared(*(self.part(node.args[name]) for name in ("this", "low", "high")))
         return self.made("({} BETWEEN {} AND {})".format(*(part.sql for part in parts)), *parts)
 
     def joined(self, node: exp.DPipe) -> Part:
@@ -355,7 +371,7 @@ class Translator:
             parts.append(BLANK)
         if name in names.CHOOSING:
             parts = unified([self.without_nan(part) for part in parts])
-        if name == "nullif":
+        if name == "nullif" and not {part.kind for part in parts} & {*names.MICROSECONDS}:
             parts = self.aligned(*parts)
         if name in names.ROUNDING and parts and parts[0].kind in INTEGERS and len(parts) == 1:
             return parts[0]

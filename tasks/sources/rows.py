@@ -19,8 +19,10 @@ from tasks.errors import bad_input
 from tasks.limits import limits
 from tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
 from tasks.sources.streams import Input
+from tasks.sources.type_unification import leaf_arrays
 
 NO_ROWS = np.empty(0, np.int64)
+MOST_SECONDS = (1 << 63) // 1000 - 1  # of a time that is stored in milliseconds
 
 
 @dataclass(frozen=True, slots=True)
@@ -148,7 +150,8 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
         found = ((i, utf8_fault(content)) for i, content in contents if content is not None)
         reasons |= {i: fault for i, fault in found if fault}
     for name in table.column_names:
-        reasons = not_utf8(name, table.column(name)) | reasons if name != text else reasons
+        if name != text:
+            reasons = not_utf8(name, table.column(name)) | too_far(name, table.column(name)) | reasons
     bad = [
         BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
         for i in sorted(reasons)
@@ -170,6 +173,27 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     array = as_one_array(column)
     bad = bad_places(len(array), lambda rows: not has_utf8_fault(array.take(rows)))
     return dict.fromkeys(bad, f"column {name!r}: invalid UTF-8") if has_utf8_fault(array) else {}
+
+
+def too_far(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+    """Return the rows of a column with seconds that Parquet, which has milliseconds, does not hold at any level."""
+    if "timestamp[s" not in str(column.type):
+        return {}
+    array = as_one_array(column)
+
+    def are_held(rows: pa.Array) -> bool:
+        leaves = leaf_arrays(array.take(rows))
+        return all(hold_milliseconds(one) for one in leaves if pa.types.is_timestamp(one.type))
+
+    fault = f"column {name!r}: a time that 64 bits of milliseconds do not hold"
+    return dict.fromkeys(bad_places(len(array), are_held), fault)
+
+
+def hold_milliseconds(times: pa.TimestampArray) -> bool:
+    if times.type.unit != "s":
+        return True
+    found = pc.min_max(times.cast(pa.int64())).as_py()
+    return all(abs(value or 0) <= MOST_SECONDS for value in found.values())
 
 
 def bad_places(count: int, are_good: Callable[[pa.Array], bool]) -> Iterator[int]:

@@ -2,9 +2,10 @@
 
 import json
 import re
-from datetime import datetime
+from datetime import UTC, datetime
 from decimal import Decimal
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -263,3 +264,67 @@ def test_long_expression_is_shortened_in_the_line_that_says_what_is_wrong_with_i
     with pytest.raises(ZydaError, match=r"source best: keep: .*\.\.\.: it has .* characters") as raised:
         build_here(recipe)
     assert len(str(raised.value)) < 1000
+
+
+TIMES = pa.table(
+    {
+        "a": pa.array([1, 1, -1, None], pa.timestamp("ns")),
+        "b": pa.array([1, 2, -1, 5], pa.timestamp("ns")),
+        "zoned": pa.array([1, 2, -1, None], pa.timestamp("ns", "UTC")),
+        "clock": pa.array([0, 1, 2, None], pa.time64("ns")),
+    }
+)
+
+
+@pytest.mark.parametrize(
+    ("expression", "kept"),
+    [
+        ("a = b", [0, 2]),
+        ("a < b", [1]),
+        ("a > timestamp '1970-01-01'", [0, 1]),
+        ("a = timestamp '1970-01-01'", []),
+        ("a < timestamp '9999-01-01'", [0, 1, 2]),
+        ("a between date '1970-01-01' and date '1970-01-02'", [0, 1]),
+        ("b in (timestamp '1970-01-01')", []),
+        ("nullif(a, b) is null", [0, 2, 3]),
+        ("coalesce(a, b) = b", [0, 2, 3]),
+        ("zoned > timestamptz '1970-01-01 00:00:00+00'", [0, 1]),
+        ("clock > time '00:00:00'", [1, 2]),
+    ],
+)
+def test_times_are_compared_to_the_nanosecond(expression, kept):
+    assert np.flatnonzero(keep_mask(expression, TIMES)).tolist() == kept
+
+
+def test_durations_that_intervals_do_not_hold_are_refused():
+    durations = pa.table({"d": pa.array([1000, 1001], pa.duration("ns"))})
+    with pytest.raises(BadKeep, match="durations that microseconds do not hold"):
+        keep_mask("d > interval '0 day'", durations)
+    assert keep_mask("d > interval '0 day'", durations.slice(0, 1)).tolist() == [True]
+
+
+@pytest.mark.parametrize(
+    ("zone", "hour", "minute"), [("+02:00", 1, 0), ("-0530", 17, 30), ("Asia/Tokyo", 8, 0), ("+13", 12, 0)]
+)
+def test_hours_are_those_of_a_column_s_zone_and_offset(zone, hour, minute):
+    moment = datetime(2024, 1, 1, 23, tzinfo=UTC)
+    table = pa.table({"t": pa.array([moment], pa.timestamp("us", zone))})
+    table = table.append_column("l", pa.array([[moment]], pa.list_(table.schema.field("t").type)))
+    for one in ("t", "l[1]"):
+        assert keep_mask(f"hour({one}) = {hour} and minute({one}) = {minute}", table).all()
+
+
+def test_time_that_python_does_not_hold_is_compared_or_named():
+    table = pa.table({"t": pa.array([0, 1 << 53], pa.timestamp("ms"))})
+    assert keep_mask("t > timestamp '2000-01-01'", table).tolist() == [False, True]
+    table = pa.table({"t": pa.array([0, 1 << 62], pa.timestamp("s"))})
+    with pytest.raises(BadKeep, match=f"where t = {1 << 62}"):
+        keep_mask("t > timestamp '2000-01-01'", table)
+
+
+@pytest.mark.parametrize(
+    "expression", ["f * 10 = 1", "f + 0 = 0.1", "f * 3 = 0.3", "f / 2 = 0.05", "f + 0.2 = 0.3"]
+)
+def test_whole_number_beside_a_float_column_is_a_float(expression):
+    """DuckDB gives 0.1::FLOAT * 10 = 1 as true, and so on."""
+    assert keep_mask(expression, pa.table({"f": pa.array([0.1], pa.float32())})).all()

@@ -435,3 +435,25 @@ def test_source_whose_files_have_no_bytes_is_said_before_a_build(corpus):
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/[ab].jsonl"}])
     with pytest.raises(ZydaError, match=r"source odd, file .*/in/a\.jsonl: each of its files has 0 bytes"):
         preflight(recipe)
+
+
+@pytest.mark.parametrize("wrap", ["flat", "list", "struct"])
+def test_second_that_milliseconds_do_not_hold_makes_its_row_a_bad_row(corpus, wrap):
+    seconds = [0, 1 << 62, -(1 << 63), 1 << 30, None]
+    kind = pa.timestamp("s")
+    column = pa.array(seconds, kind)
+    if wrap == "list":
+        column = pa.array([[value, 5] for value in seconds], pa.list_(kind))
+    elif wrap == "struct":
+        column = pa.StructArray.from_arrays([column], ["when"])
+    table = pa.table(
+        {"name": list("abcde"), "stars": [1] * 5, "text": [prose(f"s{i}") for i in range(5)], "t": column}
+    )
+    path = corpus.folder / "in/worst-9.arrow"
+    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+        writer.write_table(table)
+    recipe = corpus.load(on_bad_rows="set_aside")
+    build_here(recipe)
+    assert {*kept_names(recipe)} & {*"abcde"} == {*"ade"}
+    aside = [row for row in table_of(recipe, "set_aside") if row["file"].endswith("worst-9.arrow")]
+    assert [(row["row"], row["reason"][:12]) for row in aside] == [(1, "column 't': "), (2, "column 't': ")]
