@@ -20,13 +20,15 @@ class LetterTable(NamedTuple):
     """What each code point stands for.
 
     letters: UTF-8 bytes, of code point c those from starts[c] to starts[c + 1]: (0x110001,) int32. first, last: the
-    canonical combining classes of the first and the last of these letters, (0x110000,) uint8.
+    canonical combining classes of the first and the last of these letters, (0x110000,) uint8. longer: by the first
+    byte of a character, by how many bytes its letters may be longer, (256,) uint8.
     """
 
     letters: NDArray[np.uint8]
     starts: NDArray[np.int32]
     first: NDArray[np.uint8]
     last: NDArray[np.uint8]
+    longer: NDArray[np.uint8]
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -39,17 +41,17 @@ def _is_ascii(data, i):
 
 
 @njit(cache=True, nogil=True)
-def _most_bytes(data, start, end, starts):
+def _most_bytes(data, start, end, longer):
     """Return a bound on the bytes of the letters of the texts from one byte to another."""
-    i, stop = np.uint64(start), np.uint64(end)
-    most = end - start
+    i, stop, most = np.uint64(start), np.uint64(end), np.int64(end - start)
     while i < stop:
         if i + STRETCH <= stop and _is_ascii(data, i):
             i += STRETCH
             continue
-        code, size = code_point(data, i)
-        most += max(0, starts[code + 1] - starts[code] - np.int64(size))
-        i += size
+        beyond = min(stop, i + STRETCH)
+        while i < beyond:
+            most += np.int64(longer[data[i]])
+            i += ONE
     return most
 
 
@@ -105,7 +107,7 @@ def letters_of(
     canonical one, (n,) bool.
     """
     check_buffers(data, offsets)
-    most = _most_bytes(data, offsets[0], offsets[-1], table.starts)
+    most = _most_bytes(data, offsets[0], offsets[-1], table.longer)
     letters = np.empty(most + 1, np.uint8)
     ends = np.empty(len(offsets), np.int64)
     is_disordered = np.zeros(len(offsets) - 1, np.bool_)

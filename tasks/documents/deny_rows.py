@@ -99,10 +99,11 @@ def texts_in_content(content: str) -> Iterator[str]:
             with suppress(ValueError):
                 yield str(orjson.loads(f'"{whole}"'))
                 break
+    csv.field_size_limit(limits().record_bytes)
     for delimiter in ",\t":
-        with suppress(csv.Error, StopIteration):
-            csv.field_size_limit(limits().record_bytes)
-            yield from next(csv.reader([content], delimiter=delimiter))
+        with suppress(csv.Error):
+            for record in csv.reader(content.splitlines(keepends=True), delimiter=delimiter):
+                yield from record
 
 
 @dataclass(frozen=True)
@@ -163,7 +164,22 @@ def values_of(row: RowAside, column: str) -> Iterator[str]:
     if not row.content:
         return
     yield from row.texts  # of a record of CSV nobody knows which field is of which column
-    for found in pattern_of(column).findall(row.content):
+    yield from named_values(row.content, column)
+
+
+def text_of_row(row: RowAside, column: str) -> str | None:
+    """Return what may be the text of a row: of its column, or the longest text in what could not be read."""
+    if row.fields:
+        name = "" if "" in row.fields else column
+        value = row.fields.get(name)
+        return value if isinstance(value, str) else None
+    named = [*named_values(row.content, column)]
+    return max(named or (text for text in row.texts if text != row.content), key=len, default=None)
+
+
+def named_values(content: str, column: str) -> Iterator[str]:
+    """Yield the values of a column in broken JSON."""
+    for found in pattern_of(column).findall(content):
         with suppress(ValueError):
             value = as_text(orjson.loads(found), lists=False)
             if value is not None:

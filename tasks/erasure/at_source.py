@@ -3,13 +3,14 @@
 It is read so that these are known when their files change, or a rule is relaxed.
 """
 
+import math
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass, field
 
 import pyarrow as pa
 
 from tasks.documents.deny_list import Request
-from tasks.documents.deny_rows import hash_of_row
+from tasks.documents.deny_rows import hash_of_row, row_aside, text_of_row
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import ZydaError, first_line
@@ -25,16 +26,23 @@ CHANGING = {"clean", "extract"}  # the steps that make another text
 
 @dataclass
 class AtSource:
-    """What was found. notes: why some of it could not be read."""
+    """What was found. rows: by what rows that are set aside are known. notes: why some of it could not be read."""
 
     texts: list[str] = field(default_factory=list)
     rows: list[Request] = field(default_factory=list)
     notes: list[str] = field(default_factory=list)
 
 
-def read_at_source(corpus: Corpus, doc_ids: Collection[int]) -> AtSource:
-    """Read documents and rows in their sources: of a document its text there, and as the steps clean it."""
+def read_at_source(corpus: Corpus, doc_ids: Collection[int], left_out: Collection[int] = ()) -> AtSource:
+    """Read documents and rows in their sources: of a document its text there, and as the steps clean it.
+
+    left_out: of which it is noted that they are not read.
+    """
     found, by_file = AtSource(), dict[tuple[int, int], set[int]]()
+    if left_out:
+        found.notes.append(
+            f"{len(left_out):,} documents that a rule removed are too many to look for copies of them"
+        )
     for doc_id in doc_ids:
         by_file.setdefault(split(doc_id)[:2], set()).add(doc_id)
     for ids in by_file.values():
@@ -56,6 +64,9 @@ def chunks_with(corpus: Corpus, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
     source, file, _ = corpus.file_of(doc_id)
     file, left = corpus.located(source, file), set(rows)
     for piece in file.pieces:
+        end = math.inf if piece.rows is None else piece.first_row + piece.rows
+        if not any(piece.first_row <= row < end for row in left):
+            continue
         for chunk in read(source, file, piece, corpus.source_of(doc_id).text):
             yield chunk
             left -= {*chunk.rows.tolist(), *(row.row for row in chunk.bad)}
@@ -65,10 +76,10 @@ def chunks_with(corpus: Corpus, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
 
 def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: set[int]) -> None:
     """Add what a chunk has of some rows."""
+    text = corpus.recipe.source(source).text
     places = [place for place, row in enumerate(chunk.rows.tolist()) if row in rows]
     if places:
         table = chunk.table.take(places)
-        text = corpus.recipe.source(source).text
         texts = as_one_array(table.column(text)).cast(pa.large_string())
         plan = plan_documents(corpus.recipe, source)
         changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.kind in CHANGING))
@@ -76,8 +87,9 @@ def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: 
         both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
         found.texts += [one for one in both if one]
     bad = with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
-    found.rows += [
-        Request(row_sha256=hash_of_row(row.content, row.columns))
-        for row in bad
-        if row.row in rows and (row.content or row.columns)
-    ]
+    for row in bad:
+        if row.row in rows and (row.content or row.columns):
+            found.rows.append(Request(row_sha256=hash_of_row(row.content, row.columns)))
+            # A row that is mended is a document with this text.
+            if written := text_of_row(row_aside(row.content, row.columns), text):
+                found.texts.append(written)

@@ -7,16 +7,14 @@ import pyarrow as pa
 
 from tasks.documents.deny_list import DenyList, Request
 from tasks.documents.deny_rows import CONTENTS, RowJudge, hash_of_row, row_aside
-from tasks.errors import Denied
+from tasks.erasure.in_shards import ingest_manifests
 from tasks.ids import first_id
 from tasks.planning.last_build import last_build
 from tasks.quality.ingested import Ingested
 from tasks.signatures.letters import letters_in
 from tasks.sources.listing import load_listing
 from tasks.sources.register import Register
-from tasks.storage.artifacts import MANIFESTS, Manifest
 from tasks.storage.folder import Folder
-from tasks.storage.records import read_record
 from tasks.storage.tables import tables_of
 
 PART = 48  # bytes of the letters of a text by which it is known: some ten words in a row
@@ -82,18 +80,11 @@ def rows_set_aside(
 
 def tables_set_aside(folder: Folder) -> Iterator[tuple[str, pa.Table]]:
     """Yield the tables of rows that ingest set aside, by source; with null where their content is not stored."""
-    built = last_build(folder)
-    for path in built.manifests if built else ():
-        if not path.startswith(f"{MANIFESTS}/ingest-"):
-            continue
-        manifest = read_record(folder, path, Manifest)
-        if manifest is None:
-            raise Denied(f"{folder.url}/{path} is gone; build the corpus, then ask again")
+    for manifest in ingest_manifests(folder):
         for artifact in manifest.facts_as(Ingested).set_aside:
             for table in tables_of(folder, artifact):
-                missing = [of for of in CONTENTS if of.name not in table.column_names]
-                for of in missing:
-                    table = table.append_column(of, pa.nulls(len(table), of.type))
+                for missing in [one for one in CONTENTS if one.name not in table.column_names]:
+                    table = table.append_column(missing, pa.nulls(len(table), missing.type))
                 yield str(manifest.source), table
 
 

@@ -78,7 +78,8 @@ with `clusters` that table, with `removed` what all sources have in common there
 - `bands/*.parquet`: the MinHash band keys of all documents, sorted, with which others can find near-duplicates of
   them; `manifest.json` says how they were made.
 - `contamination/*.parquet`: the evaluation sets that were looked for, if there were any.
-- `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any.
+- `set_aside/*.parquet`: rows that were no documents, with their file, row and fault, if there were any; where the
+  recipe has `publish_set_aside`, also with their content.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: removed documents by stage, source and reason; `cleaned.parquet`: what cleaning changed,
   if anything did; `skipped.parquet`: the records of files that were no documents of their kind, if there were any;

@@ -56,15 +56,18 @@ def letters_of_character(code: int) -> str:
 def letter_table() -> LetterTable:
     """Return what `textkernels.letters` puts in the place of each code point."""
     starts, first, last = np.zeros(CODE_POINTS + 1, np.int32), *np.zeros((2, CODE_POINTS), np.uint8)
+    longer = np.zeros(256, np.uint8)
     parts, size = list[bytes](), 0
     for code in (*range(SURROGATES.start), *range(SURROGATES.stop, SPARSE)):  # beyond is nothing that is read
         if letters := letters_of_character(code):
             first[code], last[code] = (unicodedata.combining(letters[place]) for place in (0, -1))
             parts.append(letters.encode())
             size += len(parts[-1])
+            own = chr(code).encode()
+            longer[own[0]] = max(int(longer[own[0]]), len(parts[-1]) - len(own))
         starts[code + 1] = size
     np.maximum.accumulate(starts, out=starts)
-    return LetterTable(np.frombuffer(b"".join([*parts, b"\0"]), np.uint8), starts, first, last)
+    return LetterTable(np.frombuffer(b"".join([*parts, b"\0"]), np.uint8), starts, first, last, longer)
 
 
 def letters_in(texts: pa.LargeStringArray) -> list[memoryview]:

@@ -150,6 +150,7 @@ def test_letters_are_those_of_a_plain_implementation():
         for text in (LETTER, CHINESE, HINDI, "ﬁne ﷺ ½ Straße İı ǅ ﾊﾞ", "e\u0302\u0323 ệ")
         for make in FORMS.values()
     ]
+    texts += ["\ufdfa" * 1000, "\ufdfaa" * 999]
     texts += ["".join(map(chr, range(start, start + 256))) for start in range(0, 0xD800, 256)]
     found = [bytes(one).decode() for one in letters_in(pa.array(texts, pa.large_string()))]
     for text, letters in zip(texts, found, strict=True):

@@ -43,7 +43,9 @@ TABLE = {
     f"n1,Jane Doe,{OTHER},more\n": True,
     f"n2,b,{OTHER},www.jane.example/x\n": True,
     f'n3,"Jane Doe,{OTHER}\n': False,  # a quote without an end: no field is Jane Doe
-    f"n4,b,{OTHER},more\n": False,
+    f'n4,"Jane\nDoe","{OTHER}",more\n': False,
+    f'n5,"Doe, Jane","{OTHER}",more\n': True,
+    f"n6,b,{OTHER},more\n": False,
 }
 PARQUET = [
     {"url": "https://b.example/1", "author": "b", "text": b"fine"},
@@ -68,7 +70,13 @@ def broken(corpus):
         "on_bad_rows": "set_aside",
         "sources": [{"name": name, "files": f"in/{file}"} for name, file in names.items()],
     }
-    lines = ["jane.example", json.dumps(SIGNED), json.dumps({"letters_sha256": letters_of(ASKED)})]
+    others = {"column": "author", "value": "Doe, Jane"}
+    lines = [
+        "jane.example",
+        json.dumps(others),
+        json.dumps(SIGNED),
+        json.dumps({"letters_sha256": letters_of(ASKED)}),
+    ]
     (folder / "asked.txt").write_text("\n".join(lines))
     return corpus
 
@@ -171,6 +179,12 @@ def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
     build_here(recipe)
     contents = contents_of(recipe, "lines")
     assert [place for place, content in enumerate(contents, 1) if content is None] == [place]
+    # A row that was mended is a document, and its text is known.
+    with (broken.folder / "in/lines.jsonl").open("a") as file:
+        file.write('{"text": "' + OTHER + '"}\n{"text": "innocent"}\n')
+    recipe = broken.load(publish_set_aside=True)
+    build_here(recipe)
+    assert [row["text"] for row in table_of(recipe, "lines")] == [GOOD["text"], prose("later"), "innocent"]
 
 
 @pytest.mark.parametrize(

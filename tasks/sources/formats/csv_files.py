@@ -7,6 +7,7 @@ tabs: most programs write such tables without quoting.
 """
 
 import csv
+import io
 from collections import deque
 from collections.abc import Iterator
 
@@ -79,7 +80,7 @@ class Records:
         if not isinstance(record, list):
             return record
         if len(record) != len(self.names):
-            content = self.delimiter.join(record).encode()
+            content = as_line(record, self.delimiter)
             return Bad(f"it has {len(record):,} fields, where there are {len(self.names):,} columns", content)
         return dict(zip(self.names, record, strict=True))
 
@@ -150,6 +151,13 @@ class Records:
                 return
             taken.append(following)
             line = following
+
+
+def as_line(record: list[str], delimiter: str) -> bytes:
+    """Return the fields of a record as a line of CSV, quoted where they have to be."""
+    line = io.StringIO()
+    csv.writer(line, delimiter=delimiter, lineterminator="").writerow(record)
+    return line.getvalue().encode()
 
 
 def utf8_bad(line: bytes | LongLine) -> Bad | None:
