@@ -31,11 +31,11 @@ def with_clean_columns(table: pa.Table, pii: Mapping[str, Any]) -> tuple[pa.Tabl
         if whole != name:
             raise ValueError(f"{name!r} is part of a column; name the whole column {whole!r}")
         place = table.schema.get_field_index(name)
-        cleaner, of_column, column = ColumnCleaner(pii), table.schema.field(place), table.column(place)
-        clean = cleaner.cleaned_json if is_json(of_column) else cleaner.cleaned
-        if not holds_texts(of_column.type):
-            raise ValueError(f"column {name!r} is {of_column.type}, which holds no texts")
-        table = table.set_column(place, of_column, clean(as_one_array(column)))
+        cleaner, column_field, column = ColumnCleaner(pii), table.schema.field(place), table.column(place)
+        clean = cleaner.cleaned_json if is_json(column_field) else cleaner.cleaned
+        if not holds_texts(column_field.type):
+            raise ValueError(f"column {name!r} is {column_field.type}, which holds no texts")
+        table = table.set_column(place, column_field, clean(as_one_array(column)))
         counts |= {f"{kind} in {name}": count for kind, count in cleaner.counts.items()}
     return table, counts
 
