@@ -22,6 +22,7 @@ from tasks.recipe.file_lists import CommonCrawl, FilesFrom
 from tasks.recipe.kinds import ExactRound, MinHashRound
 from tasks.recipe.license_filter import LicenseFilter
 from tasks.recipe.source import Classify, MaxLosses, Source
+from tasks.recipe.steps import KINDS
 from tasks.recipe.web_steps import LanguageId, UrlRules
 
 ROOT = Path(__file__).parents[1]
@@ -92,8 +93,8 @@ def recipe_fields() -> str:
     ]
     parts.append(
         "## Steps on documents\n\n`documents` of a recipe or of a source is a list of steps, each with one of "
-        "`license_filter`, `url_rules`, `extract`, `language_id`, `clean`, `filter`, `decontaminate` and "
-        "`measure`: [Rules](documents.md), [From the raw web](raw-web.md).\n"
+        f"{', '.join(f'`{kind}`' for kind in KINDS[:-1])} and "
+        f"`{KINDS[-1]}`: [Rules](documents.md), [From the raw web](raw-web.md).\n"
     )
     return "\n".join(parts)
 

@@ -70,7 +70,8 @@ def without_personal_data(
             said, before = kinds[name], left
             left, numbers = replaced(before, kind, None if said is True else str(said))
             counts[name] = cleaning_counts(before, left, numbers > 0, int(numbers.sum()))
-    return left, ~pc.equal(left, texts).to_numpy(zero_copy_only=False), counts
+    is_same = pc.fill_null(pc.equal(left, texts), True)  # a null of a column beside the text
+    return left, ~is_same.to_numpy(zero_copy_only=False), counts
 
 
 def cleaning_counts(

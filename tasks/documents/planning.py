@@ -319,18 +319,16 @@ def naming_columns(recipe: Recipe, source: str) -> dict[str, str]:
 
 
 def check_carried(source: Source, step: Step) -> None:
-    """Raise ValueError where a source does not carry the column that a step reads beside the text."""
-    said = step.license_filter or step.url_rules
-    if said is None:
-        return
-    if said.column == source.text:
-        raise ValueError(f"{step.kind}: {said.column} is the text of source {source.name}")
-    carried, name = Selection(only=source.columns, without=source.without), said.column.partition(".")[0]
-    if said.column not in carried and name not in carried:
-        raise ValueError(
-            f"{step.kind}: source {source.name} does not carry its column {said.column}; see its "
-            f"`{'without' if source.without else 'columns'}`"
-        )
+    """Raise ValueError where a source does not carry a column that a step reads or cleans beside the text."""
+    carried = Selection(only=source.columns, without=source.without)
+    for column in step.columns:
+        if column == source.text:
+            raise ValueError(f"{step.kind}: {column} is the text of source {source.name}")
+        if column not in carried and column.partition(".")[0] not in carried:
+            raise ValueError(
+                f"{step.kind}: source {source.name} does not carry its column {column}; see its "
+                f"`{'without' if source.without else 'columns'}`"
+            )
 
 
 def planned_licenses(said: LicenseFilter | None) -> dict[str, Any]:

@@ -23,6 +23,7 @@ from tasks.documents.functions import answer_of
 from tasks.documents.item_search import search_for
 from tasks.documents.languages import PlannedLanguages, judged_languages
 from tasks.documents.licenses import LICENSE, judged_licenses
+from tasks.documents.personal_columns import with_clean_columns
 from tasks.documents.planning import EMPTIED, FOUND, ITEMS, Bound, DocumentPlan, Measure, PlannedStep
 from tasks.documents.url_rules import judged_urls
 from tasks.errors import BadInput
@@ -41,7 +42,8 @@ class Documents:
 
     original: the texts as they were read. text: as the steps so far left them. columns: what was measured, null
     where a document had been removed. is_changed: which texts differ from the original, (n,) bool. remaining: which
-    documents remain, (n,) bool. cleaned: what each cleaning changed, by its name.
+    documents remain, (n,) bool. cleaned: what each cleaning changed, by its name. own: the other columns of all
+    documents, (n,), cleaned where a step names them.
     """
 
     original: pa.LargeStringArray
@@ -50,6 +52,7 @@ class Documents:
     is_changed: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     remaining: NDArray[np.bool_] = field(default_factory=lambda: np.zeros(0, np.bool_))
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
+    own: pa.Table | None = None
 
     def remaining_documents(self) -> "Documents":
         """Return the documents that remain, without a copy where all do."""
@@ -107,6 +110,7 @@ def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray, own: pa.Table | No
     bounds = [bound for step in plan.steps for bound in step.bounds]
     own = pa.table([texts], ["text"]) if own is None else own
     documents.columns, noted = noted_of_all(plan, own)
+    documents.own, documents.cleaned = with_clean_own(plan, own)
     for is_cleaning, together in groupby(plan.steps, lambda step: step.kind in {"clean", "extract"}):
         steps = list(together)
         parts = [cleaning_of(step) for step in steps] if is_cleaning else step_functions_of(steps, noted)
@@ -332,6 +336,21 @@ def noted_of_all(plan: DocumentPlan, own: pa.Table) -> tuple[Columns, dict[int, 
             raise BadInput(f"{step.kind}: {error}") from error
         noted[step.number] = {f"{step.number}.{rule}": broken for rule, broken in found.items()}
     return licenses, noted
+
+
+def with_clean_own(plan: DocumentPlan, own: pa.Table) -> tuple[pa.Table, dict[str, CleaningCounts]]:
+    """Replace personal data in the columns that steps name, also of documents that a step removes.
+
+    Raises BadInput for a column that holds no texts.
+    """
+    cleaned = dict[str, CleaningCounts]()
+    for step in plan.steps:
+        try:
+            own, counts = with_clean_columns(own, (step.cleaning or {}).get("pii") or {})
+        except ValueError as error:
+            raise BadInput(f"{step.kind}: {error}") from error
+        cleaned = totals([cleaned, {f"{step.name}.{name}": count for name, count in counts.items()}])
+    return own, cleaned
 
 
 def looked_at(noted: Columns) -> StepFunction:

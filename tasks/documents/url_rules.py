@@ -7,9 +7,13 @@ datatrove reads the same lists.
 
 import re
 from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import cached_property, lru_cache
 from hashlib import blake2b
+from itertools import chain
+from unicodedata import category, normalize
+from urllib.parse import unquote
 
 import numpy as np
 import pyarrow as pa
@@ -23,7 +27,7 @@ from tasks.sources.small_files import PlannedFile, planned_files
 from tasks.sources.web_addresses import folder_ends, normalised, with_parents
 from tasks.storage.records import Record
 
-VERSION = "3"  # raised when an address breaks other rules
+VERSION = "4"  # raised when an address breaks other rules
 RULE = "url_rules"
 SENTENCES = {
     "domains": "its domain, or one that it is in, is in a list",
@@ -69,6 +73,10 @@ class Lists:
         longest_first = sorted(self.subwords, key=len, reverse=True)
         return re.compile("|".join(map(re.escape, longest_first)) if longest_first else r"(?!)")
 
+    @cached_property
+    def has_letters_beyond_ascii(self) -> bool:
+        return not all(map(str.isascii, chain(self.words, self.subwords, self.soft_words)))
+
     def broken_by(self, address: str) -> tuple[str, str] | None:
         """Return the first kind of rule that an address breaks, and what in it does; None for one that stays."""
         known = normalised(address)
@@ -79,13 +87,36 @@ class Lists:
             return "domains", listed
         if url := longest_beginning(self.urls, whole):
             return "urls", url
-        words = BETWEEN_WORDS.split(whole.lower())
+        spellings = [BETWEEN_WORDS.split(whole.lower())]
+        if self.has_letters_beyond_ascii and (shown := as_shown(host, whole)) is not None:
+            spellings.append(words_of_any_script(shown))
+        words = [*chain.from_iterable(spellings)]
         if found := next((word for word in words if word in self.words), None):
             return "words", found
-        if subword := self.any_subword.search("".join(words)):
-            return "subwords", subword[0]
+        for spelling in spellings:
+            if subword := self.any_subword.search("".join(spelling)):
+                return "subwords", subword[0]
         soft = dict.fromkeys(word for word in words if word in self.soft_words)
         return ("soft_words", " ".join(soft)) if len(soft) > self.soft_most else None
+
+
+def as_shown(host: str, whole: str) -> str | None:
+    """Return an address in small letters as browsers show it, without escapes; None if it is the same in ASCII."""
+    shown = ".".join(map(label_as_shown, host.split("."))) + unquote(whole[len(host) :])
+    return None if shown.isascii() else shown.lower()
+
+
+def words_of_any_script(text: str) -> list[str]:
+    """Return the words of a text in NFC: letters, digits and their marks, as vowels of Hindi."""
+    characters = normalize("NFC", text)
+    return "".join(c if c.isalnum() or category(c)[0] == "M" else " " for c in characters).split()
+
+
+def label_as_shown(label: str) -> str:
+    """Return a label of a domain in its own letters; one that is no Punycode as it is."""
+    with suppress(UnicodeError):
+        return label.removeprefix("xn--").encode().decode("punycode") if label.startswith("xn--") else label
+    return label
 
 
 def hash_of(text: str) -> int:
@@ -163,9 +194,11 @@ def urls_in(line: str) -> list[str]:
 
 
 def words_in(lines: Iterable[str]) -> Iterator[str]:
-    """Yield the words of a list as they are looked for. No address has one in letters beyond ASCII as such."""
-    bare = (BETWEEN_WORDS.sub("", line.lower()) for line in lines if line.isascii())
-    return filter(None, bare)
+    """Yield the words of a list as they are looked for, without what stands between words."""
+    for line in lines:
+        words = BETWEEN_WORDS.split(line.lower()) if line.isascii() else words_of_any_script(line.lower())
+        if word := "".join(words):
+            yield word
 
 
 def entries_of_kind(kind: str, files: tuple[PlannedFile, ...]) -> list[str]:

@@ -139,7 +139,7 @@ class Reader:
             except BadInput as error:  # what a user's own step did
                 raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
-            texts = documents.text
+            texts, own = documents.text, own if documents.own is None else documents.own
         sizes = self.check_sizes(texts, rows)
         try:
             tokens = self.engine.count(texts)

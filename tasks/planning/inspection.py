@@ -10,6 +10,7 @@ import pyarrow as pa
 
 from tasks.dedup.preference import check_preferred
 from tasks.documents.licenses import judged_licenses
+from tasks.documents.personal_columns import with_clean_columns
 from tasks.documents.planning import published_columns
 from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from tasks.log import warn
@@ -77,7 +78,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
             checks += [
                 Check(partial(check_files, source, len(files), jobs, outcomes), place),
                 Check(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
-                Check(partial(check_licenses, source, steps, jobs, outcomes), place),
+                Check(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
                 Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
         # Where a model has a fault, nobody knows which columns it adds.
@@ -183,19 +184,22 @@ def check_component(
             raise bad_input(source.name, f"component: {error}", file=job.file.url) from error
 
 
-def check_licenses(
+def check_columns_of_steps(
     source: Source,
     steps: Sequence[Step],
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a column is of a kind that names no licences."""
-    for said in (step.license_filter for step in steps if step.license_filter):
+    """Raise BadInput where a column is of a kind that names no licences, or holds no texts to be cleaned."""
+    for step in (step for step in steps if step.license_filter or step.columns):
         for job, table in empty_tables(source, jobs, outcomes):
             try:
-                judged_licenses(said.model_dump(), table)
+                if step.license_filter:
+                    judged_licenses(step.license_filter.model_dump(), table)
+                elif step.clean is not None and step.cleaning.pii:
+                    with_clean_columns(table, step.cleaning.pii.model_dump())
             except ValueError as error:
-                raise bad_input(source.name, f"license_filter: {error}", file=job.file.url) from error
+                raise bad_input(source.name, f"{step.kind}: {error}", file=job.file.url) from error
 
 
 def empty_tables(
@@ -218,11 +222,7 @@ def missing_of(
     named = [(selected, name) for name in selection_of(source).names]
     missing = [(field, name) for field, name in named if name not in known]
     columns = [("component.column", source.component.column)] if source.component else []
-    columns += [
-        (f"{step.kind}.column", said.column)
-        for step in steps
-        if (said := step.license_filter or step.url_rules)
-    ]
+    columns += [(f"{step.kind}.column", column) for step in steps for column in step.columns]
     missing += [(field, path) for field, path in columns if path and column_of(path, known) is None]
     return missing if known else []
 

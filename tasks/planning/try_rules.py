@@ -148,8 +148,7 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
-    reading = (step.license_filter or step.url_rules for step in recipe.steps_of(source.name))
-    columns = [said.column for said in reading if said is not None]
+    columns = [column for step in recipe.steps_of(source.name) for column in step.columns]
     selection = Selection(only=tuple(name.partition(".")[0] for name in columns) + tuple(columns))
     for chunk in read(source.name, file, piece, source.text, selection=selection):
         if count <= 0:

@@ -73,11 +73,24 @@ class PersonalData(Strict):
     phone: StandsIn = Field(False, description="Numbers of phones that are written as such.")
     card: StandsIn = Field(False, description="Numbers of payment cards.")
     iban: StandsIn = Field(False, description="International numbers of bank accounts.")
+    columns: tuple[str, ...] = Field(
+        (),
+        description="Columns of the source that are cleaned as the text is: of texts, or of lists and objects of "
+        "texts. Without a kind: of mail and ip.",
+    )
 
     @model_serializer(mode="wrap")
     def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
         """Leave out the kinds that stay; a text of no character is one to be put in a place."""
-        return {name: value for name, value in dump(self).items() if value is not False}
+        return {name: value for name, value in dump(self).items() if value is not False and value != ()}
+
+    @model_validator(mode="after")
+    def usual_kinds_for_columns(self) -> "PersonalData":
+        return (
+            PersonalData(mail=True, ip=True, columns=self.columns)
+            if set(self.model_dump()) == {"columns"}
+            else self
+        )
 
 
 class Cleaning(Strict):

@@ -189,6 +189,14 @@ class Step(Strict):
             raise ValueError(f"clean: there is no {self.clean}; there are {', '.join(NAMED_CLEANINGS)}")
         return NAMED_CLEANINGS[self.clean]
 
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """The columns of a source that it reads or cleans beside the text."""
+        if self.license_filter or self.url_rules:
+            return tuple(one.column for one in (self.license_filter, self.url_rules) if one)
+        pii = self.cleaning.pii if self.clean is not None and self.function is None else None
+        return pii.columns if pii else ()
+
     def sets(self) -> Iterator[RuleSettings]:
         """Return the rule sets that are asked for. Raises ValueError for what there is not."""
         named = [self.does] if isinstance(self.does, str) else self.does

@@ -12,6 +12,7 @@ import pyarrow as pa
 
 from tasks.errors import BadInput, bad_input, first_line
 from tasks.limits import limits
+from tasks.sources.columns import MAX_COLUMNS
 from tasks.sources.compression import COMPRESSIONS
 from tasks.sources.formats import (
     arrow,
@@ -163,6 +164,11 @@ def inspect(
     names = tuple(schema.names) if schema is not None else None
     if schema is not None:
         schema = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
+        if len(schema) > MAX_COLUMNS:
+            fault = (
+                f"it has {len(schema):,} columns, expected at most {MAX_COLUMNS:,}; name some in `columns`"
+            )
+            raise bad_input(source, fault, file=file.url)
     return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault, names)
 
 

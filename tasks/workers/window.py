@@ -63,7 +63,8 @@ def over_workers(
         except distributed.scheduler.KilledWorker as error:
             raise LostWorkers(
                 f"{name}: {ALLOWED_DEATHS} workers died one after another on the same shard; the usual "
-                "cause is memory: make shard_mib smaller in the recipe, or start fewer workers"
+                "cause is memory: start fewer workers, or, in a stage of a source, make shard_mib smaller "
+                "in the recipe"
             ) from error
         except distributed.scheduler.NoValidWorkerError as error:
             wanted = "".join(error.resource_restrictions)
@@ -165,7 +166,7 @@ class Window:
             raise PoisonShards(
                 *(
                     f"{self.name}: {found}; all others are done; the usual cause is memory: start fewer workers, "
-                    "or make shard_mib smaller in the recipe"
+                    "or, in a stage of a source, make shard_mib smaller in the recipe"
                     for _, found in self.apart
                 )
             )

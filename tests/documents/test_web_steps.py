@@ -24,9 +24,9 @@ from tasks.recipe.web_steps import UrlRules
 LISTS = {
     "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\nmüller.example\n",
     "urls": "good.example/forbidden\nhttps://good.example/one?page=2\n",
-    "words": "casino\nxxx\nstrip-club\n",
-    "subwords": "poker\nBig Bet\n",
-    "soft_words": "free\ncheap\n",
+    "words": "casino\nxxx\nstrip-club\nспинки\nहिन्दी\n",
+    "subwords": "poker\nBig Bet\nBücher-Markt\n赌场\n",
+    "soft_words": "free\ncheap\nдаром\n",
 }
 
 
@@ -57,6 +57,11 @@ def rules(tmp_path_factory):
         ("bad.example/a", "domains"), ("//bad.example", "domains"), ("bad.example", "domains"), ("casino", None),
         ("https://good.example./forbidden", "urls"), ("https://good.example.:8080/forbidden", None),
         ("https://play.example/free-cheap", "soft_words"), ("mailto:casino@x.example", None), ("", None), (None, None),
+        ("https://play.example/мои-СПИНКИ", "words"), ("https://спинки.example/", "words"), ("https://play.example/спинкихх", None),
+        ("https://play.example/?q=%D1%81%D0%BF%D0%B8%D0%BD%D0%BA%D0%B8", "words"), ("https://play.example/हिन्दी/", "words"),
+        ("https://play.example/das-b%C3%BCcher-markt", "subwords"), ("https://play.example/bu\u0308cher/markt", "subwords"),
+        ("https://play.example/最大赌场", "subwords"), ("https://play.example/free/даром", "soft_words"),
+        ("https://play.example/даром", None), ("https://xn--a.example/%FF%D1", None),
     ],
 )  # fmt: skip
 def test_address_goes_by_the_first_rule_that_it_breaks(rules, address, rule):

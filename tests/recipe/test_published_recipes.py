@@ -33,7 +33,10 @@ def spelled(value):
 
 
 def hub_places(recipe):
-    found = (re.match(r"hf://datasets/([^/]+/[^/]+)/", file) for one in recipe.sources for file in one.files)
+    """Return the repositories of the recipe's files, and of the lists of files that it reads."""
+    lists = [[one.files_from.url] if one.files_from else [] for one in recipe.sources]
+    files = [file for one, urls in zip(recipe.sources, lists, strict=True) for file in (*one.files, *urls)]
+    found = (re.match(r"hf://datasets/([^/]+/[^/]+)/", file) for file in files)
     return list(dict.fromkeys(match[1] for match in found if match))
 
 
@@ -138,6 +141,17 @@ def test_recipe_does_what_was_published_or_the_page_says_that_it_does_not(name, 
 def test_page_has_a_row_for_each_fact_and_no_other(name):
     assert list(rows_of(name)) == list(PUBLISHED[name]["facts"])
     assert PUBLISHED[name]["published_in"] in PAGE
+
+
+def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
+    assert f"made them: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
+    assert list(CHAPTERS) == list(PUBLISHED) == re.findall(r"^`recipes/(\w+)\.yaml`", PAGE, re.MULTILINE)
+    (step,) = [step for step in load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")).documents if step.filter]
+    without = {rule for settings in step.sets() for rule in settings.bounds}
+    (settings,) = step.sets()
+    of_lists = {rule for rule in without if rule.rpartition(".")[2].partition("_share")[0] in settings.lists}
+    assert (len(without), len(of_lists), len(settings.lists)) == (17, 5, 4)  # as the page says
+    assert "| 17 limits | same | five of them count words of four lists" in PAGE
 
 
 def test_pattern_of_languages_takes_all_folders_but_four():

@@ -192,7 +192,8 @@ def test_rules_have_the_names_of_statistics(name):
 
 
 def test_rules_and_cleanings_of_personal_data_have_the_names_of_its_kinds():
-    assert sorted(RULE_SETS["pii"].rules) == sorted(PersonalData.model_fields) == sorted(personal.KINDS)
+    kinds = PersonalData.model_fields.keys() - {"columns"}
+    assert sorted(RULE_SETS["pii"].rules) == sorted(kinds) == sorted(personal.KINDS)
 
 
 def rules_of(corpus, *steps):

@@ -1,10 +1,16 @@
 """Which columns of a source are carried."""
 
+import pyarrow as pa
+import pyarrow.parquet as pq
 import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 
-from tasks.errors import BadRecipe
+from tasks.errors import BadInput, BadRecipe
 from tasks.recipe.source import Source
+from tasks.sources.columns import MAX_COLUMNS
+from tasks.sources.listing import list_files
+from tasks.sources.reading import inspect
+from tasks.sources.selection import Selection
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(40)})
 WIDE = [{**row, "url": f"https://a.b/{i}", "metadata": {"n": i}} for i, row in enumerate(DOCUMENTS)]
@@ -84,3 +90,21 @@ def test_column_that_only_another_file_has_is_no_fault_of_a_later_build(corpus):
     recipe = corpus.load(sources=sources, max_loss=0.9)
     build_here(recipe)
     assert {row["url"] for row in table_of(recipe, "wide")} == {None, *(row["url"] for row in WIDE)}
+
+
+@pytest.mark.parametrize("ending", ["parquet", "arrow"])
+def test_file_of_too_many_columns_is_refused_before_it_is_read_unless_a_recipe_names_some(tmp_path, ending):
+    table = pa.table({"text": ["a"], **{f"c{i}": [i] for i in range(MAX_COLUMNS)}})
+    path = tmp_path / f"wide.{ending}"
+    if ending == "parquet":
+        pq.write_table(table, path)
+    else:
+        with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
+            writer.write_table(table)
+    (file,) = list_files(Source(name="wide", files=str(path)))
+    with pytest.raises(
+        BadInput, match=r"wide\.\w+: it has 2,001 columns, expected at most 2,000; name some in `columns`"
+    ):
+        inspect("wide", file, "text", 1 << 30, may_be_bad=True)
+    chosen = inspect("wide", file, "text", 1 << 30, Selection(only=("c7",)), may_be_bad=True)
+    assert chosen.table_schema.names == ["text", "c7"]

@@ -210,12 +210,12 @@ def replaced(
     """
     data, ends = roomy_buffers(texts)
     counts, changed = np.zeros(len(texts), np.int64), list[bytes]()
-    usual, sixth = (kind.stands_in, kind.stands_in_sixth) if stands_in is None else ((stands_in,), ())
-    usual, sixth = ([one.encode() for one in some] for some in (usual, sixth))
+    usual = [one.encode() for one in (kind.stands_in if stands_in is None else (stands_in,))]
+    sixth = [one.encode() for one in kind.stands_in_sixth] if stands_in is None else []
     for document, places in groupby(found(data, ends, kind), itemgetter(0)):
         of_document = list(places)
         counts[document] = len(of_document)
-        instead = in_turn(memoryview(data.data), of_document, usual, sixth) if sixth else cycle(usual)
+        instead = cycle(usual) if not sixth else in_turn(memoryview(data.data), of_document, usual, sixth)
         limits = ends[document : document + 2].tolist()
         changed.append(with_others(memoryview(data.data), of_document, instead, limits))
     if not changed:
