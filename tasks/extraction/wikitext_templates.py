@@ -166,8 +166,8 @@ def as_of(arguments: Arguments) -> str:
 
 OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
     first: """abbr|abbrlink|angbr|angle bracket|asiantitle|audio-ipa|big|bold|center|char|code|codes|
-        color box|columns-list|defn|em|flag|flagcountry|highlight|ill|illm|interlanguage link|ipa|ipa link|ipalink|italic|kbd|
-        key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
+        color box|columns-list|defn|em|flag|flagcountry|highlight|ill|illm|interlanguage link|ipa|ipa link|
+        ipalink|italic|kbd|key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
         noitalic|normal|not a typo|nowrap|pad|plainlist|flatlist|polytonic|right|rtl-lang|s|
         samp|sc|script|sic|sm|small|smallcaps|smallcaps2|smaller|strong|sub|sup|term|text|tooltip|tt|u|
         underline|unichar|unicode|vanchor|var|visible anchor""",
@@ -186,23 +186,19 @@ OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
     respelled: "pronunciation respelling|respell",
     japanese: "nihongo|nihongo2|nihongo3",
     about: "c.|ca.|circa",
-    dated: "birth date|birth date and age|date table sorting|death date|death date and age|dts|end date|film date|start date|start-date",
+    dated: """birth date|birth date and age|date table sorting|death date|death date and age|dts|end date|film date|
+        start date|start-date""",
     spaced: "date|nombre|sortname|unité",
     as_of: "as of|asof",
 }  # fmt: skip
 FUNCTIONS = {name.strip(): function for function, names in OF_FUNCTION.items() for name in names.split("|")}
 
 
-CURRENCIES = {"us$": "US$", "usd": "$", "a$": "A$", "c$": "C$", "gbp": "£", "£": "£", "eur": "€", "€": "€", "inr": "₹",
-              "₹": "₹", "jpy": "¥", "¥": "¥", "yen": "¥"}  # fmt: skip
-OF_THE_INDIAN_RUPEE = {
-    "k": "thousand",
-    "l": "lakh",
-    "c": "crore",
-    "m": "million",
-    "b": "billion",
-    "t": "trillion",
-}
+CURRENCIES = {
+    "us$": "US$", "usd": "$", "a$": "A$", "c$": "C$", "gbp": "£", "£": "£", "eur": "€", "€": "€", "inr": "₹",
+    "₹": "₹", "jpy": "¥", "¥": "¥", "yen": "¥",
+}  # fmt: skip
+RUPEES = {"k": "thousand", "l": "lakh", "c": "crore", "m": "million", "b": "billion", "t": "trillion"}
 
 
 def amount_of(name: str, arguments: Arguments) -> str:
@@ -212,7 +208,7 @@ def amount_of(name: str, arguments: Arguments) -> str:
         name, more = more.lower() or "usd", ""
     elif name == "inrconvert":
         name = "inr"
-    more = OF_THE_INDIAN_RUPEE.get(more, "") if name == "inr" else ""
+    more = RUPEES.get(more, "") if name == "inr" else ""
     return f"{CURRENCIES[name]}{amount} {more}".strip() if name in CURRENCIES and amount else ""
 
 

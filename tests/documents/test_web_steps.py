@@ -260,7 +260,8 @@ def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
         return prose(html, 60)
 
     monkeypatch.setattr(
-        "tasks.documents.extraction.extractor_named", lambda name: lambda html, _: breaking(html)
+        "tasks.documents.extraction.extractor_named",
+        lambda name: lambda html: breaking(str(html.data, "utf-8")),
     )
     (pages / "breaking.yaml").write_text(
         (pages / "recipe.yaml").read_text().replace("name: web", "name: breaking")

@@ -59,6 +59,10 @@ CASES = {
     "crossed": ("{{a|[[b}} c]]", "c]]"),
 }  # fmt: skip
 TEMPLATES = {
+    "{{gbp|5}}, {{US$|6}}, {{€|9}}, {{currency|10|USD}}, {{INRConvert|8|c}}": "£5, US$6, €9, $10, ₹8 crore",
+    "{{sortname|John|Doe}}, {{langue|en|hello}}, {{nombre|1000|m}}": "John Doe, hello, 1000 m",
+    "{{date|1|janvier|2000}}, {{birth date and age|1980|3|4}}": "1 janvier 2000, 1980-3-4",
+    "a {{resize|90%|small}} word{{hs|key}}": "a small word",
     "{{lang|de|Stadt}}": "Stadt",
     "{{lang-de|Stadt}}": "Stadt",
     "{{Lang|fr|1=x|2=mot}}": "mot",
