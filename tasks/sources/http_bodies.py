@@ -23,6 +23,8 @@ AT_ONCE = 1 << 16
 OUT_AT_ONCE = 1 << 20
 WINDOW = 1 << 23  # bytes: the largest window of a body in Zstandard (RFC 9659)
 LAST = 64  # bytes at the end of a body in brotli, one of which is given at once: something may follow its end
+BLANK = b"\r\n\t \0"  # which often does
+MOST_BLANK = 1 << 12
 PLAIN_WITHIN = 1 << 10
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
 BYTE_ORDER_MARKS = (b"\xff\xfe", b"\xfe\xff")
@@ -170,7 +172,8 @@ def inflated(body: bytes, start: int, wbits: int) -> Generator[bytes, None, int]
 
 def unbrotlied(body: bytes) -> Iterator[bytes]:
     """Yield what a body in brotli has. Raises brotli.error, EOFError."""
-    engine, last = brotli.Decompressor(), max(0, len(body) - LAST)
+    engine, blank = brotli.Decompressor(), min(len(body) - len(body.rstrip(BLANK)), MOST_BLANK)
+    last = max(0, len(body) - LAST - blank)
     ends = [*range(AT_ONCE, last, AT_ONCE), *range(last, len(body) + 1)]
     start = 0
     for end in ends:
@@ -184,12 +187,20 @@ def unbrotlied(body: bytes) -> Iterator[bytes]:
 
 
 def unzstded(body: bytes) -> Iterator[bytes]:
-    """Yield what all frames of Zstandard have. Raises ZstdError, EOFError."""
-    engine = zstandard.ZstdDecompressor(max_window_size=WINDOW)
-    reader, is_empty = engine.stream_reader(body, read_across_frames=True), True
-    while part := reader.read(OUT_AT_ONCE):
-        is_empty = False
-        yield part
+    """Yield what all frames of Zstandard have; something else may follow them. Raises ZstdError, EOFError."""
+    engine, is_empty = zstandard.ZstdDecompressor(max_window_size=WINDOW), True
+    for are_many in (True, False):  # what follows a short frame is seen before anything of the frame is given out
+        reader = engine.stream_reader(body, read_across_frames=are_many)
+        try:
+            while part := reader.read(OUT_AT_ONCE):
+                is_empty = False
+                yield part
+            break
+        except zstandard.ZstdError as error:
+            if "Unknown frame descriptor" not in str(error) or (is_empty and not are_many):
+                raise
+            if not is_empty:
+                return
     if is_empty:
         first = engine.decompressobj()
         first.decompress(body)  # of which nothing came

@@ -48,6 +48,7 @@ def decoded(body, *codings, transfer=()):
         (gzip.compress(HTML[:50]) + gzip.compress(HTML[50:]), ["gzip"]),
         (zstandard.compress(HTML[:50]) + b"\x50\x2a\x4d\x18\3\0\0\0abc" + zstandard.compress(HTML[50:]), ["zstd"]),
         (gzip.compress(HTML) + b"\r\n", ["gzip"]), (gzip.compress(HTML) + b"x" * 5000, ["gzip"]),
+        (brotli.compress(HTML) + b"\n" * 300, ["br"]), (zstandard.compress(HTML) + b"\r\n<p>", ["zstd"]),
         (brotli.compress(HTML) + b"\r\n", ["br"]), (zlib.compress(HTML) + b"\n", ["deflate"]),
         (brotli.compress(gzip.compress(HTML)), ["gzip, br"]), (brotli.compress(gzip.compress(HTML)), ["gzip", "br"]),
         (gzip.compress(gzip.compress(HTML)), ["gzip, gzip"]),
@@ -241,6 +242,24 @@ def test_head_that_browsers_read_is_read(tmp_path, head):
     documents, bad, skipped = read_file(written(tmp_path, [one, RECORDS[2]]))
     assert (bad, skipped) == ([], {})
     assert (documents[0]["text"], documents[0]["status"]) == (HTML.decode(), 200)
+
+
+@pytest.mark.parametrize(
+    ("start", "is_page"),
+    [
+        (b"", True),
+        (b"\xef\xbb\xbf \n", True),
+        (b"<!-- a -->", True),
+        (b"<P>", True),
+        (b"text ", False),
+        (b"<px>", False),
+    ],
+)
+def test_page_without_a_type_is_known_by_its_first_tag(tmp_path, start, is_page):
+    head = b"HTTP/1.1 200 OK\r\nServer: x\r\n\r\n"
+    one = record("response", head + start + HTML, Content_Type="application/http; msgtype=response")
+    documents, bad, skipped = read_file(written(tmp_path, [one, RECORDS[2]]))
+    assert (len(documents), bad) == (1 + is_page, []), skipped
 
 
 def test_head_of_http_is_bounded(tmp_path):

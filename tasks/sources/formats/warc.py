@@ -5,6 +5,7 @@ records are no documents, and are counted by what they are. The number of a row 
 file.
 """
 
+import re
 from collections.abc import Iterator
 from dataclasses import replace
 
@@ -46,6 +47,12 @@ MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "mult
 FOUND, REDIRECTS = 200, range(300, 400)
 STATUSES = range(100, 600)
 ARC = b"filedesc://"
+# How pages of no named type begin, by the MIME Sniffing Standard.
+BEGINS_HTML = re.compile(
+    rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*<(?:!--|"
+    rb"(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\t\n\f\r >])",
+    re.IGNORECASE,
+)
 PDF = b"%PDF-"
 
 
@@ -131,10 +138,13 @@ def page(head: Head, kind: str, record: bytes) -> Outcome:
     elif kind == "response":
         return Skip("response without HTTP")
     known = head.get("warc-identified-payload-type") or known
-    if media_type(known) not in PAGES:
+    if known and media_type(known) not in PAGES:
         return Skip(f"content of type {kind_of(known)}")
     body = record[http.end if http else head.end :]
     content = decoded_body(body, http) if http else body
+    if not known and not BEGINS_HTML.match(content):
+        return Skip(f"content of type {kind_of(known)}")
+    known = known or "text/html"
     if content[: len(PDF)] == PDF:  # whatever the server called it
         return Skip("content of type application")
     return {
