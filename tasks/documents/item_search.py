@@ -184,8 +184,9 @@ class ItemSearch:
         return passages
 
     def is_answered(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> bool:
-        """Say whether the answer of an item stands near a passage of a document."""
-        return not self.items.lengths[item] or bool(self.answers(item, words, ends, passage))
+        """Say whether the answer of an item stands near a passage of a document, besides being in the question."""
+        found = self.answers(item, words, ends, passage)
+        return not self.items.lengths[item] or len(found) > self.items.repeated[item]
 
     def answers(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> list[int]:
         """Return where the answer of an item stands near a passage of a document."""
