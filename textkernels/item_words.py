@@ -315,11 +315,11 @@ def _place_words(data, letters, words, starts, stops):
 @njit(cache=True, nogil=True)
 def _most_words(data, start, end):
     """Return how many words there are at the most: one for two bytes, but for characters that are several words."""
-    more = 0
-    for k in range(start, end):
-        after = data[k + 1] if k + 1 < end else np.uint8(0)
-        is_number = ((data[k] == AND) & (after == SHARP)) | ((data[k] == BACKSLASH) & (after == 117))
-        more += 2 * (data[k] >= 0x80) + MOST_WORDS * is_number
+    more = 2  # of the last byte
+    for k in range(np.uint64(start), np.uint64(max(start, end - 1))):
+        byte, after = data[k], data[k + ONE]
+        is_number = ((byte == AND) & (after == SHARP)) | ((byte == BACKSLASH) & (after == 117))
+        more += 2 * (byte >= 0x80) + MOST_WORDS * is_number
     return (end - start) // 2 + more
 
 

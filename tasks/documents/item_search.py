@@ -125,7 +125,7 @@ class ItemSearch:
         self, words: Hashes, ends: NDArray[np.int64], start: int, length: int, found: int
     ) -> Iterator[Place]:
         """Yield the phrases of items that what was found in a document is, or is the longer half of."""
-        if found in self.items.distinct:
+        if found not in self.items.halves or self.items.owners(found):
             yield Place(start, length, found)
         for (is_before, size), others in self.items.halves.get(found, {}).items():
             low, high = (

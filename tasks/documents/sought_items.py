@@ -78,10 +78,6 @@ class Sought:
     halves: Halves
 
     @cached_property
-    def distinct(self) -> frozenset[int]:
-        return frozenset(self.phrases.tolist())
-
-    @cached_property
     def order(self) -> NDArray[np.int64]:
         return np.argsort(self.phrases, kind="stable")
 
