@@ -30,6 +30,7 @@ OF_MARK = np.uint64(0x9E3779B97F4A7C15)
 ONE = np.uint64(1)
 LONGEST = 24  # letters of an entity or a command
 MOST_WORDS = 8  # that a character is, at the most
+STRETCH = 64  # bytes that are read one by one where some are not as they stand
 BLANKS = 5  # in a row in a tag without a quotation mark; what has more is text: an item may be an attribute
 TAB, NEW_LINE, RETURN, BLANK, QUOTE, SHARP, AND, HYPHEN, SEMICOLON, LESS, MORE, BACKSLASH, SOFT_HYPHEN = (
     9, 10, 13, 32, 34, 35, 38, 45, 59, 60, 62, 92, 0xAD
@@ -177,7 +178,7 @@ def tag_end(data, begun, stop, letters):
             code, i = np.int64(data[i]), i + 1
         if code == MORE:
             return i
-        blanks = 0 if code == QUOTE else blanks + (code == BLANK)
+        blanks = 0 if code == QUOTE else blanks + (code <= BLANK)
         if code == LESS or blanks > BLANKS:
             return begun
     return begun
@@ -211,51 +212,52 @@ def next_line(data, begun, stop):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def is_special(data, i, stop):
-    """Say whether more than the byte at i decides what it is."""
-    byte, after = data[i], data[i + 1] if i + 1 < stop else np.uint8(0)
-    is_hyphen = (byte == HYPHEN) & ((after <= BLANK) | (after == BACKSLASH))
-    return (byte >= 0x80) | (byte == AND) | (byte == LESS) | (byte == BACKSLASH) | is_hyphen
+def take(entry, begun, end, h, words, n, is_alone, starts, stops):
+    """Add one entry to the word so far: its hash, its number, whether it is ALONE. begun, end: the bytes."""
+    if entry == JOIN:
+        return h, n, is_alone
+    if entry & MARK:
+        h += (np.uint64(entry) * OF_MARK) * np.uint64(h != 0)
+    else:
+        if h and (is_alone or entry == END or entry & ALONE):
+            words[n] = h
+            n += 1
+            h = np.uint64(0)
+        is_alone = entry & ALONE != 0
+        if entry != END:
+            if starts is not None and h == 0:
+                starts[n] = begun
+            h = h * BASE + np.uint64(entry)
+    if stops is not None and h:
+        stops[n] = end
+    return h, n, is_alone
 
 
 @njit(cache=True, nogil=True)
 def special(data, i, stop, letters, h, words, n, starts, stops):
-    """Read characters from byte i on while they are special: the hash of the word, its number, the next byte."""
-    is_alone = False
-    while i < stop and is_special(data, i, stop):
+    """Read STRETCH bytes from i on, one after another: the hash of the word, its number, the next byte."""
+    is_alone, beyond, of_codes = False, min(stop, i + STRETCH), letters.of_codes
+    while i < beyond or (is_alone and i < stop):
         begun = i
-        code, i = read(data, i, stop, letters)
-        entry = letters.of_codes[code]
+        if data[i] == AND or data[i] == BACKSLASH:
+            code, i = read(data, i, stop, letters)
+        else:
+            one, size = code_at(data, i)
+            code, i = np.int64(one), i + size
+        entry = of_codes[code]
+        if starts is None and JOIN < entry < SEVERAL and not is_alone:
+            h = h * BASE + np.uint64(entry)
+            continue
         if code == LESS:
             i = tag_end(data, i, stop, letters)
         elif h and (code in HYPHENS):
             after = next_line(data, i, stop)
             entry, i = JOIN if after > i else entry, after
-        first, last = 0, 1
         if entry & SEVERAL:
-            first, last = letters.first[entry & NUMBER], letters.first[(entry & NUMBER) + 1]
-        for place in range(first, last):
-            one = letters.several[place] if entry & SEVERAL else entry
-            if one == JOIN:
-                continue
-            if one & MARK:
-                h += (np.uint64(one) * OF_MARK) * np.uint64(h != 0)
-            else:
-                if h and (is_alone or one == END or one & ALONE):
-                    words[n] = h
-                    n += 1
-                    h = np.uint64(0)
-                is_alone = one & ALONE != 0
-                if one != END:
-                    if starts is not None and h == 0:
-                        starts[n] = begun
-                    h = h * BASE + np.uint64(one)
-            if stops is not None and h:
-                stops[n] = i
-    if is_alone:
-        words[n] = h
-        n += 1
-        h = np.uint64(0)
+            for place in range(letters.first[entry & NUMBER], letters.first[(entry & NUMBER) + 1]):
+                h, n, is_alone = take(letters.several[place], begun, i, h, words, n, is_alone, starts, stops)
+        else:
+            h, n, is_alone = take(entry, begun, i, h, words, n, is_alone, starts, stops)
     return h, n, i
 
 
@@ -269,49 +271,28 @@ def add(entry, h, words, n):
 
 
 @njit(cache=True, nogil=True)
-def clear_until(data, i, stop):
-    """Return where the next special byte stands, or the end, or a place 64 bytes further."""
-    if i + 64 < stop:
-        return i + min(64, np.int64(trailing_zeros(special_64(data, i))))
-    while i < stop and not is_special(data, i, stop):
-        i += 1
-    return i
-
-
-@njit(cache=True, nogil=True)
 def segment(data, start, end, letters, words, first, starts, stops):
     """Write the hashes of a document's words from place `first` on; return the place after the last.
 
     starts, stops: the first byte of each word and the byte after its last, or None for both.
     """
     of_codes = letters.of_codes
-    i, n, h = (
-        start,
-        np.uint64(first),
-        np.uint64(0),
-    )  # places are unsigned, so that none is tested for being negative
+    i, n, h = start, np.uint64(first), np.uint64(0)  # unsigned places are not tested for being negative
     while i < end:
-        clear = clear_until(data, i, end)
-        if starts is None and clear == i + 64:
+        clear = np.int64(0)
+        if starts is None and i + 64 < end:
+            clear = np.int64(trailing_zeros(special_64(data, i)))
+        if clear == 64:
             j = np.uint64(i)
             for k in range(np.uint64(64)):
                 h, n = add(of_codes[data[j + k]], h, words, n)
-            i = clear
-            continue
-        for k in range(np.uint64(i), np.uint64(clear)):
-            entry = of_codes[data[k]]
-            if starts is not None and entry != END:
-                if h == 0:
-                    starts[n] = k
-                stops[n] = k + ONE
-            words[n] = h
-            is_end = entry == END
-            n += np.uint64(is_end & (h != 0))
-            h = np.uint64(0) if is_end else h * BASE + np.uint64(entry)
-        i = clear
-        if i < end and is_special(data, i, end):
-            h, special_n, i = special(data, i, end, letters, h, words, np.int64(n), starts, stops)
-            n = np.uint64(special_n)
+        else:
+            for k in range(np.uint64(i), np.uint64(i + clear)):
+                h, n = add(of_codes[data[k]], h, words, n)
+        i += clear
+        if clear < 64:
+            h, place, i = special(data, i, end, letters, h, words, np.int64(n), starts, stops)
+            n = np.uint64(place)
     words[n] = h
     n += np.uint64(h != 0)
     for place in range(np.uint64(first), n):
@@ -334,9 +315,11 @@ def _place_words(data, letters, words, starts, stops):
 @njit(cache=True, nogil=True)
 def _most_words(data, start, end):
     """Return how many words there are at the most: one for two bytes, but for characters that are several words."""
-    more = 0
-    for byte in data[start:end]:
-        more += 2 * (byte >= 0x80) + MOST_WORDS * ((byte == AND) | (byte == BACKSLASH))
+    more = 2  # of the last byte
+    for k in range(np.uint64(start), np.uint64(max(start, end - 1))):
+        byte, after = data[k], data[k + ONE]
+        is_number = ((byte == AND) & (after == SHARP)) | ((byte == BACKSLASH) & (after == 117))
+        more += 2 * (byte >= 0x80) + MOST_WORDS * is_number
     return (end - start) // 2 + more
 
 

@@ -125,7 +125,7 @@ class ItemSearch:
         self, words: Hashes, ends: NDArray[np.int64], start: int, length: int, found: int
     ) -> Iterator[Place]:
         """Yield the phrases of items that what was found in a document is, or is the longer half of."""
-        if found in self.items.distinct:
+        if found not in self.items.halves or self.items.owners(found):
             yield Place(start, length, found)
         for (is_before, size), others in self.items.halves.get(found, {}).items():
             low, high = (
@@ -145,7 +145,7 @@ class ItemSearch:
         self, words: Hashes, ends: NDArray[np.int64], places: Iterable[Place], text: pa.LargeStringScalar
     ) -> Iterator[dict[str, Any]]:
         """Yield the items of which a passage has phrases and the answer. ends: of a document's words."""
-        of_words, of_items = list[tuple[int, int]](), self.by_item(places)
+        content, of_words, of_items = "", list[tuple[int, int]](), self.by_item(places)
         for number in sorted(of_items):
             phrases = self.items.phrases_of(number)
             passage = max(self.passages(of_items[number]), key=lambda one: len(one.found))
@@ -153,13 +153,14 @@ class ItemSearch:
                 number, words, ends, passage
             ):
                 continue
-            of_words = of_words or word_places(text.as_py())
+            content = content or text.as_py()
+            of_words = of_words or word_places(content)
             first, last = passage.start - int(ends[0]), passage.stop - int(ends[0])
-            at, stop = characters(text.as_py(), of_words, first, last)
+            at, stop = characters(content, of_words, first, last)
             yield {
                 "set": self.items.names[self.items.sets[number]], "row": int(self.items.rows[number]),
                 "found": sorted(passage.found), "phrases": phrases, "at": at,
-                "words": shortened(text.as_py()[at:stop]),
+                "words": shortened(content[at:stop]),
             }  # fmt: skip
 
     def by_item(self, places: Iterable[Place]) -> dict[int, list[Place]]:
@@ -183,8 +184,9 @@ class ItemSearch:
         return passages
 
     def is_answered(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> bool:
-        """Say whether the answer of an item stands near a passage of a document."""
-        return not self.items.lengths[item] or bool(self.answers(item, words, ends, passage))
+        """Say whether the answer of an item stands near a passage of a document, besides being in the question."""
+        found = self.answers(item, words, ends, passage)
+        return not self.items.lengths[item] or len(found) > self.items.repeated[item]
 
     def answers(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> list[int]:
         """Return where the answer of an item stands near a passage of a document."""
@@ -213,14 +215,16 @@ def surrounded(words: Hashes, ends: NDArray[np.int64], places: Iterable[Place]) 
     """Yield the phrases of a document, each with a hash of the words around the passage in which it stands."""
     passages, around = list[tuple[int, int, set[int]]](), dict[int, int]()
     for start, length, phrase in places:
-        if passages and start <= passages[-1][1] + AROUND:
-            begun, stop, phrases = passages[-1]
-            passages[-1] = begun, max(stop, start + length), phrases | {phrase}
-        else:
-            passages.append((start, start + length, {phrase}))
+        begun, stop, phrases = passages.pop() if passages else (start, start, set[int]())
+        if start > stop + AROUND:
+            passages.append((begun, stop, phrases))
+            begun, phrases = start, set()
+        phrases.add(phrase)
+        passages.append((begun, max(stop, start + length), phrases))
     for start, stop, phrases in passages:
         found = int(hash_around(words, ends[0], start, stop, ends[1], AROUND))
-        around |= {phrase: min(found, around.get(phrase, found)) for phrase in phrases}
+        for phrase in phrases:
+            around[phrase] = min(found, around.get(phrase, found))
     return ({"phrase": phrase, "around": found} for phrase, found in sorted(around.items()))
 
 

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 from tasks.documents.evaluation_sets import Item
 from tasks.documents.item_words import texts_of, word_hashes
 from tasks.errors import BadInput
-from textkernels.phrases import PhraseIndex, hashes_of
+from textkernels.phrases import PhraseIndex, hashes_of, places_of
 
 WIDTH, LEAST, MOST = 8, 6, 16
 HALF = WIDTH // 2  # words that the longer half of a short item has at the least
@@ -62,8 +62,9 @@ class Sought:
 
     names: of the sets. sets, rows: of each item, its set and its row there, (k,). phrases: the hashes of all their
     phrases, (p,) uint64, those of an item up to its `ends`, (k + 1,). answers: their hashes, (k,) uint64. lengths:
-    of the answers in words, 0 where none is to be found, (k,). halves: by the hash of the longer half of a short
-    item, by place and hash of the other half, the hash of both: the item's phrase.
+    of the answers in words, 0 where none is to be found, (k,). repeated: how often the question itself has the
+    answer, (k,). halves: by the hash of the longer half of a short item, by place and hash of the other half, the
+    hash of both: the item's phrase.
     """
 
     names: Sequence[str]
@@ -73,11 +74,8 @@ class Sought:
     ends: NDArray[np.int64]
     answers: Hashes
     lengths: NDArray[np.int64]
+    repeated: NDArray[np.int64]
     halves: Halves
-
-    @cached_property
-    def distinct(self) -> frozenset[int]:
-        return frozenset(self.phrases.tolist())
 
     @cached_property
     def order(self) -> NDArray[np.int64]:
@@ -118,6 +116,7 @@ def sought_items(
     lengths = np.repeat(np.where(asked < LEAST, of_both, np.minimum(asked, WIDTH)), counts)
     hashes = hashes_of(words.hashes, starts, lengths)
     near = np.where(asked >= LEAST, np.minimum(answered, BEGINNING), 0)
+    answers = hashes_of(words.hashes, ends + asked, near)
     is_split = (asked < LEAST) & (asked + answered >= WIDTH)
     first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
     keys, key_lengths, halves = halved(words.hashes, ends[is_split], asked[is_split], of_both[is_split])
@@ -138,8 +137,14 @@ def sought_items(
             rows=np.array([item.row for item in items])[chosen],
             phrases=hashes,
             ends=first,
-            answers=hashes_of(words.hashes, ends + asked, near),
+            answers=answers,
             lengths=near,
+            repeated=np.array(
+                [
+                    len(places_of(words.hashes, start, start + size, answer, length)) if length else 0
+                    for start, size, answer, length in zip(ends, asked, answers, near, strict=True)
+                ]
+            ),
             halves=halves,
         ),
         indexes,

@@ -63,8 +63,8 @@ class Decontaminate(Strict):
     )
     frequent_documents: Annotated[int, Number, Field(ge=1)] = Field(
         100,
-        description="A phrase is no evidence where more documents of the corpus have it than this, and more than "
-        "`frequent_share` of them.",
+        description="A phrase is no evidence where it stands in more surroundings than this, and in more than "
+        "`frequent_share` of the documents. Copies and near-copies of a page are one.",
     )
     frequent_share: Annotated[float, Number, Field(ge=0, lt=1)] = Field(
         0.00001, description="A part of the documents: see `frequent_documents`."

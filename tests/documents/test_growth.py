@@ -1,8 +1,11 @@
 """Rules on documents take time in proportion to a document, also to the worst."""
 
+import json
+
 import pyarrow as pa
 import pytest
 from growth import grows_linearly
+from small_corpus import prose
 
 from tasks.documents.evaluation_sets import planned_set
 from tasks.documents.item_search import search_for
@@ -34,6 +37,12 @@ def test_licences(kind):
     assert grows_linearly(judge, LICENCES[kind], 2_000)
 
 
+MANY = [{"question": prose(f"question {n}", 12), "answer": prose(f"answer {n}", 4)} for n in range(500)]
+MANY += [
+    {"question": f"why {prose(f'short {n}', 2)}", "answer": "a dozen of these or of those"}
+    for n in range(500)
+]
+BEGUN, ENDED = "how many beans are there in ", "the jar on the table today a dozen of them "
 TEXTS = {
     "words": "beans ".__mul__,
     "items": "how many beans are there in the jar on the table today ".__mul__,
@@ -41,15 +50,23 @@ TEXTS = {
     "characters": "x".__mul__,
     "marks": ". ".__mul__,
     "blanks": " ".__mul__,
+    "items in items": lambda n: BEGUN * n + ENDED * n,
+    "many items": lambda n: " ".join(
+        f"{MANY[i % 1000]['question']} {MANY[i % 1000]['answer']}" for i in range(n)
+    ),
+    "an answer of many items": "a dozen of these or of those ".__mul__,
+    "questions of many items": lambda n: " ".join(f"why {MANY[i % 1000]['question']}" for i in range(n)),
 }
 
 
 @pytest.fixture(scope="module")
 def looking(tmp_path_factory):
     path = tmp_path_factory.mktemp("sets") / "set.jsonl"
-    path.write_text(
-        '{"question": "how many beans are there in the jar on the table today", "answer": "a dozen of them"}\n'
-    )
+    beans = {
+        "question": "how many beans are there in the jar on the table today",
+        "answer": "a dozen of them",
+    }
+    path.write_text("\n".join(map(json.dumps, [beans, *MANY])))
     return search_for((planned_set("beans", EvaluationSet(files=[str(path)])),), 100)
 
 

@@ -28,6 +28,7 @@ SAMPLE = [
     {"question": "Café owners often buy", "answer": "beans that were roasted the day before"},
     {"question": "How are eggs boiled?", "answer": "In water, for five minutes."},
     {"question": "Why is 3 < 5 & 5 > 3?", "answer": 'because "five" is more'},
+    {"question": "The opposite of the number -7 is which of these numbers?", "answer": "7"},
     {"question": "Ice", "answer": "melts where it is put into a warm glass"},
     {"question": "鯨は何で呼吸しますか。えらではありません。", "answer": "頭の上の穴"},
     {"question": "ปลาวาฬหายใจผ่านทางอะไร", "answer": "รูบนหัว"},
@@ -158,6 +159,7 @@ def test_items_of_a_small_set_are_found(tmp_path, form):
 
 
 APART = {
+    "an answer that the question has itself": "The opposite of the number -7 is which of these numbers?",
     "the question alone": "Café owners often buy",
     "the answer alone": "beans that were roasted the day before",
     "the answer first": "beans that were roasted the day before Café owners often buy",
