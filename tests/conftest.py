@@ -143,15 +143,17 @@ def corpus(tmp_path):
 
 @pytest.fixture(scope="session")
 def built_once(tmp_path_factory, compiled):
-    corpus = Corpus(tmp_path_factory.mktemp("once"))
+    corpus = Corpus(tmp_path_factory.mktemp("sources")).elsewhere(tmp_path_factory.mktemp("once"))
     build_here(corpus.load())
     return corpus
 
 
 @pytest.fixture
 def ready(built_once, tmp_path):
-    """Give a small corpus that is built: a copy, which the test may change."""
-    return copy_of(built_once, tmp_path)
+    """Give a small corpus that is built: of its output a copy, which the test may change."""
+    corpus = copy_of(built_once, tmp_path)
+    build_here(corpus.load())  # which looks through the files, as storage says something new of them
+    return corpus
 
 
 @pytest.fixture(scope="module")

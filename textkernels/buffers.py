@@ -17,7 +17,9 @@ def text_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray
     # Part of a column has the buffers of the whole, and offsets that count from their beginning.
     _, offsets, data = texts.buffers()
     ends = np.frombuffer(offsets, np.int64)[texts.offset : texts.offset + len(texts) + 1]
-    return np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8), ends
+    found = np.frombuffer(data, np.uint8) if data is not None else np.empty(0, np.uint8)
+    found.flags.writeable = False  # for arrays of both kinds numba would compile all kernels twice
+    return found, ends
 
 
 def roomy_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
@@ -25,7 +27,7 @@ def roomy_buffers(texts: pa.LargeStringArray) -> tuple[NDArray[np.uint8], NDArra
     data, ends = text_buffers(texts)
     if len(data) < AT_ONCE:
         data = np.pad(data, (0, AT_ONCE - len(data)))
-        data.flags.writeable = False  # as buffers are: for others numba would compile all kernels once more
+        data.flags.writeable = False
     return data, ends
 
 

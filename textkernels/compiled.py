@@ -12,6 +12,7 @@ from typing import Any
 import numba
 from numba import config
 from numba.core.compiler_lock import global_compiler_lock
+from numba.core.types import unliteral
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
@@ -25,6 +26,9 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         compile_or_load = dispatcher.compile
 
         def compile_alone(signature: Any) -> Any:
+            # Or numba would compile a kernel of its own for each constant that another gives it.
+            if isinstance(signature, tuple):
+                signature = tuple(map(unliteral, signature))
             with global_compiler_lock, only_process(f"{function.__module__}.{function.__qualname__}"):
                 return compile_or_load(signature)
 

@@ -183,7 +183,7 @@ def test_same_however_it_is_cut(old, new, monkeypatch):
     recipe = new.load(dedup=dedup)
     build_here(recipe)
     expected = sorted(table_of(recipe, "removed"), key=lambda row: row["doc_id"])
-    monkeypatch.setattr(bands, "RANGE_ROWS", 3)
+    monkeypatch.setattr(bands, "RANGE_ROWS", 20)
     monkeypatch.setattr(matches, "GROUP_ROWS", 1)
     monkeypatch.setattr(matches, "GROUP_SHARDS", 1)
     monkeypatch.setattr(matched_texts, "READ_BYTES", 1)

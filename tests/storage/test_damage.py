@@ -196,10 +196,9 @@ def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
         assert contents(recipe) == undisturbed, path
 
 
-def test_damaged_register_says_what_to_do(tmp_path):
-    corpus = Corpus(tmp_path)
+def test_damaged_register_says_what_to_do(tmp_path, ready):
+    corpus = ready
     recipe = corpus.load()
-    build_here(recipe)
     change(tmp_path / "out/small/work/register/000000.json")
     with pytest.raises(
         Denied, match=r"register/000000\.json is cut or changed.*put it back from a copy, or delete"
@@ -225,9 +224,8 @@ PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the 
 
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("what", PUBLISHED)
-def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, what):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, what, ready):
+    recipe = ready.load()
     undisturbed = contents(recipe)
     assert ledger_if_complete(recipe) is not None
     path = sorted((tmp_path / "out/small/published").glob(PUBLISHED[what]))[0]
@@ -238,9 +236,10 @@ def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, 
     assert ledger_if_complete(recipe) is not None
 
 
-def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_alone(tmp_path, monkeypatch):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_alone(
+    tmp_path, monkeypatch, ready
+):
+    recipe = ready.load()
     undisturbed = contents(recipe)
     recipe.folder.delete("work/published.json")
     for path in (tmp_path / "out/small/published").rglob("*.parquet"):
@@ -262,9 +261,8 @@ def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_al
     assert not read
 
 
-def test_corpus_that_is_there_is_left_as_it_is(tmp_path):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_corpus_that_is_there_is_left_as_it_is(tmp_path, ready):
+    recipe = ready.load()
     folder = tmp_path / "out/small/published"
     before = folder.stat().st_ino
     build_here(recipe)
@@ -275,9 +273,8 @@ def test_corpus_that_is_there_is_left_as_it_is(tmp_path):
     assert not (folder / "best/stranger.parquet").exists()
 
 
-def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypatch):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypatch, ready):
+    recipe = ready.load()
     undisturbed = contents(recipe)
     recipe.folder.delete("work/published.json")
     path = tmp_path / "out/small/published/README.md"
@@ -299,9 +296,8 @@ def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypat
     assert ledger_if_complete(recipe) is not None
 
 
-def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path, ready):
+    recipe = ready.load()
     undisturbed = contents(recipe)
     path = tmp_path / "out/small/published/manifest.json"
     assert not path.stat().st_mode & 0o222
@@ -315,11 +311,10 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path):
     assert contents(recipe) == undisturbed
 
 
-def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
+def test_verify_looks_at_the_register_and_the_other_records(tmp_path, ready):
     from tasks.lookup.verify_and_clean import files_to_check
 
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+    recipe = ready.load()
     folder = recipe.folder
     assert files_to_check(recipe)[1] == []
     listing = folder.files("work/listings")[0]
@@ -334,9 +329,8 @@ def test_verify_looks_at_the_register_and_the_other_records(tmp_path):
         files_to_check(recipe)
 
 
-def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path):
-    recipe = Corpus(tmp_path).load()
-    build_here(recipe)
+def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path, ready):
+    recipe = ready.load()
     undisturbed = contents(recipe)
     path = sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0]
     assert not path.stat().st_mode & 0o222
@@ -348,10 +342,9 @@ def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_pa
     assert contents(recipe) == undisturbed
 
 
-def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path):
-    corpus = Corpus(tmp_path)
+def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path, ready):
+    corpus = ready
     recipe = corpus.load()
-    build_here(recipe)
     folder = recipe.folder
     for stage in ("ingest", "publish"):
         for path in folder.files(f"work/{stage}"):
@@ -366,10 +359,9 @@ def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path):
     assert contents(changed) == contents(fresh)
 
 
-def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeypatch):
-    corpus = Corpus(tmp_path)
+def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeypatch, ready):
+    corpus = ready
     recipe = corpus.load()
-    build_here(recipe)
     undisturbed = contents(recipe)
     folder = tmp_path / "out/small"
     path = sorted((folder / "published/best").glob("*.parquet"))[0]
@@ -436,10 +428,9 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     assert {path.split("/")[-1][:6] for path in again} == {"000002"}
 
 
-def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path):
-    corpus = Corpus(tmp_path)
+def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path, ready):
+    corpus = ready
     recipe = corpus.load()
-    build_here(recipe)
     recipe.folder.write(f"work/ingest/best/being-written-{'0' * 20}.parquet", b"x")
     said = zyda_here("clean", str(corpus.path))
     assert said.returncode == 1
@@ -566,11 +557,10 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
     assert before - set(folder.files("work")) == {"work/built.json"}
 
 
-def test_repaired_corpus_can_be_cleaned_at_once(tmp_path):
+def test_repaired_corpus_can_be_cleaned_at_once(tmp_path, ready):
     """What a repair has written is no build's that has not come to its end."""
-    corpus = Corpus(tmp_path)
-    recipe = corpus.load()
-    build_here(recipe)
+    corpus = ready
+    corpus.write()
     cut(sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0])
     assert zyda_here("verify", str(corpus.path), "--repair").returncode == 0
     said = zyda_here("clean", str(corpus.path))

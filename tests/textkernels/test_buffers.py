@@ -2,11 +2,12 @@
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pytest
 
 from tasks.signatures.shingles import folded_characters
 from textkernels import sketch, words
-from textkernels.buffers import text_buffers
+from textkernels.buffers import roomy_buffers, text_buffers
 from textkernels.texts.prose import SETS, measured
 
 FOLDED = folded_characters()
@@ -61,3 +62,13 @@ def test_null_counts_as_an_empty_text():
     rows = sketch.signatures(*text_buffers(texts), width=5, values=16)
     assert (rows[1] == sketch.EMPTY).all()
     assert (rows[1] == rows[2]).all()
+
+
+@pytest.mark.parametrize("texts", [["a", "b"], [], ["", None]])
+def test_bytes_are_for_reading_wherever_they_come_from(texts):
+    """Or numba would compile every kernel twice: Arrow's arithmetic gives memory that could be written."""
+    column = pa.array(texts, pa.large_string())
+    changed = pc.utf8_upper(column)
+    for one in (column, changed, column.filter(pa.array([False] * len(column), pa.bool_()))):
+        for bytes_of in (text_buffers, roomy_buffers):
+            assert not bytes_of(one)[0].flags.writeable

@@ -21,6 +21,14 @@ def inner(x):
 @njit(cache=True)
 def outer(x):
     return inner(x) * 2
+
+@njit(cache=True)
+def plus(x, y):
+    return x + y
+
+@njit(cache=True)
+def plus_constants(x):
+    return plus(x, 1) + plus(x, 2)
 """
 FORK = multiprocessing.get_context("fork")
 
@@ -63,6 +71,11 @@ def test_one_of_three_processes_compiles_and_the_others_load(kernels):
 
 def test_kernel_is_compiled_once_also_where_another_calls_it(kernels):
     assert called_by_three(kernels, "outer", "inner", "inner") == ([21, 21, 42], 2)
+
+
+def test_constant_arguments_have_no_kernel_of_their_own(kernels):
+    assert kernels.plus_constants(20) == 43
+    assert kernels.plus.signatures == [(numba.int64, numba.int64)]
 
 
 def hold_and_die():
