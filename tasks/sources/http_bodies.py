@@ -189,7 +189,10 @@ def unbrotlied(body: bytes) -> Iterator[bytes]:
 def unzstded(body: bytes) -> Iterator[bytes]:
     """Yield what all frames of Zstandard have; something else may follow them. Raises ZstdError, EOFError."""
     engine, is_empty = zstandard.ZstdDecompressor(max_window_size=WINDOW), True
-    for are_many in (True, False):  # what follows a short frame is seen before anything of the frame is given out
+    for are_many in (
+        True,
+        False,
+    ):  # what follows a short frame is seen before anything of the frame is given out
         reader = engine.stream_reader(body, read_across_frames=are_many)
         try:
             while part := reader.read(OUT_AT_ONCE):
