@@ -11,6 +11,7 @@ TOKEN = re.compile(
     r"\\begin\s*+\{(?P<code>verbatim\*?|[BL]?Verbatim\*?|lstlisting|minted|alltt|comment)\}"
     r"|\\(?:verb\*?|lstinline)(?P<mark>[^A-Za-z\s*{\[])"
     r"|\\(?:url|path|href)\s*+\{[^{}\n]*+\}"
+    r"|\\string\s*+\\(?P<name>[A-Za-z]++)"
     r"|\\(?:input|include|subfile(?:include)?|InputIfFileExists|@input)\s*+\{(?P<input>[^{}]++)\}"
     r"|\\(?P<import>sub(?:import|inputfrom|includefrom)|import|inputfrom|includefrom)\*?+\s*+"
     r"\{(?P<folder>[^{}]*+)\}\s*+\{(?P<imported>[^{}]++)\}"
@@ -39,6 +40,8 @@ def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, r
         elif found["comment"]:
             kept, place = ("%", place) if keeps_percent else past_comment(text, place)
             parts.append(kept)
+        elif found["name"]:
+            parts.append(f"\\textbackslash{{}}{found['name']}")
         else:
             place = end_of_code(text, found, endless)
             parts.append(text[found.start() : place])
@@ -70,7 +73,7 @@ def past_comment(text: str, place: int) -> tuple[str, int]:
 
 def without_comments(text: str) -> str:
     """Return a source without comments and inputs."""
-    if "%" not in text and "put" not in text and "clude" not in text and "file" not in text:
+    if not any(sign in text for sign in ("%", "put", "clude", "file", "\\string")):
         return text
     return "".join(
         piece + (found[0] if found and found.lastgroup in {"begin", "end"} else "")

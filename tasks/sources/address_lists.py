@@ -132,7 +132,8 @@ def rule_of(line: str) -> str:
     body = body.removesuffix("|").removesuffix("^")
     if "^" in body or ("*" in body and not body.startswith("*.")):
         raise ValueError(f"{line!r} is a pattern, no domain and no address")
-    return body
+    host, _, path = body.partition("/")
+    return f"{body}*" if path.endswith("/") else body if path else host
 
 
 def lines_of_list(name: str, file: PlannedFile) -> Iterator[str]:

@@ -69,6 +69,7 @@ def test_macros_are_in_their_places(latex, text):
         (r"\newtoggle{x}\iftoggle{x}{a}{b} \toggletrue{x}\iftoggle{x}{a}{b}", "b a"),
         (r"\newcommand{\hide}[1]{\iffalse #1\fi}a \hide{b} c", "a c"),
         (r"\ifpdf pdf\else ps\fi \ifmmode m\else t\fi \ifdefined\foo d\else u\fi", "pdf t u"),
+        (r"A \string\end{document} B \string \emph{c}.", "A \\enddocument B \\emphc."),
         ("First.\n%\\end{document}\nSecond.\n\\end{document} gone", "First. Second."),
         ("\\begin{document}\\begin{lstlisting}\n\\end{document}\n\\end{lstlisting}\nB.\\verb|\\end{document}| C.\\end{document} no",
          "``` \\end{document} ``` B.`\\end{document}` C."),
