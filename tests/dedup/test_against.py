@@ -288,7 +288,7 @@ def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(
     digest = hashlib.sha256(there.folder.read("published/manifest.json")).hexdigest()
     assert (named.name, named.sha256) == ("there-sample-0.9", digest)
     card = recipe.folder.read("published/README.md").decode()
-    assert f"went: `there-sample-0.9` (SHA-256 of its manifest begins {digest[:8]})." in card
+    assert f"were removed: `there-sample-0.9` (SHA-256 of its manifest begins {digest[:8]})." in card
     gone = next(iter(names_of(recipe, stage="against").values()))
     assert gone["matched_corpus"] == "there-sample-0.9"
     more = {f"late{i}": prose(f"late{i}") for i in range(40)}
