@@ -14,6 +14,7 @@ import pyarrow.compute as pc
 from tasks.sources.json_text import is_list
 from tasks.storage.records import Record
 
+MOST_DIGITS = 38  # of a decimal of 128 bits
 EXACT = 1 << 53  # whole numbers up to here are floats of 64 bits exactly
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 UNITS = list(PER_SECOND)
@@ -99,8 +100,10 @@ def unify_types(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> 
         return pa.float64() if integers[0] >= -EXACT and integers[1] <= EXACT else None
     if are(types.is_string, types.is_large_string):
         return pa.large_string()
-    if are(types.is_binary, types.is_large_binary):
+    if are(types.is_binary, types.is_large_binary, types.is_fixed_size_binary):
         return pa.large_binary()
+    if are(types.is_decimal32, types.is_decimal64, types.is_decimal128):
+        return unify_decimals(kinds)
     if are(types.is_timestamp):
         return unify_times(kinds, seconds)
     if are(types.is_struct):
@@ -119,6 +122,12 @@ def unify_integers(kinds: Sequence[pa.DataType], span: Span) -> pa.DataType | No
     if span[1] < 1 << 63:
         return pa.int64()
     return pa.uint64() if span[0] >= 0 and signed == [pa.int64()] else None  # smaller ones are not measured
+
+
+def unify_decimals(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+    scale = max(kind.scale for kind in kinds)
+    digits = max(kind.precision - kind.scale for kind in kinds) + scale
+    return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else None
 
 
 def unify_times(kinds: Sequence[pa.DataType], seconds: Span) -> pa.DataType | None:

@@ -268,3 +268,19 @@ def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
     assert rows.arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
+
+
+@pytest.mark.parametrize(
+    ("one", "other", "kind"),
+    [
+        (pa.array([b"ab", b"\xff\xff"], pa.binary(2)), pa.array([b"abc", None], pa.binary()), pa.large_binary()),
+        (pa.array([Decimal("1.5")], pa.decimal128(5, 1)), pa.array([Decimal("-2.125")], pa.decimal128(7, 3)), pa.decimal128(7, 3)),
+        (pa.array([Decimal("12345.6")], pa.decimal128(6, 1)), pa.array([Decimal("0.001")], pa.decimal128(3, 3)), pa.decimal128(8, 3)),
+    ],
+)  # fmt: skip
+def test_binary_values_and_decimals_of_several_widths_stay_what_they_are(one, other, kind):
+    schema, table = put_together([pa.table({"x": one}), pa.table({"x": other})])
+    assert schema.field("x").type == kind
+    assert table.column("x").to_pylist() == [*one.to_pylist(), *other.to_pylist()]
+    wide = pa.schema([("x", pa.decimal128(38, 0))])
+    assert is_json(unify([wide, pa.schema([("x", pa.decimal128(5, 1))])]).field("x"))  # 39 digits
