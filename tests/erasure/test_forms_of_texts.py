@@ -2,6 +2,7 @@
 
 import hashlib
 import json
+import string
 import textwrap
 import unicodedata
 
@@ -9,7 +10,7 @@ import pyarrow as pa
 import pytest
 from forgetting import asking, forget, in_turn
 from leaks import files_with
-from small_corpus import build_here, prose, table_of, write_rows
+from small_corpus import REPOSITORY, build_here, prose, table_of, write_rows
 
 from tasks.documents.deny_list import DenyList, requests_of
 from tasks.erasure.found import find
@@ -169,3 +170,16 @@ def plain_letters(text):
         and not 0xFE00 <= ord(c) < 0xFE10
     ]
     return unicodedata.normalize("NFKD", "".join(kept))
+
+
+def test_hash_of_letters_is_that_of_the_program_in_the_documentation():
+    page = (REPOSITORY / "docs/removal.md").read_text(encoding="utf-8")
+    program = page.partition("### Letters")[2].split("```python\n")[1].partition("```")[0]
+    for text in (
+        "Naïve “Café”, ﬁne!\r\n 漢\u200b字 x\u034fy \U000e0041 \u180b",
+        "Tab\tand ＦＵＬＬ ٪ $1+2",
+        "नमस्ते दुनिया",
+    ):
+        names = {"unicodedata": unicodedata, "string": string, "hashlib": hashlib, "text": text}
+        exec(program, names)
+        assert names["letters_sha256"] == letter_hash(text)
