@@ -11,14 +11,14 @@
     {"column": "author", "value_sha256": "..."}
     {"text_sha256": "...", "signature": {"parameters": {...}, "shingles": 812, "values": "..."}}
     {"letters_sha256": "..."}
-    {"row_sha256": "..."}
+    {"row_sha256": "...", "row_bytes": 41}
 
 Domains and addresses are in any form of `tasks.sources.address_lists`. Hashes are for lists that may not
 contain what they ask for: of the text as it is published, in UTF-8, and of an address as
 `tasks.sources.web_addresses` has it, with `/*` behind a folder. A signature is that of MinHash, by which
 texts like the one with this hash are known, too. The hash of letters (`tasks.signatures.letters`) is that of
-all texts of the same words. The hash of a row is that of a row that is set aside. `zyda forget` writes such
-lists.
+all texts of the same words. The hash of a row is that of a row that is set aside, or of so many of its first bytes.
+`zyda forget` writes such lists.
 """
 
 import binascii
@@ -94,7 +94,7 @@ Sketches = tuple[list[str], NDArray[np.uint64], NDArray[np.int64]]  # (n,), (n, 
 KNOWN_BY = [
     {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
     {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
-    {"letters_sha256"}, {"row_sha256"},
+    {"letters_sha256"}, {"row_sha256"}, {"row_sha256", "row_bytes"},
 ]  # fmt: skip
 
 
@@ -112,6 +112,7 @@ class Request(Strict):
     text_sha256: Sha256 | None = None
     letters_sha256: Sha256 | None = None
     row_sha256: Sha256 | None = None
+    row_bytes: Annotated[int, Field(strict=True, ge=1)] | None = None
     signature: Signature | None = None
     only_itself: Literal[True] | None = None
     url_sha256: Sha256 | None = None
@@ -139,7 +140,7 @@ class DenyList:
     ids: of documents that are asked for. like_ids: of those that are only like one. values, value_hashes: by
     column. text_hashes: of texts without a signature. signed: the hashes and signatures of the others, by the
     digest of their parameters. only_themselves: the hashes of those to which none need be like. letter_hashes: of
-    the letters of texts. row_hashes: of rows that are set aside.
+    the letters of texts. row_hashes: of rows that are set aside. row_beginnings: of their first bytes, by how many.
     """
 
     def __init__(self, requests: Iterable[Request]) -> None:
@@ -153,6 +154,7 @@ class DenyList:
         self.values, self.value_hashes = dict[str, set[str]](), dict[str, set[str]]()
         self.signed, self.only_themselves = dict[str, dict[str, Signature]](), set[str]()
         self.letter_hashes, self.row_hashes = set[str](), set[str]()
+        self.row_beginnings = dict[int, set[str]]()
         self._sketches = dict[str, Sketches]()
         for one in requests:
             if one.url is not None:
@@ -169,6 +171,8 @@ class DenyList:
                 self.text_hashes.add(one.text_sha256)
             elif one.letters_sha256 is not None:
                 self.letter_hashes.add(one.letters_sha256)
+            elif one.row_sha256 is not None and one.row_bytes is not None:
+                self.row_beginnings.setdefault(one.row_bytes, set()).add(one.row_sha256)
             elif one.row_sha256 is not None:
                 self.row_hashes.add(one.row_sha256)
             elif one.url_sha256 is not None:

@@ -4,8 +4,8 @@ Such a row is no document. Where its content is published, it is removed from th
 anything in it: the row stays in the accounts. A row is judged more strictly than a document, because nobody
 knows its columns:
 
-- its columns: by the values that lists name, and each text in them as an address and as a whole text;
-- what could not be read: by the addresses and hosts that stand anywhere in it, by values of columns in the forms of
+- its columns: by the values that lists name, at any level, and each text in them as an address and as a whole text;
+- its content: by the addresses and hosts that stand anywhere in it, by values of columns in the forms of
   broken JSON, CSV and tables with tabs, and by the texts in it.
 """
 
@@ -23,7 +23,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.deny_list import DenyList, deny_list
+from tasks.documents.deny_list import DenyList, Request, deny_list
 from tasks.limits import limits
 from tasks.signatures.letters import letters_in
 from tasks.sources.named_values import as_text, column_of, value_at
@@ -39,13 +39,16 @@ ADDRESS = re.compile(r"""https?:[^\s"'<>]+""", re.IGNORECASE)
 VALUE = re.compile(r"""(?:^|["',;\t])([^\s"',;<>]++)(?=$|["',;\t])""", re.MULTILINE)
 HOST = re.compile(r"[\w-]++(?:\.[\w-]++)+")
 LONGEST_ADDRESS = 1 << 13  # characters
-ESCAPED = re.compile(r"\\u00([0-7][0-9a-fA-F])")  # an ASCII character in JSON
+ESCAPED = re.compile(r"(?:\\u[0-9a-fA-F]{4})++")  # characters in JSON
+LEAST_BEGINNING = 24  # bytes by which a row is known that has grown
+CLOSING = b" \t\r\n}]\"'"
+QUOTED = re.compile(r"'((?:[^'\\]|\\.)*+)'", re.DOTALL)  # of Python
 STRING = re.compile(r'"((?:[^"\\]|\\.)*+)("|\\?\Z)', re.DOTALL)  # of JSON, the last one perhaps cut
 
 
 @dataclass(frozen=True)
 class RowAside:
-    """What is known of a row that is set aside. fields: its columns. content: what could not be read as columns."""
+    """What is known of a row that is set aside. fields: its columns. content: its bytes as text."""
 
     fields: dict[str, Any]
     content: str = ""
@@ -58,14 +61,12 @@ class RowAside:
 
 def row_aside(content: bytes | None, columns: str | None) -> RowAside:
     """Read what is known of a row. columns: as JSON; where there are some, the content is the row's text."""
-    content = content or b""
+    content, fields = content or b"", None
     if columns is not None:
         return RowAside(orjson.loads(columns) | {"": decoded(content)})
     with suppress(ValueError):
         fields = orjson.loads(content)
-        if isinstance(fields, dict):
-            return RowAside(fields)
-    return RowAside({}, decoded(content))
+    return RowAside(fields if isinstance(fields, dict) else {}, decoded(content))
 
 
 def decoded(content: bytes) -> str:
@@ -99,6 +100,7 @@ def texts_in_content(content: str) -> Iterator[str]:
             with suppress(ValueError):
                 yield str(orjson.loads(f'"{whole}"'))
                 break
+    yield from QUOTED.findall(content)
     csv.field_size_limit(limits().record_bytes)
     for delimiter in ",\t":
         with suppress(csv.Error):
@@ -119,8 +121,16 @@ class RowJudge:
             return False
         if self.denied.row_hashes and hash_of_row(content, columns) in self.denied.row_hashes:
             return True
+        if columns is None and content and self.begins_like_one(content):
+            return True
         row = row_aside(content, columns)
         return self.has_address(row) or self.has_value(row) or self.has_text(row)
+
+    def begins_like_one(self, content: bytes) -> bool:
+        return any(
+            size <= len(content) and sha256(content[:size]).hexdigest() in hashes
+            for size, hashes in self.denied.row_beginnings.items()
+        )
 
     def has_address(self, row: RowAside) -> bool:
         denied = self.denied
@@ -161,10 +171,25 @@ def values_of(row: RowAside, column: str) -> Iterator[str]:
         value = as_text(value_at(row.fields[name], below), lists=False)
         if value is not None:
             yield value
+    yield from values_named(row.fields, column.rpartition(".")[2])
     if not row.content:
         return
-    yield from row.texts  # of a record of CSV nobody knows which field is of which column
+    if not row.fields:
+        yield from row.texts  # the fields of a record of CSV may be of any column
     yield from named_values(row.content, column)
+
+
+def values_named(fields: Any, name: str) -> Iterator[str]:
+    """Yield the values of a name at all levels, also those in lists and objects of that name."""
+    waiting = [(fields, False)]
+    while waiting:
+        value, is_named = waiting.pop()
+        if isinstance(value, dict):
+            waiting += [(one, is_named or key == name) for key, one in value.items()]
+        elif isinstance(value, list):
+            waiting += [(one, is_named) for one in value]
+        elif is_named and (text := as_text(value, lists=False)) is not None:
+            yield text
 
 
 def text_of_row(row: RowAside, column: str) -> str | None:
@@ -180,6 +205,8 @@ def text_of_row(row: RowAside, column: str) -> str | None:
 def named_values(content: str, column: str) -> Iterator[str]:
     """Yield the values of a column in broken JSON."""
     for found in pattern_of(column).findall(content):
+        if found[0] == "'":
+            yield found[1:-1]
         with suppress(ValueError):
             value = as_text(orjson.loads(found), lists=False)
             if value is not None:
@@ -189,19 +216,30 @@ def named_values(content: str, column: str) -> Iterator[str]:
 def pattern_of(column: str) -> re.Pattern[str]:
     """Return what finds the values of a column in broken JSON; the last one may be cut behind its quote."""
     name = re.escape(column.rpartition(".")[2])
-    return re.compile(rf'"{name}"\s*:\s*("(?:[^"\\]|\\.)*+"|[^"\s,}}\]]++)', re.DOTALL)
+    return re.compile(
+        rf"""["']{name}["']\s*:\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|[^"'\s,}}\]]++)""", re.DOTALL
+    )
 
 
 def addresses_in(content: str) -> Iterator[str]:
     """Yield the addresses in a row, as they are and as JSON writes them; without a scheme those of whole values."""
-    content = ESCAPED.sub(lambda found: chr(int(found[1], 16)), content.replace("\\/", "/"))
+    content = unescaped(content)
     yield from ADDRESS.findall(content)
     yield from (value for value in VALUE.findall(content) if "." in value)
 
 
+def unescaped(content: str) -> str:
+    """Return a content with the characters that JSON escapes, but for those that end a text."""
+
+    def characters(found: re.Match[str]) -> str:
+        return bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be", "replace")
+
+    return ESCAPED.sub(characters, content.replace("\\/", "/"))
+
+
 def hosts_in(content: str) -> Iterator[str]:
     """Yield the names in a row that may be hosts, each with all domains that it is in."""
-    for name in {found.lower() for found in HOST.findall(content)}:
+    for name in {found.lower() for found in HOST.findall(unescaped(content))}:
         host = name if name.isascii() else domain(name)
         yield from with_parents(host) if host else ()
 
@@ -211,11 +249,19 @@ def hash_of_row(content: bytes | None, columns: str | None) -> str:
     return sha256(b"\0".join([content or b"", (columns or "").encode()])).hexdigest()
 
 
+def request_for_row(content: bytes | None, columns: str | None) -> Request:
+    """Return the request by which a row is known when its file has changed, also where more is added to it."""
+    beginning = (content or b"").rstrip(CLOSING)
+    if columns is None and len(beginning) >= LEAST_BEGINNING:
+        return Request(row_sha256=sha256(beginning).hexdigest(), row_bytes=len(beginning))
+    return Request(row_sha256=hash_of_row(content, columns))
+
+
 @dataclass(frozen=True)
 class RowsWithoutDenied(ArtifactJob):
     """The rows of a piece that are set aside, without the content of those that lists ask about."""
 
-    stage, version = "deny-rows", 1
+    stage, version = "deny-rows", 2
 
     source: str
     rows: Artifact

@@ -10,7 +10,7 @@ from dataclasses import dataclass, field
 import pyarrow as pa
 
 from tasks.documents.deny_list import Request
-from tasks.documents.deny_rows import hash_of_row, row_aside, text_of_row
+from tasks.documents.deny_rows import request_for_row, row_aside, text_of_row
 from tasks.documents.planning import DocumentPlan, plan_documents
 from tasks.documents.run_steps import run_steps
 from tasks.errors import ZydaError, first_line
@@ -89,7 +89,7 @@ def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: 
     bad = with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
     for row in bad:
         if row.row in rows and (row.content or row.columns):
-            found.rows.append(Request(row_sha256=hash_of_row(row.content, row.columns)))
+            found.rows.append(request_for_row(row.content, row.columns))
             # A row that is mended is a document with this text.
             if written := text_of_row(row_aside(row.content, row.columns), text):
                 found.texts.append(written)

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from tasks.documents.deny_list import DenyList, Request
-from tasks.documents.deny_rows import CONTENTS, RowJudge, hash_of_row, row_aside
+from tasks.documents.deny_rows import CONTENTS, RowJudge, request_for_row, row_aside
 from tasks.erasure.in_shards import ingest_manifests
 from tasks.ids import first_id
 from tasks.planning.last_build import last_build
@@ -74,7 +74,7 @@ def rows_set_aside(
                 or judge.asks_about(content, columns)
                 or (is_stored and parts.are_in(row_aside(content, columns).texts))
             ):
-                known_by = Request(row_sha256=hash_of_row(content, columns)) if is_stored else None
+                known_by = request_for_row(content, columns) if is_stored else None
                 yield FoundRow(doc_id, source, file, row, known_by)
 
 
