@@ -12,7 +12,7 @@ from numpy.typing import NDArray
 from tasks.storage.artifacts import CleaningCounts
 from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
 
-PERSONAL_VERSION = "2"  # raised when other personal data is found in a text
+PERSONAL_VERSION = "3"  # raised when other personal data is found in a text
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
 
 

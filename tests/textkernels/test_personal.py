@@ -19,7 +19,8 @@ from textkernels.texts.personal import KINDS, counted, is_card, is_iban, is_phon
 
 FOUND = {
     "mail": ["a@b.co", "first.last+tag@mail.example.co.uk", "!#$%&'*+/=?^_`{|}~-a@x-y.z", "a@[1.2.3.4]", "a@[1.2.3.x:]",
-             "a.b@1.2.3.4", "jo@2x.com", "jo@163.com", "jo@v2.example.com", "jo\uff20b.co", "jo\ufe6bb.co"],
+             "a.b@1.2.3.4", "jo@2x.com", "jo@163.com", "jo@v2.example.com", "jo\uff20b.co", "jo\ufe6bb.co",
+             "josé@x.org", "josé.garcía@x.org", "é.jo@x.org", "müller@web.de", "ŁUKASZ-ő@x.pl"],
     "ip": ["8.8.8.8", "1.1.1.1", "224.0.0.1", "192.0.0.9", "2001:4860:4860::8888", "2606:4700:4700:0:0:0:0:1111",
            "2A00:1450:4009:080B:0000:0000:0000:200E", "2a02::1", "2600:1406::", "::ffff:8.8.8.8", "::FFFF:0808:0808",
            "0:0:0:0:0:ffff:8.8.8.8", "0:0:0:0:0:ffff:808:808", "64:ff9b::8.8.8.8", "64:ff9b::808:808",
@@ -141,6 +142,7 @@ def test_addresses_of_version_6_are_found_where_they_are_written():
         "{}/64",
         "from {}: icmp_seq=1",
         "addr:{}",
+        "v=spf1 ip6:{} -all",
         "[IPv6:{}]",
         "{}%eth0",
         "at {}.",

@@ -26,14 +26,28 @@ from textkernels.utf8 import first_bits
 
 
 @njit(cache=True, nogil=True)
+def atom_before(data, start, b):
+    """Return how many bytes the character before b has where it may be of an atom; 0 where it is not.
+
+    That is of ASCII, or a letter of Latin with an accent (U+00C0 to U+024F, and a few beyond).
+    """
+    if b > start and is_of(data[b - 1], ATOM):
+        return 1
+    if b - 1 > start and 0x80 <= data[b - 1] < 0xC0 and 0xC3 <= data[b - 2] <= 0xC9:
+        return 2
+    return 0
+
+
+@njit(cache=True, nogil=True)
 def atoms_begin(data, start, at):
     """Return where atoms with single dots between them begin, of which the last ends before `at`."""
     b = at
     while b > start:
-        if is_of(data[b - 1], ATOM):
+        size = atom_before(data, start, b)
+        if size:
+            b -= size
+        elif data[b - 1] == DOT and b < at and atom_before(data, start, b - 1):
             b -= 1
-        elif data[b - 1] == DOT and b < at and b - 1 > start and is_of(data[b - 2], ATOM):
-            b -= 2
         else:
             break
     return b
@@ -97,7 +111,7 @@ def find_mails(data, offsets, windows):
             while places:
                 at = i + np.int64(trailing_zeros(places))
                 places &= places - ONE
-                if at == start or not is_of(data[at - 1], ATOM):
+                if not atom_before(data, start, at):
                     continue
                 sign, size = plain_at(data, at, stop)
                 end = domain_end(data, at + size, stop) if sign == AT else 0

@@ -6,8 +6,8 @@ from ipaddress import AddressValueError, IPv4Address, IPv4Network, IPv6Address, 
 OCTET = "(?:25[0-5]|2[0-4][0-9]|[01]?[0-9][0-9]?)"
 FOURTH = rf"(?:{OCTET}\.){{3}}{OCTET}"
 GROUP = "[0-9A-Fa-f]{1,4}"
-# Not in a longer word, time or path of names; after a name with a colon, and after `IPv6:` of mail servers.
-NOT_IN_WORD = r"(?:(?<![A-Za-z_\d:.])|(?<=[G-Zg-z_]:)|(?<=[Vv]6:))"
+# Not in a longer word, time or path of names; after a name with a colon, and after `IPv6:` and `ip6:` of mail.
+NOT_IN_WORD = r"(?:(?<![A-Za-z_\d:.])|(?<=[G-Zg-z_]:)|(?<=[PpVv]6:))"
 SIXTH = (
     rf"(?=[0-9A-Fa-f]{{0,4}}:){NOT_IN_WORD}(?:(?:{GROUP}:){{7}}{GROUP}|(?:{GROUP}:){{6}}{FOURTH}"
     rf"|(?:{GROUP}(?::{GROUP}){{0,6}})?::(?:(?:{GROUP}:){{0,5}}{FOURTH}|(?:{GROUP}:){{0,6}}{GROUP})?)"

@@ -3,7 +3,8 @@ r"""Personal data in texts: mail addresses, IP addresses, numbers of phones, car
 What is found is what Python's `re` finds in the whole text, and a check confirms. A kernel says where that may be
 (`textkernels.rules.candidates`), and the expression is asked there alone.
 
-    mail    an address by RFC 5322's rules for its characters, as datatrove's PIIFormatter has it; no version
+    mail    an address by RFC 5322's rules for its characters, as datatrove's PIIFormatter has it, also with letters
+            of Latin with accents before the @; no version
     ip      IPv4 as there, and IPv6, of no range that IANA keeps for private or special use
     iban    of the length that its country has, with the remainder 1 modulo 97, in groups of four or in one
     card    of a length that its issuer has, with Luhn's check digit, in groups as on the card or in one
@@ -32,11 +33,13 @@ from textkernels.rules.number_candidates import find_accounts, find_cards, find_
 from textkernels.rules.plain import written_as
 from textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
 
-ATOM = r"[A-Za-z0-9!#$%&'*+/=?^_`{|}~-]+"
+ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # letters of Latin
+ATOM = rf"[A-Za-z0-9{ACCENTED}!#$%&'*+/=?^_`{{|}}~-]+"
 LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 LITERAL = rf"\[(?:{OCTET}\.){{3}}(?:{OCTET}|[A-Za-z0-9-]*[A-Za-z0-9]:)\]"
 AT = f"[{written_as('@')}]"
-MAIL = rf"(?a:\b){ATOM}(?:\.{ATOM})*{AT}(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
+NAME_BEGINS = rf"(?:(?a:\b)|(?<![A-Za-z0-9_{ACCENTED}])(?=[{ACCENTED}]))"
+MAIL = rf"{NAME_BEGINS}{ATOM}(?:\.{ATOM})*{AT}(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
 # Not domains: versions (lodash@4.17.21, name@1.0rc1, name@2.x, name@v1.2.3-beta.1), and images by their scale.
 NO_DOMAIN = re.compile(
     rf"{AT}(?!{FOURTH}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
