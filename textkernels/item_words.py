@@ -31,7 +31,8 @@ ONE = np.uint64(1)
 LONGEST = 24  # letters of an entity or a command
 MOST_WORDS = 8  # that a character is, at the most
 STRETCH = 64  # bytes that are read one by one where some are not as they stand
-BLANKS = 5  # in a row in a tag without a quotation mark; what has more is text: an item may be an attribute
+BLANKS = 5  # in a tag without a quotation mark between; what has more is text: an item may be an attribute
+WIDE = 0xE0  # the first byte of a character of three; those of languages without spaces count as blanks do
 TAB, NEW_LINE, RETURN, BLANK, QUOTE, SHARP, AND, HYPHEN, SEMICOLON, LESS, MORE, BACKSLASH, SOFT_HYPHEN = (
     9, 10, 13, 32, 34, 35, 38, 45, 59, 60, 62, 92, 0xAD
 )  # fmt: skip
@@ -178,7 +179,7 @@ def tag_end(data, begun, stop, letters):
             code, i = np.int64(data[i]), i + 1
         if code == MORE:
             return i
-        blanks = 0 if code == QUOTE else blanks + (code <= BLANK)
+        blanks = 0 if code == QUOTE else blanks + (code <= BLANK or code >= WIDE)
         if code == LESS or blanks > BLANKS:
             return begun
     return begun
