@@ -113,7 +113,7 @@ def read_fetched(folder: Folder) -> tuple[FetchedFile, ...]:
 def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
     """Read the rows of a table of copies. Raises Denied."""
     try:
-        table = pq.read_table(io.BytesIO(content), page_checksum_verification=True)
+        table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         rows = table.to_pylist()
         if (table.schema.metadata or {}).get(DIGEST, b"").decode() != digest_of(rows):
             raise ValueError("its rows are not those that were written")
