@@ -100,6 +100,7 @@ def listed_before(to: Folder) -> tuple[list[ExportedFile], ExportOf | None]:
     if content is None:
         return [], None
     try:
+        # Not from a file of Python: a thread of Arrow may release it while the process ends, which aborts it.
         rows = pq.read_table(pa.BufferReader(content), schema=EXPORTED).to_pylist()
         known = (pq.read_schema(io.BytesIO(content)).metadata or {}).get(OF)
         return [ExportedFile(**row) for row in rows], ExportOf.model_validate_json(known) if known else None

@@ -113,6 +113,7 @@ def read_fetched(folder: Folder) -> tuple[FetchedFile, ...]:
 def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
     """Read the rows of a table of copies. Raises Denied."""
     try:
+        # Not from a file of Python: a thread of Arrow may release it while the process ends, which aborts it.
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         rows = table.to_pylist()
         if (table.schema.metadata or {}).get(DIGEST, b"").decode() != digest_of(rows):
