@@ -37,8 +37,8 @@ format: .venv/installed-dev
 	$(BIN)/ruff format .
 
 generate: .venv/installed  ## write what is made from the code: schema.json of recipes and mixtures, pages of docs/
-	$(BIN)/python -m tasks.recipe.schema > recipes/schema.json
-	$(BIN)/python -m tasks.mixing.schema > mixtures/schema.json
+	$(BIN)/python -m zyda_flows.tasks.recipe.schema > recipes/schema.json
+	$(BIN)/python -m zyda_flows.tasks.mixing.schema > mixtures/schema.json
 	$(BIN)/python -m docs.generate
 
 docs: .venv/installed-dev  ## make a site of the documentation in docs/_build; a link that leads nowhere fails

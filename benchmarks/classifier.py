@@ -16,7 +16,7 @@ import torch
 from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
-from tasks.quality.torch_models import TOKENS_PER_BATCH, Classifier, batches
+from zyda_flows.tasks.quality.torch_models import TOKENS_PER_BATCH, Classifier, batches
 
 MAX_TOKENS = 1024
 BATCH = 8  # what a script that takes documents as they come can afford

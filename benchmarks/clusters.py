@@ -24,13 +24,13 @@ import numpy as np
 import pyarrow as pa
 
 from benchmarks.measure import as_workers_are, show
-from tasks.dedup import cluster_files, clusters, exchange
-from tasks.dedup.clusters import clusters_of
-from tasks.signatures.bands import key_ranges, read_range, write_band_rows
-from tasks.signatures.edges import EDGES, star_edges
-from tasks.storage.artifacts import Artifact, artifact_path
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, write_artifact, write_table
+from zyda_flows.tasks.dedup import cluster_files, clusters, exchange
+from zyda_flows.tasks.dedup.clusters import clusters_of
+from zyda_flows.tasks.signatures.bands import key_ranges, read_range, write_band_rows
+from zyda_flows.tasks.signatures.edges import EDGES, star_edges
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table, write_artifact, write_table
 
 BANDS = 8
 DOCUMENTS_PER_FILE = 4_000_000

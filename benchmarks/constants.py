@@ -20,13 +20,13 @@ from tokenizers import Tokenizer
 
 from benchmarks.clusters import find_clusters, write_keys
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, seconds, show
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.source import Source
-from tasks.signatures.keys import band_keys
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
-from tasks.storage.folder import Folder
-from tasks.tokens.engine import Engine
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.signatures.keys import band_keys
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect, read
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.tokens.engine import Engine
 
 DOCUMENTS = 4_000_000  # of whose band keys clusters are made
 REPEATS = 3
@@ -47,11 +47,17 @@ class Trial:
 
 # Ours first.
 TRIED = {
-    ("textkernels.sketch", "SCRATCH_HASHES", "signatures"): [1 << n for n in (14, 10, 12, 16, 18)],
-    ("tasks.tokens.engine", "BATCH_BYTES", "token counts"): [1 << n for n in (22, 16, 19, 25)],
-    ("tasks.sources.formats.parquet", "BATCH_ROWS", "sketches of what is read"): [1024, 64, 256, 4096, 16384],
-    ("tasks.signatures.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],
-    ("tasks.signatures.bands", "RANGE_ROWS", "clusters"): [1 << n for n in (23, 19, 21)],
+    ("zyda_flows.textkernels.sketch", "SCRATCH_HASHES", "signatures"): [1 << n for n in (14, 10, 12, 16, 18)],
+    ("zyda_flows.tasks.tokens.engine", "BATCH_BYTES", "token counts"): [1 << n for n in (22, 16, 19, 25)],
+    ("zyda_flows.tasks.sources.formats.parquet", "BATCH_ROWS", "sketches while reading"): [
+        1024,
+        64,
+        256,
+        4096,
+        16384,
+    ],
+    ("zyda_flows.tasks.signatures.bands", "GROUP_ROWS", "clusters"): [1 << n for n in (16, 13, 19)],
+    ("zyda_flows.tasks.signatures.bands", "RANGE_ROWS", "clusters"): [1 << n for n in (23, 19, 21)],
 }
 
 
@@ -86,7 +92,7 @@ def clusters(trial: Trial) -> Callable[[], object]:
 WORKS = {
     "signatures": signatures,
     "token counts": token_counts,
-    "sketches of what is read": sketches_of_what_is_read,
+    "sketches while reading": sketches_of_what_is_read,
     "clusters": clusters,
 }
 

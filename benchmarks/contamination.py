@@ -18,12 +18,12 @@ from typing import Any
 import pyarrow as pa
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, seconds, show
-from tasks.documents.decontaminate import share_of
-from tasks.documents.evaluation_sets import Item, items_of, planned_set
-from tasks.documents.item_search import search_for
-from tasks.recipe.evaluation import Decontaminate, EvaluationSet
-from tasks.signatures.shingles import words_of
-from textkernels.words import SPACE
+from zyda_flows.tasks.documents.decontaminate import share_of
+from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
+from zyda_flows.tasks.documents.item_search import search_for
+from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
+from zyda_flows.tasks.signatures.shingles import words_of
+from zyda_flows.textkernels.words import SPACE
 
 Found = Sequence[bool]
 Search = Callable[[list[str]], Found]

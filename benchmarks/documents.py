@@ -20,10 +20,10 @@ import yaml
 
 from benchmarks.duplicates import WORDS
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.documents.planning import DocumentPlan, plan_documents
-from tasks.documents.run_steps import run_steps
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 
 TERMS = 150
 AT_ONCE = 1000  # documents that are in memory together, as in a build

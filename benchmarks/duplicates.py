@@ -22,7 +22,7 @@ import yaml
 
 from benchmarks.end_to_end import copies, on_one_core
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, show
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 SOURCES = ("best", "worst")
 PAGE_WORDS = 400

@@ -21,9 +21,9 @@ import pyarrow.parquet as pq
 import yaml
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, show
-from tasks import pipeline
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 SOURCES = ("best", "middle", "worst")
 FILE_MEGABYTES = 800  # more than a shard, as the files of the hub sometimes are
@@ -87,8 +87,8 @@ def write_recipe(folder: Path, name: str, tokenizer: str, **more: object) -> str
 
 def on_one_core(recipe: Recipe) -> dict[str, float]:
     """Build a corpus in this process, shard after shard; return the seconds of each stage."""
-    from flows.build import run_pipeline
-    from tasks.stage.results import HERE
+    from zyda_flows.flows.build import run_pipeline
+    from zyda_flows.tasks.stage.results import HERE
 
     spent = dict[str, float]()
 
@@ -144,10 +144,10 @@ class Memory(threading.Thread):
 
 def with_prefect(path: str) -> tuple[float, float]:
     """Build a corpus as `zyda build` does; return the seconds of its flow and its largest worker's GiB."""
-    from flows.server.local_server import prefect_server
+    from zyda_flows.flows.server.local_server import prefect_server
 
     with prefect_server():
-        from flows.build import build
+        from zyda_flows.flows.build import build
 
         memory = Memory()
         memory.start()

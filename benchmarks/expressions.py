@@ -21,8 +21,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute
 
-from tasks.quality.keep import fault, keep_mask
-from tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.quality.keep import fault, keep_mask
+from zyda_flows.tasks.quality.keep_parser import BadKeep
 
 LARGEST, SMALLEST = 2**63 - 1, -(2**63)
 INTEGERS = {

@@ -18,9 +18,9 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 
 from benchmarks.measure import show
-from tasks.extraction.decoding import decoded
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.decoding import decoded
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
 
 Extract = Callable[[str], str]
 

@@ -17,11 +17,11 @@ import pyarrow as pa
 
 from benchmarks.end_to_end import write_recipe, write_sources
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, show
-from flows.command.plan import rows_of_stages, sentences
-from flows.plan import planning_of
-from tasks.planning.estimates import Plan
-from tasks.recipe.loading import load_recipe
-from tasks.stage.fan_out import fan_out
+from zyda_flows.flows.command.plan import rows_of_stages, sentences
+from zyda_flows.flows.plan import planning_of
+from zyda_flows.tasks.planning.estimates import Plan
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.stage.fan_out import fan_out
 
 PAGE_BYTES = 3_750  # of a document of Zyda-2: 45 TB in 12 billion
 WORKERS = (1, 2, 10, 100, 208, 1000)

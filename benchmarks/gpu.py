@@ -21,7 +21,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.clusters import cluster_of_each
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, markdown, megabytes_of, seconds
-from tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.kinds import MinHashRound
 
 PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
@@ -62,7 +62,7 @@ def gpu() -> str:
 
 def on_device(call: Callable[[], object]) -> float:
     """Return the shortest time of a call, until all that it asked of the GPU is done."""
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     def whole() -> None:
         call()
@@ -86,11 +86,11 @@ def same(found: Any, expected: Any) -> None:
 
 def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     """Sketch text that is on the device: characters, and words."""
-    from tasks.gpu import rapids
-    from tasks.signatures.shingles import folded_characters, word_hashes
-    from textkernels import sketch
-    from textkernels.buffers import text_buffers
-    from textkernels.cuda import sketching, wording
+    from zyda_flows.tasks.gpu import rapids
+    from zyda_flows.tasks.signatures.shingles import folded_characters, word_hashes
+    from zyda_flows.textkernels import sketch
+    from zyda_flows.textkernels.buffers import text_buffers
+    from zyda_flows.textkernels.cuda import sketching, wording
 
     data, ends = text_buffers(texts)
     data, ends = data[ends[0] : ends[-1]], ends - ends[0]
@@ -135,9 +135,9 @@ def documents_of(texts: pa.LargeStringArray) -> pa.Table:
 
 def shards(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     """Read a Parquet file from memory, decode it, and make its band keys."""
-    from tasks.gpu.shard_keys import keys_of_groups
-    from tasks.signatures.keys import band_keys
-    from tasks.storage.tables import parquet_writer
+    from zyda_flows.tasks.gpu.shard_keys import keys_of_groups
+    from zyda_flows.tasks.signatures.keys import band_keys
+    from zyda_flows.tasks.storage.tables import parquet_writer
 
     with tempfile.NamedTemporaryFile() as scratch:
         table = documents_of(texts)
@@ -166,11 +166,11 @@ def shards(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
 
 def files(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     """Do what a worker does with shards: read and check files, make their band keys, and write them."""
-    from tasks.signatures.minhash import KeysOfShard
-    from tasks.storage.folder import Folder
-    from tasks.storage.tables import write_table
-    from tasks.workers.dask_cluster import GPU_THREADS
-    from tasks.workers.engine import Engine, SentToGpu
+    from zyda_flows.tasks.signatures.minhash import KeysOfShard
+    from zyda_flows.tasks.storage.folder import Folder
+    from zyda_flows.tasks.storage.tables import write_table
+    from zyda_flows.tasks.workers.dask_cluster import GPU_THREADS
+    from zyda_flows.tasks.workers.engine import Engine, SentToGpu
 
     table = documents_of(texts)
     by_worker = SentToGpu(KeysOfShard.make, Engine.GPU)
@@ -189,10 +189,10 @@ def files(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
 
 def joins() -> list[dict[str, Any]]:
     """Find edges of band keys and clusters of edges, from and to the host's memory."""
-    from tasks.dedup import forests
-    from tasks.gpu import rapids
-    from tasks.gpu.joining import forest_of
-    from tasks.signatures.edges import stars
+    from zyda_flows.tasks.dedup import forests
+    from zyda_flows.tasks.gpu import rapids
+    from zyda_flows.tasks.gpu.joining import forest_of
+    from zyda_flows.tasks.signatures.edges import stars
 
     chance = np.random.default_rng(0)
     ids = np.arange(KEYS, dtype=np.uint64)
@@ -220,7 +220,7 @@ def classifier(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     import torch
 
     from benchmarks.classifier import MAX_TOKENS, web_like, write_model
-    from tasks.quality.torch_models import Classifier
+    from zyda_flows.tasks.quality.torch_models import Classifier
 
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder))
@@ -269,7 +269,7 @@ def main() -> None:
     if arguments.look:
         print(f"checking the engine of GPUs on this one: {name}")
         return
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     rapids.use_pool()
     print(write_table(name, rows_of(load_texts(arguments.folder, 300))))

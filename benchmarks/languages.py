@@ -20,10 +20,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.measure import as_workers_are, megabytes_of, seconds, show
-from textkernels.fasttext.file import read_model
-from textkernels.fasttext.model import Model
-from textkernels.fasttext.prediction import best
-from textkernels.texts.scripts import script_of_texts
+from zyda_flows.textkernels.fasttext.file import read_model
+from zyda_flows.textkernels.fasttext.model import Model
+from zyda_flows.textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.texts.scripts import script_of_texts
 
 ENTRY = re.compile(
     r"bcp47: '([^']*)',\s+code: '([^']*)',.*?iso6393: '([^']*)'.*?name: ['\"](.*?)['\"],\n", re.DOTALL

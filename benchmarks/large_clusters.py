@@ -16,11 +16,11 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from benchmarks.measure import as_workers_are, show
-from tasks.dedup.large import LargeCluster
-from tasks.ids import hash_ids
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.shingles import shingle_sets
-from textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.tasks.dedup.large import LargeCluster
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
 
 WIDTH = 5
 SOURCES = 3

@@ -25,17 +25,17 @@ import yaml
 
 from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
-from flows.build import run_pipeline
-from tasks.lookup.nearest import nearest
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.loading import load_recipe
-from tasks.signatures import index
-from tasks.signatures.bands import key_ranges, write_band_rows
-from tasks.signatures.keys import band_keys, index_parameters
-from tasks.stage.results import HERE
-from tasks.storage.folder import Folder
-from tasks.storage.tables import FOOTERS, write_artifact
+from zyda_flows.flows.build import run_pipeline
+from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.signatures import index
+from zyda_flows.tasks.signatures.bands import key_ranges, write_band_rows
+from zyda_flows.tasks.signatures.keys import band_keys, index_parameters
+from zyda_flows.tasks.stage.results import HERE
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import FOOTERS, write_artifact
 
 NEW = 1000
 FILE_DOCUMENTS = 500_000

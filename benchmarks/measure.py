@@ -14,10 +14,10 @@ import pyarrow.compute as pc
 from rich.console import Console
 from rich.table import Table
 
-from tasks.recipe.source import Source
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
-from tasks.workers.dask_cluster import ALLOCATOR
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect, read
+from zyda_flows.tasks.workers.dask_cluster import ALLOCATOR
 
 REPOSITORY = Path(__file__).parent.parent
 DEMO = REPOSITORY / "demo/sources"

@@ -32,8 +32,8 @@ import psutil
 import yaml
 
 from benchmarks.measure import REPOSITORY, keep, markdown
-from flows.server.local_server import export_api, start_server, wait_until_healthy
-from tasks.workers.ports import free_port
+from zyda_flows.flows.server.local_server import export_api, start_server, wait_until_healthy
+from zyda_flows.tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
 SAMPLE_SECONDS = 0.2

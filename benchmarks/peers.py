@@ -23,12 +23,12 @@ import yaml
 from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
-from flows.build import run_pipeline
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.loading import load_recipe
-from tasks.signatures.shingles import shingle_sets
-from tasks.stage.results import HERE
-from textkernels.sets import overlaps
+from zyda_flows.flows.build import run_pipeline
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.stage.results import HERE
+from zyda_flows.textkernels.sets import overlaps
 
 LIKE = 0.8
 ASKED = {"shingle": "words", "width": 5, "bands": 14, "rows": 8}

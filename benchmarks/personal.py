@@ -19,9 +19,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
-from textkernels.buffers import roomy_buffers
-from textkernels.texts.ip_addresses import is_public
-from textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, replaced
+from zyda_flows.textkernels.buffers import roomy_buffers
+from zyda_flows.textkernels.texts.ip_addresses import is_public
+from zyda_flows.textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, replaced
 
 PLANTED = 2000  # of each kind
 PLAIN_SECONDS = 20  # that `re` and datatrove may take

@@ -18,12 +18,12 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
-from tasks.ingest.ingest import companions_of
-from tasks.ingest.pieces import PieceToIngest
-from tasks.planning.prepare import prepare
-from tasks.recipe.loading import load_recipe
-from tasks.sources.listing import load_listing
-from tasks.tokens.stored import stored_engine
+from zyda_flows.tasks.ingest.ingest import companions_of
+from zyda_flows.tasks.ingest.pieces import PieceToIngest
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.tokens.stored import stored_engine
 
 
 def alone(path: str) -> tuple[int, float]:

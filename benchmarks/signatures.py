@@ -17,8 +17,8 @@ from datasketch import MinHash
 from rensa import RMinHash
 
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.keys import band_keys
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.keys import band_keys
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 SLOW_DOCUMENTS = 60  # as many as the slow ones can do in reasonable time

@@ -16,20 +16,20 @@ from typing import Any
 
 from prefect import flow
 
-from flows.build import on_prefect, run_pipeline
-from flows.dashboard.live_artifact import live_page
-from flows.dashboard.state import BuildState
-from tasks import pipeline
-from tasks.ingest.plan import IngestParameters, SourcePlan
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import Subject
-from tasks.stage.fan_out import fan_out
-from tasks.stage.prefect_cache import keep_results_in_corpus
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.results import Work
-from tasks.stage.runner import task_runner
-from tasks.stage.stage import Stage
-from tasks.storage.artifacts import Manifest, stage_key
+from zyda_flows.flows.build import on_prefect, run_pipeline
+from zyda_flows.flows.dashboard.live_artifact import live_page
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.results import Work
+from zyda_flows.tasks.stage.runner import task_runner
+from zyda_flows.tasks.stage.stage import Stage
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
 
 
 def simulate(path: str, sources: int, files: int) -> None:

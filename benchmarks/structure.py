@@ -20,7 +20,7 @@ import lxml.html
 from resiliparse.extract.html2text import extract_plain_text
 
 from benchmarks.measure import show
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.structured import structured_text
 
 PAGES = 2000  # at the most, of all packages
 FENCE = re.compile(r"^([ ]*)(`{3,})([^\n`]*)\n(.*?)^[ ]*\2[ ]*$", re.MULTILINE | re.DOTALL)

@@ -20,7 +20,7 @@ import zstandard
 from tokenizers import Tokenizer
 
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, megabytes_of, seconds, show
-from tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import Engine
 
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 SLOW_DOCUMENTS = 300

@@ -2,9 +2,9 @@
 
 import shlex
 
-from deployments.local import POOL
-from deployments.stack import Stack, api_of, environment
-from flows.server.local_server import NoServer, home
+from zyda_flows.deployments.local import POOL
+from zyda_flows.deployments.stack import Stack, api_of, environment
+from zyda_flows.flows.server.local_server import NoServer, home
 
 PARTS = ("server", "scheduler", "dask-workers", "worker")
 NOTHING = "nothing runs here; start it with: zyda up"

@@ -8,8 +8,8 @@ import argparse
 from pathlib import Path
 from typing import Any
 
-from flows.server.login import write_private
-from tasks.workers.security import ROLES, new_certificate, security_by
+from zyda_flows.flows.server.login import write_private
+from zyda_flows.tasks.workers.security import ROLES, new_certificate, security_by
 
 TLS = "DASK_DISTRIBUTED__COMM__TLS"
 CERTIFICATE, KEY = "dask-certificate.pem", "dask-key.pem"

@@ -14,19 +14,19 @@ from importlib.resources import files
 
 from filelock import FileLock, Timeout
 
-from deployments.certificates import make_certificate, tls_environment
-from deployments.processes import ServiceProcess, service_process, start, stop
-from deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
-from flows.server.local_server import (
+from zyda_flows.deployments.certificates import make_certificate, tls_environment
+from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
+from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
+from zyda_flows.flows.server.local_server import (
     NoServer,
     home,
     make_home,
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import save_api, use_api
-from flows.server.signals import hold_back_signals
-from tasks.workers.dask_cluster import (
+from zyda_flows.flows.server.login import save_api, use_api
+from zyda_flows.flows.server.signals import hold_back_signals
+from zyda_flows.tasks.workers.dask_cluster import (
     CPU,
     GPU,
     GPU_FLAGS,
@@ -41,9 +41,9 @@ from tasks.workers.dask_cluster import (
     private_folder,
     scheduler_preloads,
 )
-from tasks.workers.engine import Engine, requested_engine
-from tasks.workers.ports import LOOPBACK, free_port, is_free
-from tasks.workers.process import FORKED
+from zyda_flows.tasks.workers.engine import Engine, requested_engine
+from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free
+from zyda_flows.tasks.workers.process import FORKED
 
 POOL = "zyda"
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
@@ -127,7 +127,7 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
 
 def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
     """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
-    from flows.server.liveness import mark_dead_runs
+    from zyda_flows.flows.server.liveness import mark_dead_runs
 
     with use_api(api_of(stack)):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):

@@ -12,7 +12,7 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
-from tasks.storage.births import birth_of
+from zyda_flows.tasks.storage.births import birth_of
 
 STOP_SECONDS = 20
 LOOK_SECONDS = 0.05

@@ -17,14 +17,14 @@ from prefect.client.schemas.schedules import IntervalSchedule
 from prefect.exceptions import ObjectNotFound
 from pydantic import BaseModel
 
-from deployments.stack import stack_api
-from flows.server.exclusion import lock_name
-from flows.server.health import is_healthy
-from flows.server.local_server import NoServer, configured_server
-from flows.server.login import use_api
-from tasks.errors import ZydaError
-from tasks.recipe.loading import load_recipe
-from tasks.storage.folder import absolute
+from zyda_flows.deployments.stack import stack_api
+from zyda_flows.flows.server.exclusion import lock_name
+from zyda_flows.flows.server.health import is_healthy
+from zyda_flows.flows.server.local_server import NoServer, configured_server
+from zyda_flows.flows.server.login import use_api
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.storage.folder import absolute
 
 WATCH = "watch/watch"
 UNITS = {"s": "seconds", "m": "minutes", "h": "hours", "d": "days"}

@@ -2,11 +2,11 @@
 
 from pydantic import BaseModel
 
-from deployments.certificates import tls_environment
-from deployments.processes import ServiceProcess
-from flows.server.local_server import NoServer, home
-from flows.server.login import Api, saved_api, write_private
-from tasks.workers.dask_cluster import (
+from zyda_flows.deployments.certificates import tls_environment
+from zyda_flows.deployments.processes import ServiceProcess
+from zyda_flows.flows.server.local_server import NoServer, home
+from zyda_flows.flows.server.login import Api, saved_api, write_private
+from zyda_flows.tasks.workers.dask_cluster import (
     ALLOCATOR,
     ALLOWED_DEATHS,
     SHORT_LOGS,

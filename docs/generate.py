@@ -11,19 +11,19 @@ import typer
 from pydantic import BaseModel
 from pydantic.fields import FieldInfo
 
-from flows.command.cli import app
-from tasks.limits import Limits
-from tasks.mixing.mixture import Budget, Mixture, Part, Validation
-from tasks.recipe.cleaning import PersonalData
-from tasks.recipe.dedup import Verify
-from tasks.recipe.evaluation import Decontaminate, EvaluationSet
-from tasks.recipe.fields import Recipe
-from tasks.recipe.file_lists import CommonCrawl, FilesFrom
-from tasks.recipe.kinds import ExactRound, MinHashRound
-from tasks.recipe.license_filter import LicenseFilter
-from tasks.recipe.source import Classify, MaxLosses, Source
-from tasks.recipe.steps import KINDS
-from tasks.recipe.web_steps import LanguageId, UrlRules
+from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.limits import Limits
+from zyda_flows.tasks.mixing.mixture import Budget, Mixture, Part, Validation
+from zyda_flows.tasks.recipe.cleaning import PersonalData
+from zyda_flows.tasks.recipe.dedup import Verify
+from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom
+from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
+from zyda_flows.tasks.recipe.license_filter import LicenseFilter
+from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
+from zyda_flows.tasks.recipe.steps import KINDS
+from zyda_flows.tasks.recipe.web_steps import LanguageId, UrlRules
 
 ROOT = Path(__file__).parents[1]
 MADE = "`make generate` writes this page."

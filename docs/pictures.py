@@ -33,7 +33,7 @@ def stack() -> Iterator[Any]:
         os.environ["PREFECT_HOME"] = home
         if zyda("up").wait():
             raise SystemExit("the stack did not start")
-        from deployments.stack import stack_api
+        from zyda_flows.deployments.stack import stack_api
 
         try:
             yield stack_api()

@@ -9,14 +9,14 @@ from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
-from flows.build import Sample, run_stage, wait_for_receipts
-from flows.dashboard.artifact_keys import artifact_key
-from flows.server.exclusion import build_lock
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks import pipeline
-from tasks.dedup.reference.matches import load_references
-from tasks.planning.bandings import (
+from zyda_flows.flows.build import Sample, run_stage, wait_for_receipts
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.server.exclusion import build_lock
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.dedup.reference.matches import load_references
+from zyda_flows.tasks.planning.bandings import (
     STAGES,
     Tried,
     TriedBandings,
@@ -25,15 +25,15 @@ from tasks.planning.bandings import (
     tried,
     with_threshold,
 )
-from tasks.planning.prepare import prepare
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import Round, Subject, round_to_try
-from tasks.stage.prefect_cache import keep_results_in_corpus
-from tasks.stage.results import Results, Runner, Step, Work, task_of
-from tasks.stage.runner import task_runner
-from tasks.stage.stage import Stage
-from tasks.words import counted
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rounds import Round, Subject, round_to_try
+from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
+from zyda_flows.tasks.stage.results import Results, Runner, Step, Work, task_of
+from zyda_flows.tasks.stage.runner import task_runner
+from zyda_flows.tasks.stage.stage import Stage
+from zyda_flows.tasks.words import counted
 
 Threshold = Annotated[float, Field(gt=0, lt=1)]
 

@@ -10,41 +10,41 @@ from prefect import flow
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
-from flows.dashboard.artifact_keys import keys_like
-from flows.dashboard.live_artifact import live_page
-from flows.dashboard.progress_bars import pass_on_warnings, progress_bars
-from flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
-from flows.dashboard.state import BuildState
-from flows.reporting.markdown import LOST, MOST_LOSSES
-from flows.server.cluster_trouble import watch_cluster
-from flows.server.exclusion import build_lock
-from flows.server.history import forget_runs, moment_of
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks import pipeline
-from tasks.accounts.ledger import Ledger, large_losses, make_ledger
-from tasks.dedup.reference.matches import load_references
-from tasks.erasure.certificate import unfinished
-from tasks.errors import ZydaError, all_but_poison
-from tasks.log import warn
-from tasks.planning.prepare import prepare
-from tasks.planning.spending import Spending, keep_spending
-from tasks.planning.watching import record_last_build
-from tasks.publish.corpus import publish_corpus
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rounds import Subject
-from tasks.stage.groups import receipts_of
-from tasks.stage.jobs import forget_attempts
-from tasks.stage.prefect_cache import keep_results_in_corpus
-from tasks.stage.rebuild_damaged import rebuilding_damaged
-from tasks.stage.results import Results, Runner, Step, Work, flat_receipts, task_of
-from tasks.stage.runner import task_runner
-from tasks.stage.stage import Stage
-from tasks.storage.artifacts import Receipt
-from tasks.storage.forgetting import forget_results_of_nothing
-from tasks.storage.records import digest_of
-from tasks.workers.dask_cluster import cores
+from zyda_flows.flows.dashboard.artifact_keys import keys_like
+from zyda_flows.flows.dashboard.live_artifact import live_page
+from zyda_flows.flows.dashboard.progress_bars import pass_on_warnings, progress_bars
+from zyda_flows.flows.dashboard.run_artifacts import as_failed, make_report, show_ledger
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES
+from zyda_flows.flows.server.cluster_trouble import watch_cluster
+from zyda_flows.flows.server.exclusion import build_lock
+from zyda_flows.flows.server.history import forget_runs, moment_of
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.accounts.ledger import Ledger, large_losses, make_ledger
+from zyda_flows.tasks.dedup.reference.matches import load_references
+from zyda_flows.tasks.erasure.certificate import unfinished
+from zyda_flows.tasks.errors import ZydaError, all_but_poison
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.planning.spending import Spending, keep_spending
+from zyda_flows.tasks.planning.watching import record_last_build
+from zyda_flows.tasks.publish.corpus import publish_corpus
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.stage.groups import receipts_of
+from zyda_flows.tasks.stage.jobs import forget_attempts
+from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
+from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
+from zyda_flows.tasks.stage.results import Results, Runner, Step, Work, flat_receipts, task_of
+from zyda_flows.tasks.stage.runner import task_runner
+from zyda_flows.tasks.stage.stage import Stage
+from zyda_flows.tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.storage.forgetting import forget_results_of_nothing
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.workers.dask_cluster import cores
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 

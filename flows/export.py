@@ -7,21 +7,21 @@ from prefect import flow
 from prefect.artifacts import create_progress_artifact, create_table_artifact, update_progress_artifact
 from pydantic import Field
 
-from flows.dashboard.artifact_keys import artifact_key
-from flows.report import Sample
-from flows.server.liveness import with_heartbeat
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks.publish.export_places import ExportedFile
-from tasks.publish.exporting import Export, ExportOptions, FileToExport
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
-from tasks.stage.fan_out import fan_out
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.runner import task_runner
-from tasks.storage.claims import reading
-from tasks.storage.folder import Folder, absolute
-from tasks.words import counted
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.report import Sample
+from zyda_flows.flows.server.liveness import with_heartbeat
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.publish.export_places import ExportedFile
+from zyda_flows.tasks.publish.exporting import Export, ExportOptions, FileToExport
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.runner import task_runner
+from zyda_flows.tasks.storage.claims import reading
+from zyda_flows.tasks.storage.folder import Folder, absolute
+from zyda_flows.tasks.words import counted
 
 AT_ONCE = 256  # files between two looks at how far it is
 

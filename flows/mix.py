@@ -8,20 +8,20 @@ from typing import Any
 from prefect import flow
 from prefect.artifacts import create_table_artifact
 
-from flows.dashboard.artifact_keys import key_of
-from flows.dashboard.mixture_page import MixturePage
-from flows.server.exclusion import mixture_lock
-from flows.server.run_names import name_by_mixture
-from flows.server.run_states import completed
-from tasks.erasure.certificate import expect_finished
-from tasks.mixing import removal
-from tasks.mixing.mixing import Mixed, mix_all
-from tasks.mixing.mixture import load_mixture
-from tasks.mixing.planning import Inputs, inputs_of
-from tasks.stage.fan_out import fan_out
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.runner import task_runner
-from tasks.storage.claims import reading
+from zyda_flows.flows.dashboard.artifact_keys import key_of
+from zyda_flows.flows.dashboard.mixture_page import MixturePage
+from zyda_flows.flows.server.exclusion import mixture_lock
+from zyda_flows.flows.server.run_names import name_by_mixture
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.erasure.certificate import expect_finished
+from zyda_flows.tasks.mixing import removal
+from zyda_flows.tasks.mixing.mixing import Mixed, mix_all
+from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.planning import Inputs, inputs_of
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.runner import task_runner
+from zyda_flows.tasks.storage.claims import reading
 
 AT_ONCE = 256  # jobs between two looks at how far it is
 

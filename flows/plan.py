@@ -17,32 +17,32 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, NamedTuple, cast
 
-from flows.trial import Part, Trial, rows_of, run_trial
-from tasks.dedup.audit import PAIRS, is_audited
-from tasks.dedup.cluster_files import FILE_DOCUMENTS
-from tasks.dedup.clusters import LAST_DOCUMENTS, STEP_DOCUMENTS
-from tasks.ids import MAX_FILES
-from tasks.planning.estimates import (
+from zyda_flows.flows.trial import Part, Trial, rows_of, run_trial
+from zyda_flows.tasks.dedup.audit import PAIRS, is_audited
+from zyda_flows.tasks.dedup.cluster_files import FILE_DOCUMENTS
+from zyda_flows.tasks.dedup.clusters import LAST_DOCUMENTS, STEP_DOCUMENTS
+from zyda_flows.tasks.ids import MAX_FILES
+from zyda_flows.tasks.planning.estimates import (
     Estimate,
     Plan,
     SourceEstimate,
     StageEstimate,
     ratio_estimate,
 )
-from tasks.planning.inspection import Spread, inspect_new, shard_bytes
-from tasks.planning.survey import SourceSurvey, check_sources
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import Round, rounds_of
-from tasks.recipe.source import Source
-from tasks.signatures.bands import RANGE_ROWS, key_ranges
-from tasks.signatures.merging import GROUP_SHARDS, groups_of
-from tasks.sources.listing import InputFile, sampled_files
-from tasks.spent import METER, NAMES, Spent
-from tasks.stage.runner import threads_for
-from tasks.storage.folder import BLOCK_BYTES, UPLOAD_BYTES
-from tasks.storage.records import digest_of
-from tasks.words import counted
+from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Round, rounds_of
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.signatures.bands import RANGE_ROWS, key_ranges
+from zyda_flows.tasks.signatures.merging import GROUP_SHARDS, groups_of
+from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.spent import METER, NAMES, Spent
+from zyda_flows.tasks.stage.runner import threads_for
+from zyda_flows.tasks.storage.folder import BLOCK_BYTES, UPLOAD_BYTES
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.words import counted
 
 MOST_INSPECTED = 64  # files of a source that are looked into
 # Seconds of one core, as measured (docs/speed.md): for a document in each of 8 bands that is merged, joined or

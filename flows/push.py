@@ -6,13 +6,13 @@ from prefect import flow
 from prefect.artifacts import create_link_artifact, create_progress_artifact, update_progress_artifact
 from prefect.logging import get_run_logger
 
-from flows.dashboard.artifact_keys import artifact_key
-from flows.report import Sample
-from flows.server.liveness import with_heartbeat
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks.publish.pushing import push_of
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.report import Sample
+from zyda_flows.flows.server.liveness import with_heartbeat
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.publish.pushing import push_of
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 
 @flow(name="push", flow_run_name=name_by_corpus("push"), persist_result=False)

@@ -5,11 +5,11 @@ from typing import Annotated
 from prefect import flow
 from pydantic import Field
 
-from flows.dashboard.report_artifact import show_report
-from flows.server.liveness import with_heartbeat
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.dashboard.report_artifact import show_report
+from zyda_flows.flows.server.liveness import with_heartbeat
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 Sample = Annotated[float, Field(gt=0, le=1)]
 

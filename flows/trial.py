@@ -21,31 +21,37 @@ from typing import Any, NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from flows.build import run_pipeline
-from tasks.accounts.ledger import Ledger
-from tasks.errors import ZydaError
-from tasks.ingest.ingest import companions_of, ingest, manifest_of
-from tasks.ingest.pieces import IngestedPiece, PieceToIngest, ingest_chunks, read_piece, with_engine
-from tasks.ingest.plan import SourcePlan
-from tasks.planning.prepare import prepare, rows_of_sample, source_plan
-from tasks.planning.survey import SourceSurvey
-from tasks.quality.forms import Model, load_model
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Classify, Source
-from tasks.sources.formats.parquet import FOOTER_AT_ONCE
-from tasks.sources.listing import InputFile, Piece, load_listing
-from tasks.sources.register import Register, number_files, number_sources
-from tasks.sources.rows import Chunk, Tally
-from tasks.spent import METER, Spent, telling
-from tasks.stage.progress import documents_in
-from tasks.stage.results import HERE, Runner
-from tasks.storage.artifacts import Artifact, Counts, Manifest
-from tasks.storage.tables import tables_of
-from tasks.tokens.engine import Engine
-from tasks.tokens.stored import store_tokenizer
-from tasks.workers.attempts import ALLOWED_DEATHS
-from tasks.workers.process import IMPORTED
-from tasks.workers.window import DEATHS
+from zyda_flows.flows.build import run_pipeline
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
+from zyda_flows.tasks.ingest.pieces import (
+    IngestedPiece,
+    PieceToIngest,
+    ingest_chunks,
+    read_piece,
+    with_engine,
+)
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.planning.prepare import prepare, rows_of_sample, source_plan
+from zyda_flows.tasks.planning.survey import SourceSurvey
+from zyda_flows.tasks.quality.forms import Model, load_model
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Classify, Source
+from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
+from zyda_flows.tasks.sources.listing import InputFile, Piece, load_listing
+from zyda_flows.tasks.sources.register import Register, number_files, number_sources
+from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.spent import METER, Spent, telling
+from zyda_flows.tasks.stage.progress import documents_in
+from zyda_flows.tasks.stage.results import HERE, Runner
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest
+from zyda_flows.tasks.storage.tables import tables_of
+from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.stored import store_tokenizer
+from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
+from zyda_flows.tasks.workers.process import IMPORTED
+from zyda_flows.tasks.workers.window import DEATHS
 
 MOST_SOURCES = 8  # that are tried, the largest
 PIECES = 12  # of all sources together, and two of each at least

@@ -9,16 +9,16 @@ from prefect.client.schemas.objects import StateType
 from prefect.events import emit_event
 from prefect.logging import get_run_logger
 
-from flows.build import Sample
-from flows.dashboard.artifact_keys import artifact_key
-from flows.server.exclusion import look_lock
-from flows.server.liveness import runs_in
-from flows.server.run_names import name_by_corpus
-from flows.server.run_states import completed
-from tasks.planning.watching import SourceChanges, detect_changes
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
-from tasks.words import counted
+from zyda_flows.flows.build import Sample
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.server.exclusion import look_lock
+from zyda_flows.flows.server.liveness import runs_in
+from zyda_flows.flows.server.run_names import name_by_corpus
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.planning.watching import SourceChanges, detect_changes
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.words import counted
 
 NOT_OVER = (StateType.SCHEDULED, StateType.PENDING, StateType.RUNNING, StateType.PAUSED)
 CHANGED = "zyda.sources.changed"

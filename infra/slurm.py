@@ -27,9 +27,9 @@ import dask
 import dask.utils
 from dask_jobqueue import SLURMCluster
 
-from deployments.certificates import make_certificate, security_of, tls_environment
-from deployments.stack import short_logs
-from tasks.workers.dask_cluster import (
+from zyda_flows.deployments.certificates import make_certificate, security_of, tls_environment
+from zyda_flows.deployments.stack import short_logs
+from zyda_flows.tasks.workers.dask_cluster import (
     ALLOCATOR,
     ALLOWED_DEATHS,
     CPU,

@@ -21,10 +21,10 @@ from tokenizers import Tokenizer, decoders, models, normalizers, pre_tokenizers,
 from torch import nn
 from transformers import DebertaV2Config, PreTrainedTokenizerFast
 
-from tasks.quality.torch_networks import HeadOnFirst
-from tasks.recipe.source import Source
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
+from zyda_flows.tasks.quality.torch_networks import HeadOnFirst
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect, read
 
 VOCABULARY = 4096
 MAX_TOKENS = 128

@@ -9,31 +9,31 @@ come by themselves.
 from collections.abc import Callable, Iterator
 from typing import NamedTuple
 
-from tasks.dedup.audit import audit
-from tasks.dedup.clusters import clusters, own_clusters
-from tasks.dedup.decisions import decisions
-from tasks.dedup.losses import check_losses
-from tasks.dedup.overlap import overlap
-from tasks.dedup.reference.against import against
-from tasks.dedup.reference.matches import matches
-from tasks.dedup.removals import removals
-from tasks.documents.contamination import contamination
-from tasks.documents.decontaminate import decontaminate
-from tasks.documents.deny import deny
-from tasks.documents.rules import rules
-from tasks.errors import BadRecipe
-from tasks.ingest.ingest import ingest
-from tasks.planning.prepare import prepare
-from tasks.publish.files import publish
-from tasks.quality.classify import classify
-from tasks.quality.filter import filter_documents
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import Subject, rounds_of
-from tasks.signatures.edges import edges
-from tasks.signatures.index import index
-from tasks.signatures.minhash import minhash
-from tasks.stage.results import PrefectTask, Step, Work
-from tasks.stage.stage import Stage
+from zyda_flows.tasks.dedup.audit import audit
+from zyda_flows.tasks.dedup.clusters import clusters, own_clusters
+from zyda_flows.tasks.dedup.decisions import decisions
+from zyda_flows.tasks.dedup.losses import check_losses
+from zyda_flows.tasks.dedup.overlap import overlap
+from zyda_flows.tasks.dedup.reference.against import against
+from zyda_flows.tasks.dedup.reference.matches import matches
+from zyda_flows.tasks.dedup.removals import removals
+from zyda_flows.tasks.documents.contamination import contamination
+from zyda_flows.tasks.documents.decontaminate import decontaminate
+from zyda_flows.tasks.documents.deny import deny
+from zyda_flows.tasks.documents.rules import rules
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.publish.files import publish
+from zyda_flows.tasks.quality.classify import classify
+from zyda_flows.tasks.quality.filter import filter_documents
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
+from zyda_flows.tasks.signatures.edges import edges
+from zyda_flows.tasks.signatures.index import index
+from zyda_flows.tasks.signatures.minhash import minhash
+from zyda_flows.tasks.stage.results import PrefectTask, Step, Work
+from zyda_flows.tasks.stage.stage import Stage
 
 
 class EachRound(NamedTuple):

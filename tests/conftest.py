@@ -34,14 +34,14 @@ from small_corpus import (
     zyda,
 )
 
-from flows.server.local_server import (
+from zyda_flows.flows.server.local_server import (
     export_api,
     flush_logs_and_events,
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import saved_api, use_api
-from tasks.workers.ports import free_port
+from zyda_flows.flows.server.login import saved_api, use_api
+from zyda_flows.tasks.workers.ports import free_port
 
 os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
 
@@ -305,8 +305,8 @@ def cluster(server):
 @pytest.fixture
 def build(cluster):
     """Give the build flow, on the tests' server and cluster."""
-    from flows.build import build
-    from tasks.stage.runner import task_runner
+    from zyda_flows.flows.build import build
+    from zyda_flows.tasks.stage.runner import task_runner
 
     with dask.config.set({"scheduler-address": cluster.scheduler_address}):
         yield build.with_options(task_runner=task_runner())

@@ -15,13 +15,11 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY, build_here, table_of
 
-import deployments
-import flows
-import tasks
 from docs.generate import PAGES
-from tasks import errors
-from tasks.mixing.mixture import load_mixture
-from tasks.recipe.loading import load_recipe
+from zyda_flows import deployments, flows, tasks
+from zyda_flows.tasks import errors
+from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 TEXTS = sorted([*REPOSITORY.glob("*.md"), *REPOSITORY.glob("docs/*.md"), *REPOSITORY.glob("*/README.md")])
 LINK = re.compile(r"\]\(([^)#\s]+)(?:#[^)]*)?\)")
@@ -216,7 +214,7 @@ def test_examples_are_all_in_their_list():
 
 def test_every_kind_of_round_has_its_fields_in_the_documentation():
     from docs.generate import MODELS
-    from tasks.recipe.kinds import AnyRound
+    from zyda_flows.tasks.recipe.kinds import AnyRound
 
     kinds = [get_args(kind)[0] for kind in get_args(get_args(AnyRound)[0])]
     assert {model for _, model in MODELS.values()} >= set(kinds)

@@ -8,13 +8,13 @@ import yaml
 from small_corpus import REPOSITORY
 
 from docs.generate import PAGES
-from flows.command.cli import app
-from tasks.dedup.likeness import AUDIT
-from tasks.recipe.cleaning import NAMED_CLEANINGS, Cleaning, PersonalData
-from tasks.recipe.rule_sets import RULE_SETS
-from tasks.recipe.steps import EXTRACTORS
-from tasks.sources.compression import COMPRESSIONS
-from tasks.sources.reading import FORMATS, plain_ending
+from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.dedup.likeness import AUDIT
+from zyda_flows.tasks.recipe.cleaning import NAMED_CLEANINGS, Cleaning, PersonalData
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.recipe.steps import EXTRACTORS
+from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.reading import FORMATS, plain_ending
 
 
 def page(name):

@@ -7,7 +7,7 @@ import re
 import pytest
 from small_corpus import REPOSITORY
 
-from tasks.limits import Limits, limits, replaced_limits
+from zyda_flows.tasks.limits import Limits, limits, replaced_limits
 
 CODE = "".join(
     path.read_text()

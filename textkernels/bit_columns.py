@@ -11,8 +11,8 @@ from numba import types
 from numba.extending import intrinsic
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.sets import FREE, slot_of, table_for
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.sets import FREE, slot_of, table_for
 
 NO_COLUMN = -1
 

@@ -14,10 +14,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers
-from textkernels.compiled import njit
-from textkernels.swar import special_64, trailing_zeros
-from textkernels.utf8 import code_at, mix
+from zyda_flows.textkernels.buffers import check_buffers
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.swar import special_64, trailing_zeros
+from zyda_flows.textkernels.utf8 import code_at, mix
 
 END, JOIN = np.uint32(0), np.uint32(1)  # entries of the table; those of letters are a character's code + 2
 SEVERAL = np.uint32(1 << 29)  # several entries: the rest is their number

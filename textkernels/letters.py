@@ -9,9 +9,9 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers
-from textkernels.compiled import njit
-from textkernels.utf8 import ONE, code_point
+from zyda_flows.textkernels.buffers import check_buffers
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import ONE, code_point
 
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 

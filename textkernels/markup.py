@@ -11,9 +11,9 @@ The same pass finds text nodes that are one character, which resiliparse 2.0.1 d
 
 import numpy as np
 
-from textkernels.buffers import AT_ONCE
-from textkernels.compiled import njit
-from textkernels.markup_names import (
+from zyda_flows.textkernels.buffers import AT_ONCE
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.markup_names import (
     AMPERSAND,
     APOSTROPHE,
     BR,
@@ -70,8 +70,8 @@ from textkernels.markup_names import (
     kind_of,
     read_name,
 )
-from textkernels.markup_sentences import is_in_sentence
-from textkernels.swar import trailing_zeros, within_64
+from zyda_flows.textkernels.markup_sentences import is_in_sentence
+from zyda_flows.textkernels.swar import trailing_zeros, within_64
 
 HTML, SVG, MATH = 0, 1, 2  # namespaces
 BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them

@@ -6,7 +6,7 @@ from html.entities import html5
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 VOID = "area base br col embed hr img input link meta param source track wbr"
 CLOSED_BY_OTHERS = "body caption colgroup dd dt head html li optgroup option p tbody td tfoot th thead tr"

@@ -5,8 +5,8 @@ They are dates and form labels. Outside of sentences they are dates of posts and
 
 from numpy import uint64
 
-from textkernels.compiled import njit
-from textkernels.markup_names import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.markup_names import (
     DASH,
     IS_INLINE,
     IS_PROSE,

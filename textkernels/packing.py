@@ -9,7 +9,7 @@ many there are.
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 WORD = 64
 

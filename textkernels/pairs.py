@@ -3,7 +3,7 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 BLOCK = 256  # bytes that are looked at together
 

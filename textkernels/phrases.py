@@ -11,8 +11,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.utf8 import mix
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import mix
 
 BASE = np.uint64(0xD1B54A32D192ED03)
 BITS = 16  # of the bitmap, for each of the first words

@@ -18,11 +18,11 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
-from textkernels.compiled import njit
-from textkernels.set_similarity import RARITIES, fewest, needed, rarity
-from textkernels.sets import SPREAD
-from textkernels.shingle_lists import (
+from zyda_flows.textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.set_similarity import RARITIES, fewest, needed, rarity
+from zyda_flows.textkernels.sets import SPREAD
+from zyda_flows.textkernels.shingle_lists import (
     Lists,
     add_member,
     choice_of,

@@ -13,8 +13,8 @@ inverted index gives the documents that have one.
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.sets import FREE, in_common, slot_of, table_for, table_of
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
 FEW = 8  # documents of a cluster of which all pairs are compared
 NOBODY = -1

@@ -8,7 +8,7 @@ document i is hashes[ends[i]:ends[i + 1]], in the order in which its shingles fi
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 FREE = np.uint64(2**64 - 1)  # of a place in a table that nobody has taken; no hash is kept as that
 SPREAD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 / golden ratio, odd: multiplicative (Fibonacci) hashing

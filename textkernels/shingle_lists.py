@@ -9,10 +9,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.bit_columns import set_bit
-from textkernels.compiled import njit
-from textkernels.set_similarity import NOBODY, rarity
-from textkernels.sets import SPREAD
+from zyda_flows.textkernels.bit_columns import set_bit
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.set_similarity import NOBODY, rarity
+from zyda_flows.textkernels.sets import SPREAD
 
 COUNTER_BITS = 26
 SATURATED = np.uint16(2**16 - 1)

@@ -17,9 +17,9 @@ changes every band key (bump `tasks.signatures.minhash.VERSION`).
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers
-from textkernels.compiled import njit
-from textkernels.utf8 import mix
+from zyda_flows.textkernels.buffers import check_buffers
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import mix
 
 BASE = np.uint64(0x9E6C63D0876A9A35)
 CHARACTER = np.uint64(0xD6E8FEB86659FD93)

@@ -6,7 +6,7 @@
 
 import numpy as np
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 BITS = (
     "SPACE", "LINE", "LETTER", "LOWER", "UPPER", "NUMBER", "PREFIX", "SUFFIX", "INFIX", "QUOTE", "BEFORE_DOT",

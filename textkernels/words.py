@@ -8,9 +8,9 @@ with an entry for each code point, made by `tasks.signatures.shingles`.
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers
-from textkernels.compiled import njit
-from textkernels.utf8 import code_point, mix
+from zyda_flows.textkernels.buffers import check_buffers
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import code_point, mix
 
 SPACE, DROPPED = np.uint32(0), np.uint32(1)  # entries of the table; others are a character's code + 2
 UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change; none of ASCII

@@ -8,14 +8,14 @@ from typing import TYPE_CHECKING, Annotated
 import typer
 
 if TYPE_CHECKING:
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 ENDINGS = (".yaml", ".yml")
 MOST_OFFERED = 100
 
 
 def load(recipe_path: str, storage: str | None, sample: float | None) -> "Recipe":
-    from tasks.recipe.loading import load_recipe  # late
+    from zyda_flows.tasks.recipe.loading import load_recipe  # late
 
     return load_recipe(recipe_path, storage=storage, sample=sample)
 

@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import DIFF_STYLES, console
-from tasks.errors import Denied
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import DIFF_STYLES, console
+from zyda_flows.tasks.errors import Denied
 
 if TYPE_CHECKING:
     from rich.table import Table
     from rich.text import Text
 
-    from tasks.accounts.audited import AuditCounts
-    from tasks.publish.audits import Pair, Shares
-    from tasks.recipe.fields import Recipe
-    from tasks.recipe.rounds import Round
+    from zyda_flows.tasks.accounts.audited import AuditCounts
+    from zyda_flows.tasks.publish.audits import Pair, Shares
+    from zyda_flows.tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.recipe.rounds import Round
 
 EXAMPLES = ("zyda audit recipe.yaml --pairs 2000",)
 DIFF_LINES = 12
@@ -35,8 +35,8 @@ def audit(
     """
     recipe = load(recipe_path, storage, sample)
     expect_same_rounds(recipe)
-    from tasks.dedup.audit import audit as audit_stage  # late
-    from tasks.recipe.rounds import rounds_of  # late
+    from zyda_flows.tasks.dedup.audit import audit as audit_stage  # late
+    from zyda_flows.tasks.recipe.rounds import rounds_of  # late
 
     for of_round in rounds_of(recipe):
         if audit_stage.enabled(of_round, ""):
@@ -45,7 +45,7 @@ def audit(
 
 def expect_same_rounds(recipe: "Recipe") -> None:
     """Raise Denied where the published corpus was deduplicated otherwise than the recipe says now."""
-    from tasks.accounts.published import published_manifest  # late
+    from zyda_flows.tasks.accounts.published import published_manifest  # late
 
     manifest = published_manifest(recipe.folder)
     if manifest is not None and manifest.recipe.get("dedup") != recipe.as_written["dedup"]:
@@ -56,8 +56,8 @@ def expect_same_rounds(recipe: "Recipe") -> None:
 
 
 def print_audit_of_round(of_round: "Round", pairs: int) -> None:
-    from tasks.dedup.audit import minhash_round_of  # late
-    from tasks.publish.audits import (  # late
+    from zyda_flows.tasks.dedup.audit import minhash_round_of  # late
+    from zyda_flows.tasks.publish.audits import (  # late
         audit_again,
         by_index_of,
         by_length,
@@ -87,8 +87,8 @@ def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Tabl
     from rich.markup import escape  # late
     from rich.table import Table  # late
 
-    from tasks.accounts.audited import MEASURES  # late
-    from tasks.publish.audits import SIMILARITIES  # late
+    from zyda_flows.tasks.accounts.audited import MEASURES  # late
+    from zyda_flows.tasks.publish.audits import SIMILARITIES  # late
 
     table = Table(title=f"Pairs below a {MEASURES[headline.measure]}", title_justify="left")
     table.add_column("source", overflow="fold")

@@ -10,18 +10,18 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
-from flows.command.ledger import show_corpus
-from flows.command.terminal import console, in_threads, say_if_compiling
-from flows.server.signals import RESUME_ADVICE, end_in_order
-from tasks.errors import Unavailable
+from zyda_flows.flows.command.arguments import RecipePath, Replace, Sample, Storage, load
+from zyda_flows.flows.command.ledger import show_corpus
+from zyda_flows.flows.command.terminal import console, in_threads, say_if_compiling
+from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
+from zyda_flows.tasks.errors import Unavailable
 
 if TYPE_CHECKING:
     from prefect.task_runners import TaskRunner
     from rich.console import Console
 
-    from tasks.accounts.ledger import Ledger
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.accounts.ledger import Ledger
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
     "zyda build recipe.yaml",
@@ -43,7 +43,7 @@ def build(
     finished is not done again.
     """
     recipe = load(recipe_path, storage, sample)
-    from tasks.planning.last_build import ledger_if_complete  # late
+    from zyda_flows.tasks.planning.last_build import ledger_if_complete  # late
 
     if ledger_if_complete(recipe):
         typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
@@ -73,8 +73,8 @@ def run_build(
             with err.status("looking at the sources"):
                 look_before(recipe, replace=replace)
 
-    with prefect_and_cluster(recipe, "flows.build", look, "build") as runner:
-        from flows.build import build  # late
+    with prefect_and_cluster(recipe, "zyda_flows.flows.build", look, "build") as runner:
+        from zyda_flows.flows.build import build  # late
 
         return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
 
@@ -87,8 +87,8 @@ def prefect_and_cluster(
 
     flow_module: is imported meanwhile. look: is called before anything starts. labels: tags of the run.
     """
-    from flows.server.local_server import prefect_server  # late
-    from flows.server.server_watchdog import server_watchdog  # late
+    from zyda_flows.flows.server.local_server import prefect_server  # late
+    from zyda_flows.flows.server.server_watchdog import server_watchdog  # late
 
     keep_prefect_off_the_screen()
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
@@ -100,8 +100,8 @@ def prefect_and_cluster(
             server = stack.enter_context(prefect_server(meanwhile=partial(begin_imports, flow_module)))
             from prefect import tags  # late
 
-            from tasks.stage.runner import task_runner, threads_for  # late
-            from tasks.workers.trouble import cluster_explained  # late
+            from zyda_flows.tasks.stage.runner import task_runner, threads_for  # late
+            from zyda_flows.tasks.workers.trouble import cluster_explained  # late
         err.print(f"dashboard: {server.api.link}", highlight=False)
         say_if_compiling(err)
         for name in ("distributed", "distributed.client"):  # Dask sets the level of each
@@ -121,7 +121,7 @@ def keep_prefect_off_the_screen() -> None:
 
 def begin_imports(flow_module: str) -> None:
     """Import a flow here, and in the process that workers come from what they need."""
-    from tasks.workers.dask_cluster import expect_cluster  # late
+    from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
     expect_cluster()
     import_module(flow_module)
@@ -129,8 +129,8 @@ def begin_imports(flow_module: str) -> None:
 
 def look_before(recipe: "Recipe", *, replace: bool) -> None:
     """Find what can be found in seconds before any server is started. Raises BadRecipe."""
-    from tasks.planning.inspection import inspect_new  # late
-    from tasks.planning.survey import check_sources  # late
+    from zyda_flows.tasks.planning.inspection import inspect_new  # late
+    from zyda_flows.tasks.planning.survey import check_sources  # late
 
     with suppress(Unavailable):  # the build asks again, and again
         survey = check_sources(recipe, replace=replace)
@@ -141,18 +141,18 @@ def look_before(recipe: "Recipe", *, replace: bool) -> None:
 
 def use_the_running_stack(err: "Console") -> None:
     """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
-    from flows.server.local_server import home  # late
-    from flows.server.login import configured_api  # late
+    from zyda_flows.flows.server.local_server import home  # late
+    from zyda_flows.flows.server.login import configured_api  # late
 
     if configured_api(home()) or "DASK_SCHEDULER_ADDRESS" in os.environ:
         return
-    from deployments.stack import environment, running_stack  # late
+    from zyda_flows.deployments.stack import environment, running_stack  # late
 
     if stack := running_stack():
         os.environ.update(environment(stack))
         from prefect.context import refresh_global_settings_context  # late
 
-        from tasks.workers.dask_cluster import read_settings_again  # late
+        from zyda_flows.tasks.workers.dask_cluster import read_settings_again  # late
 
         read_settings_again()
         refresh_global_settings_context()

@@ -3,15 +3,15 @@
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from flows.command.arguments import RecipePath, Replace, Sample, Storage, load
-from flows.command.terminal import as_size, console, in_threads, table_of
+from zyda_flows.flows.command.arguments import RecipePath, Replace, Sample, Storage, load
+from zyda_flows.flows.command.terminal import as_size, console, in_threads, table_of
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.planning.survey import SourceSurvey
-    from tasks.recipe.fields import Recipe
-    from tasks.sources.listing import InputFile
+    from zyda_flows.tasks.planning.survey import SourceSurvey
+    from zyda_flows.tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.sources.listing import InputFile
 
 EXAMPLES = ("zyda check recipe.yaml",)
 NO_FAULT = (
@@ -33,7 +33,7 @@ def check(
 
 def check_recipe(recipe: "Recipe", *, replace: bool) -> None:
     """Print what a build would read. Raises BadRecipe with every fault."""
-    from tasks.planning.prepare import preflight  # late
+    from zyda_flows.tasks.planning.prepare import preflight  # late
 
     survey = preflight(recipe, replace=replace, spread=in_threads)
     console().print(sizes_by_source(recipe, survey))
@@ -69,7 +69,7 @@ def rows_of(files: "Sequence[InputFile]") -> int | None:
 
 def judges_of(recipe: "Recipe") -> list[str]:
     """Say which tokenizer and models were found in order, and what counts the tokens."""
-    from tasks.tokens.stored import counted_by, load_tokenizer  # late
+    from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer  # late
 
     lines = [f"tokenizer: {recipe.tokenizer}, {counted_by(load_tokenizer(recipe.tokenizer))}"]
     lines += [f"model of {s.name}: {s.classify.model}" for s in recipe.sources if s.classify]
@@ -78,7 +78,7 @@ def judges_of(recipe: "Recipe") -> list[str]:
 
 def reference_corpora_lines(recipe: "Recipe") -> list[str]:
     """Say which corpora a round is against, and how large they are."""
-    from tasks.dedup.reference.corpora import corpora_of  # late
+    from zyda_flows.tasks.dedup.reference.corpora import corpora_of  # late
 
     return [
         f"against: {other.label}, {max(keys.documents for keys in other.manifest.bands.values()):,} documents"
@@ -108,7 +108,7 @@ def shared_files(recipe: "Recipe", survey: "SourceSurvey") -> list[str]:
 
 def outcome(recipe: "Recipe") -> list[str]:
     """Say where the corpus goes, and whether there is anything to do."""
-    from tasks.planning.last_build import ledger_if_complete  # late
+    from zyda_flows.tasks.planning.last_build import ledger_if_complete  # late
 
     is_complete = ledger_if_complete(recipe) is not None
     conclusion = "It is complete: a build has nothing to do." if is_complete else NO_FAULT

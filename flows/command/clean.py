@@ -4,9 +4,9 @@ from typing import Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import as_size, say
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import as_size, say
+from zyda_flows.tasks.words import counted
 
 EXAMPLES = ("zyda clean recipe.yaml --dry-run", "zyda clean mixture.yaml")
 
@@ -24,13 +24,13 @@ def clean(
     What a build that has not come to its end has written since stays, and so does what the next build of
     the same recipe can use again. Of a mixture, it removes what mixes left that did not end.
     """
-    from tasks.mixing.mixture import is_mixture  # late
+    from zyda_flows.tasks.mixing.mixture import is_mixture  # late
 
     if is_mixture(recipe_path):
         clean_mixture(recipe_path, storage, dry_run=dry_run)
         return
     recipe = load(recipe_path, storage, sample)
-    from tasks.lookup.verify_and_clean import orphans_of, remove, strangers_in  # late
+    from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove, strangers_in  # late
 
     waste = orphans_of(recipe, dry_run=dry_run)
     sizes = dict[str, int]()
@@ -49,8 +49,8 @@ def clean(
 
 def clean_mixture(path: str, storage: str | None, *, dry_run: bool) -> None:
     """Remove the folders of mixes that did not end."""
-    from tasks.mixing.leftovers import leftovers, remove_leftovers  # late
-    from tasks.mixing.mixture import load_mixture  # late
+    from zyda_flows.tasks.mixing.leftovers import leftovers, remove_leftovers  # late
+    from zyda_flows.tasks.mixing.mixture import load_mixture  # late
 
     folder = load_mixture(path, storage=storage).folder
     found = leftovers(folder) if dry_run else remove_leftovers(folder)

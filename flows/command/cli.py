@@ -9,7 +9,7 @@ from typing import Annotated
 
 import typer
 
-from flows.command import (
+from zyda_flows.flows.command import (
     audit,
     build,
     check,
@@ -34,8 +34,8 @@ from flows.command import (
     verify,
     watch,
 )
-from flows.command.inert_text import inert
-from tasks.errors import ZydaError
+from zyda_flows.flows.command.inert_text import inert
+from zyda_flows.tasks.errors import ZydaError
 
 PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters

@@ -4,13 +4,13 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import DIFF_STYLES, console, in_short
-from tasks.words import counted, in_words
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import DIFF_STYLES, console, in_short
+from zyda_flows.tasks.words import counted, in_words
 
 if TYPE_CHECKING:
-    from tasks.lookup.corpus_reader import Place
-    from tasks.lookup.explain import Explanation
+    from zyda_flows.tasks.lookup.corpus_reader import Place
+    from zyda_flows.tasks.lookup.explain import Explanation
 
 EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
 MAX_MEMBERS = 20
@@ -26,7 +26,7 @@ def explain(
 ) -> None:
     """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
     recipe = load(recipe_path, storage, sample)
-    from tasks.lookup.explain import explain as explain_document  # late
+    from zyda_flows.tasks.lookup.explain import explain as explain_document  # late
 
     print_explanation(explain_document(recipe, doc_id))
 

@@ -5,15 +5,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.processes import done_by, own_processes
-from flows.command.progress import bar_or_lines
-from flows.command.terminal import as_size, console, say, table_of
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.processes import done_by, own_processes
+from zyda_flows.flows.command.progress import bar_or_lines
+from zyda_flows.flows.command.terminal import as_size, console, say, table_of
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.publish.export_places import ExportedFile
-    from tasks.publish.exporting import FileToExport
+    from zyda_flows.tasks.publish.export_places import ExportedFile
+    from zyda_flows.tasks.publish.exporting import FileToExport
 
 EXAMPLES = (
     "zyda export recipe.yaml --to /data/jsonl",
@@ -61,9 +61,9 @@ def export(
     digits.
     """
     recipe = load(recipe_path, storage, sample)
-    from tasks.publish.exporting import Export, ExportOptions  # late
-    from tasks.storage.claims import reading  # late
-    from tasks.storage.folder import Folder, absolute  # late
+    from zyda_flows.tasks.publish.exporting import Export, ExportOptions  # late
+    from zyda_flows.tasks.storage.claims import reading  # late
+    from zyda_flows.tasks.storage.folder import Folder, absolute  # late
 
     names, strings = (() if one is None else tuple(one.split(",")) for one in (columns, as_strings))
     options = ExportOptions(

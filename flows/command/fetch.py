@@ -8,19 +8,19 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, load
-from flows.command.progress import bar_or_lines
-from flows.command.terminal import as_size, as_time, console, say, table_of
-from tasks.errors import Denied
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, load
+from zyda_flows.flows.command.progress import bar_or_lines
+from zyda_flows.flows.command.terminal import as_size, as_time, console, say, table_of
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.planning.fetching import Fetch
-    from tasks.recipe.fields import Recipe
-    from tasks.sources.copies import FetchedFile
-    from tasks.storage.folder import Folder
+    from zyda_flows.tasks.planning.fetching import Fetch
+    from zyda_flows.tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.sources.copies import FetchedFile
+    from zyda_flows.tasks.storage.folder import Folder
 
 EXAMPLES = (
     "zyda fetch recipe.yaml --to /data/inputs",
@@ -48,9 +48,9 @@ def fetch(
     Start it again after an interruption, or when sources have changed: what was copied is not copied again.
     A host that limits its requests is waited for as long as it asks.
     """
-    from tasks.planning.fetching import Fetch, total_bytes  # late
-    from tasks.recipe.loading import load_recipe  # late
-    from tasks.storage.folder import Folder  # late
+    from zyda_flows.tasks.planning.fetching import Fetch, total_bytes  # late
+    from zyda_flows.tasks.recipe.loading import load_recipe  # late
+    from zyda_flows.tasks.storage.folder import Folder  # late
 
     recipe = load_recipe(recipe_path, sample=sample, inputs=to)
     url = recipe.inputs or f"{recipe.storage.rstrip('/')}/{recipe.name}-inputs"
@@ -71,7 +71,7 @@ def sizes_by_source(
     recipe: "Recipe", wanted: "Sequence[FetchedFile]", to_copy: "Sequence[FetchedFile]"
 ) -> "Table":
     """Make the table of the sources: files, bytes, and what of them is to be copied."""
-    from tasks.planning.fetching import total_bytes  # late
+    from zyda_flows.tasks.planning.fetching import total_bytes  # late
 
     table = table_of("source", "files", "size", "to copy", "size to copy", words=["source"])
     for source in recipe.sources:
@@ -99,7 +99,7 @@ def expect_room(folder: "Folder", needed: int) -> None:
 
 def copy_with_progress(fetched: "Fetch", to_copy: "Sequence[FetchedFile]", at_once: int) -> None:
     """Copy what is to be copied, and show how far it is: a bar on a terminal, else a line each minute."""
-    from tasks.planning.fetching import total_bytes  # late
+    from zyda_flows.tasks.planning.fetching import total_bytes  # late
 
     size, begun = total_bytes(to_copy), time.monotonic()
     if not to_copy:

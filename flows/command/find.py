@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import console, table_of
-from tasks.errors import BadInput
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import console, table_of
+from zyda_flows.tasks.errors import BadInput
 
 if TYPE_CHECKING:
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
 LONGEST_NAME = 4096  # of a file; what is longer is a text
@@ -49,7 +49,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
     from rich.markup import escape  # late
 
-    from tasks.lookup.nearest import nearest  # late
+    from zyda_flows.tasks.lookup.nearest import nearest  # late
 
     text = text_of(file_or_text)
     neighbours = nearest(recipe, text, most)

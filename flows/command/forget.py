@@ -5,19 +5,19 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.build import keep_prefect_off_the_screen, run_build
-from flows.command.find import text_of
-from flows.command.terminal import confirm, console, in_threads, say, table_of
-from tasks.errors import BadInput, Denied
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.build import keep_prefect_off_the_screen, run_build
+from zyda_flows.flows.command.find import text_of
+from zyda_flows.flows.command.terminal import confirm, console, in_threads, say, table_of
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.erasure.asked import Asked, Asking
-    from tasks.erasure.certificate import Certificate
-    from tasks.erasure.dependents import Search
-    from tasks.erasure.found import Findings
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.erasure.asked import Asked, Asking
+    from zyda_flows.tasks.erasure.certificate import Certificate
+    from zyda_flows.tasks.erasure.dependents import Search
+    from zyda_flows.tasks.erasure.found import Findings
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
     "zyda forget recipe.yaml --urls requests.txt",
@@ -66,8 +66,8 @@ def forget(
     may be given several times. Without a request, it finishes one that was interrupted.
     """
     keep_prefect_off_the_screen()
-    from tasks.erasure.asked import Asking  # late
-    from tasks.storage.claims import FORGET, expect_free, forgetting  # late
+    from zyda_flows.tasks.erasure.asked import Asking  # late
+    from zyda_flows.tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
     recipe = load(recipe_path, storage, sample)
     asking = Asking()
@@ -90,8 +90,8 @@ def forget(
 
 def expect_corpus(recipe: "Recipe") -> None:
     """Raise Denied where there is no corpus, before anything is written there."""
-    from tasks.accounts.published import NOTHING, PUBLISHED  # late
-    from tasks.recipe.fields import DENIED  # late
+    from zyda_flows.tasks.accounts.published import NOTHING, PUBLISHED  # late
+    from zyda_flows.tasks.recipe.fields import DENIED  # late
 
     if not any(map(recipe.folder.exists, (PUBLISHED, DENIED))):
         raise Denied(NOTHING.format(url=recipe.folder.url))
@@ -113,8 +113,8 @@ class Request:
         self, recipe: "Recipe", *, is_dry: bool = False
     ) -> "tuple[Asked, Findings, Search, list[dict[str, Any]]]":
         """Find and print which documents it is about, and what has them besides."""
-        from tasks.erasure.certificate import new_lines  # late
-        from tasks.erasure.found import find  # late
+        from zyda_flows.tasks.erasure.certificate import new_lines  # late
+        from zyda_flows.tasks.erasure.found import find  # late
 
         asked = self.asking.asked(self.texts)
         found = find(recipe, asked, in_threads, alike=self.alike)
@@ -128,7 +128,7 @@ class Request:
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish what was interrupted, then do what is asked for. Asks before anything is removed."""
-        from tasks.erasure.certificate import promise, unfinished  # late
+        from zyda_flows.tasks.erasure.certificate import promise, unfinished  # late
 
         if begun := unfinished(recipe.folder):
             say("finishing what was begun before")
@@ -155,7 +155,7 @@ def text_in(file_or_text: str) -> str:
 
 def print_findings(found: "Findings", *, is_dry: bool) -> None:
     """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
-    from tasks.erasure.certificate import gone_by_source  # late
+    from zyda_flows.tasks.erasure.certificate import gone_by_source  # late
 
     if not found.documents:
         later = "" if is_dry else "; documents that are added later are left out by the deny list"
@@ -180,11 +180,11 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
     """Search folders for corpora and mixtures that have what was found."""
     import numpy as np  # late
 
-    from tasks.dedup.reference.corpora import corpus_at  # late
-    from tasks.erasure.dependents import Search  # late
-    from tasks.erasure.found import listed_requests  # late
-    from tasks.erasure.kinds import Subject  # late
-    from tasks.storage.folder import absolute  # late
+    from zyda_flows.tasks.dedup.reference.corpora import corpus_at  # late
+    from zyda_flows.tasks.erasure.dependents import Search  # late
+    from zyda_flows.tasks.erasure.found import listed_requests  # late
+    from zyda_flows.tasks.erasure.kinds import Subject  # late
+    from zyda_flows.tasks.storage.folder import absolute  # late
 
     search = Search()
     with console(stderr=True).status("searching"):
@@ -219,8 +219,8 @@ def forget_history(recipe: "Recipe") -> None:
     """Remove what Prefect's database on this machine has of earlier runs, which the build deleted."""
     import sqlite3  # late
 
-    from flows.dashboard.artifact_keys import keys_like  # late
-    from flows.server.history import clean_database, database  # late
+    from zyda_flows.flows.dashboard.artifact_keys import keys_like  # late
+    from zyda_flows.flows.server.history import clean_database, database  # late
 
     path = database()
     try:
@@ -237,8 +237,8 @@ def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
     """Build what requests touch anew, delete what earlier builds left, and finish the certificates."""
-    from tasks.erasure.certificate import finish  # late
-    from tasks.lookup.verify_and_clean import orphans_of, remove  # late
+    from zyda_flows.tasks.erasure.certificate import finish  # late
+    from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
     recipe = load(recipe_path, storage, sample)  # which knows the new list
     run_build(recipe_path, storage, sample, recipe)

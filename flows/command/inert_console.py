@@ -7,7 +7,7 @@ from rich.console import Console, ConsoleOptions, RenderableType
 from rich.segment import Segment
 from rich.table import Column, Table
 
-from flows.command.inert_text import inert
+from zyda_flows.flows.command.inert_text import inert
 
 MOST_OF_WORDS = 16  # characters that a column of words needs; longer ones may break
 BESIDE = 2  # characters of a column beside its cells: a space and a line

@@ -5,14 +5,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import console, say, table_of
-from tasks.words import and_replaced, counted, in_words
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import console, say, table_of
+from zyda_flows.tasks.words import and_replaced, counted, in_words
 
 if TYPE_CHECKING:
-    from tasks.accounts.ledger import Ledger
-    from tasks.accounts.published import Published
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.accounts.ledger import Ledger
+    from zyda_flows.tasks.accounts.published import Published
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
 MAX_COLUMNS = 6
@@ -39,8 +39,8 @@ def ledger(
     As text: documents and tokens; as Markdown: tokens; as JSON: documents, tokens and bytes.
     """
     recipe = load(recipe_path, storage, sample)
-    from tasks.accounts.ledger_formats import as_json, as_markdown  # late
-    from tasks.accounts.published import published_ledger  # late
+    from zyda_flows.tasks.accounts.ledger_formats import as_json, as_markdown  # late
+    from zyda_flows.tasks.accounts.published import published_ledger  # late
 
     if output is LedgerFormat.TEXT:
         show_corpus(recipe)
@@ -51,8 +51,8 @@ def ledger(
 
 def show_corpus(recipe: "Recipe") -> None:
     """Print the ledger of the published corpus, what its audits found and where it is."""
-    from tasks.accounts.ledger import large_losses  # late
-    from tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.accounts.ledger import large_losses  # late
+    from zyda_flows.tasks.accounts.published import corpus_of  # late
 
     manifest = corpus_of(recipe)[1]
     ledger = manifest.ledger
@@ -73,7 +73,7 @@ def print_ledger(ledger: "Ledger") -> None:
     """Print documents and tokens of each source at the start, on the way and at the end."""
     from rich.table import Table  # late
 
-    from tasks.accounts.ledger import token_paths  # late
+    from zyda_flows.tasks.accounts.ledger import token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
@@ -116,7 +116,7 @@ def print_ledger(ledger: "Ledger") -> None:
 
 def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
     """Print documents and tokens of the largest components, licences or languages, if they are counted."""
-    from tasks.accounts.components import accounts_of, added_up, start_and_end  # late
+    from zyda_flows.tasks.accounts.components import accounts_of, added_up, start_and_end  # late
 
     if not any(file.path == f"{name}s.parquet" for file in manifest.accounts):
         return
@@ -133,7 +133,7 @@ def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
 
 def print_reasons(ledger: "Ledger") -> None:
     """Print what went by each rule, where a recipe has some."""
-    from tasks.storage.artifacts import Counts  # late
+    from zyda_flows.tasks.storage.artifacts import Counts  # late
 
     by_rule = ledger.removed_by("rules")
     if not by_rule:

@@ -8,15 +8,15 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import console, say, table_of
-from tasks.errors import BadInput, Denied
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import console, say, table_of
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.lookup.judgements import Looking
-    from tasks.lookup.samples import Item
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.lookup.judgements import Looking
+    from zyda_flows.tasks.lookup.samples import Item
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
     "zyda look recipe.yaml",
@@ -64,7 +64,7 @@ def look(
     folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
     """
     recipe = load(recipe_path, storage, sample)
-    from tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.accounts.published import corpus_of  # late
 
     corpus_of(recipe)
     if add:
@@ -72,8 +72,8 @@ def look(
     if add or results:
         print_results(recipe)
         return
-    from tasks.lookup.judgements import Looking  # late
-    from tasks.lookup.samples import SampleOptions, sample_of  # late
+    from zyda_flows.tasks.lookup.judgements import Looking  # late
+    from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of  # late
 
     if what not in WHATS:
         raise BadInput(f"--what {what}: expected {', '.join(WHATS)}")
@@ -100,7 +100,7 @@ def look(
 
 def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path: Path) -> None:
     """Write the page to a file. Raises Denied where that cannot be."""
-    from flows.reporting.look_page import look_page, sample_as_json  # late
+    from zyda_flows.flows.reporting.look_page import look_page, sample_as_json  # late
 
     page = look_page(recipe.corpus, sample_as_json(chosen, looking, is_served=False))
     try:
@@ -114,11 +114,11 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path:
 
 def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port: int) -> None:
     """Serve the page until it is ended, and keep what is said on it."""
-    from flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
-    from flows.server.login import Api, new_login  # late
-    from flows.server.look_server import look_app, serve  # late
-    from tasks.lookup.judgements import Judgement, keep_looking  # late
-    from tasks.workers.ports import LOOPBACK, free_port, is_free  # late
+    from zyda_flows.flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
+    from zyda_flows.flows.server.login import Api, new_login  # late
+    from zyda_flows.flows.server.look_server import look_app, serve  # late
+    from zyda_flows.tasks.lookup.judgements import Judgement, keep_looking  # late
+    from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free  # late
 
     if port and not is_free(port):
         raise Denied(f"--port {port}: something listens there; choose another one")
@@ -148,8 +148,8 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
 
     Raises Denied, BadInput.
     """
-    from tasks.lookup.corpus_reader import Corpus  # late
-    from tasks.lookup.judgements import keep_looking, read_judgements  # late
+    from zyda_flows.tasks.lookup.corpus_reader import Corpus  # late
+    from zyda_flows.tasks.lookup.judgements import keep_looking, read_judgements  # late
 
     try:
         content = path.read_bytes()
@@ -167,7 +167,7 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
 
 def print_results(recipe: "Recipe") -> None:
     """Print how often people found right what became of documents."""
-    from tasks.lookup.judgements import all_lookings, rates_of  # late
+    from zyda_flows.tasks.lookup.judgements import all_lookings, rates_of  # late
 
     rates = rates_of(all_lookings(recipe.folder))
     if not rates:

@@ -6,15 +6,15 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from flows.command.arguments import recipes_like
-from flows.command.processes import done_by, own_processes
-from flows.command.terminal import as_size, confirm, console, say, table_of
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import recipes_like
+from zyda_flows.flows.command.processes import done_by, own_processes
+from zyda_flows.flows.command.terminal import as_size, confirm, console, say, table_of
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.mixing.mixing import Mixed, Mixing
-    from tasks.mixing.planning import Inputs
-    from tasks.mixing.removal import Forgetting
+    from zyda_flows.tasks.mixing.mixing import Mixed, Mixing
+    from zyda_flows.tasks.mixing.planning import Inputs
+    from zyda_flows.tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # of what is asked for: what misses it by more is said
@@ -55,10 +55,10 @@ def mix(
     removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`. With
     --plan it shows what it would remove. After an interruption, start it again.
     """
-    from tasks.mixing.mixing import Mixing, mix_all  # late
-    from tasks.mixing.mixture import load_mixture  # late
-    from tasks.mixing.planning import inputs_of  # late
-    from tasks.storage.claims import reading  # late
+    from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
+    from zyda_flows.tasks.mixing.mixture import load_mixture  # late
+    from zyda_flows.tasks.mixing.planning import inputs_of  # late
+    from zyda_flows.tasks.storage.claims import reading  # late
 
     inputs = inputs_of(load_mixture(mixture, storage=storage))
     with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), spreading() as spread:
@@ -99,9 +99,9 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all that is older; where only planned, say what that is."""
-    from tasks.erasure.certificate import expect_finished  # late
-    from tasks.mixing.mixing import Mixing  # late
-    from tasks.mixing.removal import forget, promised  # late
+    from zyda_flows.tasks.erasure.certificate import expect_finished  # late
+    from zyda_flows.tasks.mixing.mixing import Mixing  # late
+    from zyda_flows.tasks.mixing.removal import forget, promised  # late
 
     expect_finished(inputs.corpus_folders)
     promise = promised(inputs)
@@ -179,8 +179,8 @@ def plan_lines(mixing: "Mixing") -> list[str]:
 
 def recall_lines(mixing: "Mixing") -> list[str]:
     """Return how many near-duplicates of what is held out are found, in its own corpus and in others."""
-    from tasks.mixing.mixing import LIKENESS  # late
-    from tasks.mixing.neighbours import incomparable, recall_at, recall_within  # late
+    from zyda_flows.tasks.mixing.mixing import LIKENESS  # late
+    from zyda_flows.tasks.mixing.neighbours import incomparable, recall_at, recall_within  # late
 
     lines = [
         f"{a} and {b} are not compared, for their band keys differ: what is held out of one may have "
@@ -199,7 +199,7 @@ def recall_lines(mixing: "Mixing") -> list[str]:
 
 def unfinished_lines(mixing: "Mixing", mixture: str) -> list[str]:
     """Return which folders mixes left that did not end."""
-    from tasks.mixing.leftovers import leftovers  # late
+    from zyda_flows.tasks.mixing.leftovers import leftovers  # late
 
     return [
         f"{mixing.folder.url}/{one.path}: {counted(one.files, 'file')}, {as_size(one.size)}, of a mix that did not "

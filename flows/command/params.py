@@ -7,14 +7,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import Sample, SomeRecipePath, Storage, load
-from flows.command.build import prefect_and_cluster
-from flows.command.terminal import console, table_of
-from tasks.errors import Denied
+from zyda_flows.flows.command.arguments import Sample, SomeRecipePath, Storage, load
+from zyda_flows.flows.command.build import prefect_and_cluster
+from zyda_flows.flows.command.terminal import console, table_of
+from zyda_flows.tasks.errors import Denied
 
 if TYPE_CHECKING:
-    from tasks.planning.bandings import SourceTaken, Tried
-    from tasks.signatures.banding import Banding
+    from zyda_flows.tasks.planning.bandings import SourceTaken, Tried
+    from zyda_flows.tasks.signatures.banding import Banding
 
 EXAMPLES = (
     "zyda params --threshold 0.85",
@@ -66,7 +66,7 @@ def params(
     import numpy as np  # late
     from rich.table import Table  # late
 
-    from tasks.signatures.banding import bandings  # late
+    from zyda_flows.tasks.signatures.banding import bandings  # late
 
     if not all(map(isfinite, (fp_weight, fn_weight))):
         raise Denied("--fp-weight, --fn-weight: expected finite numbers")
@@ -130,13 +130,13 @@ def try_bandings(
 ) -> None:
     """Try several thresholds on a corpus, and print what each takes."""
     recipe = load(recipe_path, storage, sample)
-    from tasks.accounts.published import corpus_of  # late
-    from tasks.recipe.rounds import round_to_try  # late
+    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.recipe.rounds import round_to_try  # late
 
     round_to_try(recipe)
     corpus_of(recipe)
-    with prefect_and_cluster(recipe, "flows.bandings", lambda: None, "bandings") as runner:
-        from flows.bandings import try_bandings as flow  # late
+    with prefect_and_cluster(recipe, "zyda_flows.flows.bandings", lambda: None, "bandings") as runner:
+        from zyda_flows.flows.bandings import try_bandings as flow  # late
 
         with console(stderr=True).status("trying"):
             found = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample)
@@ -181,7 +181,7 @@ def curve(banding: "Banding") -> list[str]:
 
 def draw(banding: "Banding", path: Path) -> None:
     """Draw the S-curve as SVG. Raises Denied where it cannot be written."""
-    from flows.reporting.plots import s_curve  # late
+    from zyda_flows.flows.reporting.plots import s_curve  # late
 
     try:
         path.write_text(s_curve(banding), encoding="utf-8")

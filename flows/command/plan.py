@@ -5,17 +5,25 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.terminal import as_size, as_time, console, in_threads, say, say_if_compiling, table_of
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.terminal import (
+    as_size,
+    as_time,
+    console,
+    in_threads,
+    say,
+    say_if_compiling,
+    table_of,
+)
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from rich.table import Table
 
-    from tasks.planning.estimates import Estimate, Plan
-    from tasks.spent import Spent
+    from zyda_flows.tasks.planning.estimates import Estimate, Plan
+    from zyda_flows.tasks.spent import Spent
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
@@ -51,9 +59,9 @@ def plan(
     A part of the largest sources is built in a temporary folder, and what it took is multiplied. The plan is kept
     beside the corpus, and the report of the build compares the two.
     """
-    from flows.plan import plan_of  # late
-    from tasks.planning.estimates import keep_plan  # late
-    from tasks.workers.dask_cluster import cores, memory_of_machine  # late
+    from zyda_flows.flows.plan import plan_of  # late
+    from zyda_flows.tasks.planning.estimates import keep_plan  # late
+    from zyda_flows.tasks.workers.dask_cluster import cores, memory_of_machine  # late
 
     recipe = load(recipe_path, storage, sample)
     err = console(stderr=True)
@@ -101,7 +109,7 @@ def table_of_stages(plan: "Plan") -> "Table":
 
 def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
     """Yield what each stage takes, what is done beside their tasks together, and all."""
-    from tasks.spent import Spent  # late
+    from zyda_flows.tasks.spent import Spent  # late
 
     yield from ((stage.stage, stage.spent) for stage in plan.stages if stage.spent.calls)
     yield "beside them", sum((stage.spent for stage in plan.stages if not stage.spent.calls), Spent())
@@ -110,7 +118,7 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 def sentences(plan: "Plan") -> list[str]:
     """Say how long it takes, what it leaves on storage, and what will not fit."""
-    from tasks.planning.estimates import Estimate  # late
+    from zyda_flows.tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
     starting = dict(zip(("value", "low", "high"), STARTING, strict=True))

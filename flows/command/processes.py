@@ -13,7 +13,7 @@ Job = TypeVar("Job", bound=Callable[[], Any])
 @contextmanager
 def own_processes() -> Iterator[ProcessPoolExecutor]:
     """Give processes that leave Ctrl-C to this one; what has not begun when the block is left is not done."""
-    from tasks.workers.dask_cluster import cores  # late
+    from zyda_flows.tasks.workers.dask_cluster import cores  # late
 
     pool = ProcessPoolExecutor(cores(), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
     try:

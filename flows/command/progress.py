@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
-from flows.command.terminal import as_size, console
+from zyda_flows.flows.command.terminal import as_size, console
 
 SECONDS_BETWEEN_LINES = 60.0
 

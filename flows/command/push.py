@@ -5,10 +5,10 @@ from typing import Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.progress import bar_or_lines
-from flows.command.terminal import as_size, console, say
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.progress import bar_or_lines
+from zyda_flows.flows.command.terminal import as_size, console, say
+from zyda_flows.tasks.words import counted
 
 EXAMPLES = ("zyda push recipe.yaml lab/corpus", "zyda push recipe.yaml lab/corpus --private")
 
@@ -31,7 +31,7 @@ def push(
     recipe = load(recipe_path, storage, sample)
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # late
 
-    from tasks.publish.pushing import push_of  # late
+    from zyda_flows.tasks.publish.pushing import push_of  # late
 
     if not sys.stderr.isatty():
         disable_progress_bars()

@@ -11,16 +11,16 @@ from prefect.client.schemas.objects import FlowRun, StateType
 from prefect.client.schemas.sorting import FlowRunSort
 from pydantic import ValidationError
 
-from flows.command.terminal import as_time
-from flows.reporting.markdown import LOST
-from flows.server.exclusion import lock_name
-from flows.server.health import is_healthy
-from flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
-from flows.server.local_server import NoServer, configured_server, running_servers
-from flows.server.login import use_api
-from flows.server.signals import Ended
-from tasks.errors import ADVICE, first_line
-from tasks.recipe.fields import Recipe
+from zyda_flows.flows.command.terminal import as_time
+from zyda_flows.flows.reporting.markdown import LOST
+from zyda_flows.flows.server.exclusion import lock_name
+from zyda_flows.flows.server.health import is_healthy
+from zyda_flows.flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
+from zyda_flows.flows.server.local_server import NoServer, configured_server, running_servers
+from zyda_flows.flows.server.login import use_api
+from zyda_flows.flows.server.signals import Ended
+from zyda_flows.tasks.errors import ADVICE, first_line
+from zyda_flows.tasks.recipe.fields import Recipe
 
 UNDER_WAY = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
 ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 from datetime import datetime
 from typing import TYPE_CHECKING
 
-from flows.command.arguments import Sample, SomeRecipePath, Storage, load
-from flows.command.terminal import as_time, console
-from tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.flows.command.arguments import Sample, SomeRecipePath, Storage, load
+from zyda_flows.flows.command.terminal import as_time, console
+from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
 
 if TYPE_CHECKING:
-    from tasks.accounts.published import Published
-    from tasks.planning.changes import Change
-    from tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.accounts.published import Published
+    from zyda_flows.tasks.planning.changes import Change
+    from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda status", "zyda status recipes/demo.yaml")
 
@@ -33,10 +33,10 @@ def of_machine() -> Iterator[str]:
     """Say what runs here and on the server, what has ended, and what is watched. Raises NoServer."""
     from prefect.settings import PREFECT_UI_URL  # late
 
-    from deployments.addresses import NOTHING, addresses  # late
-    from deployments.schedules import watches_on  # late
-    from deployments.stack import load_stack  # late
-    from flows.command.server_runs import a_server, ended_runs, runs_under_way  # late
+    from zyda_flows.deployments.addresses import NOTHING, addresses  # late
+    from zyda_flows.deployments.schedules import watches_on  # late
+    from zyda_flows.deployments.stack import load_stack  # late
+    from zyda_flows.flows.command.server_runs import a_server, ended_runs, runs_under_way  # late
 
     parts = addresses(load_stack())
     yield from parts
@@ -58,8 +58,8 @@ def section(title: str, lines: list[str]) -> list[str]:
 
 def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> Iterator[str]:
     """Say what was built of a recipe, what has changed since, and whether a build is under way."""
-    from flows.command.server_runs import a_server, builds_of, in_words  # late
-    from tasks.accounts.published import corpus_of  # late
+    from zyda_flows.flows.command.server_runs import a_server, builds_of, in_words  # late
+    from zyda_flows.tasks.accounts.published import corpus_of  # late
 
     recipe = load(recipe_path, storage, sample)
     yield f"corpus {recipe.folder.url}/published"
@@ -79,7 +79,7 @@ def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> It
 
 def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
     """Say when a corpus was published, and how large it is."""
-    from tasks.accounts.published import MANIFEST, PUBLISHED  # late
+    from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED  # late
 
     counts = manifest.ledger.of(manifest.ledger.stages[-1])
     seconds = recipe.folder.written_at(f"{PUBLISHED}/{MANIFEST}")
@@ -90,9 +90,9 @@ def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Say what a build would have to do, by source and by field of the recipe."""
-    from tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
-    from tasks.planning.changes import changes_between  # late
-    from tasks.planning.last_build import (  # late
+    from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
+    from zyda_flows.tasks.planning.changes import changes_between  # late
+    from zyda_flows.tasks.planning.last_build import (  # late
         current_digest,
         current_versions,
         last_build,

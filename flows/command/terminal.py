@@ -6,8 +6,8 @@ from typing import TYPE_CHECKING, Any
 
 import typer
 
-from flows.command.inert_text import inert
-from tasks.errors import Denied
+from zyda_flows.flows.command.inert_text import inert
+from zyda_flows.tasks.errors import Denied
 
 if TYPE_CHECKING:
     from rich.console import Console
@@ -20,7 +20,7 @@ DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 def console(**options: Any) -> "Console":
     """Return a console as wide as the terminal, or wide enough where the output is a file."""
-    from flows.command.inert_console import InertConsole  # late
+    from zyda_flows.flows.command.inert_console import InertConsole  # late
 
     terminal = InertConsole(highlight=False, **options)
     return terminal if terminal.is_terminal else InertConsole(highlight=False, width=PIPE_WIDTH, **options)
@@ -38,7 +38,7 @@ def table_of(*columns: str, words: Collection[str], title: str | None = None) ->
 
 def say_if_compiling(err: "Console") -> None:
     """Tell who waits for it where kernels have not been compiled on this machine."""
-    from textkernels.compiled import are_compiled  # late
+    from zyda_flows.textkernels.compiled import are_compiled  # late
 
     if not are_compiled():
         err.print("this machine compiles its kernels first, once: that takes about a minute")

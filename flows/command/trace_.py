@@ -6,12 +6,12 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.terminal import console, say, table_of
-from tasks.errors import BadInput, ZydaError
+from zyda_flows.flows.command.terminal import console, say, table_of
+from zyda_flows.tasks.errors import BadInput, ZydaError
 
 if TYPE_CHECKING:
-    from tasks.mixing.gathering import Output
-    from tasks.mixing.tracing import Found, Trace
+    from zyda_flows.tasks.mixing.gathering import Output
+    from zyda_flows.tasks.mixing.tracing import Found, Trace
 
     Range = tuple[Output, int, int]  # of tokens of a file: the first, and the one after the last
 
@@ -55,9 +55,9 @@ def trace_(
 
     Of a range, such as a batch, it is a table of all documents, or what the range is made of.
     """
-    from tasks.mixing.mixture import load_mixture  # late
-    from tasks.mixing.tracing import Trace  # late
-    from tasks.storage.folder import absolute  # late
+    from zyda_flows.tasks.mixing.mixture import load_mixture  # late
+    from zyda_flows.tasks.mixing.tracing import Trace  # late
+    from zyda_flows.tasks.storage.folder import absolute  # late
 
     if by not in BYS:
         raise BadInput(f"--by {by}: expected {', '.join(BYS)}")
@@ -99,7 +99,7 @@ def ranges_of(found: "Trace", file: str | None, by: str, position: int, to: int)
 
 def ranges_of_samples(found: "Trace", cache: str, first: int, end: int) -> "Iterator[Range]":
     """Yield a range of a trainer's samples as ranges of the tokens of files."""
-    from tasks.mixing.steps import Samples  # late
+    from zyda_flows.tasks.mixing.steps import Samples  # late
 
     samples = Samples(cache)
     for sample in range(first, end):

@@ -4,14 +4,14 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, load
-from flows.command.terminal import console, in_short, say_if_compiling, table_of
-from tasks.words import and_replaced, counted
+from zyda_flows.flows.command.arguments import RecipePath, load
+from zyda_flows.flows.command.terminal import console, in_short, say_if_compiling, table_of
+from zyda_flows.tasks.words import and_replaced, counted
 
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from tasks.planning.try_rules import Example, RuleCount, Trial
+    from zyda_flows.tasks.planning.try_rules import Example, RuleCount, Trial
 
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
@@ -32,7 +32,7 @@ def try_(
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
-    from tasks.planning.try_rules import effective_rules, try_steps  # late
+    from zyda_flows.tasks.planning.try_rules import effective_rules, try_steps  # late
 
     out, err = console(), console(stderr=True)
     say_if_compiling(err)
@@ -70,7 +70,7 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
     """Make the table of the rules: what each takes, alone and of each source."""
     from rich.markup import escape  # late
 
-    from tasks.planning.try_rules import effective_rules  # late
+    from zyda_flows.tasks.planning.try_rules import effective_rules  # late
 
     shown_sources = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
     table = table_of(
@@ -85,8 +85,8 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
 def limits(taken: "RuleCount") -> str:
     """Say which values let a document stay."""
-    from tasks.documents.extraction import FAILED  # late
-    from tasks.documents.planning import noted_sentences  # late
+    from zyda_flows.tasks.documents.extraction import FAILED  # late
+    from zyda_flows.tasks.documents.planning import noted_sentences  # late
 
     bound = taken.bound
     if bound.rule == "decontaminate":

@@ -4,7 +4,7 @@ from typing import Annotated
 
 import typer
 
-from flows.command.terminal import say
+from zyda_flows.flows.command.terminal import say
 
 EXAMPLES = ("zyda up", "zyda up --workers 8 --threads 2", 'eval "$(zyda up --env)"')
 
@@ -24,9 +24,9 @@ def up(
 
     What runs already is left alone. Everything listens on the loopback address.
     """
-    from deployments.addresses import describe, exports  # late
-    from deployments.local import up as start_stack  # late
-    from deployments.stack import running_stack  # late
+    from zyda_flows.deployments.addresses import describe, exports  # late
+    from zyda_flows.deployments.local import up as start_stack  # late
+    from zyda_flows.deployments.stack import running_stack  # late
 
     lines = exports(running_stack()) if env else describe(start_stack(say, workers, threads))
     for line in lines:

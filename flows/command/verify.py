@@ -5,18 +5,18 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from flows.command.arguments import RecipePath, Sample, Storage, load
-from flows.command.build import build_and_show
-from flows.command.terminal import as_size, console, say
-from tasks.errors import Denied
-from tasks.log import warn
-from tasks.words import counted
+from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
+from zyda_flows.flows.command.build import build_and_show
+from zyda_flows.flows.command.terminal import as_size, console, say
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from tasks.accounts.published import FileStamps
-    from tasks.lookup.verify_and_clean import CheckedFile, Fault
-    from tasks.recipe.fields import Recipe
-    from tasks.storage.folder import Folder
+    from zyda_flows.tasks.accounts.published import FileStamps
+    from zyda_flows.tasks.lookup.verify_and_clean import CheckedFile, Fault
+    from zyda_flows.tasks.recipe.fields import Recipe
+    from zyda_flows.tasks.storage.folder import Folder
 
 EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
 
@@ -53,9 +53,13 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
-    from tasks.accounts.published import saved_stamps  # late
-    from tasks.accounts.readings import moment  # late
-    from tasks.lookup.verify_and_clean import faults_of, files_to_check, strangers_published  # late
+    from zyda_flows.tasks.accounts.published import saved_stamps  # late
+    from zyda_flows.tasks.accounts.readings import moment  # late
+    from zyda_flows.tasks.lookup.verify_and_clean import (  # late
+        faults_of,
+        files_to_check,
+        strangers_published,
+    )
 
     before, begun = saved_stamps(recipe.folder), moment()
     items, faults = files_to_check(recipe)
@@ -87,8 +91,8 @@ def note_read(
     when: str,
 ) -> None:
     """Remember when the published files that are whole were read."""
-    from tasks.accounts.published import PUBLISHED  # late
-    from tasks.accounts.published_stamps import keep_checked  # late
+    from zyda_flows.tasks.accounts.published import PUBLISHED  # late
+    from zyda_flows.tasks.accounts.published_stamps import keep_checked  # late
 
     damaged = {fault.path for fault in faults}
     paths = [item.path.removeprefix(f"{PUBLISHED}/") for item in items if item.path not in damaged]
@@ -100,8 +104,8 @@ def note_read(
 
 def mend(recipe: "Recipe", faults: "Sequence[Fault]") -> None:
     """Remove what is damaged, so that the next build makes it again."""
-    from tasks.accounts.published import PUBLISHED  # late
-    from tasks.storage.forgetting import forget  # late
+    from zyda_flows.tasks.accounts.published import PUBLISHED  # late
+    from zyda_flows.tasks.storage.forgetting import forget  # late
 
     folder: Folder = recipe.folder
     published = [fault.path for fault in faults if fault.path.startswith(f"{PUBLISHED}/")]

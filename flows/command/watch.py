@@ -4,8 +4,8 @@ from typing import Annotated
 
 import typer
 
-from flows.command.arguments import Sample, SomeRecipePath, Storage
-from flows.command.terminal import say
+from zyda_flows.flows.command.arguments import Sample, SomeRecipePath, Storage
+from zyda_flows.flows.command.terminal import say
 
 EXAMPLES = ("zyda watch recipe.yaml --every 1h", "zyda watch --list", "zyda watch recipe.yaml --stop")
 
@@ -25,7 +25,7 @@ def watch(
     The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
     again of the same one changes how often.
     """
-    from deployments.schedules import run_watch_command  # late
+    from zyda_flows.deployments.schedules import run_watch_command  # late
 
     for line in run_watch_command(recipe_path, every, stop, show, storage, sample):
         say(line)

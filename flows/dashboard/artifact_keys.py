@@ -2,8 +2,8 @@
 
 import re
 
-from tasks.recipe.fields import Recipe
-from tasks.storage.records import digest_of
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.records import digest_of
 
 
 def artifact_key(recipe: Recipe, what: str) -> str:

@@ -16,17 +16,17 @@ from prefect.client.schemas.sorting import ArtifactSort
 from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 
-from flows.dashboard.artifact_keys import artifact_key
-from flows.dashboard.live_page import page_of
-from flows.dashboard.run_artifacts import RESUME_ADVICE
-from flows.dashboard.state import BuildState
-from flows.reporting.markdown import plain
-from tasks.errors import ZydaError, one_line
-from tasks.recipe.fields import Recipe
-from tasks.stage.fan_out import current_run
-from tasks.stage.progress import TOPIC
-from tasks.tokens.stored import counted_by, load_tokenizer
-from tasks.workers.events import follow
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.dashboard.live_page import page_of
+from zyda_flows.flows.dashboard.run_artifacts import RESUME_ADVICE
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.flows.reporting.markdown import plain
+from zyda_flows.tasks.errors import ZydaError, one_line
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.stage.fan_out import current_run
+from zyda_flows.tasks.stage.progress import TOPIC
+from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
+from zyda_flows.tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
 WRITE_SECONDS = 3.0  # between two writes, however many sources and workers there are

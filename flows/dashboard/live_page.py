@@ -2,11 +2,11 @@
 
 from collections.abc import Iterable
 
-from flows.dashboard.rows import Row, documents_entering
-from flows.dashboard.state import BuildState
-from flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
-from tasks.storage.artifacts import Counts, total
-from tasks.words import in_words
+from zyda_flows.flows.dashboard.rows import Row, documents_entering
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
+from zyda_flows.tasks.storage.artifacts import Counts, total
+from zyda_flows.tasks.words import in_words
 
 STARTING = "at the start: workers start, and import what the stages need"
 COMPILING = "this machine compiles its kernels first, once: that takes about a minute"

@@ -12,10 +12,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.exceptions import PrefectException
 
-from flows.dashboard.artifact_keys import key_of
-from flows.reporting.markdown import bar, duration, in_cell, plain, table
-from tasks.errors import ZydaError, one_line
-from tasks.mixing.mixing import PartMixed
+from zyda_flows.flows.dashboard.artifact_keys import key_of
+from zyda_flows.flows.reporting.markdown import bar, duration, in_cell, plain, table
+from zyda_flows.tasks.errors import ZydaError, one_line
+from zyda_flows.tasks.mixing.mixing import PartMixed
 
 DESCRIPTION = "How far the mixture is"
 WIDTH = 12

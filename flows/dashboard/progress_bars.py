@@ -9,11 +9,11 @@ from prefect.logging import get_run_logger
 from rich.console import Console
 from rich.progress import BarColumn, Progress, TaskID, TaskProgressColumn, TextColumn, TimeElapsedColumn
 
-from flows.dashboard.rows import Row
-from flows.dashboard.state import BuildState
-from flows.reporting.markdown import duration
-from tasks.stage.fan_out import WARNINGS, current_run
-from tasks.workers.events import follow
+from zyda_flows.flows.dashboard.rows import Row
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.flows.reporting.markdown import duration
+from zyda_flows.tasks.stage.fan_out import WARNINGS, current_run
+from zyda_flows.tasks.workers.events import follow
 
 SECONDS_BETWEEN_LINES = 60.0
 

@@ -2,14 +2,14 @@
 
 from prefect.artifacts import create_markdown_artifact
 
-from flows.dashboard.artifact_keys import artifact_key
-from flows.reporting.markdown import without_code
-from flows.reporting.report_about import ABOUT, about_sections
-from flows.reporting.report_markdown import as_markdown
-from flows.reporting.report_page import PAGE, about_page, page, sections
-from flows.reporting.report_parts import Section
-from tasks.lookup.report_data import Findings, findings_of
-from tasks.recipe.fields import Recipe
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.reporting.markdown import without_code
+from zyda_flows.flows.reporting.report_about import ABOUT, about_sections
+from zyda_flows.flows.reporting.report_markdown import as_markdown
+from zyda_flows.flows.reporting.report_page import PAGE, about_page, page, sections
+from zyda_flows.flows.reporting.report_parts import Section
+from zyda_flows.tasks.lookup.report_data import Findings, findings_of
+from zyda_flows.tasks.recipe.fields import Recipe
 
 
 def write_report(recipe: Recipe) -> str:

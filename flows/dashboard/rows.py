@@ -6,8 +6,8 @@ from typing import Any
 
 from prefect.futures import PrefectFuture
 
-from tasks.stage.results import Step
-from tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.tasks.stage.results import Step
+from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 
 
 @dataclass

@@ -11,16 +11,16 @@ from prefect.context import FlowRunContext
 from prefect.exceptions import PrefectException
 from prefect.states import Failed
 
-from flows.dashboard.artifact_keys import artifact_key, key_of
-from flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
-from tasks.accounts.ledger import Ledger, large_losses
-from tasks.accounts.published import PUBLISHED, Published, corpus_of
-from tasks.errors import ADVICE, ZydaError
-from tasks.lookup.corpus_reader import Corpus
-from tasks.lookup.report_data import whole_table
-from tasks.publish.audits import SIMILARITIES, by_source
-from tasks.recipe.fields import Recipe
-from tasks.stage.prefect_tasks import ONCE_A_BUILD
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key, key_of
+from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
+from zyda_flows.tasks.accounts.ledger import Ledger, large_losses
+from zyda_flows.tasks.accounts.published import PUBLISHED, Published, corpus_of
+from zyda_flows.tasks.errors import ADVICE, ZydaError
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.lookup.report_data import whole_table
+from zyda_flows.tasks.publish.audits import SIMILARITIES, by_source
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD
 
 LONGEST = 1000  # characters of a state's message
 RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
@@ -47,14 +47,16 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
 @task(task_run_name="report", **ONCE_A_BUILD)
 def make_report(recipe: Recipe) -> None:
     """Make the report of what was built, and show it."""
-    from flows.dashboard.report_artifact import show_report  # matplotlib takes half a second to import
+    from zyda_flows.flows.dashboard.report_artifact import (
+        show_report,  # matplotlib takes half a second to import
+    )
 
     show_report(recipe)
 
 
 def funnel(ledger: Ledger) -> str:
     """Draw the tokens of each source after each stage that let some go, as a picture inside the page."""
-    from flows.reporting import plots  # matplotlib takes half a second to import
+    from zyda_flows.flows.reporting import plots  # matplotlib takes half a second to import
 
     picture = b64encode(plots.funnel(ledger).encode()).decode()
     return f"![Tokens of each source, at the start and after each stage](data:image/svg+xml;base64,{picture})"

@@ -10,15 +10,25 @@ from typing import Any
 from prefect.exceptions import UnfinishedRun
 from prefect.futures import PrefectFuture
 
-from flows.dashboard.rows import Cell, Row, weights_of
-from flows.dashboard.time_left import EACH_MB, EACH_SHARD, END, LEAST, ONCE, START, USUAL, Clockwork, Part
-from tasks import pipeline
-from tasks.quality.cost import CORES, seconds_of
-from tasks.recipe.fields import Recipe
-from tasks.spent import Spent
-from tasks.stage.results import flat_receipts
-from tasks.storage.artifacts import Counts, Receipt
-from textkernels.compiled import are_compiled
+from zyda_flows.flows.dashboard.rows import Cell, Row, weights_of
+from zyda_flows.flows.dashboard.time_left import (
+    EACH_MB,
+    EACH_SHARD,
+    END,
+    LEAST,
+    ONCE,
+    START,
+    USUAL,
+    Clockwork,
+    Part,
+)
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.quality.cost import CORES, seconds_of
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.results import flat_receipts
+from zyda_flows.tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.textkernels.compiled import are_compiled
 
 UNSIZED = 0.05  # of a build, at most, before anything is known of its size
 STARTING, ENDING = "start", "end"  # of a build: before its first stage, and after its last

@@ -5,10 +5,19 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from flows.reporting.plots import DRAWN, IN_A_FIELD, axes, by_powers_of_ten, colours_of, groups, short, svg
-from tasks.accounts.ledger import Ledger
-from tasks.lookup.cluster_stats import ClusterStats
-from tasks.lookup.report_data import Findings
+from zyda_flows.flows.reporting.plots import (
+    DRAWN,
+    IN_A_FIELD,
+    axes,
+    by_powers_of_ten,
+    colours_of,
+    groups,
+    short,
+    svg,
+)
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.lookup.cluster_stats import ClusterStats
+from zyda_flows.tasks.lookup.report_data import Findings
 
 MOST_SIZES = 12  # of clusters, of which a table says more than a picture
 EXACT = 100_000  # a number in a field from which on it is written in short

@@ -12,13 +12,13 @@ from typing import Any
 
 from jinja2 import Environment
 
-from tasks.lookup.judgements import Looking
-from tasks.lookup.samples import QUESTIONS, Item, described
+from zyda_flows.tasks.lookup.judgements import Looking
+from zyda_flows.tasks.lookup.samples import QUESTIONS, Item, described
 
 
 def look_page(name: str, sample: dict[str, Any]) -> str:
     """Write the page with a sample in it."""
-    folder = files("flows.reporting")
+    folder = files("zyda_flows.flows.reporting")
     script = (folder / "look.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = Environment(autoescape=True).from_string((folder / "look.html").read_text(encoding="utf-8"))

@@ -12,10 +12,10 @@ from matplotlib.figure import Figure
 from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
-from tasks.accounts.ledger import Ledger
-from tasks.lookup.report_data import LENGTH_BINS, AuditFindings, Findings
-from tasks.planning.bandings import Tried
-from tasks.signatures.banding import Banding
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.lookup.report_data import LENGTH_BINS, AuditFindings, Findings
+from zyda_flows.tasks.planning.bandings import Tried
+from zyda_flows.tasks.signatures.banding import Banding
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,

@@ -3,14 +3,14 @@
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
 
-from flows.reporting import plots
-from flows.reporting.report_overlap import overlap_sections, share
-from flows.reporting.report_parts import Section, Table, count
-from tasks.accounts.audited import MEASURES
-from tasks.accounts.components import start_and_end
-from tasks.lookup.report_data import AuditFindings, Findings
-from tasks.planning.bandings import SourceTaken, Tried, other_fields
-from tasks.storage.artifacts import Counts
+from zyda_flows.flows.reporting import plots
+from zyda_flows.flows.reporting.report_overlap import overlap_sections, share
+from zyda_flows.flows.reporting.report_parts import Section, Table, count
+from zyda_flows.tasks.accounts.audited import MEASURES
+from zyda_flows.tasks.accounts.components import start_and_end
+from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings
+from zyda_flows.tasks.planning.bandings import SourceTaken, Tried, other_fields
+from zyda_flows.tasks.storage.artifacts import Counts
 
 ABOUT = "about.html"
 EDITS = (

@@ -1,12 +1,12 @@
 """What is not as in the build before: the recipe and the software, the sources' files, documents and tokens."""
 
-from flows.reporting.report_head import as_yaml
-from flows.reporting.report_parts import Section, Table, Text, count, with_sign
-from tasks.accounts.ledger import Ledger
-from tasks.lookup.report_data import Findings
-from tasks.planning.build_history import Build, Examples
-from tasks.publish.differences import diff
-from tasks.storage.artifacts import Counts
+from zyda_flows.flows.reporting.report_head import as_yaml
+from zyda_flows.flows.reporting.report_parts import Section, Table, Text, count, with_sign
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.planning.build_history import Build, Examples
+from zyda_flows.tasks.publish.differences import diff
+from zyda_flows.tasks.storage.artifacts import Counts
 
 NAMES = [
     "",

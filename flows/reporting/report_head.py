@@ -5,12 +5,12 @@ from datetime import UTC, datetime
 
 import yaml
 
-from flows.reporting.report_parts import Fact, Text, count
-from tasks.accounts.published import PUBLISHED
-from tasks.lookup.report_data import Findings
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.words import counted
+from zyda_flows.flows.reporting.report_parts import Fact, Text, count
+from zyda_flows.tasks.accounts.published import PUBLISHED
+from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.words import counted
 
 BESIDE = (
     "README.md",

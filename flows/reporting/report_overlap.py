@@ -2,11 +2,11 @@
 
 from collections.abc import Iterator
 
-from flows.reporting import cluster_plots
-from flows.reporting.report_parts import Section, Table, count
-from tasks.accounts.overlapped import Overlap
-from tasks.recipe.dedup import Dedup
-from tasks.storage.artifacts import Counts, total
+from zyda_flows.flows.reporting import cluster_plots
+from zyda_flows.flows.reporting.report_parts import Section, Table, count
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.storage.artifacts import Counts, total
 
 KINDS = {
     "global": "would go with scope global",

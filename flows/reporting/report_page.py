@@ -5,17 +5,17 @@ from importlib.resources import files
 
 from jinja2 import Environment
 
-from flows.reporting import cluster_plots, plots
-from flows.reporting.report_about import ABOUT
-from flows.reporting.report_comparison import comparison
-from flows.reporting.report_head import head, recipe_text
-from flows.reporting.report_parts import Fact, Section, Table, Text, count
-from flows.reporting.report_plan import taken
-from tasks.accounts.audited import MEASURES
-from tasks.accounts.ledger import Ledger, TokenPath, token_paths
-from tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
-from tasks.publish.audits import SIMILARITIES
-from tasks.recipe.fields import Recipe
+from zyda_flows.flows.reporting import cluster_plots, plots
+from zyda_flows.flows.reporting.report_about import ABOUT
+from zyda_flows.flows.reporting.report_comparison import comparison
+from zyda_flows.flows.reporting.report_head import head, recipe_text
+from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
+from zyda_flows.flows.reporting.report_plan import taken
+from zyda_flows.tasks.accounts.audited import MEASURES
+from zyda_flows.tasks.accounts.ledger import Ledger, TokenPath, token_paths
+from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
+from zyda_flows.tasks.publish.audits import SIMILARITIES
+from zyda_flows.tasks.recipe.fields import Recipe
 
 PAGE = "report.html"
 MANY_ROWS = 30  # of a table that is closed until it is asked for
@@ -39,7 +39,9 @@ def rendered(
     name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Sequence[Section]
 ) -> str:
     """Write a page of chapters below a head."""
-    template = Environment(autoescape=True).from_string((files("flows.reporting") / PAGE).read_text())
+    template = Environment(autoescape=True).from_string(
+        (files("zyda_flows.flows.reporting") / PAGE).read_text()
+    )
     return template.render(
         name=name, title=title, head=lines, recipe=recipe, sections=chapters, many=MANY_ROWS
     )

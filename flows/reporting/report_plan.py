@@ -1,10 +1,10 @@
 """What a build took, of its workers and of its stores, beside what was planned."""
 
-from flows.reporting.report_parts import Section, Table, count
-from tasks.lookup.report_data import Findings
-from tasks.planning.estimates import Plan
-from tasks.planning.spending import Spending
-from tasks.spent import Spent
+from zyda_flows.flows.reporting.report_parts import Section, Table, count
+from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.planning.estimates import Plan
+from zyda_flows.tasks.planning.spending import Spending
+from zyda_flows.tasks.spent import Spent
 
 NAMES = ["", "tasks", "core seconds", "most memory, MiB", "read, MiB", "written, MiB", "files", "requests"]
 MIB = 1 << 20

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from filelock import FileLock
 
-from flows.server.login import write_private
-from tasks.workers.security import new_certificate
+from zyda_flows.flows.server.login import write_private
+from zyda_flows.tasks.workers.security import new_certificate
 
 CERTIFICATE, KEY = "server-certificate.pem", "server-key.pem"
 

@@ -12,9 +12,9 @@ from typing import Any
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from tasks.workers.dask_cluster import GPU, no_workers_timeout
-from tasks.workers.engine import ENGINE, Engine, requested_engine
-from tasks.workers.trouble import cluster_explained
+from zyda_flows.tasks.workers.dask_cluster import GPU, no_workers_timeout
+from zyda_flows.tasks.workers.engine import ENGINE, Engine, requested_engine
+from zyda_flows.tasks.workers.trouble import cluster_explained
 
 Workers = Mapping[str, Mapping[str, Any]]
 

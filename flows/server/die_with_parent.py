@@ -1,6 +1,8 @@
 """Runs a command that must not outlive whoever started it, however that one ends.
 
-    python -m flows.server.die_with_parent COMMAND...        its standard input a pipe that its parent keeps open
+    python -m zyda_flows.flows.server.die_with_parent COMMAND...
+
+Its standard input is a pipe that its parent keeps open.
 
 A parent that is killed can stop nothing, but the system closes its pipes.
 """

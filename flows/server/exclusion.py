@@ -9,10 +9,10 @@ from prefect.concurrency.sync import concurrency
 from prefect.exceptions import ObjectAlreadyExists, ObjectNotFound
 from prefect.logging import get_run_logger
 
-from flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
-from tasks.mixing.mixture import Mixture
-from tasks.recipe.fields import Recipe
-from tasks.storage.records import digest_of
+from zyda_flows.flows.server.liveness import LEASE_SECONDS, mark_dead_runs, with_heartbeat
+from zyda_flows.tasks.mixing.mixture import Mixture
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.records import digest_of
 
 
 def lock_name(recipe: Recipe) -> str:

@@ -7,8 +7,8 @@ from http.client import HTTPException
 from urllib.error import HTTPError
 from urllib.parse import urlsplit
 
-from flows.server.login import Api
-from tasks.workers.ports import LOOPBACK
+from zyda_flows.flows.server.login import Api
+from zyda_flows.tasks.workers.ports import LOOPBACK
 
 ANSWER_SECONDS = 30
 

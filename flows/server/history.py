@@ -23,10 +23,10 @@ from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 from sqlalchemy import make_url
 
-from flows.server.liveness import OURS, PAGE
-from tasks.errors import ZydaError
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.server.liveness import OURS, PAGE
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 BUSY_SECONDS = 60
 CLEANUP = (

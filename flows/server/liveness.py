@@ -29,8 +29,8 @@ from prefect.runtime import flow_run
 from prefect.states import Crashed
 from pydantic import BaseModel
 
-from flows.server.crashed_page import mark_page_as_crashed
-from tasks.storage.births import birth_of, is_process
+from zyda_flows.flows.server.crashed_page import mark_page_as_crashed
+from zyda_flows.tasks.storage.births import birth_of, is_process
 
 OURS = ("build", "watch", "report", "export", "push", "bandings", "mix")
 LEASE_SECONDS = 60  # the least that Prefect's server grants

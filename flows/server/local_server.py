@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol
 
 import psutil  # type: ignore[import-untyped]
 
-from flows.server.certificate import certificate_in
-from flows.server.health import is_healthy, is_usable, refuses_login
-from flows.server.login import LOGIN, Api, configured_api, new_login, use_api
-from tasks.errors import ZydaError
-from tasks.workers.ports import LOOPBACK, free_port
+from zyda_flows.flows.server.certificate import certificate_in
+from zyda_flows.flows.server.health import is_healthy, is_usable, refuses_login
+from zyda_flows.flows.server.login import LOGIN, Api, configured_api, new_login, use_api
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 
 START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
 DRAIN_SECONDS = 10
@@ -25,7 +25,7 @@ AWAY_SECONDS = 20
 VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
 SERVED_API = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
 HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
-SERVER = ["-m", "flows.server.prefect_server", "server"]
+SERVER = ["-m", "zyda_flows.flows.server.prefect_server", "server"]
 
 
 class NoServer(ZydaError):
@@ -124,7 +124,7 @@ def start_server(
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     command = [sys.executable, *SERVER, "start", "--host", LOOPBACK, "--port", str(port)]
-    guard = [sys.executable, "-m", "flows.server.die_with_parent"] if guarded else []
+    guard = [sys.executable, "-m", "zyda_flows.flows.server.die_with_parent"] if guarded else []
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
             [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output, cwd="/",

@@ -1,6 +1,6 @@
 """Prefect's command line, whose server also listens with TLS, signs browsers in and collects garbage elsewhere.
 
-    python -m flows.server.prefect_server server start ...
+    python -m zyda_flows.flows.server.prefect_server server start ...
 
 Programs use the port with TLS, since they know its certificate. Browsers, which do not, have one without.
 
@@ -26,11 +26,11 @@ from urllib.parse import urlsplit
 
 from starlette.responses import HTMLResponse, RedirectResponse
 
-from flows.server.certificate import server_tls
-from flows.server.first_names import name_runs_by_recipe
-from flows.server.local_server import SERVED_API
-from flows.server.login import SIGN_IN, Api
-from tasks.workers.ports import LOOPBACK
+from zyda_flows.flows.server.certificate import server_tls
+from zyda_flows.flows.server.first_names import name_runs_by_recipe
+from zyda_flows.flows.server.local_server import SERVED_API
+from zyda_flows.flows.server.login import SIGN_IN, Api
+from zyda_flows.tasks.workers.ports import LOOPBACK
 
 # The new dashboard would ask a service of others whom it belongs to, and load scripts from there.
 POLICY = "frame-ancestors 'none'; connect-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:"
@@ -178,7 +178,7 @@ def main() -> None:
     """Run `prefect` with the arguments of this process."""
     from prefect.cli import app
 
-    from flows.server.run_states import give_states_messages  # late: it imports Prefect
+    from zyda_flows.flows.server.run_states import give_states_messages  # late: it imports Prefect
 
     api = Api.model_validate_json(os.environ[SERVED_API])
     listen_with_tls(api)

@@ -4,8 +4,8 @@ from collections.abc import Callable
 
 from prefect.runtime import flow_run
 
-from tasks.errors import ZydaError
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 
 def name_by_corpus(flow: str) -> Callable[[], str]:

@@ -7,8 +7,8 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from flows.server.local_server import Server
-from flows.server.signals import RESUME_ADVICE
+from zyda_flows.flows.server.local_server import Server
+from zyda_flows.flows.server.signals import RESUME_ADVICE
 
 LOOK_SECONDS = 1
 

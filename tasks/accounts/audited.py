@@ -2,8 +2,8 @@
 
 from collections.abc import Iterator
 
-from tasks.storage.facts import Facts
-from tasks.storage.records import Record
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.records import Record
 
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 

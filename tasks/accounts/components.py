@@ -7,10 +7,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.errors import Damaged, first_line
-from tasks.storage.artifacts import Counts, totals
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import Damaged, first_line
+from zyda_flows.tasks.storage.artifacts import Counts, totals
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
 
 COMPONENTS_FILE = "components.parquet"
 COMPONENTS = pa.schema(

@@ -6,10 +6,18 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tasks.errors import NotConserved
-from tasks.storage.artifacts import CleaningCounts, Counts, RareCounts, Receipt, SpecialCounts, total, totals
-from tasks.storage.records import Record
-from tasks.words import counted, in_words
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.storage.artifacts import (
+    CleaningCounts,
+    Counts,
+    RareCounts,
+    Receipt,
+    SpecialCounts,
+    total,
+    totals,
+)
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.words import counted, in_words
 
 LEDGER = pa.schema(
     [

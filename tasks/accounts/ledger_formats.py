@@ -4,8 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from tasks.accounts.ledger import Ledger, Line, row_of, token_paths
-from tasks.storage.artifacts import Counts
+from zyda_flows.tasks.accounts.ledger import Ledger, Line, row_of, token_paths
+from zyda_flows.tasks.storage.artifacts import Counts
 
 
 def as_markdown(ledger: Ledger) -> str:

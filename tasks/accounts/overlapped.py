@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from tasks.storage.artifacts import Counts, total
+from zyda_flows.tasks.storage.artifacts import Counts, total
 
 MOST = 20  # sources that are shown by themselves
 

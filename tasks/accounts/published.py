@@ -6,16 +6,16 @@ from typing import Any
 
 from pydantic import Field, ValidationError
 
-from tasks.accounts.audited import AuditCounts
-from tasks.accounts.ledger import Ledger
-from tasks.errors import Damaged, Denied
-from tasks.ids import BITS
-from tasks.log import warn
-from tasks.recipe.fields import Recipe
-from tasks.storage.artifacts import WORK, Artifact
-from tasks.storage.facts import Facts
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, read_record
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, read_record
 
 PUBLISHED = "published"
 MANIFEST = "manifest.json"

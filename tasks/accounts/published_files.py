@@ -15,10 +15,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import PUBLISHED, File, Published
-from tasks.errors import Damaged
-from tasks.storage.folder import Folder
-from tasks.storage.tables import open_table
+from zyda_flows.tasks.accounts.published import PUBLISHED, File, Published
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import open_table
 
 ROWS = 4096  # of a row group
 SOURCES = "sources.parquet"

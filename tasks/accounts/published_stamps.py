@@ -10,16 +10,24 @@ from itertools import islice
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, STAMPS, File, FileStamps, Published, saved_stamps
-from tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table, rows_below
-from tasks.accounts.readings import moment
-from tasks.errors import Damaged
-from tasks.log import warn
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
-from tasks.storage.records import write_record
-from tasks.storage.stamps import is_utf8
-from tasks.storage.tables import open_table, write_table
+from zyda_flows.tasks.accounts.published import (
+    MANIFEST,
+    PUBLISHED,
+    STAMPS,
+    File,
+    FileStamps,
+    Published,
+    saved_stamps,
+)
+from zyda_flows.tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.readings import moment
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import write_record
+from zyda_flows.tasks.storage.stamps import is_utf8
+from zyda_flows.tasks.storage.tables import open_table, write_table
 
 STAMP_TABLES = f"{WORK}/stamps"
 STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])

@@ -10,8 +10,8 @@ from datetime import UTC, datetime, timedelta
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.storage.folder import Folder
-from tasks.storage.stamps import CHECKSUMMED
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.stamps import CHECKSUMMED
 
 
 def moment() -> str:

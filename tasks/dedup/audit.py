@@ -12,19 +12,19 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.accounts.audited import ByIndex, Decided
-from tasks.dedup.contested import first_and_last
-from tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
-from tasks.dedup.pairings import Pairing, pairings_of
-from tasks.ids import files_of, sources_of, split
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.rounds import Round
-from tasks.signatures.bands import numbers_in_name
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import (
+from zyda_flows.tasks.accounts.audited import ByIndex, Decided
+from zyda_flows.tasks.dedup.contested import first_and_last
+from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
+from zyda_flows.tasks.dedup.pairings import Pairing, pairings_of
+from zyda_flows.tasks.ids import files_of, sources_of, split
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.bands import numbers_in_name
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     Counts,
     Manifest,
@@ -34,9 +34,9 @@ from tasks.storage.artifacts import (
     stage_key,
     total,
 )
-from tasks.storage.facts import Facts
-from tasks.storage.folder import Folder
-from tasks.storage.tables import tables_of, write_table
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import tables_of, write_table
 
 VERSION = 2
 PAIRS = 1000  # that a build audits by itself

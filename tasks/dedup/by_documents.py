@@ -11,20 +11,20 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.accounts.audited import ByIndex
-from tasks.dedup.comparison import COMPARISONS, Comparison, in_order
-from tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
-from tasks.dedup.exchange import Files, list_files
-from tasks.dedup.preference import Preference
-from tasks.dedup.verify import comparison_of
-from tasks.recipe.rounds import Round
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob, RecordJob
-from tasks.stage.verdicts import with_columns
-from tasks.storage.artifacts import Artifact, total
-from tasks.storage.parts import read_part
-from tasks.storage.records import Record
-from tasks.storage.tables import read_table, rows_between, write_table
+from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, in_order
+from zyda_flows.tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
+from zyda_flows.tasks.dedup.exchange import Files, list_files
+from zyda_flows.tasks.dedup.preference import Preference
+from zyda_flows.tasks.dedup.verify import comparison_of
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
+from zyda_flows.tasks.stage.verdicts import with_columns
+from zyda_flows.tasks.storage.artifacts import Artifact, total
+from zyda_flows.tasks.storage.parts import read_part
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table
 
 VERSION = 4
 PART_BYTES = 256 << 20  # of text in one part, about

@@ -11,19 +11,28 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.dedup import forests
-from tasks.dedup.contraction import ROOTS
-from tasks.dedup.exchange import PART, Naming, PartJob, RowsByPart, Spread, exchanged, run_starts, table_of
-from tasks.dedup.forests import CLUSTERS, SIZES, Forest
-from tasks.ids import sources_of
-from tasks.signatures.bands import numbers_in_name
-from tasks.sources.listing import NumberedSource
-from tasks.stage.jobs import ArtifactJob, RecordJob
-from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Artifact, artifact_path, load_manifest
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, stored_as
-from tasks.storage.tables import footer_of, parquet_writer, write_artifact
+from zyda_flows.tasks.dedup import forests
+from zyda_flows.tasks.dedup.contraction import ROOTS
+from zyda_flows.tasks.dedup.exchange import (
+    PART,
+    Naming,
+    PartJob,
+    RowsByPart,
+    Spread,
+    exchanged,
+    run_starts,
+    table_of,
+)
+from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
+from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.signatures.bands import numbers_in_name
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
+from zyda_flows.tasks.stage.verdicts import Trail
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, load_manifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, stored_as
+from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, write_artifact
 
 FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
 CLUSTER_COUNTS = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), ("count", pa.uint32())])

@@ -15,22 +15,28 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 
-from tasks.dedup.cluster_files import ClusterFiles, cuts_of, files_of_forest, files_of_roots, of_several
-from tasks.dedup.contraction import grouped, roots_of
-from tasks.dedup.exchange import Spread
-from tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
-from tasks.ids import sources_of
-from tasks.log import warn
-from tasks.recipe.rounds import Round
-from tasks.sources.listing import NumberedSource
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
-from tasks.storage.folder import Folder
-from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
-from tasks.workers.engine import is_on_gpu
+from zyda_flows.tasks.dedup.cluster_files import (
+    ClusterFiles,
+    cuts_of,
+    files_of_forest,
+    files_of_roots,
+    of_several,
+)
+from zyda_flows.tasks.dedup.contraction import grouped, roots_of
+from zyda_flows.tasks.dedup.exchange import Spread
+from zyda_flows.tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
+from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
+from zyda_flows.tasks.workers.engine import is_on_gpu
 
 VERSION = 4
 # Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
@@ -74,8 +80,8 @@ class JoinedFiles(Job[Made]):
 
     def on_gpu(self) -> Forest | None:
         """Join the files on this worker's GPU, unless they have no room there."""
-        from tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
-        from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
+        from zyda_flows.tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
+        from zyda_flows.tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
 
         if (count := sum(artifact.rows for artifact in self.artifacts)) <= MOST_EDGES:
             with suppress(MemoryError):

@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import ByIndex
-from tasks.dedup.preference import Preference
-from tasks.ids import SOURCE_SHIFT
-from tasks.recipe.dedup import Dedup
-from tasks.storage.artifacts import Counts
-from tasks.storage.parts import TextFile
+from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.dedup.preference import Preference
+from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.parts import TextFile
 
 ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])

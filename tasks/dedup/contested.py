@@ -19,16 +19,16 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.dedup.comparison import Comparison
-from tasks.dedup.exchange import Files
-from tasks.dedup.preference import Preference
-from tasks.ids import hash_ids
-from tasks.limits import limits
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.storage.folder import Folder
-from tasks.storage.parts import rows_of_part, write_parts
-from tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact
+from zyda_flows.tasks.dedup.comparison import Comparison
+from zyda_flows.tasks.dedup.exchange import Files
+from zyda_flows.tasks.dedup.preference import Preference
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
+from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
 FILE_BYTES = 128 << 20  # of text in one file, about

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
-from tasks.dedup.exchange import (
+from zyda_flows.tasks.dedup.exchange import (
     PART,
     Ids,
     Naming,
@@ -33,12 +33,12 @@ from tasks.dedup.exchange import (
     write_numbers,
     written_together,
 )
-from tasks.dedup.forests import forest_of_edges, read_forest
-from tasks.stage.jobs import ArtifactJob, RecordJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from textkernels import forest
+from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
+from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.textkernels import forest
 
 EDGES_BY_NAME = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 TREES = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])

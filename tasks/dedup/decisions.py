@@ -20,26 +20,35 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import Decided
-from tasks.dedup.by_documents import decided_by_documents
-from tasks.dedup.clusters import cluster_rows
-from tasks.dedup.exchange import PART, Files, Naming, RowsByPart, columns_of, exchanged, run_starts, table_of
-from tasks.dedup.forests import CLUSTERS
-from tasks.dedup.preference import Preference, order_of, preference_of
-from tasks.dedup.verify import comparison_of
-from tasks.ids import SOURCE_SHIFT
-from tasks.log import warn
-from tasks.recipe.dedup import Scope
-from tasks.recipe.rounds import Round
-from tasks.sources.listing import NumberedSource
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob, Job
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
-from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
-from tasks.storage.tables import parquet_writer, tables_of, write_artifact
+from zyda_flows.tasks.accounts.audited import Decided
+from zyda_flows.tasks.dedup.by_documents import decided_by_documents
+from zyda_flows.tasks.dedup.clusters import cluster_rows
+from zyda_flows.tasks.dedup.exchange import (
+    PART,
+    Files,
+    Naming,
+    RowsByPart,
+    columns_of,
+    exchanged,
+    run_starts,
+    table_of,
+)
+from zyda_flows.tasks.dedup.forests import CLUSTERS
+from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
+from zyda_flows.tasks.dedup.verify import comparison_of
+from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.dedup import Scope
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
 VERSION = 5
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])

@@ -18,14 +18,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import Damaged
-from tasks.ids import hash_ids, ids_of_hashes
-from tasks.stage.jobs import ArtifactJob, Job, Made
-from tasks.storage.artifacts import WORK, Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.parts import rows_of_part, write_parts
-from tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
-from tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.ids import hash_ids, ids_of_hashes
+from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
+from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
+from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
 
 VERSION = 2
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two

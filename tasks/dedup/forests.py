@@ -13,11 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.ids import sources_of
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import tables_of
-from textkernels import forest
+from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import tables_of
+from zyda_flows.textkernels import forest
 
 GROUP_ROWS = 1 << 17
 FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])

@@ -13,11 +13,11 @@ from collections.abc import Callable, Iterable, Iterator
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.limits import limits
-from textkernels.prefix_index import Bounds, RareIndex
-from textkernels.set_similarity import NOBODY, could_hold, needed
-from textkernels.sets import in_common, table_of
-from textkernels.shingle_lists import COUNTER_BITS, count_shingles
+from zyda_flows.tasks.limits import limits
+from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
+from zyda_flows.textkernels.set_similarity import NOBODY, could_hold, needed
+from zyda_flows.textkernels.sets import in_common, table_of
+from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
 FIRST = 4
 SETS_BYTES = 256 << 20  # of sets of shingles that are kept, of those that stay

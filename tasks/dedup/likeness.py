@@ -14,14 +14,14 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
-from tasks.dedup.pairings import Pairing
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.keys import band_keys
-from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table
-from textkernels.sets import overlaps
+from zyda_flows.tasks.dedup.pairings import Pairing
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.keys import band_keys
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table
+from zyda_flows.textkernels.sets import overlaps
 
 EDITED = 10_000  # characters of either text of which the edit similarity is found
 AUDIT = pa.schema(

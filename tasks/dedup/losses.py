@@ -3,12 +3,12 @@
 from collections.abc import Iterator
 from fractions import Fraction
 
-from tasks.errors import TooMuchLost
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import rounds_of
-from tasks.stage.groups import ReceiptsByStage, trails_of
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.verdicts import Trail
+from zyda_flows.tasks.errors import TooMuchLost
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import rounds_of
+from zyda_flows.tasks.stage.groups import ReceiptsByStage, trails_of
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.verdicts import Trail
 
 NOT_LIMITED = {"deny"}  # what somebody asked to have removed is removed, however much it is
 SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"}

@@ -18,22 +18,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.cluster_files import shards_by_file
-from tasks.dedup.decisions import decided_by_ids
-from tasks.dedup.exchange import place_among
-from tasks.dedup.preference import order_of, preference_of
-from tasks.dedup.verify import comparison_of
-from tasks.errors import NotConserved
-from tasks.ids import MAX_SOURCES, sources_of
-from tasks.recipe.rounds import Round
-from tasks.sources.listing import NumberedSource
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, artifact_path, load_manifest, stage_key
-from tasks.storage.records import digest_of
-from tasks.storage.tables import read_table, write_table
+from zyda_flows.tasks.dedup.cluster_files import shards_by_file
+from zyda_flows.tasks.dedup.decisions import decided_by_ids
+from zyda_flows.tasks.dedup.exchange import place_among
+from zyda_flows.tasks.dedup.preference import order_of, preference_of
+from zyda_flows.tasks.dedup.verify import comparison_of
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.ids import MAX_SOURCES, sources_of
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail
+from zyda_flows.tasks.storage.artifacts import (
+    Artifact,
+    Manifest,
+    Receipt,
+    artifact_path,
+    load_manifest,
+    stage_key,
+)
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import read_table, write_table
 
 VERSION = 1
 TALLIES = pa.schema(

@@ -12,12 +12,12 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.ids import hash_ids
-from tasks.stage.fan_out import fan_out
-from tasks.stage.verdicts import REASON, Trail, load_histories, removals_in
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, removals_in
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table
 
 MOST_KEPT = 16  # documents of a cluster that one that went is compared with
 SMALL = 32  # documents of a cluster in which chains of buckets are followed

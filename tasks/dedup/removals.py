@@ -11,17 +11,17 @@ from dataclasses import dataclass
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.dedup.decisions import DECISIONS
-from tasks.dedup.exchange import Files, list_files
-from tasks.dedup.forests import SIZES
-from tasks.dedup.verify import comparison_of
-from tasks.recipe.rounds import Round
-from tasks.sources.column_names import CLUSTER_COLUMNS
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
-from tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
-from tasks.storage.tables import rows_between
+from zyda_flows.tasks.dedup.decisions import DECISIONS
+from zyda_flows.tasks.dedup.exchange import Files, list_files
+from zyda_flows.tasks.dedup.forests import SIZES
+from zyda_flows.tasks.dedup.verify import comparison_of
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.sources.column_names import CLUSTER_COLUMNS
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
+from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.tables import rows_between
 
 VERSION = 7
 FIRST_REASON = "duplicate"  # of which keys say nothing: once there was no other

@@ -18,17 +18,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import ByIndex
-from tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
-from tasks.dedup.large import LargeCluster
-from tasks.ids import hash_ids
-from tasks.limits import limits
-from tasks.recipe.dedup import Dedup, Verify
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Counts
-from tasks.storage.parts import TextFile
-from textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
+from zyda_flows.tasks.dedup.large import LargeCluster
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.dedup import Dedup, Verify
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.parts import TextFile
+from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.planning import Bound
+from zyda_flows.tasks.documents.planning import Bound
 
 
 def breaks(columns: Mapping[str, pa.Array], bound: Bound) -> NDArray[np.bool_]:

@@ -9,8 +9,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import CleaningCounts
-from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
+from zyda_flows.tasks.storage.artifacts import CleaningCounts
+from zyda_flows.textkernels.texts.cleaning import (
+    ZYDA1,
+    with_newlines,
+    without_control_characters,
+    without_long_runs,
+)
 
 PERSONAL_VERSION = "3"  # raised when other personal data is found in a text
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
@@ -25,7 +30,7 @@ class Clean(Protocol):
 def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]:
     """Return what a recipe's Cleaning, as a mapping, asks for. is_markdown: of its lines, those of prose."""
     if cleaning["unicode"]:
-        from textkernels.texts.repair import repaired  # ftfy: where it is wanted
+        from zyda_flows.textkernels.texts.repair import repaired  # ftfy: where it is wanted
 
         yield partial(repaired, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
     if cleaning["newlines"]:
@@ -35,8 +40,8 @@ def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]
     if cleaning["runs"]:
         yield partial(without_long_runs, longest=ZYDA1 if cleaning["runs"] == "zyda1" else cleaning["runs"])
     if lines := cleaning["lines"]:
-        from textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
-        from textkernels.texts.markdown import with_clean_prose
+        from zyda_flows.textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
+        from zyda_flows.textkernels.texts.markdown import with_clean_prose
 
         by_line: Clean = without_refinedweb_lines
         if lines["rules"] == "c4":
@@ -62,7 +67,10 @@ def without_personal_data(
     texts: pa.LargeStringArray, kinds: Mapping[str, bool | str]
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
     """Replace kinds of personal data, true by what is usual; return what `clean_texts` does, counts by kind."""
-    from textkernels.texts.personal import KINDS, replaced  # late: compiled kernels, where they are wanted
+    from zyda_flows.textkernels.texts.personal import (  # late: compiled kernels, where they are wanted
+        KINDS,
+        replaced,
+    )
 
     left, counts = texts, dict[str, CleaningCounts]()
     for name, kind in KINDS.items():

@@ -13,20 +13,20 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.evaluation_sets import PlannedSet
-from tasks.documents.item_search import TWO, ItemSearch, search_for
-from tasks.documents.planning import FOUND, STATISTICS, DocumentPlan
-from tasks.recipe.evaluation import Decontaminate
-from tasks.recipe.fields import Recipe
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, artifact_path, stage_key
-from tasks.storage.facts import Facts
-from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
-from tasks.storage.tables import read_table, write_table
+from zyda_flows.tasks.documents.evaluation_sets import PlannedSet
+from zyda_flows.tasks.documents.item_search import TWO, ItemSearch, search_for
+from zyda_flows.tasks.documents.planning import FOUND, STATISTICS, DocumentPlan
+from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, artifact_path, stage_key
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import read_table, write_table
 
 VERSION = 2
 SURROUNDINGS = pa.schema([("phrase", pa.uint64()), ("around", pa.uint64())])

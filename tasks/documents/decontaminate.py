@@ -14,7 +14,7 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.documents.contamination import (
+from zyda_flows.tasks.documents.contamination import (
     PhraseCounts,
     all_asked,
     asked_of,
@@ -23,16 +23,16 @@ from tasks.documents.contamination import (
     limits,
     measured,
 )
-from tasks.documents.item_search import MARK, TWO
-from tasks.documents.planning import ITEMS
-from tasks.recipe.evaluation import Decontaminate
-from tasks.recipe.fields import Recipe
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import VERDICTS, Trail, load_histories
-from tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
-from tasks.storage.records import digest_of
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.documents.item_search import MARK, TWO
+from zyda_flows.tasks.documents.planning import ITEMS
+from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import read_table
 
 VERSION = 1
 EVIDENCE = pa.schema(

@@ -20,9 +20,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import Field
 
-from tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
-from tasks.documents.deny_rows import RowsWithoutDenied
-from tasks.documents.deny_signatures import (
+from zyda_flows.tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
+from zyda_flows.tasks.documents.deny_rows import RowsWithoutDenied
+from zyda_flows.tasks.documents.deny_signatures import (
     LIKENESS,
     Alike,
     alike_in_shard,
@@ -32,21 +32,21 @@ from tasks.documents.deny_signatures import (
     same_letters_in_shard,
     standard_error,
 )
-from tasks.log import warn
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.letters import LETTERS, LettersRound
-from tasks.sources.named_values import column_of, texts_in
-from tasks.sources.small_files import PlannedFile
-from tasks.stage.fan_out import fan_out
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import VERDICTS, Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, load_manifest, stage_key
-from tasks.storage.facts import Facts
-from tasks.storage.folder import Folder
-from tasks.storage.records import unpack
-from tasks.storage.tables import open_table, parts_of
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.letters import LETTERS, LettersRound
+from zyda_flows.tasks.sources.named_values import column_of, texts_in
+from zyda_flows.tasks.sources.small_files import PlannedFile
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, stage_key
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import unpack
+from zyda_flows.tasks.storage.tables import open_table, parts_of
 
 VERSION = 3
 REQUESTED, BY_LIKENESS = "requested", "requested-near"

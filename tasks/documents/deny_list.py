@@ -34,14 +34,21 @@ import orjson
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
-from tasks.errors import BadInput, first_line
-from tasks.recipe.fields import Recipe
-from tasks.recipe.values import Strict
-from tasks.sources.address_lists import Entry, address_of, entry_of, fields_of, lines_of_list, read_entries
-from tasks.sources.named_values import as_text
-from tasks.sources.small_files import PlannedFile, planned_files
-from tasks.sources.web_addresses import domain, folder_ends, normalised, with_parents
-from tasks.storage.records import digest_of
+from zyda_flows.tasks.errors import BadInput, first_line
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.values import Strict
+from zyda_flows.tasks.sources.address_lists import (
+    Entry,
+    address_of,
+    entry_of,
+    fields_of,
+    lines_of_list,
+    read_entries,
+)
+from zyda_flows.tasks.sources.named_values import as_text
+from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
+from zyda_flows.tasks.sources.web_addresses import domain, folder_ends, normalised, with_parents
+from zyda_flows.tasks.storage.records import digest_of
 
 NAME = "deny"
 SHA256 = re.compile("[0-9a-f]{64}")

@@ -23,15 +23,15 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.deny_list import DenyList, Request, deny_list
-from tasks.limits import limits
-from tasks.signatures.letters import letters_in
-from tasks.sources.named_values import as_text, column_of, value_at
-from tasks.sources.small_files import PlannedFile
-from tasks.sources.web_addresses import domain, with_parents
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.tables import parquet_writer, tables_of, write_artifact
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, deny_list
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.signatures.letters import letters_in
+from zyda_flows.tasks.sources.named_values import as_text, column_of, value_at
+from zyda_flows.tasks.sources.small_files import PlannedFile
+from zyda_flows.tasks.sources.web_addresses import domain, with_parents
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
 CONTENTS = pa.schema([("content", pa.binary()), ("columns", pa.string())])
 # An address with its scheme; a value of JSON or CSV that may be one without it; a name that may be a host.

@@ -23,22 +23,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.deny_list import DenyList, Request, Signature, deny_list, lists_of
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.bands import ALL_KEYS, read_range
-from tasks.signatures.keys import VERSION, signatures
-from tasks.signatures.letters import LETTERS, key_of_hash, letter_hash
-from tasks.signatures.lookup import collisions
-from tasks.signatures.minhash import KeysOfRounds, KeysOfShard
-from tasks.signatures.shingles import shingle_sets
-from tasks.sources.columns import as_one_array
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
-from tasks.storage.tables import open_table, parts_of
-from textkernels import sketch
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, deny_list, lists_of
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.bands import ALL_KEYS, read_range
+from zyda_flows.tasks.signatures.keys import VERSION, signatures
+from zyda_flows.tasks.signatures.letters import LETTERS, key_of_hash, letter_hash
+from zyda_flows.tasks.signatures.lookup import collisions
+from zyda_flows.tasks.signatures.minhash import KeysOfRounds, KeysOfShard
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import open_table, parts_of
+from zyda_flows.textkernels import sketch
 
 LIKENESS = 0.8
 LEAST_JACCARD = 1 / 3  # below it the part of a text that a page has is uncertain by more than 0.1

@@ -14,13 +14,13 @@ import pyarrow as pa
 from jinja2 import StrictUndefined, Template, TemplateError
 from jinja2.sandbox import SandboxedEnvironment
 
-from tasks.errors import BadInput, first_line
-from tasks.recipe.evaluation import EvaluationSet
-from tasks.sources.formats.parquet import bounded_batches
-from tasks.sources.lines import DAMAGED
-from tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
-from tasks.sources.streams import Input
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import BadInput, first_line
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.sources.formats.parquet import bounded_batches
+from zyda_flows.tasks.sources.lines import DAMAGED
+from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
+from zyda_flows.tasks.sources.streams import Input
+from zyda_flows.tasks.storage.records import Record
 
 
 @dataclass(frozen=True)

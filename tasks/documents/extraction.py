@@ -8,10 +8,10 @@ from typing import NamedTuple
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.errors import first_line
-from tasks.extraction.nesting import Bytes
-from tasks.storage.artifacts import CleaningCounts
-from textkernels.buffers import text_buffers
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.extraction.nesting import Bytes
+from zyda_flows.tasks.storage.artifacts import CleaningCounts
+from zyda_flows.textkernels.buffers import text_buffers
 
 Extractor = Callable[[Bytes], str]  # of a text in UTF-8
 FAILED = "failed"
@@ -35,22 +35,22 @@ def known_as(name: str) -> str:
 def extractor_named(name: str) -> Extractor:
     """Return an extractor of ours. It is imported late: most recipes need none."""
     if name == "fast":
-        from tasks.extraction.pages import main_content
+        from zyda_flows.tasks.extraction.pages import main_content
 
         return main_content
     if name == "structured":
-        from tasks.extraction.structured import structured_text
+        from zyda_flows.tasks.extraction.structured import structured_text
 
         return structured_text
     if name == "trafilatura":
-        from tasks.extraction.by_trafilatura import trafilatura_text
+        from zyda_flows.tasks.extraction.by_trafilatura import trafilatura_text
 
         return trafilatura_text
     if name == "wikitext":
-        from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
+        from zyda_flows.tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
 
         return lambda text: text_of_wikitext(str(text.data, "utf-8"), BACK_MATTER)
-    from tasks.extraction.latex import text_of_latex
+    from zyda_flows.tasks.extraction.latex import text_of_latex
 
     return lambda text: text_of_latex(str(text.data, "utf-8"))
 

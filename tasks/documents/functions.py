@@ -18,7 +18,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.errors import BadInput, BadRecipe, first_line
+from zyda_flows.tasks.errors import BadInput, BadRecipe, first_line
 
 ALLOWED = "ZYDA_STEPS"
 

@@ -17,11 +17,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.documents.evaluation_sets import PlannedSet, items_of
-from tasks.documents.item_words import texts_of, word_hashes, word_places
-from tasks.documents.sought_items import Hashes, Sought, Tally, sought_items
-from tasks.limits import limits
-from textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
+from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, items_of
+from zyda_flows.tasks.documents.item_words import texts_of, word_hashes, word_places
+from zyda_flows.tasks.documents.sought_items import Hashes, Sought, Tally, sought_items
+from zyda_flows.tasks.limits import limits
+from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
 
 # Of what a search finds: raised when it finds something else. Folding follows Python's Unicode.
 VERSION = f"3, Unicode {unidata_version}"

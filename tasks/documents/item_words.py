@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from textkernels.buffers import text_buffers
-from textkernels.item_words import (
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.item_words import (
     ALONE,
     BASE,
     END,

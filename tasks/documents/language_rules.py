@@ -18,12 +18,12 @@ from typing import Any
 
 import yaml
 
-from tasks.errors import BadInput
-from tasks.limits import limits
-from tasks.recipe.rule_sets import FINEWEB_2
-from tasks.recipe.rule_settings import Limits, as_number, limits_of
-from tasks.sources.small_files import PlannedFile, content_of, planned_files
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.rule_sets import FINEWEB_2
+from zyda_flows.tasks.recipe.rule_settings import Limits, as_number, limits_of
+from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
+from zyda_flows.tasks.storage.records import Record
 
 SCORE, STOP_WORDS = "language_score", "stopwords"
 # Names of FineWeb-2's configs, by the rules that they have values of; 0 turns some of them off there.

@@ -7,15 +7,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.language_rules import SCORE, language_rules
-from tasks.errors import BadInput
-from tasks.limits import limits
-from tasks.recipe.web_steps import LanguageId
-from tasks.sources.small_files import PlannedFile, content_of, planned_files
-from tasks.storage.records import Record
+from zyda_flows.tasks.documents.language_rules import SCORE, language_rules
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.web_steps import LanguageId
+from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
+from zyda_flows.tasks.storage.records import Record
 
 if TYPE_CHECKING:
-    from textkernels.fasttext.model import Model
+    from zyda_flows.textkernels.fasttext.model import Model
 
 RULE = "language_id"
 LANGUAGE, PROBABILITY, SCRIPT = "language", "probability", "script"
@@ -66,7 +66,7 @@ def kept_languages(said: LanguageId) -> dict[str, float]:
 @lru_cache(maxsize=2)
 def model_of(file: PlannedFile) -> "Model":
     """Read a model. Raises BadInput where it is none, or has changed."""
-    from textkernels.fasttext.file import read_model
+    from zyda_flows.textkernels.fasttext.file import read_model
 
     try:
         return read_model(content_of(f"{RULE}.model", file, limits().model_bytes))
@@ -79,8 +79,8 @@ def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
 
     Its script, too, as ISO 15924 names it: that of most of its letters.
     """
-    from textkernels.fasttext.prediction import best
-    from textkernels.texts.scripts import script_of_texts
+    from zyda_flows.textkernels.fasttext.prediction import best
+    from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
     places, probabilities = (found[:, 0] for found in best(model, texts, 1))

@@ -11,9 +11,9 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.accounts.components import NOT_KNOWN
-from tasks.recipe.spdx import Licenses
-from tasks.sources.named_values import BETWEEN, texts_in
+from zyda_flows.tasks.accounts.components import NOT_KNOWN
+from zyda_flows.tasks.recipe.spdx import Licenses
+from zyda_flows.tasks.sources.named_values import BETWEEN, texts_in
 
 LICENSE = "license"
 RULE = "license_filter"

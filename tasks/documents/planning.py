@@ -10,35 +10,35 @@ from zlib import crc32
 import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.documents.cleanings import PERSONAL_VERSION
-from tasks.documents.evaluation_sets import PlannedSet, planned_set
-from tasks.documents.extraction import FAILED, MARKDOWN, known_as
-from tasks.documents.functions import digest_of_code
-from tasks.documents.item_search import HELD, MARK, SURROUNDED, VERSION, search_for
-from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
-from tasks.documents.languages import LANGUAGE, PlannedLanguages, kept_languages, planned_languages
-from tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
-from tasks.documents.languages import RULES as LANGUAGE_RULES
-from tasks.documents.languages import TYPES as LANGUAGE_TYPES
-from tasks.documents.licenses import LICENSE, RULES
-from tasks.documents.url_rules import RULE, SENTENCES, PlannedUrlRules, planned_url_rules, rules_of
-from tasks.errors import BadInput, BadRecipe, Unavailable, ZydaError
-from tasks.limits import limits
-from tasks.recipe.evaluation import Decontaminate
-from tasks.recipe.faults import place_in_recipe
-from tasks.recipe.fields import Recipe
-from tasks.recipe.license_filter import LicenseFilter
-from tasks.recipe.rule_sets import RULE_SETS
-from tasks.recipe.rule_settings import Limits, RuleSettings
-from tasks.recipe.source import Source
-from tasks.recipe.spdx import version
-from tasks.recipe.steps import Step
-from tasks.recipe.web_steps import LanguageId
-from tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
-from tasks.sources.selection import Selection
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from zyda_flows.tasks.documents.cleanings import PERSONAL_VERSION
+from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, planned_set
+from zyda_flows.tasks.documents.extraction import FAILED, MARKDOWN, known_as
+from zyda_flows.tasks.documents.functions import digest_of_code
+from zyda_flows.tasks.documents.item_search import HELD, MARK, SURROUNDED, VERSION, search_for
+from zyda_flows.tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
+from zyda_flows.tasks.documents.languages import LANGUAGE, PlannedLanguages, kept_languages, planned_languages
+from zyda_flows.tasks.documents.languages import PUBLISHED as LANGUAGE_COLUMNS
+from zyda_flows.tasks.documents.languages import RULES as LANGUAGE_RULES
+from zyda_flows.tasks.documents.languages import TYPES as LANGUAGE_TYPES
+from zyda_flows.tasks.documents.licenses import LICENSE, RULES
+from zyda_flows.tasks.documents.url_rules import RULE, SENTENCES, PlannedUrlRules, planned_url_rules, rules_of
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Unavailable, ZydaError
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.recipe.faults import place_in_recipe
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.license_filter import LicenseFilter
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.recipe.rule_settings import Limits, RuleSettings
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.spdx import version
+from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.recipe.web_steps import LanguageId
+from zyda_flows.tasks.sources.column_names import ADDED_BY_MODEL, RESERVED_NAMES
+from zyda_flows.tasks.sources.selection import Selection
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
 
 STATISTICS = "document_steps"  # the column of a shard with what was measured of its documents
 EMPTIED, FOUND, ITEMS = "emptied", "found", "items"
@@ -350,7 +350,7 @@ def planned_evaluation(said: Decontaminate | None) -> dict[str, Any]:
 def check_cleaning(cleaning: Mapping[str, Any]) -> None:
     """Raise ValueError for options that ftfy does not have."""
     if cleaning["unicode"]:
-        from textkernels.texts.repair import check_options
+        from zyda_flows.textkernels.texts.repair import check_options
 
         check_options(cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
 
@@ -385,7 +385,7 @@ def content_of(url: str) -> bytes:
 
 def terms_of(url: str, content: bytes) -> tuple[str, ...]:
     """Return the terms of a list, which are regular expressions. Raises ValueError."""
-    from textkernels.texts.patterns import Patterns, word_list
+    from zyda_flows.textkernels.texts.patterns import Patterns, word_list
 
     terms = word_list(content, url)
     for term in terms:

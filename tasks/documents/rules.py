@@ -16,11 +16,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import broken_rules, first_broken, limits
-from tasks.documents.extraction import FAILED
-from tasks.documents.languages import TYPES as LANGUAGE_TYPES
-from tasks.documents.licenses import MISSING, RULES
-from tasks.documents.planning import (
+from zyda_flows.tasks.documents.bounds import broken_rules, first_broken, limits
+from zyda_flows.tasks.documents.extraction import FAILED
+from zyda_flows.tasks.documents.languages import TYPES as LANGUAGE_TYPES
+from zyda_flows.tasks.documents.licenses import MISSING, RULES
+from zyda_flows.tasks.documents.planning import (
     EMPTIED,
     NOTED,
     STATISTICS,
@@ -30,15 +30,15 @@ from tasks.documents.planning import (
     noted_rules,
     published_columns,
 )
-from tasks.errors import bad_input
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rule_sets import RULE_SETS
-from tasks.recipe.steps import Step
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import VERDICTS, Trail, load_histories
-from tasks.storage.artifacts import Manifest, stage_key
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
+from zyda_flows.tasks.storage.tables import read_table
 
 VERSION = 1
 EVIDENCE = pa.schema(

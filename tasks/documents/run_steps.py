@@ -16,22 +16,30 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import broken_rules
-from tasks.documents.cleanings import clean_texts, cleaning_counts
-from tasks.documents.extraction import FAILED, extracted
-from tasks.documents.functions import answer_of
-from tasks.documents.item_search import search_for
-from tasks.documents.languages import PlannedLanguages, judged_languages
-from tasks.documents.licenses import LICENSE, judged_licenses
-from tasks.documents.personal_columns import with_clean_columns
-from tasks.documents.planning import EMPTIED, FOUND, ITEMS, Bound, DocumentPlan, Measure, PlannedStep
-from tasks.documents.url_rules import judged_urls
-from tasks.errors import BadInput
-from tasks.storage.artifacts import CleaningCounts, totals
-from textkernels.texts.zyda1 import of_characters, of_patterns
+from zyda_flows.tasks.documents.bounds import broken_rules
+from zyda_flows.tasks.documents.cleanings import clean_texts, cleaning_counts
+from zyda_flows.tasks.documents.extraction import FAILED, extracted
+from zyda_flows.tasks.documents.functions import answer_of
+from zyda_flows.tasks.documents.item_search import search_for
+from zyda_flows.tasks.documents.languages import PlannedLanguages, judged_languages
+from zyda_flows.tasks.documents.licenses import LICENSE, judged_licenses
+from zyda_flows.tasks.documents.personal_columns import with_clean_columns
+from zyda_flows.tasks.documents.planning import (
+    EMPTIED,
+    FOUND,
+    ITEMS,
+    Bound,
+    DocumentPlan,
+    Measure,
+    PlannedStep,
+)
+from zyda_flows.tasks.documents.url_rules import judged_urls
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
+from zyda_flows.textkernels.texts.zyda1 import of_characters, of_patterns
 
 if TYPE_CHECKING:
-    from textkernels.rules.quality import WordLists
+    from zyda_flows.textkernels.rules.quality import WordLists
 
 Columns = dict[str, pa.Array]
 
@@ -227,8 +235,8 @@ def prose_of(steps: Sequence[PlannedStep], measures: Sequence[Measure]) -> StepF
     is_markdown = any(step.is_markdown for step in steps)
 
     def measure_prose(documents: Documents) -> None:
-        from textkernels.texts.markdown import prose
-        from textkernels.texts.prose import measured
+        from zyda_flows.textkernels.texts.markdown import prose
+        from zyda_flows.textkernels.texts.prose import measured
 
         batch, sets = documents.remaining_documents(), {measure.of for measure in measures}
         texts, listed = prose(batch.text) if is_markdown else batch.text, stop_words_for(batch, measures)
@@ -259,7 +267,7 @@ def stop_words_for(
 
 @lru_cache(maxsize=4)
 def word_lists(lists: tuple[tuple[str, ...], ...]) -> "WordLists":
-    from textkernels.rules.quality import WordLists
+    from zyda_flows.textkernels.rules.quality import WordLists
 
     return WordLists(lists)
 
@@ -273,7 +281,7 @@ def personal_of(steps: Sequence[PlannedStep]) -> StepFunction:
     asking = [step for step in steps if any(measure.of == "pii" for measure in step.measures)]
 
     def measure_personal(documents: Documents) -> None:
-        from textkernels.texts.personal import counted
+        from zyda_flows.textkernels.texts.personal import counted
 
         counts = counted(documents.remaining_documents().text)
         columns = {name: numbers.astype(np.float64) for name, numbers in counts.items()}
@@ -376,7 +384,7 @@ def language_of(step: PlannedStep, languages: PlannedLanguages) -> StepFunction:
 
 def words_of(texts: pa.LargeStringArray) -> pa.LargeStringArray:
     """Return the prose of texts in Markdown, and where they have none, all."""
-    from textkernels.texts.markdown import prose
+    from zyda_flows.textkernels.texts.markdown import prose
 
     of_prose = prose(texts)
     return pc.if_else(pc.equal(pc.binary_length(of_prose), 0), texts, of_prose)

@@ -16,10 +16,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.documents.evaluation_sets import Item
-from tasks.documents.item_words import texts_of, word_hashes
-from tasks.errors import BadInput
-from textkernels.phrases import PhraseIndex, hashes_of, places_of
+from zyda_flows.tasks.documents.evaluation_sets import Item
+from zyda_flows.tasks.documents.item_words import texts_of, word_hashes
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.textkernels.phrases import PhraseIndex, hashes_of, places_of
 
 WIDTH, LEAST, MOST = 8, 6, 16
 HALF = WIDTH // 2  # words that the longer half of a short item has at the least

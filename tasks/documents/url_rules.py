@@ -19,13 +19,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import BadInput
-from tasks.recipe.web_steps import UrlRules
-from tasks.sources.address_lists import entries_of, lines_of_list, read_entries
-from tasks.sources.named_values import texts_in
-from tasks.sources.small_files import PlannedFile, planned_files
-from tasks.sources.web_addresses import folder_ends, normalised, with_parents
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.sources.address_lists import entries_of, lines_of_list, read_entries
+from zyda_flows.tasks.sources.named_values import texts_in
+from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
+from zyda_flows.tasks.sources.web_addresses import folder_ends, normalised, with_parents
+from zyda_flows.tasks.storage.records import Record
 
 VERSION = "4"  # raised when an address breaks other rules
 RULE = "url_rules"

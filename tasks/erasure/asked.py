@@ -7,13 +7,13 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.documents.deny_list import DenyList, Request, fault_of, requests_in
-from tasks.documents.deny_signatures import requests_of_texts
-from tasks.errors import BadInput
-from tasks.ids import parse
-from tasks.recipe.kinds import MinHashRound
-from tasks.sources.address_lists import address_of
-from tasks.sources.small_files import planned_files
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, fault_of, requests_in
+from zyda_flows.tasks.documents.deny_signatures import requests_of_texts
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.ids import parse
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.sources.address_lists import address_of
+from zyda_flows.tasks.sources.small_files import planned_files
 
 
 @dataclass(frozen=True)

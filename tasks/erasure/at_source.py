@@ -9,17 +9,17 @@ from dataclasses import dataclass, field
 
 import pyarrow as pa
 
-from tasks.documents.deny_list import Request
-from tasks.documents.deny_rows import request_for_row, row_aside, text_of_row
-from tasks.documents.planning import DocumentPlan, plan_documents
-from tasks.documents.run_steps import run_steps
-from tasks.errors import ZydaError, first_line
-from tasks.ids import split
-from tasks.ingest.set_aside import with_columns
-from tasks.lookup.corpus_reader import Corpus
-from tasks.sources.columns import as_one_array
-from tasks.sources.reading import read
-from tasks.sources.rows import Chunk
+from zyda_flows.tasks.documents.deny_list import Request
+from zyda_flows.tasks.documents.deny_rows import request_for_row, row_aside, text_of_row
+from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
+from zyda_flows.tasks.errors import ZydaError, first_line
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.ingest.set_aside import with_columns
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.reading import read
+from zyda_flows.tasks.sources.rows import Chunk
 
 CHANGING = {"clean", "extract"}  # the steps that make another text
 

@@ -12,23 +12,23 @@ from typing import Any
 
 import orjson
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, corpus_of
-from tasks.accounts.published_files import PublishedFiles
-from tasks.documents.deny_list import Request, sealed
-from tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
-from tasks.erasure.asked import Asked
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
-from tasks.erasure.kinds import Dependent
-from tasks.errors import Denied
-from tasks.ids import split
-from tasks.log import warn
-from tasks.planning.last_build import last_build
-from tasks.recipe.fields import DENIED, Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.sources.listing import load_listing
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, corpus_of
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.documents.deny_list import Request, sealed
+from zyda_flows.tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
+from zyda_flows.tasks.erasure.asked import Asked
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
+from zyda_flows.tasks.erasure.kinds import Dependent
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.recipe.fields import DENIED, Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of
 
 FORGOTTEN = "forgotten"  # the folder of a corpus with its certificates
 MOST_DOCUMENTS = 1000  # that a certificate names; the list has the ids of all

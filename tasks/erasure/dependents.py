@@ -15,9 +15,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from tasks.accounts.published import MANIFEST
-from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
-from tasks.erasure.holdings import (
+from zyda_flows.tasks.accounts.published import MANIFEST
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
     exported_ids,
@@ -25,16 +25,16 @@ from tasks.erasure.holdings import (
     is_export_of,
     work_places,
 )
-from tasks.erasure.in_corpora import in_corpus
-from tasks.erasure.kinds import MOST_POSITIONS, TODO, Dependent, Ids, Position, Subject
-from tasks.errors import Denied, ZydaError, first_line
-from tasks.mixing.leftovers import unfinished_versions
-from tasks.mixing.mixing import MIXTURE
-from tasks.mixing.tracing import Trace, documents_in
-from tasks.publish.export_places import TABLE
-from tasks.sources.copies import FETCHED
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.erasure.in_corpora import in_corpus
+from zyda_flows.tasks.erasure.kinds import MOST_POSITIONS, TODO, Dependent, Ids, Position, Subject
+from zyda_flows.tasks.errors import Denied, ZydaError, first_line
+from zyda_flows.tasks.mixing.leftovers import unfinished_versions
+from zyda_flows.tasks.mixing.mixing import MIXTURE
+from zyda_flows.tasks.mixing.tracing import Trace, documents_in
+from zyda_flows.tasks.publish.export_places import TABLE
+from zyda_flows.tasks.sources.copies import FETCHED
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
 
 Found = TypeVar("Found")
 

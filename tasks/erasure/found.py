@@ -13,12 +13,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.documents.deny import fault_of_column
-from tasks.documents.deny_list import DenyList, Request, requests_in
-from tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures, texts_of
-from tasks.erasure.asked import Asked
-from tasks.erasure.at_source import read_at_source
-from tasks.erasure.in_shards import (
+from zyda_flows.tasks.documents.deny import fault_of_column
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, requests_in
+from zyda_flows.tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures, texts_of
+from zyda_flows.tasks.erasure.asked import Asked
+from zyda_flows.tasks.erasure.at_source import read_at_source
+from zyda_flows.tasks.erasure.in_shards import (
     FoundInShard,
     Likenesses,
     Shard,
@@ -27,15 +27,15 @@ from tasks.erasure.in_shards import (
     tokens_of,
     within,
 )
-from tasks.erasure.rows_aside import FoundRow, rows_set_aside
-from tasks.errors import BadInput, Denied
-from tasks.lookup.corpus_reader import Corpus
-from tasks.planning.last_build import ledger_if_complete
-from tasks.recipe.fields import DENIED, Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.keys import signatures
-from tasks.sources.small_files import planned_files
-from tasks.storage.records import Record
+from zyda_flows.tasks.erasure.rows_aside import FoundRow, rows_set_aside
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.recipe.fields import DENIED, Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.keys import signatures
+from zyda_flows.tasks.sources.small_files import planned_files
+from zyda_flows.tasks.storage.records import Record
 
 SET_ASIDE = "set aside"
 MOST_TEXTS = 100_000  # whose copies are looked for at once

@@ -10,15 +10,15 @@ import pyarrow.parquet as pq
 import zstandard
 from numpy.typing import NDArray
 
-from tasks.accounts.published import PUBLISHED
-from tasks.accounts.published_files import PublishedFiles
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.errors import Damaged
-from tasks.ids import split
-from tasks.publish.export_places import ExportedFile, listed_before
-from tasks.sources.copies import FetchedFile, read_fetched
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.accounts.published import PUBLISHED
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.publish.export_places import ExportedFile, listed_before
+from zyda_flows.tasks.sources.copies import FetchedFile, read_fetched
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
 
 LINES_AT_ONCE = 1 << 20  # bytes of lines that are decoded at once
 INGESTED = f"{WORK}/ingest"

@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import File
-from tasks.accounts.published_files import PublishedFiles
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.erasure.holdings import INGESTED, identity, ids_below, root_of
-from tasks.erasure.kinds import Dependent, Ids, Subject
-from tasks.errors import Denied
-from tasks.ids import BITS, first_id, split
-from tasks.storage.tables import open_table
+from zyda_flows.tasks.accounts.published import File
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below, root_of
+from zyda_flows.tasks.erasure.kinds import Dependent, Ids, Subject
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.ids import BITS, first_id, split
+from zyda_flows.tasks.storage.tables import open_table
 
 OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
 

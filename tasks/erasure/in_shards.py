@@ -10,18 +10,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.deny import IngestedColumns, denied_in_shard
-from tasks.documents.deny_list import DenyList
-from tasks.documents.deny_signatures import texts_of
-from tasks.errors import Denied
-from tasks.planning.last_build import last_build
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.folder import Folder
-from tasks.storage.records import read_record
-from tasks.storage.tables import ids_of, tables_of
+from zyda_flows.tasks.documents.deny import IngestedColumns, denied_in_shard
+from zyda_flows.tasks.documents.deny_list import DenyList
+from zyda_flows.tasks.documents.deny_signatures import texts_of
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import read_record
+from zyda_flows.tasks.storage.tables import ids_of, tables_of
 
 Likenesses = dict[int, float | None]
 Ids = NDArray[np.uint64]

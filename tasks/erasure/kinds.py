@@ -5,8 +5,8 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.storage.records import Record
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.storage.records import Record
 
 MOST_POSITIONS = 1000  # of a mixture that are listed
 MIX_AGAIN = "when its corpora have forgotten them: zyda mix MIXTURE --forget"

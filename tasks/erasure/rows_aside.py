@@ -5,17 +5,17 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tasks.documents.deny_list import DenyList, Request
-from tasks.documents.deny_rows import CONTENTS, RowJudge, request_for_row, row_aside
-from tasks.erasure.in_shards import ingest_manifests
-from tasks.ids import first_id
-from tasks.planning.last_build import last_build
-from tasks.quality.ingested import Ingested
-from tasks.signatures.letters import letters_in
-from tasks.sources.listing import load_listing
-from tasks.sources.register import Register
-from tasks.storage.folder import Folder
-from tasks.storage.tables import tables_of
+from zyda_flows.tasks.documents.deny_list import DenyList, Request
+from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, request_for_row, row_aside
+from zyda_flows.tasks.erasure.in_shards import ingest_manifests
+from zyda_flows.tasks.ids import first_id
+from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.signatures.letters import letters_in
+from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.register import Register
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import tables_of
 
 PART = 48  # bytes of the letters of a text by which it is known: some ten words in a row
 LEAST = 24  # bytes of the letters of a text that is sought as a whole in a row

@@ -2,7 +2,7 @@
 
 import trafilatura
 
-from tasks.extraction.nesting import Bytes, measured
+from zyda_flows.tasks.extraction.nesting import Bytes, measured
 
 
 def trafilatura_text(html: str | Bytes) -> str:

@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 
-from tasks.extraction.code_pages import text_in
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.code_pages import text_in
+from zyda_flows.tasks.limits import limits
 
 MARKS = {BOM_UTF8: "utf-8", BOM_UTF16_BE: "utf-16-be", BOM_UTF16_LE: "utf-16-le"}
 LONGEST_NAME = 40

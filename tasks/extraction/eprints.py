@@ -8,10 +8,10 @@ from typing import Any, cast
 
 from yaml import YAMLError, safe_load
 
-from tasks.extraction.eprint_kinds import BODY, IGNORED, is_plain_tex, kind_of, kind_of_content
-from tasks.extraction.inputenc import declared_encoding, text_in_utf8, text_of
-from tasks.extraction.latex_source import pieces_of
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.eprint_kinds import BODY, IGNORED, is_plain_tex, kind_of, kind_of_content
+from zyda_flows.tasks.extraction.inputenc import declared_encoding, text_in_utf8, text_of
+from zyda_flows.tasks.extraction.latex_source import pieces_of
+from zyda_flows.tasks.limits import limits
 
 HEAD = re.compile(r"\\document(?:class|style)")
 PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")

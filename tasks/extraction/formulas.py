@@ -8,8 +8,8 @@ import re
 
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from tasks.extraction.mathml import latex_of_mathml
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.mathml import latex_of_mathml
+from zyda_flows.tasks.limits import limits
 
 WITHIN = (".mwe-math-element", ".katex-display", ".katex", "mjx-container", "math")  # outer ones first
 SCRIPTS = 'script[type^="math/tex"], script[type^="math/mml"]'

@@ -8,13 +8,13 @@ macros; this is one pass that expands macros, and one over the tokens of a regul
 import re
 from collections.abc import Callable, Iterator
 
-from tasks.extraction.latex_definitions import Expanded
-from tasks.extraction.latex_environments import Environments
-from tasks.extraction.latex_expansion import Expander
-from tasks.extraction.latex_letters import accented, shorthands_of
-from tasks.extraction.latex_reader import group_at
-from tasks.extraction.latex_source import without_comments
-from tasks.extraction.latex_text import (
+from zyda_flows.tasks.extraction.latex_definitions import Expanded
+from zyda_flows.tasks.extraction.latex_environments import Environments
+from zyda_flows.tasks.extraction.latex_expansion import Expander
+from zyda_flows.tasks.extraction.latex_letters import accented, shorthands_of
+from zyda_flows.tasks.extraction.latex_reader import group_at
+from zyda_flows.tasks.extraction.latex_source import without_comments
+from zyda_flows.tasks.extraction.latex_text import (
     ITEM,
     LINE_ENDS,
     SIGNS,
@@ -26,8 +26,8 @@ from tasks.extraction.latex_text import (
     without_gone,
     written,
 )
-from tasks.extraction.latex_words import ACCENTS, STATEMENTS, SYMBOLS
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.latex_words import ACCENTS, STATEMENTS, SYMBOLS
+from zyda_flows.tasks.limits import limits
 
 TOKEN = re.compile(
     r"\\begin\s*+\{(?P<begin>[^{}\n]*+)\}|\\end\s*+\{(?P<end>[^{}\n]*+)\}"

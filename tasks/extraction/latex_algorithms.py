@@ -5,7 +5,7 @@ r"""Algorithms of algorithmic, algpseudocode and algorithm2e as LaTeX with a lin
 
 import re
 
-from tasks.extraction.latex_reader import Reader
+from zyda_flows.tasks.extraction.latex_reader import Reader
 
 COMMAND = re.compile(r"\\([A-Za-z]+)\*?[ \t]*|\\.|\$[^$]*+\$", re.DOTALL)
 # How a line begins and ends around its condition, which is in braces.

@@ -4,12 +4,28 @@ import re
 from abc import abstractmethod
 from collections.abc import Callable
 
-from tasks.extraction.latex_letters import accented, greek
-from tasks.extraction.latex_reader import Reader, group_at
-from tasks.extraction.latex_text import GONE, ITEM, OPTION, SPACE, SPACES, before_space, past_options, written
-from tasks.extraction.latex_units import COMMANDS as QUANTITIES
-from tasks.extraction.latex_units import quantity
-from tasks.extraction.latex_words import ACCENT_WORDS, ARGUMENTS, BEFORE_TEXT, HEADINGS, LETTERS, WORDS
+from zyda_flows.tasks.extraction.latex_letters import accented, greek
+from zyda_flows.tasks.extraction.latex_reader import Reader, group_at
+from zyda_flows.tasks.extraction.latex_text import (
+    GONE,
+    ITEM,
+    OPTION,
+    SPACE,
+    SPACES,
+    before_space,
+    past_options,
+    written,
+)
+from zyda_flows.tasks.extraction.latex_units import COMMANDS as QUANTITIES
+from zyda_flows.tasks.extraction.latex_units import quantity
+from zyda_flows.tasks.extraction.latex_words import (
+    ACCENT_WORDS,
+    ARGUMENTS,
+    BEFORE_TEXT,
+    HEADINGS,
+    LETTERS,
+    WORDS,
+)
 
 # Lengths behind commands of TeX that set them or leave space: \vskip 1cm, \parindent=0pt.
 LENGTH = re.compile(

@@ -4,8 +4,8 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from tasks.extraction.latex_macros import Macro
-from tasks.extraction.latex_reader import Reader
+from zyda_flows.tasks.extraction.latex_macros import Macro
+from zyda_flows.tasks.extraction.latex_reader import Reader
 
 MARK = re.compile(r"\\(?:newif\s*+\\if[A-Za-z@]*+|(if[A-Za-z@]*+|else|or|fi)(?![A-Za-z@]))")
 DECLARED = re.compile(r"\\newif\s*+\\(if[A-Za-z@]++)")

@@ -5,7 +5,7 @@ from abc import abstractmethod
 from collections.abc import Callable
 from dataclasses import dataclass, field
 
-from tasks.extraction.latex_macros import (
+from zyda_flows.tasks.extraction.latex_macros import (
     Argument,
     Macro,
     by_def,
@@ -14,8 +14,8 @@ from tasks.extraction.latex_macros import (
     declared_arguments,
     xparse,
 )
-from tasks.extraction.latex_reader import Reader
-from tasks.extraction.latex_words import ENVIRONMENTS, OF_WRITER
+from zyda_flows.tasks.extraction.latex_reader import Reader
+from zyda_flows.tasks.extraction.latex_words import ENVIRONMENTS, OF_WRITER
 
 THEOREM_TITLE = re.compile(r"(?:name|title|heading)\s*+=\s*+(\{[^{}]*+\}|[^,{}]++)")
 Handler = Callable[[re.Match[str]], None]

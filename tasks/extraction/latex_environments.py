@@ -2,10 +2,10 @@
 
 import re
 
-from tasks.extraction.latex_algorithms import Algorithm
-from tasks.extraction.latex_commands import Commands
-from tasks.extraction.latex_tables import DATA, cells_of, table_of
-from tasks.extraction.latex_text import (
+from zyda_flows.tasks.extraction.latex_algorithms import Algorithm
+from zyda_flows.tasks.extraction.latex_commands import Commands
+from zyda_flows.tasks.extraction.latex_tables import DATA, cells_of, table_of
+from zyda_flows.tasks.extraction.latex_text import (
     INNER_LINE,
     ITEM,
     LINE_ENDS,
@@ -16,8 +16,8 @@ from tasks.extraction.latex_text import (
     without_gone,
     written,
 )
-from tasks.extraction.latex_words import CODE, DROPPED, LISTS, MATH, OF_ENVIRONMENTS, TABULARS
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.latex_words import CODE, DROPPED, LISTS, MATH, OF_ENVIRONMENTS, TABULARS
+from zyda_flows.tasks.limits import limits
 
 TABS = re.compile(r"^[^\n]*\\kill|\\[=><+-]", re.MULTILINE)
 WIDE = {

@@ -2,12 +2,12 @@
 
 import re
 
-from tasks.extraction.latex_conditionals import Branches, condition, holds, paired
-from tasks.extraction.latex_definitions import Definitions, Expanded
-from tasks.extraction.latex_macros import Macro
-from tasks.extraction.latex_reader import CSNAME
-from tasks.extraction.latex_words import CODE, TAKES_ARGUMENT
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.latex_conditionals import Branches, condition, holds, paired
+from zyda_flows.tasks.extraction.latex_definitions import Definitions, Expanded
+from zyda_flows.tasks.extraction.latex_macros import Macro
+from zyda_flows.tasks.extraction.latex_reader import CSNAME
+from zyda_flows.tasks.extraction.latex_words import CODE, TAKES_ARGUMENT
+from zyda_flows.tasks.limits import limits
 
 TOKEN = re.compile(r"\\([A-Za-z@]+)|\\.", re.DOTALL)
 NAME = re.compile(r"\s*+\{([^{}\n]*+)\}")

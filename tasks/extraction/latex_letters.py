@@ -4,8 +4,8 @@
 import re
 import unicodedata
 
-from tasks.extraction.latex_reader import group_at
-from tasks.extraction.latex_words import (
+from zyda_flows.tasks.extraction.latex_reader import group_at
+from zyda_flows.tasks.extraction.latex_words import (
     ACCENT_WORDS,
     ACCENTS,
     LETTERS,

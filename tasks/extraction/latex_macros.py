@@ -3,7 +3,7 @@
 import re
 from dataclasses import dataclass
 
-from tasks.extraction.latex_reader import Reader
+from zyda_flows.tasks.extraction.latex_reader import Reader
 
 PARAMETER = re.compile(r"(\\[A-Za-z@]+)?#([1-9#])")
 PARAMETERS = re.compile(r"[^{}\\]*+(?:\\[^{}\\][^{}\\]*+)*+(?=\{)")

@@ -3,8 +3,8 @@
 import re
 from collections.abc import Iterator
 
-from tasks.extraction.code_blocks import fenced
-from tasks.extraction.latex_words import QUOTES
+from zyda_flows.tasks.extraction.code_blocks import fenced
+from zyda_flows.tasks.extraction.latex_words import QUOTES
 
 SPACES = re.compile(r"[ \t]*\n[ \t]*|[ \t]+")
 BLANKS = re.compile(r"[ \t]+")

@@ -8,7 +8,7 @@ import re
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 
-from tasks.extraction.marks import SIGN
+from zyda_flows.tasks.extraction.marks import SIGN
 
 TAG = re.compile(r"<(/?)(ol|ul|menu|li)\b([^<>]*)>", re.IGNORECASE)
 INTEGER = r"(?<![^\s\"'/]){}\s*=\s*[\"']?\s*([-+]?[0-9]{{1,9}})"

@@ -8,7 +8,15 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tasks.extraction.nesting import NO_SPANS, Bytes, Places, in_utf8, lone_places, referenced, spliced
+from zyda_flows.tasks.extraction.nesting import (
+    NO_SPANS,
+    Bytes,
+    Places,
+    in_utf8,
+    lone_places,
+    referenced,
+    spliced,
+)
 
 # Control characters that are no white space, and code points that stand for no character.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from tasks.extraction.nesting import Bytes, referenced
+from zyda_flows.tasks.extraction.nesting import Bytes, referenced
 
 SIGN = "\ufdd0"
 OPEN, CLOSE, CODE, NO_CODE = f"{SIGN}o", f"{SIGN}c", f"{SIGN}`", f"{SIGN}'"

@@ -9,9 +9,18 @@ from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
 
-from tasks.extraction.code_blocks import children_backwards
-from tasks.extraction.symbols import FUNCTIONS, LETTERS, LIMITED, OVER, SPACED, SYMBOLS, UNDER, symbol
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.code_blocks import children_backwards
+from zyda_flows.tasks.extraction.symbols import (
+    FUNCTIONS,
+    LETTERS,
+    LIMITED,
+    OVER,
+    SPACED,
+    SYMBOLS,
+    UNDER,
+    symbol,
+)
+from zyda_flows.tasks.limits import limits
 
 SPACES = " \xa0\u2003\u2009\u200a\u2061\u2062\u2063\u2064"
 LONGEST_COMMAND = 40  # characters

@@ -13,9 +13,16 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.limits import limits
-from textkernels.markup import ROOM, nesting, references
-from textkernels.markup_names import HAS_BRACKET, HAS_NUMBERS, HASHES, IN_SENTENCES, IS_STRUCTURE, KINDS
+from zyda_flows.tasks.limits import limits
+from zyda_flows.textkernels.markup import ROOM, nesting, references
+from zyda_flows.textkernels.markup_names import (
+    HAS_BRACKET,
+    HAS_NUMBERS,
+    HASHES,
+    IN_SENTENCES,
+    IS_STRUCTURE,
+    KINDS,
+)
 
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 

@@ -2,10 +2,10 @@
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from tasks.extraction.lists import numbered, with_numbers
-from tasks.extraction.lone_characters import with_lone, with_marked
-from tasks.extraction.marks import without_marks
-from tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.lists import numbered, with_numbers
+from zyda_flows.tasks.extraction.lone_characters import with_lone, with_marked
+from zyda_flows.tasks.extraction.marks import without_marks
+from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
 
 EDIT_LINKS = [".mw-editsection", ".editsection"]  # of MediaWiki, in headings
 

@@ -4,8 +4,8 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from tasks.extraction.code_blocks import fenced
-from tasks.extraction.marks import SIGN, Piece, finished, opening, with_pieces, without_left_over
+from zyda_flows.tasks.extraction.code_blocks import fenced
+from zyda_flows.tasks.extraction.marks import SIGN, Piece, finished, opening, with_pieces, without_left_over
 
 TOKEN = re.compile(f"(</?(?:h[1-6]|p|[uo]l|li|pre)>|<br>|{SIGN}o[0-9]+;|{SIGN}n-?[0-9]+;)")
 LOOKS_LIKE_ONE = re.compile("#{1,6} |```[^`]*$")  # a heading or a fence, which a line of a paragraph is not

@@ -11,14 +11,22 @@ import re
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
-from tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
-from tasks.extraction.lists import with_numbers
-from tasks.extraction.lone_characters import with_lone
-from tasks.extraction.marks import CODE, NO_CODE, Piece, closing, opening, with_pieces, without_marks
-from tasks.extraction.nesting import Bytes, measured, with_sentences
-from tasks.extraction.rendering import markdown
-from tasks.extraction.tables import table_markdown
+from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
+from zyda_flows.tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
+from zyda_flows.tasks.extraction.lists import with_numbers
+from zyda_flows.tasks.extraction.lone_characters import with_lone
+from zyda_flows.tasks.extraction.marks import (
+    CODE,
+    NO_CODE,
+    Piece,
+    closing,
+    opening,
+    with_pieces,
+    without_marks,
+)
+from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.rendering import markdown
+from zyda_flows.tasks.extraction.tables import table_markdown
 
 # Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
 POWER = re.compile(r"<sup(?: [^<>]*)?>\s*((?:[-+\u2212]|&minus;)?[0-9]{1,3})\s*</sup>")

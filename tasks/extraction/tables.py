@@ -5,9 +5,9 @@ from collections.abc import Callable, Iterator
 
 from selectolax.lexbor import LexborNode
 
-from tasks.extraction.code_blocks import children_backwards
-from tasks.extraction.marks import finished
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.code_blocks import children_backwards
+from zyda_flows.tasks.extraction.marks import finished
+from zyda_flows.tasks.limits import limits
 
 LONGEST_CELL = 3000  # characters; what is longer is part of a page
 CELL_WITHOUT_HEADER = 150  # characters in the mean, where nothing but its form makes it a table

@@ -10,12 +10,12 @@ import html
 import re
 from collections.abc import Collection
 
-from tasks.extraction.wikitext_lines import BREAK, markdown_of_lines
-from tasks.extraction.wikitext_namespaces import UNSHOWN
-from tasks.extraction.wikitext_tables import table_of_wikitext
-from tasks.extraction.wikitext_templates import text_of_template
-from tasks.extraction.wikitext_variants import text_of_variants
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.wikitext_lines import BREAK, markdown_of_lines
+from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
+from zyda_flows.tasks.extraction.wikitext_tables import table_of_wikitext
+from zyda_flows.tasks.extraction.wikitext_templates import text_of_template
+from zyda_flows.tasks.extraction.wikitext_variants import text_of_variants
+from zyda_flows.tasks.limits import limits
 
 BACK_MATTER = frozenset({
     "references", "external links", "see also", "further reading", "notes", "footnotes", "sources", "citations",

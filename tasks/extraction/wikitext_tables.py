@@ -3,8 +3,8 @@
 import re
 from typing import NamedTuple
 
-from tasks.extraction.wikitext_lines import BREAK
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.wikitext_lines import BREAK
+from zyda_flows.tasks.limits import limits
 
 ATTRIBUTES = re.compile(r"""[\w\s"'=:;#%.,()/!-]*""")
 SPAN = re.compile(r"""(col|row)span\s*=[\s"']*([0-9]{1,3})""", re.IGNORECASE)

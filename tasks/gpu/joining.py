@@ -6,8 +6,8 @@ from typing import Any
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.gpu.memory import make_room, no_room_as_memory_error
-from textkernels.forest import places_type
+from zyda_flows.tasks.gpu.memory import make_room, no_room_as_memory_error
+from zyda_flows.textkernels.forest import places_type
 
 Ids = NDArray[np.uint64]
 MOST_EDGES = (1 << 30) - 1  # of one call: cuGraph has each in both directions, and counts in 32 bits
@@ -19,7 +19,7 @@ def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:
     Returns the ids, (n,) ascending, and the place of each one's root among them, the first of its component, (n,)
     int32 or int64. Raises MemoryError where the GPU has no room for them.
     """
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     try:
         with no_room_as_memory_error():

@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tasks.errors import WrongBits
+from zyda_flows.tasks.errors import WrongBits
 
 VERIFIED_KERNELS = set[Hashable]()  # what this process's GPU has made as its CPU does
 

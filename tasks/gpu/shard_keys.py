@@ -17,18 +17,18 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.errors import WrongBits
-from tasks.gpu.memory import make_room, no_room_as_memory_error
-from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
-from tasks.log import warn
-from tasks.recipe.kinds import MinHashRound
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import checked_content
-from tasks.workers.engine import DEVICE
-from textkernels.cuda import sketching, wording
-from textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
-from textkernels.sketch import EMPTY
+from zyda_flows.tasks.errors import WrongBits
+from zyda_flows.tasks.gpu.memory import make_room, no_room_as_memory_error
+from zyda_flows.tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import checked_content
+from zyda_flows.tasks.workers.engine import DEVICE
+from zyda_flows.textkernels.cuda import sketching, wording
+from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.sketch import EMPTY
 
 NumberedKeys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], NumberedKeys]
@@ -58,7 +58,7 @@ def keys_of_groups(
     content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> Iterator[NumberedKeys]:
     """Yield the keys of some row groups, in as few parts as memory has room for."""
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     while groups:
         some = groups[: FITTING.get(size_of(dedup))]
@@ -88,7 +88,7 @@ def is_believed(
 
     Raises WrongBits where they differ.
     """
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     if size_of(dedup) in VERIFIED_KERNELS:
         return True

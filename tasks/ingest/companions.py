@@ -11,12 +11,12 @@ from typing import Protocol, runtime_checkable
 
 import pyarrow as pa
 
-from tasks.documents.deny_signatures import LettersOfShard
-from tasks.recipe.fields import Recipe
-from tasks.signatures.minhash import KeysOfRounds
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.documents.deny_signatures import LettersOfShard
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.signatures.minhash import KeysOfRounds
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
 
 
 class Companion(Protocol):

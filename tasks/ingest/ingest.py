@@ -16,27 +16,27 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.documents.deny_list import deny_list, lists_of
-from tasks.documents.planning import later_statistics
-from tasks.errors import BadInput, WrongTokens, bad_input
-from tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
-from tasks.ingest.companions import COMPANIONS, Companion, OnGpus
-from tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
-from tasks.ingest.plan import SourcePlan
-from tasks.quality.ingested import Ingested
-from tasks.recipe.fields import Recipe
-from tasks.sources.columns import unify
-from tasks.sources.listing import Piece, load_listing
-from tasks.sources.reading import later_versions
-from tasks.sources.type_unification import ValueRanges
-from tasks.stage.fan_out import fan_out, has_gpus
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total, totals
-from tasks.storage.records import pack, unpack
-from tasks.storage.tables import read_table
-from tasks.workers.dask_cluster import SHARE
-from tasks.workers.engine import FollowUp
+from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
+from zyda_flows.tasks.documents.planning import later_statistics
+from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
+from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
+from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
+from zyda_flows.tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.columns import unify
+from zyda_flows.tasks.sources.listing import Piece, load_listing
+from zyda_flows.tasks.sources.reading import later_versions
+from zyda_flows.tasks.sources.type_unification import ValueRanges
+from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total, totals
+from zyda_flows.tasks.storage.records import pack, unpack
+from zyda_flows.tasks.storage.tables import read_table
+from zyda_flows.tasks.workers.dask_cluster import SHARE
+from zyda_flows.tasks.workers.engine import FollowUp
 
 MOST_DIFFERING = 1e-4
 NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."

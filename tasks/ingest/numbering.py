@@ -10,21 +10,21 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.languages import LANGUAGE
-from tasks.documents.planning import STATISTICS
-from tasks.documents.run_steps import Documents, run_steps
-from tasks.errors import BadInput, bad_input, bad_row
-from tasks.ids import MAX_ROWS
-from tasks.ingest.plan import IngestParameters
-from tasks.ingest.set_aside import with_columns
-from tasks.sources.column_names import stored_schema
-from tasks.sources.columns import as_one_array
-from tasks.sources.components import COMPONENT, components_of
-from tasks.sources.listing import InputFile
-from tasks.sources.rows import BadRow, Chunk, Tally
-from tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.tokens.engine import Engine
+from zyda_flows.tasks.documents.languages import LANGUAGE
+from zyda_flows.tasks.documents.planning import STATISTICS
+from zyda_flows.tasks.documents.run_steps import Documents, run_steps
+from zyda_flows.tasks.errors import BadInput, bad_input, bad_row
+from zyda_flows.tasks.ids import MAX_ROWS
+from zyda_flows.tasks.ingest.plan import IngestParameters
+from zyda_flows.tasks.ingest.set_aside import with_columns
+from zyda_flows.tasks.sources.column_names import stored_schema
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.components import COMPONENT, components_of
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally
+from zyda_flows.tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.tokens.engine import Engine
 
 MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
 ROWS_COUNTED_AT_ONCE = 1 << 22

@@ -11,26 +11,33 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.documents.planning import STATISTICS, later_statistics
-from tasks.errors import NotConserved, bad_input
-from tasks.ids import first_id
-from tasks.ingest.companions import Companion
-from tasks.ingest.numbering import Reader, number_parts, row_groups
-from tasks.ingest.plan import IngestParameters
-from tasks.ingest.set_aside import SetAside
-from tasks.log import warn
-from tasks.sources.columns import as_one_array, unify
-from tasks.sources.listing import InputFile, Piece
-from tasks.sources.reading import read, version_of
-from tasks.sources.rows import Chunk, Tally
-from tasks.sources.type_unification import ValueRanges, value_ranges
-from tasks.stage.jobs import RecordJob
-from tasks.storage.artifacts import Artifact, CleaningCounts, Counts, SpecialCounts, artifact_path, total
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from tasks.tokens.engine import Engine, EngineDiffers
-from tasks.tokens.stored import stored_engine
+from zyda_flows.tasks.documents.planning import STATISTICS, later_statistics
+from zyda_flows.tasks.errors import NotConserved, bad_input
+from zyda_flows.tasks.ids import first_id
+from zyda_flows.tasks.ingest.companions import Companion
+from zyda_flows.tasks.ingest.numbering import Reader, number_parts, row_groups
+from zyda_flows.tasks.ingest.plan import IngestParameters
+from zyda_flows.tasks.ingest.set_aside import SetAside
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.sources.columns import as_one_array, unify
+from zyda_flows.tasks.sources.listing import InputFile, Piece
+from zyda_flows.tasks.sources.reading import read, version_of
+from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.sources.type_unification import ValueRanges, value_ranges
+from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.storage.artifacts import (
+    Artifact,
+    CleaningCounts,
+    Counts,
+    SpecialCounts,
+    artifact_path,
+    total,
+)
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.records import Record, pack, unpack
+from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
+from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
+from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 6
 RARE = ("differing", "skipped", "special_tokens")

@@ -4,13 +4,13 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.documents.planning import DocumentPlan
-from tasks.quality.forms import Model
-from tasks.recipe.source import ComponentOf
-from tasks.recipe.values import SpecialAs
-from tasks.sources.listing import NumberedSource
-from tasks.sources.selection import ALL, Selection
-from tasks.storage.records import Record
+from zyda_flows.tasks.documents.planning import DocumentPlan
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.recipe.source import ComponentOf
+from zyda_flows.tasks.recipe.values import SpecialAs
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.storage.records import Record
 
 
 class IngestParameters(Record):

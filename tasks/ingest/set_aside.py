@@ -10,14 +10,14 @@ from typing import IO, Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.documents.deny_rows import CONTENTS
-from tasks.limits import limits
-from tasks.sources.columns import as_one_array
-from tasks.sources.json_text import dump, plain_values
-from tasks.sources.rows import BadRow
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.storage.folder import Folder
-from tasks.storage.tables import parquet_writer, write_artifact
+from zyda_flows.tasks.documents.deny_rows import CONTENTS
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.json_text import dump, plain_values
+from zyda_flows.tasks.sources.rows import BadRow
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 
 HELD_ROWS = 1 << 16
 HELD_BYTES = 32 << 20

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.dedup.forests import CLUSTERS
-from tasks.errors import Denied
-from tasks.ids import sources_of
-from tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.dedup.forests import CLUSTERS
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
 
 LARGEST = 8  # clusters that are shown
 

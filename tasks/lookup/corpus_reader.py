@@ -9,19 +9,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import PUBLISHED, File, corpus_with_ids
-from tasks.accounts.published_files import PublishedFiles
-from tasks.documents.extraction import extracted
-from tasks.errors import BadInput, Damaged, Denied
-from tasks.ids import split
-from tasks.planning.last_build import last_build, whole_register
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.listing import InputFile, load_listing
-from tasks.sources.reading import read
-from tasks.sources.register import Register
-from tasks.storage.records import Record
-from tasks.storage.tables import open_table
+from zyda_flows.tasks.accounts.published import PUBLISHED, File, corpus_with_ids
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.documents.extraction import extracted
+from zyda_flows.tasks.errors import BadInput, Damaged, Denied
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.planning.last_build import last_build, whole_register
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import InputFile, load_listing
+from zyda_flows.tasks.sources.reading import read
+from zyda_flows.tasks.sources.register import Register
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import open_table
 
 READERS = 8  # files that are read at once
 

@@ -7,15 +7,15 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.dedup.reference.corpora import corpora_of
-from tasks.errors import BadInput, ZydaError
-from tasks.ids import parse
-from tasks.lookup.corpus_reader import Corpus, Place
-from tasks.lookup.nearest import texts_of
-from tasks.publish.differences import diff
-from tasks.publish.published_columns import REMOVED
-from tasks.recipe.fields import Recipe
-from tasks.storage.records import Record
+from zyda_flows.tasks.dedup.reference.corpora import corpora_of
+from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.ids import parse
+from zyda_flows.tasks.lookup.corpus_reader import Corpus, Place
+from zyda_flows.tasks.lookup.nearest import texts_of
+from zyda_flows.tasks.publish.differences import diff
+from zyda_flows.tasks.publish.published_columns import REMOVED
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.records import Record
 
 SHOWN_AS_TEXT = ("rules", "filter")  # stages that let a document go for itself, and for no other one
 MOST_MEMBERS = 100  # of a cluster, which may have millions
@@ -116,7 +116,7 @@ def values_of_keep(corpus: Corpus, doc_id: int, removal: dict[str, Any]) -> dict
     """Read the columns that a source's `keep` names of a document that went for it, where they can be had."""
     if (removal.get("stage"), removal.get("reason")) != ("filter", "keep"):
         return {}
-    from tasks.quality.keep import columns_of  # DuckDB and sqlglot take a third of a second
+    from zyda_flows.tasks.quality.keep import columns_of  # DuckDB and sqlglot take a third of a second
 
     with suppress(ZydaError, ValueError):  # the recipe may say something else by now
         names, row = columns_of(corpus.source_of(doc_id).keep or ""), corpus.source_row(doc_id)

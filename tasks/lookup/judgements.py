@@ -6,11 +6,11 @@ from contextlib import suppress
 from math import sqrt
 from typing import NamedTuple
 
-from tasks.errors import BadInput, Damaged
-from tasks.log import warn
-from tasks.lookup.samples import SampleOptions, What
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.errors import BadInput, Damaged
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.lookup.samples import SampleOptions, What
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 
 LOOKED = "looked"  # the folder of a corpus that they are in
 Z = 1.959964  # of a normal distribution, 95 % lie within so many standard deviations

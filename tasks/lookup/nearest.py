@@ -15,22 +15,28 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from tasks.accounts.published import PUBLISHED, Published, PublishedKeys, corpus_with_ids, published_manifest
-from tasks.accounts.published_files import PublishedFiles
-from tasks.errors import BadInput, Damaged, Denied
-from tasks.ids import split
-from tasks.planning.last_build import whole_register
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import ROUNDS, MinHashRound
-from tasks.signatures.keys import index_parameters, keys_of_texts
-from tasks.signatures.lookup import collisions, files_by_band, looked_up
-from tasks.signatures.shingles import shingle_sets
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, open_table
-from textkernels.sets import overlaps
+from zyda_flows.tasks.accounts.published import (
+    PUBLISHED,
+    Published,
+    PublishedKeys,
+    corpus_with_ids,
+    published_manifest,
+)
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.errors import BadInput, Damaged, Denied
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.planning.last_build import whole_register
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import ROUNDS, MinHashRound
+from zyda_flows.tasks.signatures.keys import index_parameters, keys_of_texts
+from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import footer_of, open_table
+from zyda_flows.textkernels.sets import overlaps
 
 MOST_OF_BUCKET = 1000  # documents of a bucket that come into question
 MOST_COMPARED = 100  # of these with the text itself

@@ -9,23 +9,23 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
-from tasks.accounts.ledger import Ledger
-from tasks.accounts.overlapped import Overlap
-from tasks.accounts.published import Published
-from tasks.dedup.audit import minhash_round_of
-from tasks.dedup.likeness import AUDIT
-from tasks.dedup.overlap import OVERLAP
-from tasks.errors import Damaged, Denied, ZydaError
-from tasks.log import warn
-from tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
-from tasks.lookup.corpus_reader import Corpus, Place
-from tasks.planning.bandings import TriedBandings, tried_before
-from tasks.planning.build_history import Build, last_builds, time_of_manifest
-from tasks.planning.estimates import Plan
-from tasks.planning.spending import Spending, planned_for, spending_of_published
-from tasks.publish.audits import (
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.dedup.audit import minhash_round_of
+from zyda_flows.tasks.dedup.likeness import AUDIT
+from zyda_flows.tasks.dedup.overlap import OVERLAP
+from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
+from zyda_flows.tasks.lookup.corpus_reader import Corpus, Place
+from zyda_flows.tasks.planning.bandings import TriedBandings, tried_before
+from zyda_flows.tasks.planning.build_history import Build, last_builds, time_of_manifest
+from zyda_flows.tasks.planning.estimates import Plan
+from zyda_flows.tasks.planning.spending import Spending, planned_for, spending_of_published
+from zyda_flows.tasks.publish.audits import (
     Histogram,
     Pair,
     Shares,
@@ -37,13 +37,13 @@ from tasks.publish.audits import (
     lengths_of_removed,
     worst_pairs,
 )
-from tasks.publish.differences import diff
-from tasks.quality.mixed_labels import MixedLabels
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import ROUNDS, MinHashRound
-from tasks.recipe.rounds import Round, rounds_of
-from tasks.storage.artifacts import Manifest
+from zyda_flows.tasks.publish.differences import diff
+from zyda_flows.tasks.quality.mixed_labels import MixedLabels
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import ROUNDS, MinHashRound
+from zyda_flows.tasks.recipe.rounds import Round, rounds_of
+from zyda_flows.tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 BEGINNING = 400  # characters of a text that are shown

@@ -13,18 +13,18 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import BadInput, Damaged, ZydaError
-from tasks.ids import split
-from tasks.lookup.corpus_reader import Corpus
-from tasks.planning.last_build import last_build
-from tasks.publish.differences import Segment, side_by_side
-from tasks.publish.published_columns import REMOVED
-from tasks.recipe.fields import Recipe
-from tasks.signatures.bands import numbers_in_name
-from tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
-from tasks.storage.records import Record, read_record
-from tasks.storage.tables import rows_of
-from tasks.words import in_words
+from zyda_flows.tasks.errors import BadInput, Damaged, ZydaError
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.publish.differences import Segment, side_by_side
+from zyda_flows.tasks.publish.published_columns import REMOVED
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.signatures.bands import numbers_in_name
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
+from zyda_flows.tasks.storage.records import Record, read_record
+from zyda_flows.tasks.storage.tables import rows_of
+from zyda_flows.tasks.words import in_words
 
 What = Literal["removed", "kept", "clusters"]
 SHOWN = 20_000  # characters of a text that stands alone

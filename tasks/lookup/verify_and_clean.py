@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
-from tasks.accounts.published import (
+from zyda_flows.tasks.accounts.published import (
     MANIFEST,
     NOTHING,
     PUBLISHED,
@@ -19,22 +19,22 @@ from tasks.accounts.published import (
     manifest_if_there,
     saved_stamps,
 )
-from tasks.accounts.published_files import PublishedFiles
-from tasks.accounts.published_stamps import STAMP_TABLES
-from tasks.errors import Damaged, Denied
-from tasks.planning.build_history import damaged_records
-from tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
-from tasks.planning.watching import WATCHED
-from tasks.recipe.fields import Recipe
-from tasks.sources.listing import Listing
-from tasks.sources.register import REGISTER
-from tasks.stage.jobs import ATTEMPTS
-from tasks.storage.artifacts import WORK
-from tasks.storage.artifacts import Manifest as StageManifest
-from tasks.storage.folder import Folder
-from tasks.storage.records import KEY, Record, read_record
-from tasks.tokens.stored import TOKENIZER, damaged_tokenizers
-from tasks.workers.dask_cluster import cores
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.accounts.published_stamps import STAMP_TABLES
+from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.planning.build_history import damaged_records
+from zyda_flows.tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
+from zyda_flows.tasks.planning.watching import WATCHED
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.register import REGISTER
+from zyda_flows.tasks.stage.jobs import ATTEMPTS
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.artifacts import Manifest as StageManifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import KEY, Record, read_record
+from zyda_flows.tasks.tokens.stored import TOKENIZER, damaged_tokenizers
+from zyda_flows.tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import BadRecipe
-from tasks.mixing.choosing import BINS, CHOSEN, SHIFT
-from tasks.mixing.mixture import Mixture, Part
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.mixing.choosing import BINS, CHOSEN, SHIFT
+from zyda_flows.tasks.mixing.mixture import Mixture, Part
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import read_table
 
 SPECIAL = ("special_documents", "special_tokens")
 LEAST = 1e-9  # of an epoch that is a part of one

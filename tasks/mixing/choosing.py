@@ -7,17 +7,17 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
-from tasks.errors import BadInput, NotConserved
-from tasks.ids import hash_ids
-from tasks.mixing.file_jobs import FileJob
-from tasks.mixing.neighbours import draws_of, may_be_held_out
-from tasks.mixing.tokenising import COUNTS
-from tasks.quality.keep import columns_of, keep_mask
-from tasks.quality.keep_parser import BadKeep
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from zyda_flows.tasks.errors import BadInput, NotConserved
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.mixing.neighbours import draws_of, may_be_held_out
+from zyda_flows.tasks.mixing.tokenising import COUNTS
+from zyda_flows.tasks.quality.keep import columns_of, keep_mask
+from zyda_flows.tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
 
 VERSION = 2
 NO_PART = 65_535

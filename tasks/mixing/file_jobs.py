@@ -2,9 +2,9 @@
 
 from dataclasses import dataclass
 
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact
 
 
 @dataclass(frozen=True)

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.errors import NotConserved
+from zyda_flows.tasks.errors import NotConserved
 
 MEGATRON_MAGIC, MEGATRON_VERSION = b"MMIDIDX\x00\x00", 1
 MEGATRON_CODES = {2: 8, 4: 4}  # uint16 and int32: it has no unsigned numbers of four bytes

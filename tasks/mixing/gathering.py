@@ -16,17 +16,17 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from tasks.errors import NotConserved
-from tasks.ids import hash_ids
-from tasks.mixing.formats import Batch, Writer, writer_of
-from tasks.mixing.scattering import SEGMENT
-from tasks.stage.jobs import RecordJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from tasks.storage.tables import footer_of, open_table, parquet_writer
-from textkernels.packing import pack
-from textkernels.pieces import copy_pieces
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.formats import Batch, Writer, writer_of
+from zyda_flows.tasks.mixing.scattering import SEGMENT
+from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.textkernels.packing import pack
+from zyda_flows.textkernels.pieces import copy_pieces
 
 VERSION = 2
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once

@@ -3,11 +3,11 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from tasks.mixing.mixing import LOCK, MIXTURE
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
-from tasks.storage.holding import held
-from tasks.storage.records import Record
+from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.records import Record
 
 VERSION_FOLDER = re.compile("[0-9a-f]{12}")  # as `Mixing.place` names versions
 OF_SHUFFLE = (f"{WORK}/segments", f"{WORK}/outputs")  # which a mix removes when it ends

@@ -9,21 +9,28 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.errors import BadRecipe, NotConserved
-from tasks.log import warn
-from tasks.mixing.amounts import Amount, DocumentsInBins, PartTally, Tallies, amounts_of, tallies_of
-from tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
-from tasks.mixing.gathering import Output, OutputFile, PartCounts
-from tasks.mixing.mixture import TOKEN_FORMATS
-from tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
-from tasks.mixing.planning import Inputs, expect_same
-from tasks.mixing.scattering import Framing, SegmentsOfFile
-from tasks.mixing.tokenising import TokensOfFile
-from tasks.stage.rebuild_damaged import rebuilding_damaged
-from tasks.storage.artifacts import WORK, Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.holding import held
-from tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.errors import BadRecipe, NotConserved
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.mixing.amounts import (
+    Amount,
+    DocumentsInBins,
+    PartTally,
+    Tallies,
+    amounts_of,
+    tallies_of,
+)
+from zyda_flows.tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
+from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
+from zyda_flows.tasks.mixing.mixture import TOKEN_FORMATS
+from zyda_flows.tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
+from zyda_flows.tasks.mixing.planning import Inputs, expect_same
+from zyda_flows.tasks.mixing.scattering import Framing, SegmentsOfFile
+from zyda_flows.tasks.mixing.tokenising import TokensOfFile
+from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
+from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.records import Record, digest_of
 
 VERSION = 2
 MOST_FILES = 32_767  # of one blend of Megatron's

@@ -15,12 +15,20 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.errors import BadRecipe
-from tasks.recipe.faults import faults
-from tasks.recipe.loading import NumberedKeys, read_mapping
-from tasks.recipe.source import Name
-from tasks.recipe.values import Number, OneOrMore, SpecialAs, Strict, Url, one_or_more, without_credentials
-from tasks.storage.folder import Folder, absolute
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.faults import faults
+from zyda_flows.tasks.recipe.loading import NumberedKeys, read_mapping
+from zyda_flows.tasks.recipe.source import Name
+from zyda_flows.tasks.recipe.values import (
+    Number,
+    OneOrMore,
+    SpecialAs,
+    Strict,
+    Url,
+    one_or_more,
+    without_credentials,
+)
+from zyda_flows.tasks.storage.folder import Folder, absolute
 
 Format = Literal["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 TOKEN_FORMATS = ("megatron", "datatrove", "olmo", "torchtitan", "parquet")

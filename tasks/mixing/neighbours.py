@@ -13,14 +13,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, readable
-from tasks.ids import hash_ids
-from tasks.mixing.file_jobs import FileJob
-from tasks.mixing.planning import Inputs
-from tasks.signatures.lookup import collisions, files_by_band, looked_up
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact
-from tasks.storage.tables import open_table, read_table, write_table
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, readable
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.mixing.planning import Inputs
+from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.tables import open_table, read_table, write_table
 
 VERSION = 1
 DOCUMENTS = pa.schema([("doc_id", pa.uint64())])

@@ -7,18 +7,18 @@ from hashlib import sha256
 import pyarrow as pa
 from tokenizers import Tokenizer
 
-from tasks.accounts.published import MANIFEST, PUBLISHED
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, corpus_at, readable
-from tasks.errors import BadRecipe, Denied, ZydaError
-from tasks.ids import BITS
-from tasks.mixing.mixture import Mixture, Part
-from tasks.quality.keep import fault
-from tasks.recipe.values import SpecialAs
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from tasks.storage.tables import footer_of
-from tasks.tokens.stored import load_tokenizer, store_tokenizer
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, corpus_at, readable
+from zyda_flows.tasks.errors import BadRecipe, Denied, ZydaError
+from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.mixing.mixture import Mixture, Part
+from zyda_flows.tasks.quality.keep import fault
+from zyda_flows.tasks.recipe.values import SpecialAs
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import footer_of
+from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
 WIDE = 65_500  # from this vocabulary on ids take four bytes: Megatron's readers differ between it and 65,536
 GAP = range(WIDE, 65_537)

@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.published_files import PublishedFiles
-from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
-from tasks.errors import Damaged, Denied, ZydaError, first_line
-from tasks.mixing.gathering import MixedFile
-from tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
-from tasks.mixing.mixing import LOCK, MIXTURE, Mixed, Mixing, Spread
-from tasks.mixing.planning import Inputs
-from tasks.mixing.tracing import Trace, documents_in
-from tasks.stage.rebuild_damaged import rebuilding_damaged
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
-from tasks.storage.holding import held
-from tasks.storage.records import Record, digest_of
-from tasks.storage.tables import open_table
-from tasks.tokens.stored import tokenizer_path
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.mixing.gathering import MixedFile
+from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
+from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE, Mixed, Mixing, Spread
+from zyda_flows.tasks.mixing.planning import Inputs
+from zyda_flows.tasks.mixing.tracing import Trace, documents_in
+from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.tokens.stored import tokenizer_path
 
 FORGOTTEN = "forgotten"  # the folder of a mixture with its certificates
 MOST_DOCUMENTS = 1000  # of a version that a certificate names

@@ -17,15 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import belongs_to
-from tasks.errors import NotConserved
-from tasks.ids import hash_ids
-from tasks.mixing.amounts import Amount
-from tasks.mixing.file_jobs import FileJob
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
-from textkernels.buffers import text_buffers
-from textkernels.pieces import copy_pieces
+from zyda_flows.tasks.dedup.reference.corpora import belongs_to
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.amounts import Amount
+from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.pieces import copy_pieces
 
 VERSION = 2
 GROUP_BYTES = 8 << 20

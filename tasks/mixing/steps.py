@@ -15,7 +15,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.errors import BadInput, Denied
+from zyda_flows.tasks.errors import BadInput, Denied
 
 DESCRIPTION = "description.txt"
 

@@ -9,16 +9,16 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import belongs_to
-from tasks.errors import NotConserved
-from tasks.log import warn
-from tasks.mixing.file_jobs import FileJob
-from tasks.recipe.values import SpecialAs
-from tasks.sources.columns import as_one_array
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
-from tasks.tokens.stored import stored_engine
+from zyda_flows.tasks.dedup.reference.corpora import belongs_to
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.recipe.values import SpecialAs
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
+from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
+from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 2
 TOKENS = pa.schema(

@@ -15,16 +15,16 @@ import pyarrow.parquet as pq
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from tasks.accounts.published_files import PublishedFiles
-from tasks.dedup.reference.corpora import corpus_at
-from tasks.errors import BadInput, Denied
-from tasks.ids import split
-from tasks.mixing.gathering import ORIGINS, MixedFile, Output
-from tasks.mixing.mixing import MIXTURE, Mixed
-from tasks.mixing.steps import Prefix, Samples
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
-from tasks.storage.tables import rows_of
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.mixing.gathering import ORIGINS, MixedFile, Output
+from zyda_flows.tasks.mixing.mixing import MIXTURE, Mixed
+from zyda_flows.tasks.mixing.steps import Prefix, Samples
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.tables import rows_of
 
 MOST_NAMED = 8  # files, in an error
 VERSIONED = re.compile(r"(?:^|/)([0-9a-f]{12})/megatron/[^/]+$")  # as `Mixing.place` names versions

@@ -11,21 +11,21 @@ from typing import Any
 
 import pyarrow.compute as pc
 
-from tasks.dedup.likeness import AUDIT
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.rounds import round_to_try
-from tasks.signatures.banding import bandings
-from tasks.signatures.minhash import KeysOfRounds, KeysOfShard
-from tasks.stage.fan_out import fan_out
-from tasks.stage.groups import trails_of
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.verdicts import load_histories
-from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest, total
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, read_record, write_record
-from tasks.storage.tables import read_table, tables_of
+from zyda_flows.tasks.dedup.likeness import AUDIT
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.rounds import round_to_try
+from zyda_flows.tasks.signatures.banding import bandings
+from zyda_flows.tasks.signatures.minhash import KeysOfRounds, KeysOfShard
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.groups import trails_of
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.verdicts import load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest, total
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.tables import read_table, tables_of
 
 BANDINGS = "bandings.json"  # in the corpus's folder: what was tried last
 STAGES = ("minhash", "edges", "clusters", "decisions", "removals", "audit")  # of the round that is tried

@@ -11,13 +11,13 @@ from hashlib import sha256
 from importlib.metadata import version
 from typing import Any
 
-from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import MANIFEST, PUBLISHED, Published
-from tasks.errors import Damaged
-from tasks.log import warn
-from tasks.planning.changes import Change
-from tasks.storage.folder import Folder
-from tasks.storage.records import (
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.changes import Change
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import (
     Record,
     is_sealed,
     is_sealed_as_before,

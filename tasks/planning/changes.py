@@ -2,7 +2,7 @@
 
 from collections.abc import Mapping
 
-from tasks.storage.records import Record
+from zyda_flows.tasks.storage.records import Record
 
 Versions = Mapping[str, dict[str, str]]
 

@@ -3,9 +3,9 @@
 from collections.abc import Sequence
 from math import sqrt
 
-from tasks.spent import Spent
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, write_record
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, write_record
 
 PLAN = "history/plan.json"
 # Student's t: so many standard errors hold 95 of 100 means, by the parts less one.

@@ -9,16 +9,16 @@ from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
 from functools import partial
 
-from tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
-from tasks.planning.survey import Check, call_each
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
-from tasks.sources.file_systems import is_version, version_of
-from tasks.sources.listing import InputFile, list_by_pattern, sampled_files
-from tasks.sources.streams import open_input
-from tasks.storage.folder import Folder
-from tasks.storage.stores import PAUSE
+from zyda_flows.tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
+from zyda_flows.tasks.planning.survey import Check, call_each
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
+from zyda_flows.tasks.sources.file_systems import is_version, version_of
+from zyda_flows.tasks.sources.listing import InputFile, list_by_pattern, sampled_files
+from zyda_flows.tasks.sources.streams import open_input
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.stores import PAUSE
 
 AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0

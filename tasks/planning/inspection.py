@@ -8,28 +8,28 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.dedup.preference import check_preferred
-from tasks.documents.licenses import judged_licenses
-from tasks.documents.personal_columns import with_clean_columns
-from tasks.documents.planning import published_columns
-from tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
-from tasks.log import warn
-from tasks.planning.survey import Check, SourceSurvey, call_each
-from tasks.quality.filter import check_keep
-from tasks.quality.forms import Model
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.recipe.steps import Step
-from tasks.sources.column_names import stored_schema
-from tasks.sources.columns import unify
-from tasks.sources.components import COMPONENT, check_paths, components_of
-from tasks.sources.listing import InputFile
-from tasks.sources.named_values import column_of, typed_or_decoded
-from tasks.sources.reading import InspectedFile, inspect, names_columns
-from tasks.sources.register import known_files
-from tasks.sources.selection import Selection
-from tasks.stage.fan_out import fan_out
-from tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.dedup.preference import check_preferred
+from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.documents.personal_columns import with_clean_columns
+from zyda_flows.tasks.documents.planning import published_columns
+from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.survey import Check, SourceSurvey, call_each
+from zyda_flows.tasks.quality.filter import check_keep
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.sources.column_names import stored_schema
+from zyda_flows.tasks.sources.columns import unify
+from zyda_flows.tasks.sources.components import COMPONENT, check_paths, components_of
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.named_values import column_of, typed_or_decoded
+from zyda_flows.tasks.sources.reading import InspectedFile, inspect, names_columns
+from zyda_flows.tasks.sources.register import known_files
+from zyda_flows.tasks.sources.selection import Selection
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 
 MOST_FAULTS = 3  # of the files of a source, each with its line
 Spread = Callable[..., list[Any]]

@@ -10,29 +10,29 @@ from typing import Any
 
 from pydantic import Field
 
-from tasks.accounts.ledger import Ledger
-from tasks.accounts.published import MANIFEST, published_manifest
-from tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
-from tasks.accounts.readings import older_than, times_checked
-from tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
-from tasks.documents.deny_list import digests_of_lists
-from tasks.documents.planning import DocumentPlan, plan_documents
-from tasks.errors import Damaged, ZydaError
-from tasks.log import warn
-from tasks.planning.build_history import damaged_records
-from tasks.quality.forms import digest_of_model, model_folder
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.recipe.values import has_commits, in_time
-from tasks.sources.copies import files_of
-from tasks.sources.hub import commit_of
-from tasks.sources.listing import InputFile, load_listing, sampled_files
-from tasks.sources.register import Register, load_register, lost_entry
-from tasks.storage.artifacts import WORK, Receipt
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, read_record
-from tasks.storage.stores import explain_errors
-from tasks.tokens.stored import load_tokenizer
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
+from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
+from zyda_flows.tasks.accounts.readings import older_than, times_checked
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.documents.deny_list import digests_of_lists
+from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
+from zyda_flows.tasks.errors import Damaged, ZydaError
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.build_history import damaged_records
+from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.values import has_commits, in_time
+from zyda_flows.tasks.sources.copies import files_of
+from zyda_flows.tasks.sources.hub import commit_of
+from zyda_flows.tasks.sources.listing import InputFile, load_listing, sampled_files
+from zyda_flows.tasks.sources.register import Register, load_register, lost_entry
+from zyda_flows.tasks.storage.artifacts import WORK, Receipt
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record
+from zyda_flows.tasks.storage.stores import explain_errors
+from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 DENY_LISTS = "deny lists"  # no name of a source

@@ -8,18 +8,24 @@ import os
 from collections.abc import Sequence
 from fractions import Fraction
 
-from tasks.documents.planning import DocumentPlan
-from tasks.ingest.plan import IngestParameters, SourcePlan
-from tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
-from tasks.planning.survey import SourceSurvey, check_sources
-from tasks.quality.forms import Model
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.listing import InputFile, save_listing
-from tasks.sources.register import Register, extend_register, known_files, number_files, number_sources
-from tasks.stage.fan_out import fan_out
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.tokens.stored import EXACT, store_tokenizer
+from zyda_flows.tasks.documents.planning import DocumentPlan
+from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
+from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import InputFile, save_listing
+from zyda_flows.tasks.sources.register import (
+    Register,
+    extend_register,
+    known_files,
+    number_files,
+    number_sources,
+)
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.tokens.stored import EXACT, store_tokenizer
 
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)

@@ -2,13 +2,13 @@
 
 from contextlib import suppress
 
-from tasks.accounts.published import published_manifest
-from tasks.errors import Damaged
-from tasks.planning.build_history import digest_of_manifest
-from tasks.planning.estimates import PLAN, Plan
-from tasks.spent import Spent
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, read_record, write_record
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.planning.build_history import digest_of_manifest
+from zyda_flows.tasks.planning.estimates import PLAN, Plan
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, read_record, write_record
 
 SPENDING = "history/spent.json"
 

@@ -5,21 +5,21 @@ from dataclasses import dataclass, field, replace
 from functools import partial
 from typing import Any, NamedTuple
 
-from tasks.accounts.published import published_manifest
-from tasks.dedup.reference.corpora import corpora_of
-from tasks.documents.deny_list import read_lists
-from tasks.documents.planning import DocumentPlan, plan_documents
-from tasks.errors import BadInput, BadRecipe, Denied, bad_input
-from tasks.planning.last_build import recorded_files, whole_register
-from tasks.quality.forms import Model, judged_model
-from tasks.recipe.faults import Location, with_place
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.copies import files_of
-from tasks.sources.listing import InputFile, sampled_files
-from tasks.sources.reading import InspectedFile
-from tasks.sources.register import Register
-from tasks.tokens.stored import load_tokenizer
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.dedup.reference.corpora import corpora_of
+from zyda_flows.tasks.documents.deny_list import read_lists
+from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied, bad_input
+from zyda_flows.tasks.planning.last_build import recorded_files, whole_register
+from zyda_flows.tasks.quality.forms import Model, judged_model
+from zyda_flows.tasks.recipe.faults import Location, with_place
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.copies import files_of
+from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.sources.reading import InspectedFile
+from zyda_flows.tasks.sources.register import Register
+from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 
 @dataclass(frozen=True)

@@ -14,20 +14,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.contamination import asked_of
-from tasks.documents.decontaminate import items_in_short
-from tasks.documents.planning import ITEMS, Bound, bounds_of, plan_documents
-from tasks.documents.run_steps import Documents, run_steps
-from tasks.errors import BadRecipe
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.columns import as_one_array
-from tasks.sources.copies import files_of
-from tasks.sources.listing import InputFile
-from tasks.sources.reading import inspect, read
-from tasks.sources.selection import Selection
-from tasks.storage.artifacts import CleaningCounts, totals
+from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
+from zyda_flows.tasks.documents.contamination import asked_of
+from zyda_flows.tasks.documents.decontaminate import items_in_short
+from zyda_flows.tasks.documents.planning import ITEMS, Bound, bounds_of, plan_documents
+from zyda_flows.tasks.documents.run_steps import Documents, run_steps
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.copies import files_of
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.reading import inspect, read
+from zyda_flows.tasks.sources.selection import Selection
+from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
 
 HOLDS_ITEM = "decontaminate"
 SHARES = 8  # of a source's documents, each from another file where there are so many

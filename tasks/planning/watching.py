@@ -2,14 +2,14 @@
 
 import time
 
-from tasks.accounts.published import published_manifest
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.errors import Damaged
-from tasks.ingest.plan import SourcePlan
-from tasks.log import warn
-from tasks.planning.build_history import forget_damaged_records, is_recorded, record_build
-from tasks.planning.changes import Change, changes_between
-from tasks.planning.last_build import (
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.planning.build_history import forget_damaged_records, is_recorded, record_build
+from zyda_flows.tasks.planning.changes import Change, changes_between
+from zyda_flows.tasks.planning.last_build import (
     BUILT,
     build_record,
     current_versions,
@@ -18,12 +18,12 @@ from tasks.planning.last_build import (
     recorded_versions,
     versions,
 )
-from tasks.recipe.fields import Recipe
-from tasks.sources.listing import load_listing
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.storage.artifacts import WORK, Receipt
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.storage.artifacts import WORK, Receipt
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 
 PATIENCE = 60  # seconds in which an automation has started the build that it was asked for
 WATCHED = f"{WORK}/watched.json"

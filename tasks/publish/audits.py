@@ -9,18 +9,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.accounts.audited import AuditCounts, ByIndex, Decided
-from tasks.dedup.audit import AuditedRound, audit
-from tasks.errors import Denied
-from tasks.planning.last_build import last_build
-from tasks.publish.differences import diff
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.rounds import Round
-from tasks.stage.verdicts import trail_of
-from tasks.storage.artifacts import MANIFESTS, Manifest, finished_artifact, load_manifest
-from tasks.storage.folder import Folder
-from tasks.storage.records import read_record
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.accounts.audited import AuditCounts, ByIndex, Decided
+from zyda_flows.tasks.dedup.audit import AuditedRound, audit
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.publish.differences import diff
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.stage.verdicts import trail_of
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, Manifest, finished_artifact, load_manifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import read_record
+from zyda_flows.tasks.storage.tables import read_table
 
 SIMILARITIES = (0.2, 0.4, 0.6, 0.8, 0.9)
 LENGTHS = 10  # as many pairs in each

@@ -9,7 +9,7 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from tasks.accounts.components import (
+from zyda_flows.tasks.accounts.components import (
     COMPONENTS_FILE,
     LANGUAGES_FILE,
     LICENSES_FILE,
@@ -18,16 +18,16 @@ from tasks.accounts.components import (
     added_up,
     start_and_end,
 )
-from tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
-from tasks.accounts.overlapped import Overlap
-from tasks.accounts.published import Published
-from tasks.publish.certificate import certificate
-from tasks.publish.published_columns import REMOVED
-from tasks.publish.tables_of_markdown import as_table
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.storage.artifacts import Counts
-from tasks.words import and_replaced, counted, in_words
+from zyda_flows.tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.publish.certificate import certificate
+from zyda_flows.tasks.publish.published_columns import REMOVED
+from zyda_flows.tasks.publish.tables_of_markdown import as_table
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.words import and_replaced, counted, in_words
 
 SIZES = [(10**3, "n<1K"), (10**4, "1K<n<10K"), (10**5, "10K<n<100K"), (10**6, "100K<n<1M"),
          (10**7, "1M<n<10M"), (10**8, "10M<n<100M"), (10**9, "100M<n<1B"), (10**10, "1B<n<10B"),

@@ -4,12 +4,12 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tasks.accounts.published import Published
-from tasks.documents.contamination import judged_alike
-from tasks.documents.sought_items import BEGINNING, LEAST, MOST, WIDTH
-from tasks.publish.tables_of_markdown import as_table
-from tasks.recipe.evaluation import Decontaminate
-from tasks.recipe.fields import Recipe
+from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.documents.contamination import judged_alike
+from zyda_flows.tasks.documents.sought_items import BEGINNING, LEAST, MOST, WIDTH
+from zyda_flows.tasks.publish.tables_of_markdown import as_table
+from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.recipe.fields import Recipe
 
 TEXT = """\
 Evaluation sets that were looked for, each question with its answer, in all documents as they were before

@@ -5,44 +5,44 @@ from hashlib import sha256
 
 import pyarrow as pa
 
-from tasks.accounts.audited import AuditCounts
-from tasks.accounts.components import (
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.components import (
     COMPONENTS_FILE,
     LANGUAGES_FILE,
     LICENSES_FILE,
     ComponentCounts,
     component_table,
 )
-from tasks.accounts.ledger import Ledger
-from tasks.accounts.ledger_formats import as_json
-from tasks.accounts.overlapped import Overlap
-from tasks.accounts.published import (
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.ledger_formats import as_json
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import (
     File,
     NamedDigest,
     Published,
     PublishedKeys,
     checked,
 )
-from tasks.accounts.published_files import ROWS, as_parquet, file_table
-from tasks.accounts.published_stamps import save_stamps
-from tasks.accounts.readings import moment
-from tasks.dedup.audit import minhash_round_of
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.ids import BITS
-from tasks.ingest.plan import SourcePlan
-from tasks.publish.audits import by_index_of, count_unlike, removed_in
-from tasks.publish.card import card
-from tasks.publish.files import PublishedSource
-from tasks.publish.one_copy import keep_one_copy, published_name, remove_replaced
-from tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
-from tasks.publish.provenance import origins, software, source_files, tokenizer_of
-from tasks.publish.published_before import published_before, whole_files
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import rounds_of
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.storage.artifacts import Artifact, Receipt, load_manifest
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.accounts.published_files import ROWS, as_parquet, file_table
+from zyda_flows.tasks.accounts.published_stamps import save_stamps
+from zyda_flows.tasks.accounts.readings import moment
+from zyda_flows.tasks.dedup.audit import minhash_round_of
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.publish.audits import by_index_of, count_unlike, removed_in
+from zyda_flows.tasks.publish.card import card
+from zyda_flows.tasks.publish.files import PublishedSource
+from zyda_flows.tasks.publish.one_copy import keep_one_copy, published_name, remove_replaced
+from zyda_flows.tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
+from zyda_flows.tasks.publish.provenance import origins, software, source_files, tokenizer_of
+from zyda_flows.tasks.publish.published_before import published_before, whole_files
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import rounds_of
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.storage.artifacts import Artifact, Receipt, load_manifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table
 
 
 @task(task_run_name="corpus", **ONCE_A_BUILD)

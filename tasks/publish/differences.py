@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 
 from rapidfuzz.distance import Indel
 
-from tasks.storage.records import Record
+from zyda_flows.tasks.storage.records import Record
 
 MOST_COMPARED = 20_000  # characters of each text
 BEFORE = 400  # characters that are compared before the first difference

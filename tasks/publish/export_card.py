@@ -6,8 +6,8 @@ from typing import Any
 import pyarrow as pa
 import yaml
 
-from tasks.sources.columns import is_json
-from tasks.sources.json_text import is_list
+from zyda_flows.tasks.sources.columns import is_json
+from zyda_flows.tasks.sources.json_text import is_list
 
 CARD = "README.md"
 MADE_BY = (

@@ -9,12 +9,12 @@ from contextlib import suppress
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.accounts.published import MANIFEST, PUBLISHED
-from tasks.errors import BadInput, Denied
-from tasks.recipe.fields import Recipe
-from tasks.sources.register import REGISTER
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.register import REGISTER
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
 
 TABLE = "exported.parquet"
 OF = b"zyda.export"  # in the metadata of its schema: what the export is of

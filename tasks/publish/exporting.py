@@ -18,12 +18,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
-from tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
-from tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
-from tasks.log import warn
-from tasks.publish.export_card import CARD, MADE_BY, export_card
-from tasks.publish.export_places import (
+from zyda_flows.tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
+from zyda_flows.tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
+from zyda_flows.tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.publish.export_card import CARD, MADE_BY, export_card
+from zyda_flows.tasks.publish.export_places import (
     EXPORTED,
     OF,
     TABLE,
@@ -33,15 +33,15 @@ from tasks.publish.export_places import (
     expect_no_corpus,
     listed_before,
 )
-from tasks.recipe.fields import Recipe
-from tasks.sources.columns import is_json
-from tasks.sources.json_text import plain_values
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, pack
-from tasks.storage.scratch import SCRATCH
-from tasks.storage.tables import footer_of, open_table, parquet_writer
-from tasks.words import counted
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.columns import is_json
+from zyda_flows.tasks.sources.json_text import plain_values
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, pack
+from zyda_flows.tasks.storage.scratch import SCRATCH
+from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.tasks.words import counted
 
 FORMATS = ("jsonl.zst", "jsonl", "parquet")
 READERS = 8

@@ -18,25 +18,25 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
-from tasks.documents.deny import RowsAside
-from tasks.documents.planning import STATISTICS, naming_columns
-from tasks.errors import NotConserved, bad_input
-from tasks.publish.published_columns import (
+from zyda_flows.tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
+from zyda_flows.tasks.documents.deny import RowsAside
+from zyda_flows.tasks.documents.planning import STATISTICS, naming_columns
+from zyda_flows.tasks.errors import NotConserved, bad_input
+from zyda_flows.tasks.publish.published_columns import (
     REMOVED,
     SOURCE,
     check_published_names,
     for_readers,
     removed_schema,
 )
-from tasks.quality.ingested import Ingested, ingested
-from tasks.recipe.fields import Recipe
-from tasks.sources.columns import conform
-from tasks.sources.components import COMPONENT, folder_name
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import RecordJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import (
+from zyda_flows.tasks.quality.ingested import Ingested, ingested
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.columns import conform
+from zyda_flows.tasks.sources.components import COMPONENT, folder_name
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import (
     ShardHistory,
     StageOutput,
     Trail,
@@ -46,7 +46,7 @@ from tasks.stage.verdicts import (
     removals_in,
     with_columns,
 )
-from tasks.storage.artifacts import (
+from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     Counts,
     Manifest,
@@ -55,10 +55,10 @@ from tasks.storage.artifacts import (
     stage_key,
     total,
 )
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.facts import Facts
-from tasks.storage.records import Record, pack, unpack
-from tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.records import Record, pack, unpack
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 3
 MOST_FOLDERS = 1000  # of the components of a shard

@@ -13,14 +13,14 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from tasks.accounts.published import PUBLISHED, File
-from tasks.errors import Damaged
-from tasks.publish.files import PublishedShard
-from tasks.stage.fan_out import fan_out
-from tasks.storage.artifacts import MANIFESTS, WORK, Artifact, Manifest, Receipt, load_manifest
-from tasks.storage.folder import Folder
-from tasks.storage.forgetting import forget_results_of_nothing
-from tasks.storage.records import Record, read_record, write_record
+from zyda_flows.tasks.accounts.published import PUBLISHED, File
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.publish.files import PublishedShard
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, WORK, Artifact, Manifest, Receipt, load_manifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.forgetting import forget_results_of_nothing
+from zyda_flows.tasks.storage.records import Record, read_record, write_record
 
 TEXTS, KEYS = f"{WORK}/publish/", f"{WORK}/index/"  # where what is handed over was made
 THEIR_MANIFESTS = re.compile(rf"{MANIFESTS}/(publish|index\d*)-")

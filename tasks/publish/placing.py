@@ -8,13 +8,13 @@ lists, and files of the corpus before go after it.
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, File, Published
-from tasks.accounts.published_stamps import expect_manifest
-from tasks.errors import Damaged
-from tasks.stage.fan_out import fan_out
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.scratch import SCRATCH, scratch_name
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, File, Published
+from zyda_flows.tasks.accounts.published_stamps import expect_manifest
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.scratch import SCRATCH, scratch_name
 
 Texts = dict[str, bytes]
 

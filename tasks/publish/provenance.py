@@ -7,10 +7,10 @@ from importlib.metadata import version
 
 import pyarrow as pa
 
-from tasks.accounts.published import Origin
-from tasks.ingest.plan import SourcePlan
-from tasks.recipe.fields import Recipe
-from tasks.sources.listing import InputFile, load_listing
+from zyda_flows.tasks.accounts.published import Origin
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.listing import InputFile, load_listing
 
 SOURCES = pa.schema(
     [

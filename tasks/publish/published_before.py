@@ -8,23 +8,23 @@ from hashlib import sha256
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.accounts.published import (
+from zyda_flows.tasks.accounts.published import (
     MANIFEST,
     PUBLISHED,
     File,
     Published,
     published_manifest,
 )
-from tasks.accounts.published_files import PublishedFiles, file_table
-from tasks.accounts.published_stamps import difference, missing, possibly_changed, states
-from tasks.accounts.readings import due, moment, times_checked
-from tasks.errors import Damaged
-from tasks.log import warn
-from tasks.publish.placing import Texts, unlisted_files
-from tasks.recipe.fields import Recipe
-from tasks.recipe.values import in_time
-from tasks.stage.fan_out import fan_out
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.accounts.published_files import PublishedFiles, file_table
+from zyda_flows.tasks.accounts.published_stamps import difference, missing, possibly_changed, states
+from zyda_flows.tasks.accounts.readings import due, moment, times_checked
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.publish.placing import Texts, unlisted_files
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.values import in_time
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.storage.folder import Folder
 
 DIGESTS = ["path", "sha256", "size"]
 

@@ -6,9 +6,9 @@ from collections.abc import Sequence
 
 import pyarrow as pa
 
-from tasks.errors import NotConserved
-from tasks.storage.artifacts import Manifest
-from tasks.storage.records import unpack
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.storage.artifacts import Manifest
+from zyda_flows.tasks.storage.records import unpack
 
 REMOVED = pa.schema(
     [

@@ -14,15 +14,22 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, File, Published, corpus_of, published_manifest
-from tasks.accounts.published_files import PublishedFiles
-from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError
-from tasks.log import warn
-from tasks.recipe.fields import Recipe
-from tasks.recipe.values import HUB
-from tasks.storage.folder import Folder
-from tasks.storage.stores import ask_again, explain_errors
-from tasks.words import counted
+from zyda_flows.tasks.accounts.published import (
+    MANIFEST,
+    PUBLISHED,
+    File,
+    Published,
+    corpus_of,
+    published_manifest,
+)
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.values import HUB
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.stores import ask_again, explain_errors
+from zyda_flows.tasks.words import counted
 
 DATASETS = f"{HUB}datasets/"
 MOST_FILES, MOST_BYTES = 64, 16 << 30  # of a commit

@@ -13,19 +13,19 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.errors import NotConserved, bad_input
-from tasks.quality.forms import Model, load_model
-from tasks.quality.ingested import ingested
-from tasks.recipe.fields import Recipe
-from tasks.sources.register import file_and_row_of
-from tasks.stage.progress import reporting_progress
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import WORK, Manifest, finished_artifact, stage_key
-from tasks.storage.records import digest_of
-from tasks.storage.tables import read_table, tables_of
-from tasks.workers.engine import Engine
+from zyda_flows.tasks.errors import NotConserved, bad_input
+from zyda_flows.tasks.quality.forms import Model, load_model
+from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.register import file_and_row_of
+from zyda_flows.tasks.stage.progress import reporting_progress
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import WORK, Manifest, finished_artifact, stage_key
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import read_table, tables_of
+from zyda_flows.tasks.workers.engine import Engine
 
 VERSION = 2
 NO_NUMBER = "Look at the weights of that model, or take that document out of its file; then build again."
@@ -43,7 +43,7 @@ class AnswersForShard(VerdictJob):
 
     @property
     def params(self) -> Any:
-        from tasks.quality.torch_models import precision
+        from zyda_flows.tasks.quality.torch_models import precision
 
         return [self.model.digest, self.max_tokens, precision(self.device)]
 

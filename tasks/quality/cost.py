@@ -8,8 +8,8 @@ from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-from tasks.quality.forms import model_folder
-from tasks.recipe.source import Classify
+from zyda_flows.tasks.quality.forms import model_folder
+from zyda_flows.tasks.recipe.source import Classify
 
 # Of one core, measured with the demo's model and texts of 1,024 tokens (recipes/models/demo-quality).
 SECONDS_A_DOCUMENT = 0.001  # for its tokens and for Python

@@ -12,12 +12,12 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import NotConserved
-from tasks.quality.ingested import ingested
-from tasks.recipe.fields import Recipe
-from tasks.sources.columns import conform
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import (
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.sources.columns import conform
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import (
     REASON,
     VERDICTS,
     ShardHistory,
@@ -27,11 +27,11 @@ from tasks.stage.verdicts import (
     removed_ids,
     with_columns,
 )
-from tasks.storage.artifacts import Manifest, stage_key
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.folder import Folder
-from tasks.storage.records import pack
-from tasks.storage.tables import open_table, parts_of
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import pack
+from zyda_flows.tasks.storage.tables import open_table, parts_of
 
 NO_EVIDENCE = pa.schema([])
 

@@ -12,7 +12,14 @@ from pathlib import Path
 
 import pyarrow as pa
 
-from tasks.quality.encoder_files import FILES, Fault, digest_of_model, fault_of, labels_of, load_config
+from zyda_flows.tasks.quality.encoder_files import (
+    FILES,
+    Fault,
+    digest_of_model,
+    fault_of,
+    labels_of,
+    load_config,
+)
 
 __all__ = ["FILES", "Fault", "digest_of_model", "is_one", "judge", "load"]
 
@@ -30,7 +37,7 @@ def judge(folder: Path) -> tuple[str, ...]:
     config = load_config(folder)
     if fault := fault_of(folder, config):
         raise Fault(fault)
-    from tasks.quality.torch_networks import check_model
+    from zyda_flows.tasks.quality.torch_networks import check_model
 
     check_model(folder)
     return labels_of(config)
@@ -38,6 +45,6 @@ def judge(folder: Path) -> tuple[str, ...]:
 
 def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[Sequence[str]], list[pa.Array]]:
     """Load a model: what it gives takes texts and returns the columns of its answers."""
-    from tasks.quality.torch_models import Classifier
+    from zyda_flows.tasks.quality.torch_models import Classifier
 
     return Classifier(folder, max_tokens, device).answers

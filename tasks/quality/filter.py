@@ -13,18 +13,18 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.errors import bad_input
-from tasks.quality.document_filter import DocumentFilter, run_filter
-from tasks.quality.forms import Model
-from tasks.quality.ingested import ingested
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.sources.column_names import names_of_text
-from tasks.sources.register import file_and_row_of
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import VERDICTS, Trail
-from tasks.storage.artifacts import Manifest, stage_key
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.column_names import names_of_text
+from zyda_flows.tasks.sources.register import file_and_row_of
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
+from zyda_flows.tasks.storage.folder import Folder
 
 VERSION = 5
 MOST_SHOWN = 300  # characters of an expression in a message
@@ -52,7 +52,7 @@ def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
     """Raise BadInput where a source's `keep` cannot be evaluated on its documents, one by one."""
     if not source.keep:
         return
-    from tasks.quality.keep import fault
+    from zyda_flows.tasks.quality.keep import fault
 
     if what_is_wrong := fault(source.keep, visible_columns(source, stored, model)):
         raise bad_input(source.name, f"keep: {shorten(source.keep)}: {what_is_wrong}")
@@ -66,7 +66,7 @@ def columns_to_read(source: Source) -> tuple[str, ...]:
     """Return the columns of a source's documents that have to be read to judge them."""
     named = set[str]()
     if source.keep:
-        from tasks.quality.keep import columns_of
+        from zyda_flows.tasks.quality.keep import columns_of
 
         named.update(columns_of(source.keep))
     if named & set(names_of_text(source.text, classified=source.classify is not None)):
@@ -91,8 +91,8 @@ def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Tab
 
 def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
     """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
-    from tasks.quality.keep import keep_mask
-    from tasks.quality.keep_parser import BadKeep
+    from zyda_flows.tasks.quality.keep import keep_mask
+    from zyda_flows.tasks.quality.keep_parser import BadKeep
 
     for name in names_of_text(source.text, classified=source.classify is not None)[1:]:
         if "text" in documents.column_names:

@@ -17,10 +17,10 @@ from typing import Protocol
 import pyarrow as pa
 from huggingface_hub import snapshot_download
 
-from tasks.errors import BadInput, bad_input, first_line
-from tasks.quality import encoders
-from tasks.recipe.source import Classify
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import BadInput, bad_input, first_line
+from zyda_flows.tasks.quality import encoders
+from zyda_flows.tasks.recipe.source import Classify
+from zyda_flows.tasks.storage.records import Record
 
 PREDICTION = pa.schema(
     [("doc_id", pa.uint64()), ("quality_pred", pa.string()), ("quality_prob", pa.float32())]

@@ -3,12 +3,12 @@
 import pyarrow as pa
 from pydantic import Field
 
-from tasks.quality.forms import Model
-from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Artifact, load_manifest
-from tasks.storage.facts import Facts
-from tasks.storage.folder import Folder
-from tasks.storage.records import unpack
+from zyda_flows.tasks.quality.forms import Model
+from zyda_flows.tasks.stage.verdicts import Trail
+from zyda_flows.tasks.storage.artifacts import Artifact, load_manifest
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import unpack
 
 
 class Ingested(Facts):

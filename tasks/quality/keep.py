@@ -17,8 +17,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.quality.keep_parser import CLOCKS, QUOTED, SHORT, BadKeep, parse, paths_in, too_deep
-from tasks.quality.keep_sql import Source, Translator, reason_of
+from zyda_flows.tasks.quality.keep_parser import CLOCKS, QUOTED, SHORT, BadKeep, parse, paths_in, too_deep
+from zyda_flows.tasks.quality.keep_sql import Source, Translator, reason_of
 
 # Signs of another language, and the advice for each.
 HINTS = {

@@ -12,10 +12,10 @@ from typing import Any, NamedTuple
 import duckdb
 from sqlglot import exp
 
-from tasks.limits import limits
-from tasks.quality import keep_functions as names
-from tasks.quality.keep_functions import INTEGERS, family_of
-from tasks.quality.keep_parser import SHORT, BadKeep, is_path, path_of, too_deep
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.quality import keep_functions as names
+from zyda_flows.tasks.quality.keep_functions import INTEGERS, family_of
+from zyda_flows.tasks.quality.keep_parser import SHORT, BadKeep, is_path, path_of, too_deep
 
 ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%", exp.BitwiseAnd: "&",

@@ -18,10 +18,10 @@ from torch import Tensor, nn
 from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging
 
-from tasks.log import warn
-from tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
-from tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
-from tasks.stage.progress import REPORT_PART
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
+from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
+from zyda_flows.tasks.stage.progress import REPORT_PART
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
 TOKENS_LIKE_A_PAIR = 500  # so many tokens beside a token cost as much as it does itself

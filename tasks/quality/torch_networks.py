@@ -12,7 +12,7 @@ from torch import Tensor, nn
 from transformers import AutoConfig, AutoModel, AutoModelForSequenceClassification, AutoTokenizer
 from transformers.utils import logging
 
-from tasks.quality.encoder_files import WEIGHTS, backbone_config, load_config
+from zyda_flows.tasks.quality.encoder_files import WEIGHTS, backbone_config, load_config
 
 
 class HeadOnFirst(nn.Module):

@@ -14,7 +14,7 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.values import Number, Strict, Yes
+from zyda_flows.tasks.recipe.values import Number, Strict, Yes
 
 MOST_IN_A_RUN = 2**31 - 1
 MAPPING, OTHER = "<mapping>", "<other>"  # what a value is that may be a mapping; no recipe has such names

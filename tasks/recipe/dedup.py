@@ -16,7 +16,7 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.values import Number, OneOrMore, Strict, Url, one_or_more
+from zyda_flows.tasks.recipe.values import Number, OneOrMore, Strict, Url, one_or_more
 
 PREFERENCES = ("source", "longest")
 DIRECTIONS = {"asc": "ascending", "desc": "descending"}

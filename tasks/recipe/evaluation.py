@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from tasks.recipe.values import Number, OneOrMore, Strict, Url, one_or_more
+from zyda_flows.tasks.recipe.values import Number, OneOrMore, Strict, Url, one_or_more
 
 SetName = Annotated[str, Field(pattern=r"^[A-Za-z0-9][A-Za-z0-9._-]*$", max_length=100)]
 

@@ -8,12 +8,12 @@ from typing import Any
 import yaml
 from pydantic import BaseModel, ValidationError
 
-from tasks.recipe.cleaning import MAPPING, OTHER
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import TAGS
-from tasks.recipe.source import Classify, Source
-from tasks.recipe.values import SECRETIVE
-from tasks.words import counted
+from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import TAGS
+from zyda_flows.tasks.recipe.source import Classify, Source
+from zyda_flows.tasks.recipe.values import SECRETIVE
+from zyda_flows.tasks.words import counted
 
 MOST_SHOWN = 100
 LONGEST = 200  # of what was found, in a line

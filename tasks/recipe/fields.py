@@ -14,12 +14,12 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.ids import MAX_SOURCES
-from tasks.recipe.evaluation import EvaluationSet
-from tasks.recipe.kinds import AnyRound, MinHashRound
-from tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
-from tasks.recipe.steps import Step
-from tasks.recipe.values import (
+from zyda_flows.tasks.ids import MAX_SOURCES
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
+from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
+from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.recipe.values import (
     Duration,
     Number,
     OneOrMore,
@@ -30,8 +30,8 @@ from tasks.recipe.values import (
     one_or_more,
     without_credentials,
 )
-from tasks.storage.folder import Folder
-from tasks.workers.engine import Engine
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.workers.engine import Engine
 
 MOST_ROUNDS = 9
 DENIED = "denied"  # the folder of a corpus with the deny lists that `zyda forget` has written

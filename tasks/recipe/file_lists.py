@@ -10,7 +10,7 @@ from typing import Annotated, Any, Literal
 
 from pydantic import AfterValidator, BeforeValidator, Field
 
-from tasks.recipe.values import Strict, Url
+from zyda_flows.tasks.recipe.values import Strict, Url
 
 COMMON_CRAWL = "https://data.commoncrawl.org/"
 SNAPSHOT = re.compile(r"CC-MAIN-[0-9]{4}(?:-[0-9]{2}|-[0-9]{4})?")  # the oldest say two years

@@ -17,9 +17,9 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
-from tasks.recipe.values import Number, Strict, not_blank
+from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
+from zyda_flows.tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences, Verify
+from zyda_flows.tasks.recipe.values import Number, Strict, not_blank
 
 # Of which kind a round is; no recipe has such names.
 EXACT, MINHASH = "<exact>", "<minhash>"

@@ -11,7 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
-from tasks.recipe.values import Names, Strict, not_blank
+from zyda_flows.tasks.recipe.values import Names, Strict, not_blank
 
 
 class LicenseFilter(Strict):
@@ -33,7 +33,7 @@ class LicenseFilter(Strict):
 
     @model_validator(mode="after")
     def are_known(self) -> "LicenseFilter":
-        from tasks.recipe.spdx import Licenses  # late: it reads the list
+        from zyda_flows.tasks.recipe.spdx import Licenses  # late: it reads the list
 
         Licenses(self.keep, self.names)
         return self

@@ -10,14 +10,14 @@ from typing import Any
 import yaml
 from pydantic import ValidationError
 
-from tasks.errors import BadRecipe
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.faults import faults
-from tasks.recipe.fields import Recipe
-from tasks.recipe.source import Source
-from tasks.recipe.steps import Step, with_list_urls
-from tasks.storage.folder import absolute
-from tasks.workers.engine import requested_engine
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.faults import faults
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.steps import Step, with_list_urls
+from zyda_flows.tasks.storage.folder import absolute
+from zyda_flows.tasks.workers.engine import requested_engine
 
 
 def load_recipe(

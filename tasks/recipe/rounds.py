@@ -2,11 +2,11 @@
 
 from dataclasses import dataclass
 
-from tasks.errors import BadRecipe
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import MinHashRound
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.storage.folder import Folder
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from collections.abc import Mapping
 from math import isfinite, nan
 from typing import Any, NamedTuple
 
-from tasks.recipe.rule_sets import RULE_SETS, RuleSet
-from tasks.recipe.values import number, readable, without_credentials
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS, RuleSet
+from zyda_flows.tasks.recipe.values import number, readable, without_credentials
 
 FUNCTION = re.compile(r"[A-Za-z_]\w*(\.[A-Za-z_]\w*)*:[A-Za-z_]\w*")
 OWN_SET = re.compile(r"[a-z0-9][a-z0-9_-]*")

@@ -1,13 +1,13 @@
 """The JSON Schema of a recipe, by which editors complete and check one.
 
-python -m tasks.recipe.schema > recipes/schema.json
+python -m zyda_flows.tasks.recipe.schema > recipes/schema.json
 """
 
 import json
 
 from pydantic import BaseModel
 
-from tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.fields import Recipe
 
 DIALECT = "https://json-schema.org/draft/2020-12/schema"
 

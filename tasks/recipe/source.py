@@ -14,10 +14,10 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
-from tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
-from tasks.recipe.steps import Step, as_steps
-from tasks.recipe.values import (
+from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
+from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
+from zyda_flows.tasks.recipe.steps import Step, as_steps
+from zyda_flows.tasks.recipe.values import (
     SAYS_SOMETHING,
     Names,
     Number,

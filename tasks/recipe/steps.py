@@ -28,12 +28,12 @@ from pydantic import (
     model_validator,
 )
 
-from tasks.recipe.cleaning import MAPPING, NAMED_CLEANINGS, OTHER, Cleaning, MappingOrNot
-from tasks.recipe.evaluation import Decontaminate
-from tasks.recipe.license_filter import LicenseFilter
-from tasks.recipe.rule_settings import FUNCTION, RuleSettings, rule_settings
-from tasks.recipe.values import Strict
-from tasks.recipe.web_steps import LanguageId, UrlRules
+from zyda_flows.tasks.recipe.cleaning import MAPPING, NAMED_CLEANINGS, OTHER, Cleaning, MappingOrNot
+from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.recipe.license_filter import LicenseFilter
+from zyda_flows.tasks.recipe.rule_settings import FUNCTION, RuleSettings, rule_settings
+from zyda_flows.tasks.recipe.values import Strict
+from zyda_flows.tasks.recipe.web_steps import LanguageId, UrlRules
 
 KINDS = (
     "license_filter",

@@ -17,8 +17,8 @@ from typing import Annotated, Any
 
 from pydantic import AfterValidator, BeforeValidator, Field, Tag, field_validator, model_validator
 
-from tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
-from tasks.recipe.values import Number, OneOrMore, Strict, Url, not_blank, one_or_more
+from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
+from zyda_flows.tasks.recipe.values import Number, OneOrMore, Strict, Url, not_blank, one_or_more
 
 Lists = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
 LISTS = ("domains", "urls", "words", "subwords", "soft_words")

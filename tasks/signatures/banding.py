@@ -17,7 +17,7 @@ from functools import cached_property, lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from tasks.recipe.kinds import half_found
+from zyda_flows.tasks.recipe.kinds import half_found
 
 DEGREE = 1024  # of the polynomial at the most: signatures have no more values
 MOST_BANDS = 256

@@ -18,9 +18,9 @@ import pyarrow.compute as pc
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -m benchmarks.constants)
 # Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer

@@ -15,13 +15,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.errors import NotConserved
-from tasks.gpu.memory import make_room, no_room_as_memory_error
-from tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
-from tasks.ids import MAX_SOURCES, SOURCE_SHIFT, sources_of
-from tasks.log import warn
-from tasks.recipe.rounds import Round
-from tasks.signatures.bands import (
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.gpu.memory import make_room, no_room_as_memory_error
+from zyda_flows.tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
+from zyda_flows.tasks.ids import MAX_SOURCES, SOURCE_SHIFT, sources_of
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.bands import (
     RANGE_ROWS,
     KeyRange,
     heavy_keys,
@@ -30,10 +30,10 @@ from tasks.signatures.bands import (
     tables_in,
     upper,
 )
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import RecordJob
-from tasks.stage.stage import stage
-from tasks.storage.artifacts import (
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     Counts,
     Manifest,
@@ -42,11 +42,11 @@ from tasks.storage.artifacts import (
     load_manifest,
     stage_key,
 )
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, stored_as
-from tasks.storage.tables import write_table
-from tasks.workers.dask_cluster import SHARE
-from tasks.workers.engine import DEVICE, is_on_gpu
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, stored_as
+from zyda_flows.tasks.storage.tables import write_table
+from zyda_flows.tasks.workers.dask_cluster import SHARE
+from zyda_flows.tasks.workers.engine import DEVICE, is_on_gpu
 
 VERSION = 3
 MOST_ROWS = RANGE_ROWS // 2  # of a bucket that are read together with others
@@ -56,7 +56,7 @@ EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Table:
     """Join the documents of each bucket: keys (n,) or (n, 2), and doc_ids (n,) uint64 to EDGES."""
     if is_on_gpu():
-        from tasks.gpu import rapids  # CUDA's libraries come with it
+        from zyda_flows.tasks.gpu import rapids  # CUDA's libraries come with it
 
         with suppress(MemoryError), DEVICE, no_room_as_memory_error():
             on_device = stars(rapids.to_device(keys), rapids.to_device(doc_ids), rapids.xp)

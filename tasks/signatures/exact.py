@@ -11,9 +11,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.kinds import ExactRound
-from tasks.signatures.shingles import words_of
-from textkernels.buffers import text_buffers
+from zyda_flows.tasks.recipe.kinds import ExactRound
+from zyda_flows.tasks.signatures.shingles import words_of
+from zyda_flows.textkernels.buffers import text_buffers
 
 
 def text_keys(texts: pa.LargeStringArray, dedup: ExactRound) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:

@@ -9,25 +9,25 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.accounts.published import PublishedKeys
-from tasks.errors import NotConserved
-from tasks.recipe.rounds import Round
-from tasks.signatures.bands import (
+from zyda_flows.tasks.accounts.published import PublishedKeys
+from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.bands import (
     KeyRange,
     key_ranges,
     read_range,
     rows_schema,
     write_band_rows,
 )
-from tasks.signatures.keys import index_parameters
-from tasks.signatures.minhash import keys_of_source
-from tasks.sources.listing import NumberedSource
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, stage_key
-from tasks.storage.tables import write_artifact
+from zyda_flows.tasks.signatures.keys import index_parameters
+from zyda_flows.tasks.signatures.minhash import keys_of_source
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.tables import write_artifact
 
 VERSION = 1
 GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids

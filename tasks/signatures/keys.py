@@ -10,13 +10,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.kinds import ExactRound, MinHashRound
-from tasks.signatures.exact import text_keys
-from tasks.signatures.letters import LettersRound, letter_keys
-from tasks.signatures.shingles import word_hashes
-from textkernels import sketch
-from textkernels.buffers import text_buffers
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
+from zyda_flows.tasks.signatures.exact import text_keys
+from zyda_flows.tasks.signatures.letters import LettersRound, letter_keys
+from zyda_flows.tasks.signatures.shingles import word_hashes
+from zyda_flows.textkernels import sketch
+from zyda_flows.textkernels.buffers import text_buffers
 
 VERSION = 1  # raised when a text gets other keys
 

@@ -19,10 +19,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.recipe.kinds import ExactRound
-from tasks.signatures.shingles import CODE_POINTS, SPARSE, SURROGATES
-from textkernels.buffers import text_buffers
-from textkernels.letters import LetterTable, letters_of
+from zyda_flows.tasks.recipe.kinds import ExactRound
+from zyda_flows.tasks.signatures.shingles import CODE_POINTS, SPARSE, SURROGATES
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.letters import LetterTable, letters_of
 
 VERSION = 1  # raised when a text gets other letters
 LEFT_OUT = {"Cc", "Cf", "Sk", "Zs", "Zl", "Zp", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"}

@@ -10,10 +10,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.signatures.bands import KeyArray, rows_schema, upper
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, open_table
+from zyda_flows.tasks.signatures.bands import KeyArray, rows_schema, upper
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import footer_of, open_table
 
 Ids = NDArray[np.uint64]
 

@@ -10,7 +10,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tasks.signatures.bands import (
+from zyda_flows.tasks.signatures.bands import (
     GROUP_ROWS,
     is_wide,
     key_ranges,
@@ -19,11 +19,11 @@ from tasks.signatures.bands import (
     rows_schema,
     write_band_rows,
 )
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact, total
-from tasks.storage.folder import Folder
-from tasks.storage.tables import write_artifact
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact, total
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import write_artifact
 
 VERSION = 3
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little

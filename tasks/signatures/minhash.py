@@ -20,29 +20,29 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.log import warn
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import ExactColumn, ExactRound, MinHashRound
-from tasks.recipe.rounds import Round
-from tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
-from tasks.signatures.keys import VERSION, keys_of_texts
-from tasks.signatures.merging import merge_groups
-from tasks.signatures.shingles import folded_characters
-from tasks.sources.columns import as_one_array
-from tasks.sources.equal_values import equal_texts
-from tasks.sources.named_values import column_of
-from tasks.sources.web_addresses import as_compared
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
-from tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
-from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
-from tasks.storage.tables import footer_of, tables_of, write_artifact
-from tasks.workers.dask_cluster import SHARE
-from tasks.workers.engine import Engine, is_on_gpu
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import ExactColumn, ExactRound, MinHashRound
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
+from zyda_flows.tasks.signatures.keys import VERSION, keys_of_texts
+from zyda_flows.tasks.signatures.merging import merge_groups
+from zyda_flows.tasks.signatures.shingles import folded_characters
+from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.equal_values import equal_texts
+from zyda_flows.tasks.sources.named_values import column_of
+from zyda_flows.tasks.sources.web_addresses import as_compared
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.storage.tables import footer_of, tables_of, write_artifact
+from zyda_flows.tasks.workers.dask_cluster import SHARE
+from zyda_flows.tasks.workers.engine import Engine, is_on_gpu
 
 
 def columns_for(names: Sequence[str], dedup: Dedup) -> list[str]:
@@ -148,7 +148,7 @@ class KeysOfShard(ArtifactJob):
 
     def make(self) -> Artifact:
         if is_on_gpu() and isinstance(self.dedup, MinHashRound):
-            from tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
+            from zyda_flows.tasks.gpu.shard_keys import keys_of_shard  # CUDA's libraries come with it
 
             folded = folded_characters() if self.dedup.shingle == "words" else None
             return self.write_keys(*keys_of_shard(self.folder, self.shard, self.dedup, folded, self.sketched))

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.recipe.kinds import MinHashRound
-from textkernels import sketch
-from textkernels.buffers import text_buffers
-from textkernels.sets import distinct
-from textkernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.textkernels import sketch
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.sets import distinct
+from zyda_flows.textkernels.words import DROPPED, SPACE, UNSAFE, fold, hash_words, may_change
 
 CODE_POINTS = 0x110000
 SPARSE = 0x40000  # from here on nearly all code points are unassigned or private

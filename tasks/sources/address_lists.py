@@ -17,10 +17,10 @@ from codecs import BOM_UTF16_BE, BOM_UTF16_LE
 from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeVar
 
-from tasks.errors import BadInput, first_line
-from tasks.sources.lines import DAMAGED
-from tasks.sources.small_files import PlannedFile, content_of, decompressed
-from tasks.sources.web_addresses import domain, normalised
+from zyda_flows.tasks.errors import BadInput, first_line
+from zyda_flows.tasks.sources.lines import DAMAGED
+from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, decompressed
+from zyda_flows.tasks.sources.web_addresses import domain, normalised
 
 T = TypeVar("T")
 

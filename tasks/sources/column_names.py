@@ -4,7 +4,7 @@ from collections.abc import Collection, Iterable, Sequence
 
 import pyarrow as pa
 
-from tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 
 CLUSTER_COLUMNS = (
     "cluster_id",

@@ -16,8 +16,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.json_text import array_as_json, as_json_text
-from tasks.sources.type_unification import ValueRanges, count_fields, unify_types
+from zyda_flows.tasks.sources.json_text import array_as_json, as_json_text
+from zyda_flows.tasks.sources.type_unification import ValueRanges, count_fields, unify_types
 
 JSON_TEXT = {b"zyda": b"json"}
 MAX_FIELDS = 200  # of the objects of a column, in all their levels

@@ -10,10 +10,10 @@ from collections.abc import Sequence
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.errors import bad_input
-from tasks.recipe.source import ComponentOf
-from tasks.sources.listing import InputFile
-from tasks.sources.named_values import texts_in
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.recipe.source import ComponentOf
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.named_values import texts_in
 
 COMPONENT = pa.field("component", pa.string())
 NO_FOLDER = "other"  # where documents without a component lie

@@ -14,11 +14,18 @@ import lz4.frame
 import zstandard
 from isal import isal_zlib
 
-from tasks.limits import limits
-from tasks.sources import bzip2_blocks, zstd_dictionaries
-from tasks.sources.bzip2_blocks import CRC_BITS, MARK_BITS, MAX_BLOCK, Mark, decompressed, next_mark
-from tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources import bzip2_blocks, zstd_dictionaries
+from zyda_flows.tasks.sources.bzip2_blocks import (
+    CRC_BITS,
+    MARK_BITS,
+    MAX_BLOCK,
+    Mark,
+    decompressed,
+    next_mark,
+)
+from zyda_flows.tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
+from zyda_flows.tasks.storage.stores import Stream
 
 COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", ".bz2": "bzip2"}
 BLOCK = 1 << 18

@@ -14,12 +14,12 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.errors import Denied, bad_input, first_line
-from tasks.recipe.source import Source
-from tasks.sources.hub import at_commit
-from tasks.sources.listing import InputFile, Location, list_files
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.errors import Denied, bad_input, first_line
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.hub import at_commit
+from zyda_flows.tasks.sources.listing import InputFile, Location, list_files
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of
 
 FETCHED = "fetched.parquet"
 SCHEMA = pa.schema(

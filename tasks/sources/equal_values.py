@@ -12,8 +12,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.json_text import leaves, plain_values
-from tasks.sources.named_values import typed_or_decoded
+from zyda_flows.tasks.sources.json_text import leaves, plain_values
+from zyda_flows.tasks.sources.named_values import typed_or_decoded
 
 FRACTION = r"\.0*$|(\.\d*?[1-9])0*$"  # of a second, with the zeros at its end
 PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}

@@ -14,7 +14,7 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.storage.failures import forbids_when_busy
+from zyda_flows.tasks.storage.failures import forbids_when_busy
 
 # The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
 VERSION_FIELDS = (

@@ -12,9 +12,9 @@ import brotli
 import zstandard
 from isal import isal_zlib
 
-from tasks.limits import limits
-from tasks.sources.compression import GzipError
-from tasks.sources.message_heads import Head
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import GzipError
+from zyda_flows.tasks.sources.message_heads import Head
 
 GZIP = b"\x1f\x8b"
 GZIP_MEMBER = b"\x1f\x8b\x08"

@@ -10,10 +10,10 @@ from dataclasses import replace
 from typing import Any
 from urllib.parse import urlsplit
 
-from tasks.errors import Unavailable
-from tasks.recipe.values import HUB
-from tasks.sources.web_files import AHEAD, PART, FileInParts, fault_of_part
-from tasks.workers.host_limits import place_at
+from zyda_flows.tasks.errors import Unavailable
+from zyda_flows.tasks.recipe.values import HUB
+from zyda_flows.tasks.sources.web_files import AHEAD, PART, FileInParts, fault_of_part
+from zyda_flows.tasks.workers.host_limits import place_at
 
 SECONDS_FOR_ANSWER = 60
 

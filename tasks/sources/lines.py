@@ -6,9 +6,9 @@ from itertools import chain
 
 import pyarrow as pa
 
-from tasks.limits import limits
-from tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_of
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_of
+from zyda_flows.tasks.storage.stores import Stream
 
 UNREADABLE: tuple[type[Exception], ...] = (OSError, *DAMAGED_MEMBER)  # from bytes to lines
 DAMAGED: tuple[type[Exception], ...] = (

@@ -21,21 +21,21 @@ from typing import Any
 from fsspec.implementations.local import LocalFileSystem
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
-from tasks.limits import limits
-from tasks.recipe.file_lists import FilesFrom, selected
-from tasks.recipe.source import Source
-from tasks.recipe.values import has_commits
-from tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
-from tasks.sources.file_systems import file_system_of, is_passing, version_of
-from tasks.sources.hub import as_in_pattern, at_commit, commit_of
-from tasks.sources.streams import open_input
-from tasks.storage.artifacts import WORK
-from tasks.storage.failures import unavailable
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, read_record, write_record
-from tasks.storage.stamps import is_utf8
-from tasks.storage.stores import Stream, ask_again, explain_errors
+from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.file_lists import FilesFrom, selected
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.values import has_commits
+from zyda_flows.tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, version_of
+from zyda_flows.tasks.sources.hub import as_in_pattern, at_commit, commit_of
+from zyda_flows.tasks.sources.streams import open_input
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.failures import unavailable
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.stamps import is_utf8
+from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors
 
 MARKS = "*?["
 ASKED_AT_ONCE = 16  # about files of a list

@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.columns import as_one_array, is_json
+from zyda_flows.tasks.sources.columns import as_one_array, is_json
 
 BINARY = (
     pa.types.is_binary,

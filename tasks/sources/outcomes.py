@@ -11,11 +11,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import bad_row
-from tasks.limits import limits
-from tasks.sources.rows import BadRow, Chunk, Tally, checked_columns
-from tasks.sources.selection import Selection
-from tasks.sources.streams import Input
+from zyda_flows.tasks.errors import bad_row
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, checked_columns
+from zyda_flows.tasks.sources.selection import Selection
+from zyda_flows.tasks.sources.streams import Input
 
 CHUNK_BYTES = 32 << 20
 CHUNK_OTHERS = 1 << 16  # of those that are no documents

@@ -10,11 +10,11 @@ from typing import Protocol
 
 import pyarrow as pa
 
-from tasks.errors import BadInput, bad_input, first_line
-from tasks.limits import limits
-from tasks.sources.columns import MAX_COLUMNS
-from tasks.sources.compression import COMPRESSIONS
-from tasks.sources.formats import (
+from zyda_flows.tasks.errors import BadInput, bad_input, first_line
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.columns import MAX_COLUMNS
+from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.formats import (
     arrow,
     arxiv,
     csv_files,
@@ -24,11 +24,11 @@ from tasks.sources.formats import (
     whole_files,
     wikipedia,
 )
-from tasks.sources.lines import DAMAGED
-from tasks.sources.listing import InputFile, Location, Piece
-from tasks.sources.rows import Chunk, Tally, rest_of_file
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage, open_input
+from zyda_flows.tasks.sources.lines import DAMAGED
+from zyda_flows.tasks.sources.listing import InputFile, Location, Piece
+from zyda_flows.tasks.sources.rows import Chunk, Tally, rest_of_file
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage, open_input
 
 
 class Format(Protocol):

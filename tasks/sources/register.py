@@ -8,12 +8,12 @@ from collections.abc import Sequence
 
 from pydantic import Field
 
-from tasks.errors import Damaged, Denied, Unavailable, bad_input
-from tasks.ids import MAX_FILES, MAX_SOURCES, split
-from tasks.sources.listing import InputFile
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, seal, unseal_lasting
+from zyda_flows.tasks.errors import Damaged, Denied, Unavailable, bad_input
+from zyda_flows.tasks.ids import MAX_FILES, MAX_SOURCES, split
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, seal, unseal_lasting
 
 REGISTER = f"{WORK}/register"
 

@@ -15,11 +15,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.errors import bad_input
-from tasks.limits import limits
-from tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
-from tasks.sources.streams import Input
-from tasks.sources.type_unification import leaf_arrays
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
+from zyda_flows.tasks.sources.streams import Input
+from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
 NO_ROWS = np.empty(0, np.int64)
 MOST_SECONDS = (1 << 63) // 1000 - 1  # of a time that is stored in milliseconds

@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from tasks.storage.records import Record
+from zyda_flows.tasks.storage.records import Record
 
 
 class Selection(Record):

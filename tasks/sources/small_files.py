@@ -8,13 +8,13 @@ from hashlib import sha256
 
 from pydantic import Field
 
-from tasks.errors import BadInput
-from tasks.limits import limits
-from tasks.recipe.source import Source
-from tasks.sources.compression import Swollen, compression_in, whole_content
-from tasks.sources.listing import InputFile, list_files, read_listed
-from tasks.storage.records import Record
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.compression import Swollen, compression_in, whole_content
+from zyda_flows.tasks.sources.listing import InputFile, list_files, read_listed
+from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.storage.stores import Stream
 
 
 class PlannedFile(Record):

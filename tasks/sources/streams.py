@@ -11,14 +11,14 @@ import fsspec
 from fsspec.implementations.http import HTTPFileSystem
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
-from tasks.recipe.values import has_commits
-from tasks.sources.file_systems import file_system_of, is_passing, is_version
-from tasks.sources.hub import opened_on_hub
-from tasks.sources.web_files import AHEAD, opened_on_web
-from tasks.spent import METER
-from tasks.storage.failures import unavailable
-from tasks.storage.stores import Stream, ask_again, explain_errors, open_file
+from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
+from zyda_flows.tasks.recipe.values import has_commits
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, is_version
+from zyda_flows.tasks.sources.hub import opened_on_hub
+from zyda_flows.tasks.sources.web_files import AHEAD, opened_on_web
+from zyda_flows.tasks.spent import METER
+from zyda_flows.tasks.storage.failures import unavailable
+from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors, open_file
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]

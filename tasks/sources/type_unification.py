@@ -11,8 +11,8 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from tasks.sources.json_text import is_list
-from tasks.storage.records import Record
+from zyda_flows.tasks.sources.json_text import is_list
+from zyda_flows.tasks.storage.records import Record
 
 MOST_DIGITS = 38  # of a decimal of 128 bits
 EXACT = 1 << 53  # whole numbers up to here are floats of 64 bits exactly

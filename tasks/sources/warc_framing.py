@@ -9,10 +9,10 @@ from collections.abc import Iterator
 from contextlib import suppress
 from dataclasses import dataclass
 
-from tasks.errors import first_line
-from tasks.limits import limits
-from tasks.sources.compression import Members
-from tasks.sources.warc_window import MARK, OVERLAP, Cut, Place, Window
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import Members
+from zyda_flows.tasks.sources.warc_window import MARK, OVERLAP, Cut, Place, Window
 
 # Of a head, or of what it has instead: another record.
 END_OF_HEAD = re.compile(rb"\r?\n(?:\r?\n|(?=WARC/[01]\.))")

@@ -8,8 +8,8 @@ from collections import deque
 from contextlib import suppress
 from typing import NamedTuple
 
-from tasks.errors import first_line
-from tasks.sources.compression import Block, Broken, Members
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.sources.compression import Block, Broken, Members
 
 MARK = b"WARC/"
 NEXT = re.compile(rb"\nWARC/[01]\.")

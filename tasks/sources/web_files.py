@@ -14,8 +14,8 @@ from urllib.parse import urlsplit
 from fsspec.asyn import sync
 from fsspec.implementations.http import HTTPFileSystem
 
-from tasks.errors import Unavailable
-from tasks.workers.host_limits import place_at
+from zyda_flows.tasks.errors import Unavailable
+from zyda_flows.tasks.workers.host_limits import place_at
 
 AHEAD = 16 << 20  # bytes of one request for a file that is read from end to end
 WHOLE, PART = 200, 206

@@ -6,7 +6,7 @@ it, as it is or compressed itself. Source: Zstandard Compression for WARC Files 
 
 import zstandard
 
-from tasks.limits import limits
+from zyda_flows.tasks.limits import limits
 
 MARK = b"\x5d\x2a\x4d\x18"  # of the frame, 0x184D2A5D; four bytes that say how long it is follow
 HEAD = 8

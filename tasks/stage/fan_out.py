@@ -10,13 +10,13 @@ from uuid import uuid4
 from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
-from tasks.log import LOG
-from tasks.spent import METER, TELL, Spent
-from tasks.stage.progress import TOPIC, Progress
-from tasks.workers.engine import Engine, FollowUp
-from tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
-from tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
-from tasks.workers.window import over_workers, side_by_side
+from zyda_flows.tasks.log import LOG
+from zyda_flows.tasks.spent import METER, TELL, Spent
+from zyda_flows.tasks.stage.progress import TOPIC, Progress
+from zyda_flows.tasks.workers.engine import Engine, FollowUp
+from zyda_flows.tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
+from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
+from zyda_flows.tasks.workers.window import over_workers, side_by_side
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -7,8 +7,8 @@ of its sources, and each has a manifest of its own: who is in which group change
 from collections.abc import Iterable, Sequence
 from typing import TypeVar
 
-from tasks.stage.verdicts import Trail, trail_of
-from tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.stage.verdicts import Trail, trail_of
+from zyda_flows.tasks.storage.artifacts import Receipt
 
 Item = TypeVar("Item")
 

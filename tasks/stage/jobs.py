@@ -5,11 +5,17 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
-from tasks.errors import Denied, Unavailable
-from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, finished_record, stage_key
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of, write_record
-from tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
+from zyda_flows.tasks.errors import Denied, Unavailable
+from zyda_flows.tasks.storage.artifacts import (
+    Artifact,
+    artifact_path,
+    finished_artifact,
+    finished_record,
+    stage_key,
+)
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of, write_record
+from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
 
 Made = TypeVar("Made", bound=Record)
 

@@ -6,9 +6,9 @@ from prefect.context import FlowRunContext
 from prefect.filesystems import LocalFileSystem, RemoteFileSystem
 from prefect.serializers import Serializer
 
-from tasks.recipe.fields import Recipe
-from tasks.storage.artifacts import RESULTS, Receipt
-from tasks.storage.records import Record, digest_of, seal, unseal
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.artifacts import RESULTS, Receipt
+from zyda_flows.tasks.storage.records import Record, digest_of, seal, unseal
 
 
 class CachedReceipts(Record):

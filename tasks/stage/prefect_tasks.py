@@ -11,8 +11,8 @@ from prefect.client.schemas.objects import State, TaskRun
 from prefect.settings import get_current_settings
 from prefect.tasks import exponential_backoff
 
-from tasks.errors import Unavailable, without_causes
-from tasks.stage.fan_out import report_spent
+from zyda_flows.tasks.errors import Unavailable, without_causes
+from zyda_flows.tasks.stage.fan_out import report_spent
 
 __all__ = ["ONCE_A_BUILD", "RETRYING", "task"]
 

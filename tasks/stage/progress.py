@@ -8,9 +8,9 @@ from dataclasses import asdict, replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
-from tasks.spent import TELL, Spent
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.workers.events import RUN, log_event
+from zyda_flows.tasks.spent import TELL, Spent
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.workers.events import RUN, log_event
 
 Result = TypeVar("Result")
 

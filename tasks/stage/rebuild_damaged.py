@@ -3,10 +3,10 @@
 from collections.abc import Callable
 from typing import TypeVar
 
-from tasks.errors import Damaged, Denied
-from tasks.log import warn
-from tasks.storage.folder import Folder
-from tasks.storage.forgetting import forget
+from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.forgetting import forget
 
 Result = TypeVar("Result")
 

@@ -6,11 +6,11 @@ from typing import Any, NamedTuple
 
 from prefect import Task
 
-from tasks.errors import all_but_poison
-from tasks.recipe.rounds import Round, Subject
-from tasks.stage.groups import in_groups, receipts_of
-from tasks.stage.stage import Stage
-from tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.errors import all_but_poison
+from zyda_flows.tasks.recipe.rounds import Round, Subject
+from zyda_flows.tasks.stage.groups import in_groups, receipts_of
+from zyda_flows.tasks.stage.stage import Stage
+from zyda_flows.tasks.storage.artifacts import Receipt
 
 PrefectTask = Task[..., Any]
 Work = Stage | PrefectTask

@@ -20,12 +20,12 @@ from prefect.settings import (
 from prefect_dask import DaskTaskRunner
 from prefect_dask.task_runners import PrefectDaskFuture
 
-from tasks.errors import BadRecipe, LostWorkers, first_line
-from tasks.recipe.fields import Recipe
-from tasks.recipe.loading import load_recipe
-from tasks.stage.senders import Server, senders_of_run, server_of_run
-from tasks.storage.folder import is_local
-from tasks.workers.dask_cluster import configured_scheduler, local_cluster
+from zyda_flows.tasks.errors import BadRecipe, LostWorkers, first_line
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.stage.senders import Server, senders_of_run, server_of_run
+from zyda_flows.tasks.storage.folder import is_local
+from zyda_flows.tasks.workers.dask_cluster import configured_scheduler, local_cluster
 
 THREADS_FOR_STORES = 2
 

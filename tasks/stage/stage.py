@@ -22,15 +22,15 @@ from prefect.context import TaskRunContext
 from prefect.logging import get_run_logger
 from prefect.runtime import task_run
 
-from tasks.errors import without_causes
-from tasks.recipe.rounds import Subject
-from tasks.stage.fan_out import over_sources, report_spent
-from tasks.stage.groups import receipts_of, trails_of
-from tasks.stage.prefect_cache import SealedReceipts
-from tasks.stage.prefect_tasks import RETRYING
-from tasks.stage.verdicts import Trail
-from tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
-from tasks.storage.records import digest_of, pack
+from zyda_flows.tasks.errors import without_causes
+from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.stage.fan_out import over_sources, report_spent
+from zyda_flows.tasks.stage.groups import receipts_of, trails_of
+from zyda_flows.tasks.stage.prefect_cache import SealedReceipts
+from zyda_flows.tasks.stage.prefect_tasks import RETRYING
+from zyda_flows.tasks.stage.verdicts import Trail
+from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
+from zyda_flows.tasks.storage.records import digest_of, pack
 
 # What is published of every removed document, whichever stage removed it.
 COLUMNS_OF_REMOVED = ("doc_id", "source", "stage", "reason", "n_tokens")

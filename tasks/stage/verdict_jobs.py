@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.errors import NotConserved, ZydaError, first_line
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.verdicts import (
+from zyda_flows.tasks.errors import NotConserved, ZydaError, first_line
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.verdicts import (
     REASON,
     ShardHistory,
     Trail,
@@ -20,9 +20,9 @@ from tasks.stage.verdicts import (
     load_remaining,
     removals_in,
 )
-from tasks.storage.artifacts import Artifact, Manifest, total, totals
-from tasks.storage.tables import write_table
-from tasks.workers.engine import Engine
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, total, totals
+from zyda_flows.tasks.storage.tables import write_table
+from zyda_flows.tasks.workers.engine import Engine
 
 
 @dataclass(frozen=True)

@@ -16,10 +16,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
-from tasks.storage.documents import DOCUMENT_COUNTS
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table
 
 Ids = NDArray[np.uint64]
 

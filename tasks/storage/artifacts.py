@@ -22,11 +22,11 @@ from typing import Any, TypeVar
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.errors import Damaged
-from tasks.log import warn
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, Sealed, digest_of, read_record, stored_as, write_record
-from tasks.words import counted
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, read_record, stored_as, write_record
+from zyda_flows.tasks.words import counted
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"

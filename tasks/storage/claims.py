@@ -17,10 +17,10 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 from pydantic import ValidationError
 
-from tasks.errors import Denied, ZydaError
-from tasks.storage.births import birth_of, is_process
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record
+from zyda_flows.tasks.errors import Denied, ZydaError
+from zyda_flows.tasks.storage.births import birth_of, is_process
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record
 
 CLAIMS = "claims"
 FORGET, READ = "forget", "read"  # kinds of claims: readers do not exclude each other

@@ -4,7 +4,7 @@ from typing import Any
 
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from tasks.storage.records import Record
+from zyda_flows.tasks.storage.records import Record
 
 
 class Facts(Record):

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from email.utils import parsedate_to_datetime
 
-from tasks.errors import Unavailable
+from zyda_flows.tasks.errors import Unavailable
 
 FULL = {errno.ENOSPC, errno.EDQUOT, errno.EROFS}
 DENIED_CODES = {"AccessDenied", "InvalidAccessKeyId", "NoSuchBucket", "SignatureDoesNotMatch"}

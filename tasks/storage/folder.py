@@ -22,11 +22,17 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 from fsspec.utils import get_protocol
 
-from tasks.errors import Denied
-from tasks.spent import METER
-from tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_folder, scratch_name
-from tasks.storage.stamps import seconds_of, stamps_in
-from tasks.storage.stores import STORES_WITH_CHECKSUMS, Stream, create_in_store, explain_errors, open_file
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.spent import METER
+from zyda_flows.tasks.storage.scratch import SCRATCH, link_as, remove_orphans, replace_folder, scratch_name
+from zyda_flows.tasks.storage.stamps import seconds_of, stamps_in
+from zyda_flows.tasks.storage.stores import (
+    STORES_WITH_CHECKSUMS,
+    Stream,
+    create_in_store,
+    explain_errors,
+    open_file,
+)
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

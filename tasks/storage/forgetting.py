@@ -4,10 +4,10 @@ import re
 from collections.abc import Iterable
 from functools import partial
 
-from tasks.storage.artifacts import MANIFESTS, RESULTS, key_of
-from tasks.storage.folder import Folder
-from tasks.storage.records import KEY, digest_of
-from tasks.storage.stores import ask_again
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, RESULTS, key_of
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import KEY, digest_of
+from zyda_flows.tasks.storage.stores import ask_again
 
 NAMED = re.compile(MANIFESTS.encode() + rb'/[^"\\]+\.json')
 KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')

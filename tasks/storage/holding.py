@@ -6,9 +6,9 @@ from pathlib import Path
 
 from filelock import FileLock, Timeout
 
-from tasks.log import warn
-from tasks.storage.folder import Folder
-from tasks.storage.stores import explain_errors
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.stores import explain_errors
 
 
 @contextmanager

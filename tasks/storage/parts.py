@@ -18,9 +18,9 @@ import pyarrow as pa
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_BYTES = 8 << 20  # of text in a row group
 GROUP_ROWS = 1 << 17  # in one without texts

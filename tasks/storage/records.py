@@ -14,8 +14,8 @@ from typing import Any, ClassVar, TypeVar
 import pyarrow as pa
 from pydantic import BaseModel, ConfigDict, Field, ValidationError
 
-from tasks.errors import Damaged
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.storage.folder import Folder
 
 KEY = re.compile("[0-9a-f]{20}")  # what `digest_of` returns, in the names of what was made
 SEAL = b'{"sha256":"'

@@ -10,10 +10,10 @@ import fsspec
 from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
-from tasks.errors import Denied, Unavailable, ZydaError
-from tasks.log import say_wait
-from tasks.spent import METER
-from tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
+from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError
+from zyda_flows.tasks.log import say_wait
+from zyda_flows.tasks.spent import METER
+from zyda_flows.tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
 
 Answer = TypeVar("Answer")
 # How time passes before a store is asked again, where somebody wants to end it.

@@ -14,11 +14,11 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from cachetools import LRUCache
 
-from tasks.errors import Damaged, Denied, ZydaError, first_line
-from tasks.storage.artifacts import Artifact, Counts
-from tasks.storage.folder import Folder
-from tasks.storage.records import write_record
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import write_record
+from zyda_flows.tasks.storage.stores import Stream
 
 PART_BYTES = 32 << 20
 MOST_GROUPS = 8  # of a part: a value that a dictionary repeats takes more room in memory than in a file

@@ -19,9 +19,9 @@ from numpy.typing import NDArray
 from tokenizers import Tokenizer
 from tokenizers.models import BPE
 
-from tasks.errors import BadInput, first_line
-from tasks.tokens.special import special_names, special_tokens, without_special_words
-from textkernels.buffers import text_buffers
+from zyda_flows.tasks.errors import BadInput, first_line
+from zyda_flows.tasks.tokens.special import special_names, special_tokens, without_special_words
+from zyda_flows.textkernels.buffers import text_buffers
 
 # A worker has one core. Both libraries read it when they begin.
 os.environ.setdefault("RAYON_NUM_THREADS", "1")

@@ -17,9 +17,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, models
 
-from tasks.storage.artifacts import SpecialCounts
-from textkernels.buffers import text_buffers
-from textkernels.pairs import places_of_pairs
+from zyda_flows.tasks.storage.artifacts import SpecialCounts
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.pairs import places_of_pairs
 
 # Around a word of a model that no text may become. No text can hold it, as it is another in each process.
 HIDDEN = f"\U0010fffe{secrets.token_hex(16)}"

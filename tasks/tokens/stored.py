@@ -6,15 +6,15 @@ from pathlib import Path
 
 from tokenizers import Tokenizer
 
-from tasks.errors import BadRecipe, Damaged
-from tasks.limits import limits
-from tasks.log import warn
-from tasks.recipe.values import SpecialAs
-from tasks.storage.artifacts import WORK
-from tasks.storage.folder import Folder
-from tasks.storage.records import digest_of
-from tasks.tokens.engine import Engine
-from tasks.tokens.trial import fault_of_tokenizer
+from zyda_flows.tasks.errors import BadRecipe, Damaged
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.recipe.values import SpecialAs
+from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.trial import fault_of_tokenizer
 
 EXACT = "ZYDA_TOKENS"  # in the environment of a build: `exact` has tokenizers count alone
 UNHEARD_OF = "zydaq \U0010fffd"

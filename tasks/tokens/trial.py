@@ -10,7 +10,7 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import Any
 
-from tasks.limits import limits
+from zyda_flows.tasks.limits import limits
 
 # It has this much to say: `tokenizers` and nothing of ours is imported in that process.
 TRY = """

@@ -10,7 +10,7 @@ from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tasks.spent import METER, Spent
+from zyda_flows.tasks.spent import METER, Spent
 
 # How many workers the work that is done here may have taken with it; 0 where nobody asks.
 ALLOWED_DEATHS: ContextVar[int] = ContextVar("allowed_deaths", default=0)

@@ -17,10 +17,10 @@ import distributed
 from distributed.comm import parse_address, parse_host_port
 from distributed.system import MEMORY_LIMIT
 
-from tasks.errors import LostWorkers
-from tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
-from tasks.workers.ports import LOOPBACK, free_port
-from tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
+from zyda_flows.tasks.errors import LostWorkers
+from zyda_flows.tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
+from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
+from zyda_flows.tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
 
 TEMPORARY = "temporary-directory"
 ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gives up on it
@@ -30,7 +30,7 @@ ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gi
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
 # Dask's dashboard talks to its own pages alone; by default it does to every page that a browser shows.
 WEBSOCKETS = "distributed.scheduler.dashboard.bokeh-application.allow_websocket_origin"
-PRELOAD, OWN_SCHEDULER = "distributed.scheduler.preload", "tasks.workers.own_scheduler"
+PRELOAD, OWN_SCHEDULER = "distributed.scheduler.preload", "zyda_flows.tasks.workers.own_scheduler"
 SCHEDULER_PRELOAD = "DASK_DISTRIBUTED__SCHEDULER__PRELOAD"
 OWN_PAGES = "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__BOKEH_APPLICATION__ALLOW_WEBSOCKET_ORIGIN"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
@@ -50,7 +50,7 @@ SHORT_LOGS = {
     "distributed.scheduler.dashboard.tasks.task-stream-length": TASKS_KEPT,
 }
 CLOSE_SECONDS = 30
-WORKER_PROCESS = "tasks.workers.process"
+WORKER_PROCESS = "zyda_flows.tasks.workers.process"
 SILENT = 50  # Dask's own log, of which every worker writes one
 # What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
 # each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.

@@ -16,8 +16,8 @@ from importlib.util import find_spec
 from threading import Lock
 from typing import Any, NamedTuple
 
-from tasks.errors import BadRecipe, LostWorkers, first_line
-from tasks.log import warn
+from zyda_flows.tasks.errors import BadRecipe, LostWorkers, first_line
+from zyda_flows.tasks.log import warn
 
 ENGINE = "ZYDA_ENGINE"  # of the process that starts the build
 LIBRARIES = ("cudf", "cugraph", "rmm")

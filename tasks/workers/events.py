@@ -8,7 +8,7 @@ from typing import Any
 import distributed
 from distributed.worker import thread_state
 
-from tasks.errors import without_causes
+from zyda_flows.tasks.errors import without_causes
 
 
 def is_on_worker() -> bool:

@@ -30,7 +30,7 @@ def place_at(host: str) -> Iterator[None]:
     ):  # then this is no worker, and Dask would take half a second to import
         yield
         return
-    from tasks.workers.events import is_on_worker
+    from zyda_flows.tasks.workers.events import is_on_worker
 
     if not is_on_worker():
         yield

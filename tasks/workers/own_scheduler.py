@@ -14,7 +14,7 @@ from typing import Any
 
 from tornado.web import ErrorHandler
 
-from tasks.workers.ports import LOOPBACK
+from zyda_flows.tasks.workers.ports import LOOPBACK
 
 NAMES = {LOOPBACK, "localhost", socket.gethostname().lower()}
 # A plain GET of the first makes a scheduler log an error at each step of each task until its end. A GET of the next

@@ -10,7 +10,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from distributed import Security
 
-from tasks.workers.ports import LOOPBACK
+from zyda_flows.tasks.workers.ports import LOOPBACK
 
 ROLES = ("scheduler", "worker", "client")
 

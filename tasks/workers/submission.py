@@ -11,9 +11,9 @@ from typing import Any, NamedTuple
 import distributed
 from dask.utils import parse_timedelta
 
-from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import CPU, GPU, no_workers_timeout
-from tasks.workers.engine import ENGINE, Engine, SentToGpu
+from zyda_flows.tasks.errors import LostWorkers
+from zyda_flows.tasks.workers.dask_cluster import CPU, GPU, no_workers_timeout
+from zyda_flows.tasks.workers.engine import ENGINE, Engine, SentToGpu
 
 LOOK_SECONDS = 1
 

@@ -7,8 +7,8 @@ from contextlib import contextmanager
 from distributed.comm import CommClosedError
 from distributed.scheduler import KilledWorker, NoValidWorkerError, NoWorkerError
 
-from tasks.errors import LostWorkers
-from tasks.workers.dask_cluster import ALLOWED_DEATHS, no_workers_timeout
+from zyda_flows.tasks.errors import LostWorkers
+from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, no_workers_timeout
 
 
 @contextmanager

@@ -15,13 +15,13 @@ from uuid import uuid4
 
 import distributed
 
-from tasks.errors import LostWorkers, PoisonShards, all_but_poison
-from tasks.log import warn
-from tasks.spent import Spent
-from tasks.workers.attempts import Attempt, Outcome, SetApart
-from tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
-from tasks.workers.engine import ENGINE, Engine, FollowUp
-from tasks.workers.submission import WAITING, Submission, WaitingTask, submission_to, waiting_task
+from zyda_flows.tasks.errors import LostWorkers, PoisonShards, all_but_poison
+from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.workers.attempts import Attempt, Outcome, SetApart
+from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
+from zyda_flows.tasks.workers.engine import ENGINE, Engine, FollowUp
+from zyda_flows.tasks.workers.submission import WAITING, Submission, WaitingTask, submission_to, waiting_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

@@ -21,9 +21,9 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
-from tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
-from tasks.accounts.published_stamps import (
+from zyda_flows.tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
+from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
     missing,
     of_manifest,
@@ -31,12 +31,12 @@ from tasks.accounts.published_stamps import (
     stamps_of,
     states,
 )
-from tasks.lookup.explain import explain
-from tasks.lookup.nearest import nearest
-from tasks.planning.last_build import ledger_if_complete
-from tasks.storage.folder import Folder
-from tasks.storage.records import write_record
-from tasks.storage.stamps import stamp_of
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import write_record
+from zyda_flows.tasks.storage.stamps import stamp_of
 
 NAMES = st.text("ab/-0é\U0001f642", min_size=1, max_size=5)
 

@@ -20,23 +20,28 @@ from small_corpus import (
     zyda_here,
 )
 
-from flows.command.status import of_corpus
-from tasks.accounts import readings
-from tasks.accounts.published import (
+from zyda_flows.flows.command.status import of_corpus
+from zyda_flows.tasks.accounts import readings
+from zyda_flows.tasks.accounts.published import (
     STAMPS,
     corpus_of,
     manifest_if_there,
     published_ledger,
     saved_stamps,
 )
-from tasks.accounts.published_stamps import current_stamps, expect_manifest, stamps_of, write_stamps
-from tasks.errors import BadRecipe, Damaged, Denied
-from tasks.lookup.explain import explain
-from tasks.lookup.nearest import nearest
-from tasks.lookup.report_data import findings_of
-from tasks.planning.last_build import ledger_if_complete
-from tasks.storage import tables
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.accounts.published_stamps import (
+    current_stamps,
+    expect_manifest,
+    stamps_of,
+    write_stamps,
+)
+from zyda_flows.tasks.errors import BadRecipe, Damaged, Denied
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.storage import tables
+from zyda_flows.tasks.storage.folder import Folder
 
 MANIFEST = "published/manifest.json"
 

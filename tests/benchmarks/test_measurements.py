@@ -15,7 +15,7 @@ from small_corpus import TOKENIZER, prose
 from benchmarks import clusters, duplicates, end_to_end, full_size, measure, orchestration
 from benchmarks.measure import load_texts, megabytes_of
 from benchmarks.simulation import simulate
-from flows.server.liveness import runs_in
+from zyda_flows.flows.server.liveness import runs_in
 
 pytestmark = pytest.mark.slow
 

@@ -4,8 +4,8 @@ import pytest
 from small_corpus import build_here
 from tokenizers import Tokenizer, models, pre_tokenizers
 
-from flows.command.check import NO_FAULT, check_recipe
-from tasks.errors import BadRecipe
+from zyda_flows.flows.command.check import NO_FAULT, check_recipe
+from zyda_flows.tasks.errors import BadRecipe
 
 COMPILED = "counted by fastokens, about 100 MB/s of text a core, and checked against tokenizers"
 BY_LIBRARY = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: its model is WordLevel, not BPE"

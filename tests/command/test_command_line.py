@@ -15,8 +15,8 @@ import pytest
 import yaml
 from small_corpus import COMMAND, REPOSITORY, build_here, table_of, zyda, zyda_here
 
-from flows.command.cli import app, main
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.command.cli import app, main
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 pytestmark = pytest.mark.slow
 
@@ -60,7 +60,7 @@ def test_help_breaks_only_where_the_terminal_ends(command, columns, monkeypatch,
 
 def test_version_takes_a_moment():
     code = (
-        "import sys; sys.argv[1:] = ['--version']; from flows.__main__ import main\n"
+        "import sys; sys.argv[1:] = ['--version']; from zyda_flows.__main__ import main\n"
         "try: main()\n"
         "finally: print({'prefect', 'dask', 'numpy', 'pyarrow', 'rich'} & sys.modules.keys())"
     )
@@ -71,7 +71,7 @@ def test_version_takes_a_moment():
 def test_program_ends_before_python_is_taken_apart():
     """Threads of libraries may still use it then. What is to be done at the end is done."""
     code = (
-        "import atexit; from flows.__main__ import End\n"
+        "import atexit; from zyda_flows.__main__ import End\n"
         "class Held:\n"
         "    def __del__(self): print('taken apart')\n"
         "held = Held()\n"
@@ -83,7 +83,7 @@ def test_program_ends_before_python_is_taken_apart():
 
 
 def test_output_that_is_closed_or_that_nobody_reads_to_its_end_is_no_traceback(tmp_path):
-    program = f"{sys.executable} -m flows params --threshold 0.8"
+    program = f"{sys.executable} -m zyda_flows params --threshold 0.8"
     for line in (f"{program} >&-", f"{program} | true"):
         said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
         assert said.stderr == ""
@@ -100,7 +100,7 @@ def test_output_that_finds_no_room_is_one_line():
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
 def test_file_of_this_machine_that_cannot_be_written_is_one_line(monkeypatch, capfd, number):
-    from flows.command import cli
+    from zyda_flows.flows.command import cli
 
     def fail(**_):
         raise OSError(number, os.strerror(number), "/data/report.html")
@@ -144,7 +144,7 @@ class Interrupts:
             os.kill(os.getpid(), signal.SIGINT)
 
 sys.meta_path.insert(0, Interrupts())
-from flows.__main__ import main
+from zyda_flows.__main__ import main
 sys.exit(main())
 """
 KEPT = "; what is finished is kept; start the build again and it goes on from there"
@@ -157,10 +157,10 @@ STARTED = "; what has been started runs on; zyda up starts the rest, zyda down e
         ("build RECIPE", "typer", KEPT),
         ("build RECIPE", "pyarrow", KEPT),
         ("build RECIPE", "prefect", KEPT),
-        ("build RECIPE", "flows.build", KEPT),
-        ("up", "deployments.local", STARTED),
-        ("try RECIPE", "tasks.planning.try_rules", ""),
-        ("check RECIPE", "tasks.planning.prepare", ""),
+        ("build RECIPE", "zyda_flows.flows.build", KEPT),
+        ("up", "zyda_flows.deployments.local", STARTED),
+        ("try RECIPE", "zyda_flows.tasks.planning.try_rules", ""),
+        ("check RECIPE", "zyda_flows.tasks.planning.prepare", ""),
         ("report RECIPE", "matplotlib", ""),
         ("verify RECIPE", "yaml", ""),
         ("params", "numpy", ""),

@@ -30,12 +30,12 @@ from small_corpus import (
     zyda_here,
 )
 
-from flows.command.look import serve_page
-from flows.reporting.look_page import look_page, sample_as_json
-from flows.server.login import Api, save_api
-from tasks.errors import BadInput
-from tasks.lookup.corpus_reader import Corpus as Reader
-from tasks.lookup.judgements import (
+from zyda_flows.flows.command.look import serve_page
+from zyda_flows.flows.reporting.look_page import look_page, sample_as_json
+from zyda_flows.flows.server.login import Api, save_api
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.lookup.corpus_reader import Corpus as Reader
+from zyda_flows.tasks.lookup.judgements import (
     Judgement,
     Looking,
     all_lookings,
@@ -44,8 +44,8 @@ from tasks.lookup.judgements import (
     read_judgements,
     wilson,
 )
-from tasks.lookup.samples import SampleOptions, sample_of, text_of
-from tasks.publish.differences import side_by_side
+from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of, text_of
+from zyda_flows.tasks.publish.differences import side_by_side
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -128,7 +128,7 @@ def test_every_document_is_as_likely_to_be_chosen(corpus):
 
 
 def chosen_ids(corpus, seed):
-    from tasks.lookup.samples import removed_rows
+    from zyda_flows.tasks.lookup.samples import removed_rows
 
     return [row["doc_id"] for row in removed_rows(Reader(corpus.load()), SampleOptions(items=4, seed=seed))]
 
@@ -301,7 +301,7 @@ def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path)
     lasting = Api(url="https://127.0.0.1:1/api", login="zyda:of the stack")
     (tmp_path / "zyda").mkdir()
     save_api(lasting, tmp_path / "zyda")
-    monkeypatch.setattr("flows.server.look_server.serve", lambda *_: None)
+    monkeypatch.setattr("zyda_flows.flows.server.look_server.serve", lambda *_: None)
     looking, tokens = Looking(who="x", began="now", options=SampleOptions()), set()
     with temporary_settings(
         {

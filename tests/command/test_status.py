@@ -12,10 +12,10 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from small_corpus import build_here, kept_names, prose, rows, write_rows, zyda
 
-from flows.command.status import of_corpus, of_machine
-from flows.server.exclusion import lock_name
-from flows.server.liveness import RunHeartbeat, with_heartbeat
-from tasks.errors import BadRecipe
+from zyda_flows.flows.command.status import of_corpus, of_machine
+from zyda_flows.flows.server.exclusion import lock_name
+from zyda_flows.flows.server.liveness import RunHeartbeat, with_heartbeat
+from zyda_flows.tasks.errors import BadRecipe
 
 
 def said_of(corpus):

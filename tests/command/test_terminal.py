@@ -6,9 +6,9 @@ import re
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
 
-from flows.command import terminal
-from flows.command.inert_console import InertConsole
-from flows.command.inert_text import inert
+from zyda_flows.flows.command import terminal
+from zyda_flows.flows.command.inert_console import InertConsole
+from zyda_flows.flows.command.inert_text import inert
 
 # Its title, erase, hidden text, its clipboard, one line over another, the other way round, and half of a character.
 HOSTILE = "\x1b]0;owned\x07 \x1b[2J \x1b[8mhidden \x1b]52;c;cm0gLXJm\x07 a\rb \x08 \x9b31m \u202egnihton\u202c \x00\x7f"

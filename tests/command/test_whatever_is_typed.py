@@ -17,10 +17,10 @@ from hypothesis import HealthCheck, example, given, settings
 from hypothesis import strategies as st
 from small_corpus import QUALITY, TOKENIZER, build_here, rows, write_rows
 
-from flows.command import build
-from flows.command.cli import main
-from tasks.errors import BadRecipe
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.command import build
+from zyda_flows.flows.command.cli import main
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 pytestmark = pytest.mark.early(8)
 
@@ -332,7 +332,7 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
     ],
 )
 def test_expression_that_comes_from_another_language_is_told_what_to_write(keep, hint):
-    from tasks.quality.keep import fault  # late
+    from zyda_flows.tasks.quality.keep import fault  # late
 
     assert fault(keep, TABLE.schema).endswith(hint)
 
@@ -507,10 +507,10 @@ def test_check_says_what_the_first_rows_show(zyda, tmp_path):
 
 
 def test_addresses_that_are_none_are_nobodys():
-    from flows.server.health import is_healthy
-    from flows.server.login import Api
-    from tasks.errors import LostWorkers
-    from tasks.workers.dask_cluster import check_address
+    from zyda_flows.flows.server.health import is_healthy
+    from zyda_flows.flows.server.login import Api
+    from zyda_flows.tasks.errors import LostWorkers
+    from zyda_flows.tasks.workers.dask_cluster import check_address
 
     assert not is_healthy(Api(url="foo"))
     assert not is_healthy(Api(url="http://127.0.0.1:abc/api"))
@@ -521,7 +521,7 @@ def test_addresses_that_are_none_are_nobodys():
 
 
 def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypatch):
-    from deployments import local, stack
+    from zyda_flows.deployments import local, stack
 
     for module in (local, stack):
         monkeypatch.setattr(module, "home", lambda: tmp_path)
@@ -531,7 +531,7 @@ def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypa
 
 
 def test_prefects_home_that_cannot_be_written_is_one_line(zyda, tmp_path, monkeypatch):
-    from flows.server import local_server
+    from zyda_flows.flows.server import local_server
 
     (tmp_path / "file").touch()
     monkeypatch.setattr(local_server, "home", lambda: tmp_path / "file/zyda")

@@ -1,6 +1,6 @@
 """What the dashboard's artifacts are called."""
 
-from flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 
 
 def test_two_corpora_never_share_a_key(corpus):

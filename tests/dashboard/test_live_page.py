@@ -13,11 +13,11 @@ from prefect.exceptions import UnfinishedRun
 from rich.console import Console
 from small_corpus import QUALITY, build_here
 
-from flows.dashboard import live_artifact, progress_bars
-from flows.dashboard.live_page import MOST_SOURCES, page_of
-from flows.dashboard.state import BuildState
-from flows.reporting.markdown import bar, duration, table, unwrap, without_code
-from tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.flows.dashboard import live_artifact, progress_bars
+from zyda_flows.flows.dashboard.live_page import MOST_SOURCES, page_of
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.flows.reporting.markdown import bar, duration, table, unwrap, without_code
+from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 
 
 class Clock:

@@ -10,9 +10,9 @@ from pathlib import Path
 import pytest
 from small_corpus import REPOSITORY
 
-from flows.dashboard.state import BuildState
-from tasks.recipe.fields import Recipe
-from tasks.storage.artifacts import Receipt
+from zyda_flows.flows.dashboard.state import BuildState
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.storage.artifacts import Receipt
 
 BUILDS = Path(__file__).parent.parent / "data/builds"
 UPDATES = 3  # seconds between two writes of a page

@@ -28,20 +28,20 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.accounts.published import corpus_of
-from tasks.dedup.reference import matches
-from tasks.dedup.reference import texts as matched_texts
-from tasks.errors import BadRecipe, Denied, TooMuchLost
-from tasks.limits import replaced_limits
-from tasks.planning.last_build import ledger_if_complete
-from tasks.planning.watching import detect_changes
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures import bands, index
-from tasks.signatures.keys import keys_of_texts
-from tasks.signatures.lookup import collisions, looked_up, row_groups_with
-from tasks.storage import parts
-from tasks.storage.folder import Folder
-from tasks.storage.tables import FOOTERS, write_artifact
+from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.dedup.reference import matches
+from zyda_flows.tasks.dedup.reference import texts as matched_texts
+from zyda_flows.tasks.errors import BadRecipe, Denied, TooMuchLost
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.planning.watching import detect_changes
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures import bands, index
+from zyda_flows.tasks.signatures.keys import keys_of_texts
+from zyda_flows.tasks.signatures.lookup import collisions, looked_up, row_groups_with
+from zyda_flows.tasks.storage import parts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import FOOTERS, write_artifact
 
 WIDTH = 25
 RULES = {"none": {}, "containment": {"verify": {"containment": 0.9}}, "jaccard": {"verify": {"jaccard": 0.9}}}
@@ -189,7 +189,7 @@ def test_same_however_it_is_cut(old, new, monkeypatch):
     monkeypatch.setattr(matched_texts, "READ_BYTES", 1)
     monkeypatch.setattr(matched_texts, "GROUP_ROWS", 1)
     monkeypatch.setattr(parts, "GROUP_BYTES", 1)
-    monkeypatch.setattr("tasks.storage.tables.PART_BYTES", 1000)
+    monkeypatch.setattr("zyda_flows.tasks.storage.tables.PART_BYTES", 1000)
     cut = new.load(name="cut", dedup=dedup, shard_mib=0.002)
     with replaced_limits(cluster_bytes=100):
         build_here(cut)

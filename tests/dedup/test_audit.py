@@ -13,14 +13,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda_here
 
-from flows.dashboard.report_artifact import write_report
-from tasks.accounts.audited import AuditCounts
-from tasks.accounts.published import corpus_of
-from tasks.dedup import audit as audit_module
-from tasks.dedup import likeness
-from tasks.dedup.audit import AuditedRound
-from tasks.dedup.likeness import steps_between
-from tasks.dedup.pairings import (
+from zyda_flows.flows.dashboard.report_artifact import write_report
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.dedup import audit as audit_module
+from zyda_flows.tasks.dedup import likeness
+from zyda_flows.tasks.dedup.audit import AuditedRound
+from zyda_flows.tasks.dedup.likeness import steps_between
+from zyda_flows.tasks.dedup.pairings import (
     Chosen,
     Members,
     even_shares,
@@ -29,19 +29,19 @@ from tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from tasks.lookup.corpus_reader import Corpus as Published
-from tasks.publish.audits import (
+from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.publish.audits import (
     audit_again,
     by_length,
     by_source,
     last_audit,
     pairs_of,
 )
-from tasks.recipe.kinds import MinHashRound
-from tasks.recipe.rounds import Round
-from tasks.signatures.shingles import shingle_sets
-from tasks.stage.verdicts import trail_of
-from textkernels.sets import overlaps
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.stage.verdicts import trail_of
+from zyda_flows.textkernels.sets import overlaps
 
 pytestmark = pytest.mark.slow
 

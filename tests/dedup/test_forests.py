@@ -13,15 +13,15 @@ from hypothesis import strategies as st
 from report_pages import page_of
 from small_corpus import build_here, contents, table_of
 
-from tasks.dedup import cluster_files, clusters, exchange, forests
-from tasks.dedup.clusters import ForestOfFiles
-from tasks.dedup.contraction import LabelsOfPart, TreesOfFiles
-from tasks.dedup.forests import Forest, forest_of_edges, join_forests
-from tasks.lookup.explain import explain
-from tasks.signatures.edges import EDGES
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, write_table
-from textkernels import forest
+from zyda_flows.tasks.dedup import cluster_files, clusters, exchange, forests
+from zyda_flows.tasks.dedup.clusters import ForestOfFiles
+from zyda_flows.tasks.dedup.contraction import LabelsOfPart, TreesOfFiles
+from zyda_flows.tasks.dedup.forests import Forest, forest_of_edges, join_forests
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.signatures.edges import EDGES
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table, write_table
+from zyda_flows.textkernels import forest
 
 SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
 IDS = st.integers(0, 40) | st.integers(3 << 54, (3 << 54) + 5) | st.integers(SOURCE_800, SOURCE_800 + 3)

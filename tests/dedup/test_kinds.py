@@ -7,9 +7,9 @@ import pyarrow as pa
 import pytest
 from small_corpus import build_here, rows, table_of, write_rows
 
-from tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences
-from tasks.recipe.kinds import ExactRound
-from tasks.signatures.keys import KEYS, keys_of_texts
+from zyda_flows.tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences
+from zyda_flows.tasks.recipe.kinds import ExactRound
+from zyda_flows.tasks.signatures.keys import KEYS, keys_of_texts
 
 
 class FirstWords(Dedup):

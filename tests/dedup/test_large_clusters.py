@@ -5,12 +5,12 @@ import pytest
 from small_corpus import Corpus, build_here, edited, prose, published, rows, write_rows
 
 from benchmarks.large_clusters import KINDS, RULES, Maker, cluster, missed
-from tasks.accounts.audited import ByIndex
-from tasks.accounts.published import corpus_of
-from tasks.dedup import decisions, large
-from tasks.dedup.large import LargeCluster
-from tasks.limits import replaced_limits
-from textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.dedup import decisions, large
+from zyda_flows.tasks.dedup.large import LargeCluster
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
 
 
 @pytest.fixture(autouse=True)

@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, published, rows, table_of, write_rows
 
-from tasks.dedup import cluster_files, exchange
+from zyda_flows.tasks.dedup import cluster_files, exchange
 
 NAMES = ("one", "two", "three")
 

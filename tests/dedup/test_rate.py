@@ -12,8 +12,8 @@ import pytest
 from scipy.sparse import csr_array
 from small_corpus import build_here, table_of
 
-from tasks.ids import sources_of
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 pytestmark = pytest.mark.slow
 

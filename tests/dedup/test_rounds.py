@@ -12,14 +12,14 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, contents, edited, prose, rows, table_of, write_rows, zyda_here
 
-from flows.dashboard.report_artifact import write_report
-from tasks import pipeline
-from tasks.errors import BadRecipe
-from tasks.recipe.kinds import ExactRound
-from tasks.recipe.loading import load_recipe
-from tasks.signatures.edges import star_edges
-from tasks.signatures.exact import text_keys
-from tasks.storage.folder import Folder
+from zyda_flows.flows.dashboard.report_artifact import write_report
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.kinds import ExactRound
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.signatures.edges import star_edges
+from zyda_flows.tasks.signatures.exact import text_keys
+from zyda_flows.tasks.storage.folder import Folder
 
 PUNCTUATION = {*string.punctuation}
 TWO = [{"exact": "normalised", "scope": "global"}, {"scope": "global"}]

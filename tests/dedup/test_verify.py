@@ -21,14 +21,14 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.accounts.published import corpus_of
-from tasks.dedup import by_documents, cluster_files, contested, large
-from tasks.dedup.large import LargeCluster
-from tasks.errors import BadRecipe
-from tasks.limits import replaced_limits
-from tasks.lookup.corpus_reader import Corpus as Published
-from tasks.storage import parts as parts_module
-from textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.dedup import by_documents, cluster_files, contested, large
+from zyda_flows.tasks.dedup.large import LargeCluster
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.storage import parts as parts_module
+from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}

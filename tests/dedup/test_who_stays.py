@@ -24,15 +24,15 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.accounts.ledger import large_losses
-from tasks.dedup import by_documents, contested
-from tasks.dedup.losses import check_losses
-from tasks.dedup.preference import Preference, comparable
-from tasks.errors import BadInput, BadRecipe, TooMuchLost
-from tasks.ids import MAX_SOURCES, first_id
-from tasks.sources.columns import JSON_TEXT
-from tasks.storage import parts as parts_module
-from tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.tasks.accounts.ledger import large_losses
+from zyda_flows.tasks.dedup import by_documents, contested
+from zyda_flows.tasks.dedup.losses import check_losses
+from zyda_flows.tasks.dedup.preference import Preference, comparable
+from zyda_flows.tasks.errors import BadInput, BadRecipe, TooMuchLost
+from zyda_flows.tasks.ids import MAX_SOURCES, first_id
+from zyda_flows.tasks.sources.columns import JSON_TEXT
+from zyda_flows.tasks.storage import parts as parts_module
+from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 
 TEXT = prose("who stays", 200)
 

@@ -19,9 +19,9 @@ from patience import HANG
 from prefect.client.orchestration import get_client
 from small_corpus import zyda
 
-from deployments.stack import load_stack
-from flows.server.health import refuses_login
-from flows.server.login import SIGN_IN, Api, saved_api
+from zyda_flows.deployments.stack import load_stack
+from zyda_flows.flows.server.health import refuses_login
+from zyda_flows.flows.server.login import SIGN_IN, Api, saved_api
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 

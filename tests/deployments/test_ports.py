@@ -2,8 +2,8 @@
 
 import socket
 
-from deployments import local
-from deployments.stack import Stack
+from zyda_flows.deployments import local
+from zyda_flows.deployments.stack import Stack
 
 
 def test_port_that_another_program_has_is_said(monkeypatch):

@@ -11,13 +11,13 @@ from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
-from deployments.local import register
-from deployments.schedules import NotUnderstood, duration, in_words
-from deployments.stack import environment, load_stack
-from flows.command.cli import main
-from flows.server.exclusion import is_held, lock_name
-from flows.server.liveness import LEASE_SECONDS, runs_in
-from flows.watch import watch as watch_flow
+from zyda_flows.deployments.local import register
+from zyda_flows.deployments.schedules import NotUnderstood, duration, in_words
+from zyda_flows.deployments.stack import environment, load_stack
+from zyda_flows.flows.command.cli import main
+from zyda_flows.flows.server.exclusion import is_held, lock_name
+from zyda_flows.flows.server.liveness import LEASE_SECONDS, runs_in
+from zyda_flows.flows.watch import watch as watch_flow
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 

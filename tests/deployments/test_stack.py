@@ -31,10 +31,10 @@ from small_corpus import (
 )
 from small_mixtures import all_files, mixed_in, mixture_file
 
-from deployments.stack import Stack
-from flows.dashboard.artifact_keys import artifact_key
-from flows.server.login import saved_api, use_api
-from tasks.planning.bandings import tried_before
+from zyda_flows.deployments.stack import Stack
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.server.login import saved_api, use_api
+from zyda_flows.tasks.planning.bandings import tried_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 

@@ -21,13 +21,13 @@ from prefect.client.schemas.filters import (
 )
 from small_corpus import COMMAND, contents, zyda
 
-from deployments import processes
-from deployments.processes import ServiceProcess
-from deployments.stack import Stack
-from flows.server.health import refuses_login
-from flows.server.login import saved_api, use_api
-from flows.watch import is_under_way as is_asked_for
-from tasks.storage.births import birth_of
+from zyda_flows.deployments import processes
+from zyda_flows.deployments.processes import ServiceProcess
+from zyda_flows.deployments.stack import Stack
+from zyda_flows.flows.server.health import refuses_login
+from zyda_flows.flows.server.login import saved_api, use_api
+from zyda_flows.flows.watch import is_under_way as is_asked_for
+from zyda_flows.tasks.storage.births import birth_of
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 

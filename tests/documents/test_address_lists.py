@@ -6,12 +6,12 @@ import pyarrow as pa
 import pytest
 from growth import grows_linearly
 
-from tasks.documents.deny_list import DenyList, requests_of
-from tasks.documents.url_rules import judged_urls, planned_url_rules
-from tasks.errors import BadInput
-from tasks.recipe.web_steps import UrlRules
-from tasks.sources.address_lists import fields_of
-from tasks.sources.web_addresses import domain, folder_ends, normalised
+from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
+from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.sources.address_lists import fields_of
+from zyda_flows.tasks.sources.web_addresses import domain, folder_ends, normalised
 
 LISTED = [
     "ads.example", "track.example", "spam.example", "adult.example", "xn--mller-kva.example", "a.example", "b.example",

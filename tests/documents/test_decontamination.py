@@ -12,17 +12,17 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
-from flows.command.explain import print_explanation
-from tasks.documents import item_search
-from tasks.documents.evaluation_sets import items_of, planned_set
-from tasks.documents.item_search import search_for
-from tasks.documents.item_words import word_hashes, word_places
-from tasks.errors import BadInput, BadRecipe
-from tasks.ingest import pieces
-from tasks.lookup.explain import explain
-from tasks.planning.try_rules import try_steps
-from tasks.recipe.evaluation import EvaluationSet
-from tasks.recipe.loading import load_recipe
+from zyda_flows.flows.command.explain import print_explanation
+from zyda_flows.tasks.documents import item_search
+from zyda_flows.tasks.documents.evaluation_sets import items_of, planned_set
+from zyda_flows.tasks.documents.item_search import search_for
+from zyda_flows.tasks.documents.item_words import word_hashes, word_places
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.planning.try_rules import try_steps
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 LONG = {
     "question": "A gardener waters one of two equal rows of beans each morning and the other each evening, and then weighs "
@@ -118,7 +118,7 @@ def test_what_looks_like_an_item_is_none(set_file, form):
 
 def held(texts, set_file, *, frequent=""):
     """Say which texts hold an item. frequent: words whose phrases are no evidence."""
-    from tasks.documents.decontaminate import share_of
+    from zyda_flows.tasks.documents.decontaminate import share_of
 
     looking = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
     phrases, found = looking.found(pa.array([*texts, frequent], pa.large_string()))

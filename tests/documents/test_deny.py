@@ -10,12 +10,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, contents, prose, write_rows
 
-from tasks.documents.deny_list import DenyList, requests_of
-from tasks.erasure.asked import hashed
-from tasks.errors import BadInput, BadRecipe
-from tasks.planning.last_build import ledger_if_complete
-from tasks.sources.web_addresses import domain, normalised, with_parents
-from tasks.storage.artifacts import WORK
+from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
+from zyda_flows.tasks.erasure.asked import hashed
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.sources.web_addresses import domain, normalised, with_parents
+from zyda_flows.tasks.storage.artifacts import WORK
 
 TWIN = prose("both sources have it")
 

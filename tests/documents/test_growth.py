@@ -7,10 +7,10 @@ import pytest
 from growth import grows_linearly
 from small_corpus import prose
 
-from tasks.documents.evaluation_sets import planned_set
-from tasks.documents.item_search import search_for
-from tasks.documents.licenses import judged_licenses
-from tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.documents.evaluation_sets import planned_set
+from zyda_flows.tasks.documents.item_search import search_for
+from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
 LICENCES = {
     "brackets": "(".__mul__,

@@ -14,10 +14,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import prose
 
-from tasks.documents.decontaminate import share_of
-from tasks.documents.evaluation_sets import Item, items_of, planned_set
-from tasks.documents.item_search import search_for
-from tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.documents.decontaminate import share_of
+from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
+from zyda_flows.tasks.documents.item_search import search_for
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
 OF_EACH = 20  # items of a set
 SAMPLE = [

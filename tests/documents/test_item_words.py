@@ -13,8 +13,8 @@ from growth import grows_linearly
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.documents.item_words import letters, texts_of, word_hashes, word_places
-from textkernels.item_words import ALONE, END, JOIN, MARK, MOST_WORDS, NUMBER, SEVERAL
+from zyda_flows.tasks.documents.item_words import letters, texts_of, word_hashes, word_places
+from zyda_flows.textkernels.item_words import ALONE, END, JOIN, MARK, MOST_WORDS, NUMBER, SEVERAL
 
 
 def hashes(text):

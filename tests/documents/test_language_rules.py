@@ -10,17 +10,17 @@ import yaml
 from language_models import WORDS, train_model
 from small_corpus import REPOSITORY, TOKENIZER, build_here
 
-from flows.command.try_ import limits
-from tasks.documents import rules as rules_stage
-from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
-from tasks.documents.planning import Languages, PlannedStep, bounds_of, bounds_of_step, measures_of
-from tasks.documents.run_steps import Documents, prose_of
-from tasks.errors import BadInput, BadRecipe, NotConserved
-from tasks.planning.try_rules import try_steps
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.steps import Step
-from tasks.recipe.web_steps import LanguageId
+from zyda_flows.flows.command.try_ import limits
+from zyda_flows.tasks.documents import rules as rules_stage
+from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
+from zyda_flows.tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
+from zyda_flows.tasks.documents.planning import Languages, PlannedStep, bounds_of, bounds_of_step, measures_of
+from zyda_flows.tasks.documents.run_steps import Documents, prose_of
+from zyda_flows.tasks.errors import BadInput, BadRecipe, NotConserved
+from zyda_flows.tasks.planning.try_rules import try_steps
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.recipe.web_steps import LanguageId
 
 ORACLES = REPOSITORY / "tests/data/published"
 

@@ -5,11 +5,11 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, prose, write_rows, zyda_here
 
-from tasks.accounts.components import OTHERS, count_names
-from tasks.documents.licenses import judged_licenses
-from tasks.errors import BadInput, BadRecipe
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.spdx import Licenses, folded, identifiers_by_name
+from zyda_flows.tasks.accounts.components import OTHERS, count_names
+from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.spdx import Licenses, folded, identifiers_by_name
 
 KEEP = ["CC-BY-4.0", "MIT", "Apache-2.0", "GPL-2.0-only", "LicenseRef-public-domain"]
 NAMES = {"Public  domain": "LicenseRef-public-domain", "odc-by": "ODC-By-1.0"}
@@ -94,7 +94,7 @@ def test_columns_of_other_kinds_are_read_or_refused():
 
 
 def test_names_beyond_the_most_frequent_are_counted_together(monkeypatch):
-    monkeypatch.setattr("tasks.accounts.components.MOST_NAMES", 2)
+    monkeypatch.setattr("zyda_flows.tasks.accounts.components.MOST_NAMES", 2)
     counted = pa.table({
         "doc_id": pa.array(range(6), pa.uint64()), "n_tokens": [1] * 6, "n_bytes": [2] * 6,
         "component": ["unknown: b", "unknown: a", "unknown: b", None, "unknown: c", "MIT"],

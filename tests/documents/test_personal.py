@@ -7,12 +7,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
-from flows.command.ledger import print_reasons
-from tasks.documents.planning import later_statistics, plan_documents
-from tasks.documents.run_steps import run_steps
-from tasks.planning.try_rules import try_steps
-from tasks.recipe.cleaning import Cleaning
-from tasks.storage.folder import Folder
+from zyda_flows.flows.command.ledger import print_reasons
+from zyda_flows.tasks.documents.planning import later_statistics, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
+from zyda_flows.tasks.planning.try_rules import try_steps
+from zyda_flows.tasks.recipe.cleaning import Cleaning
+from zyda_flows.tasks.storage.folder import Folder
 
 MAILS = "Write to jo.doe@mail.test or to ann@mail.test. "
 ADDRESSES, CARD = "From 8.8.4.4 to 10.0.0.1. ", "Paid by 4000 0566 5566 5556. "

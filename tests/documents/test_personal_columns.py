@@ -6,10 +6,10 @@ import pyarrow as pa
 import pytest
 from small_corpus import build_here, prose, table_of, write_rows
 
-from tasks.documents.personal_columns import with_clean_columns
-from tasks.errors import BadRecipe
-from tasks.planning.prepare import prepare
-from tasks.sources.columns import json_field
+from zyda_flows.tasks.documents.personal_columns import with_clean_columns
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.sources.columns import json_field
 
 PII = {"mail": "<M>", "ip": "<I>"}
 MAIL, ADDRESS = "ann@mail.test", "2001:4860:4860::8888"

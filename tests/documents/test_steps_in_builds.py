@@ -12,22 +12,22 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda, zyda_here
 
-from flows.command.explain import decision, print_explanation
-from flows.dashboard.report_artifact import write_report
-from tasks import pipeline
-from tasks.documents.functions import function_named
-from tasks.documents.planning import FIRST_MEASURED, DocumentPlan, later_statistics, plan_documents
-from tasks.documents.run_steps import run_steps
-from tasks.errors import BadInput, BadRecipe
-from tasks.ingest import ingest as ingesting
-from tasks.ingest import pieces
-from tasks.lookup.explain import explain
-from tasks.lookup.report_data import findings_of
-from tasks.planning.last_build import ledger_if_complete
-from tasks.planning.prepare import prepare
-from tasks.planning.try_rules import try_steps
-from tasks.recipe.rule_sets import RULE_SETS
-from tasks.storage.tables import read_table
+from zyda_flows.flows.command.explain import decision, print_explanation
+from zyda_flows.flows.dashboard.report_artifact import write_report
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.documents.functions import function_named
+from zyda_flows.tasks.documents.planning import FIRST_MEASURED, DocumentPlan, later_statistics, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.ingest import ingest as ingesting
+from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.planning.try_rules import try_steps
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.storage.tables import read_table
 
 DIGITS, RUNS, SHORT = "1234 5678 " * 40, "a-" + "-" * 60 + " " + prose("runs"), "Only this."
 XML = "xml " * 40 + prose("xml")
@@ -161,7 +161,7 @@ def test_what_cleaning_empties_goes_and_says_so(raw):
 
 def spied(monkeypatch):
     """Have the columns that the rules read of shards noted, and nothing be ingested any more."""
-    read, rules = [], importlib.import_module("tasks.documents.rules")
+    read, rules = [], importlib.import_module("zyda_flows.tasks.documents.rules")
 
     def note(folder, shard, columns=None):
         read.append(tuple(columns))
@@ -299,7 +299,7 @@ def own(tmp_path, monkeypatch):
         )
         sys.modules.pop("steps_of_mine", None)
         importlib.invalidate_caches()
-        importlib.import_module("tasks.documents.functions").import_function.cache_clear()
+        importlib.import_module("zyda_flows.tasks.documents.functions").import_function.cache_clear()
 
     yield write
     sys.modules.pop("steps_of_mine", None)

@@ -11,15 +11,15 @@ import pytest
 from language_models import TEXTS, train_model
 from small_corpus import TOKENIZER, build_here, prose
 
-from flows.command.explain import print_explanation
-from flows.command.ledger import show_corpus
-from flows.command.try_ import limits
-from tasks.documents.url_rules import judged_urls, planned_url_rules
-from tasks.errors import BadRecipe, Damaged
-from tasks.lookup.explain import explain
-from tasks.planning.try_rules import try_steps
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.web_steps import UrlRules
+from zyda_flows.flows.command.explain import print_explanation
+from zyda_flows.flows.command.ledger import show_corpus
+from zyda_flows.flows.command.try_ import limits
+from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
+from zyda_flows.tasks.errors import BadRecipe, Damaged
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.planning.try_rules import try_steps
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.web_steps import UrlRules
 
 LISTS = {
     "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\nmüller.example\n",
@@ -260,7 +260,7 @@ def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
         return prose(html, 60)
 
     monkeypatch.setattr(
-        "tasks.documents.extraction.extractor_named",
+        "zyda_flows.tasks.documents.extraction.extractor_named",
         lambda name: lambda html: breaking(str(html.data, "utf-8")),
     )
     (pages / "breaking.yaml").write_text(
@@ -358,7 +358,7 @@ def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypa
     def missing(library):
         raise PackageNotFoundError(library)
 
-    monkeypatch.setattr("tasks.documents.extraction.version", missing)
+    monkeypatch.setattr("zyda_flows.tasks.documents.extraction.version", missing)
     (pages / "other.yaml").write_text(
         (pages / "recipe.yaml").read_text().replace("extract: fast", "extract: trafilatura")
     )

@@ -2,9 +2,9 @@
 
 import numpy as np
 
-from tasks.documents.bounds import broken_rules, first_broken
-from tasks.documents.planning import bounds_of, plan_documents
-from tasks.documents.run_steps import run_steps
+from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
+from zyda_flows.tasks.documents.planning import bounds_of, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
 
 
 def test_decisions_of_zyda1_are_those_of_the_published_code(judged, corpus):

@@ -8,12 +8,12 @@ import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 from small_mixtures import here, mixed_in, mixing_of, mixture_file
 
-from tasks.dedup.reference.corpora import corpus_at
-from tasks.erasure.dependents import Search
-from tasks.erasure.kinds import TODO, Subject
-from tasks.planning.fetching import Fetch
-from tasks.publish.exporting import Export, ExportOptions
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.kinds import TODO, Subject
+from zyda_flows.tasks.planning.fetching import Fetch
+from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.storage.folder import Folder
 
 ASKED, OTHER = prose("asked"), prose("the other one")
 

@@ -16,20 +16,20 @@ from leaks import decoded, files_with, texts_in, token_ids
 from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
 from small_mixtures import mixed_in, mixture_file
 
-from flows.command.forget import text_in
-from flows.dashboard.report_artifact import write_report
-from tasks.dedup.reference.corpora import corpus_at
-from tasks.documents.deny_list import Request
-from tasks.erasure.asked import Asked
-from tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import find
-from tasks.erasure.kinds import Subject
-from tasks.errors import BadInput, BadRecipe, Denied
-from tasks.lookup.samples import SampleOptions, sample_of
-from tasks.planning.last_build import ledger_if_complete
-from tasks.recipe.loading import load_recipe
-from tasks.storage.folder import Folder
+from zyda_flows.flows.command.forget import text_in
+from zyda_flows.flows.dashboard.report_artifact import write_report
+from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.documents.deny_list import Request
+from zyda_flows.tasks.erasure.asked import Asked
+from zyda_flows.tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.kinds import Subject
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
+from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.storage.folder import Folder
 
 ASKED = prose("asked about")
 PAGE = "https://jane.example/me"

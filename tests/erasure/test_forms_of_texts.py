@@ -12,9 +12,9 @@ from forgetting import asking, forget, in_turn
 from leaks import files_with
 from small_corpus import REPOSITORY, build_here, prose, table_of, write_rows
 
-from tasks.documents.deny_list import DenyList, requests_of
-from tasks.erasure.found import find
-from tasks.signatures.letters import letter_hash, letters_in
+from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
+from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.signatures.letters import letter_hash, letters_in
 
 LETTER = (
     "Jane's \"big\" house in Łódź -- naïve, isn't it? -- was sold. "

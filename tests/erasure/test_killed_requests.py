@@ -9,18 +9,18 @@ import pytest
 from leaks import files_with
 from small_corpus import REPOSITORY, Corpus, build_here, edited, prose, rows, write_rows
 
-from tasks.erasure.asked import Asking
-from tasks.erasure.certificate import finish, new_lines, promise, unfinished
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import find
-from tasks.lookup.verify_and_clean import orphans_of, remove
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.erasure.asked import Asking
+from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise, unfinished
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 ASKED = prose("asked about")
 KILLED = """
 import os, signal, sys
 sys.path[:0] = ["tests/fixtures", "tests/erasure"]
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.folder import Folder
 from test_killed_requests import forget_or_finish
 recipe, name, beginning, count = sys.argv[1:]
 method, left = getattr(Folder, name), [int(count)]

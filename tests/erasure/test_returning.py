@@ -6,10 +6,10 @@ from forgetting import asking, forget, in_turn
 from leaks import files_with
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
-from tasks.erasure.certificate import finish, new_lines, promise
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import find
-from tasks.lookup.verify_and_clean import orphans_of, remove
+from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 
 RAW = "Too short,  by a  rule: Jane\u00a0Doe."
 

@@ -10,8 +10,8 @@ from forgetting import asking, forget
 from leaks import decoded, files_with, texts_in
 from small_corpus import build_here, prose, table_of
 
-from tasks.documents.deny_list import DenyList, requests_of
-from tasks.documents.deny_rows import RowJudge, request_for_row
+from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
+from zyda_flows.tasks.documents.deny_rows import RowJudge, request_for_row
 
 ASKED, OTHER = prose("asked about"), prose("another")
 PAGE = "https://jane.example/me"

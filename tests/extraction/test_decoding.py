@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from tasks.documents.extraction import extracted
-from tasks.extraction.decoding import as_utf8, decoded
+from zyda_flows.tasks.documents.extraction import extracted
+from zyda_flows.tasks.extraction.decoding import as_utf8, decoded
 
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах. " * 4
 

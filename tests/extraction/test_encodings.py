@@ -8,8 +8,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from tasks.extraction.code_pages import text_in
-from tasks.extraction.decoding import decoded, named_encoding
+from zyda_flows.tasks.extraction.code_pages import text_in
+from zyda_flows.tasks.extraction.decoding import decoded, named_encoding
 
 DIGESTS = """
     ibm866 f5b16a4b518fb81c a310de5999ddddd0

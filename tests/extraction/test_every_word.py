@@ -7,8 +7,8 @@ from html.entities import html5
 import pytest
 from resiliparse.extract.html2text import extract_plain_text
 
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
 
 SCRIPTS = {
     "latin": "and house é ß œuvre ø “ ” – … € ‡",

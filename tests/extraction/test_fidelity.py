@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
 
 PAGE = "<!doctype html><html><body><div><main><div><div><p>Words before it.</p>{}</div></div></main></div></body></html>"
 EXTRACTORS = pytest.mark.parametrize("extract", [main_content, structured_text])

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tasks.extraction.eprints import latex_of
-from tasks.extraction.latex import text_of_latex
+from zyda_flows.tasks.extraction.eprints import latex_of
+from zyda_flows.tasks.extraction.latex import text_of_latex
 
 BODY = r"\begin{document}\maketitle Words of it.\end{document}"
 

@@ -5,7 +5,7 @@ The texts are the output of LaTeX by the documentation of each package, with `^`
 
 import pytest
 
-from tasks.extraction.latex import text_of_latex
+from zyda_flows.tasks.extraction.latex import text_of_latex
 
 
 def same(latex, text):

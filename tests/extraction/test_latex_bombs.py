@@ -3,8 +3,8 @@
 import pytest
 from bombs import run_bounded
 
-from tasks.extraction.latex import text_of_latex
-from tasks.limits import replaced_limits
+from zyda_flows.tasks.extraction.latex import text_of_latex
+from zyda_flows.tasks.limits import replaced_limits
 
 LAUGHS = r"\def\a{lol}" + "".join(
     rf"\def\{b}{{\{a}\{a}\{a}\{a}}}" for a, b in zip("abcdefghijk", "bcdefghijkl", strict=True)

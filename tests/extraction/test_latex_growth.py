@@ -5,8 +5,8 @@ from contextlib import suppress
 import pytest
 from growth import grows_linearly
 
-from tasks.extraction.eprints import NoLatex, latex_of
-from tasks.extraction.latex import text_of_latex
+from zyda_flows.tasks.extraction.eprints import NoLatex, latex_of
+from zyda_flows.tasks.extraction.latex import text_of_latex
 
 DOUBLES = r"\def\aa{b}\def\ab{\aa\aa}"
 WORST = {

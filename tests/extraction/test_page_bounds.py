@@ -5,11 +5,11 @@ from bombs import run_bounded
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from growth import grows_linearly
 
-from tasks.extraction.decoding import as_utf8, decoded
-from tasks.extraction.nesting import measured
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
-from tasks.limits import limits, replaced_limits
+from zyda_flows.tasks.extraction.decoding import as_utf8, decoded
+from zyda_flows.tasks.extraction.nesting import measured
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
+from zyda_flows.tasks.limits import limits, replaced_limits
 
 BEFORE = "<p>Some words before it.</p>"
 MOST = 3_000_000  # characters of a page that is timed

@@ -9,8 +9,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 from small_corpus import REPOSITORY
 
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
 
 PROSE = "<p>Words that stand around what is tested, so that it is a page.</p>"
 WORDS = "Words that stand around what is tested, so that it is a page."
@@ -278,8 +278,8 @@ HOSTILE = {
 }
 ALL = """
 import json, sys, time
-from tasks.extraction.pages import main_content
-from tasks.extraction.structured import structured_text
+from zyda_flows.tasks.extraction.pages import main_content
+from zyda_flows.tasks.extraction.structured import structured_text
 for name, page in json.load(open(sys.argv[1])).items():
     for extract in main_content, structured_text:
         start = time.process_time()

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
-from tasks.limits import limits
+from zyda_flows.tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
+from zyda_flows.tasks.limits import limits
 
 CASES = {
     "emphasis": ("A '''bold''' and ''slanted'' '''''word'''''.", "A bold and slanted word."),

@@ -9,10 +9,10 @@ from bombs import run_bounded
 from growth import grows_linearly
 from web_archives import read_file
 
-from tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
-from tasks.limits import replaced_limits
-from tasks.sources.formats.wikipedia import Pages
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.sources.formats.wikipedia import Pages
+from zyda_flows.tasks.storage.stores import Stream
 
 # What begins something, and what is then repeated: quadratic where a pattern looks for an end at each place.
 BEGINNINGS = {

@@ -16,10 +16,10 @@ from disturbances import family_of, is_under_way, start_build, using
 from patience import HANG, wait_for
 from small_corpus import build_here, contents, zyda
 
-from deployments.processes import alive_after
-from tasks.errors import Denied, Unavailable
-from tasks.sources.register import load_register
-from tasks.workers.ports import free_port
+from zyda_flows.deployments.processes import alive_after
+from zyda_flows.tasks.errors import Denied, Unavailable
+from zyda_flows.tasks.sources.register import load_register
+from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(2)]
 
@@ -129,7 +129,7 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
 
 SWALLOWED = """
 import os, signal
-from flows.server.signals import end_in_order
+from zyda_flows.flows.server.signals import end_in_order
 
 class Other(BaseException): pass
 def another(number, frame): raise Other
@@ -151,7 +151,7 @@ def test_signal_that_comes_out_as_another_error_is_still_one_line():
 
 IN_THE_COLLECTOR = """
 import gc, os, signal, threading, time
-from flows.server.signals import end_in_order
+from zyda_flows.flows.server.signals import end_in_order
 
 came = []
 def collecting(phase, info):
@@ -182,7 +182,7 @@ def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
     (found,) = (
         one
         for one in family_of(build)
-        if one.cmdline()[1:4] == ["-m", "flows.server.prefect_server", "server"]
+        if one.cmdline()[1:4] == ["-m", "zyda_flows.flows.server.prefect_server", "server"]
     )
     found.kill()
     _, errors = build.communicate()

@@ -33,13 +33,13 @@ from small_corpus import (
 )
 from tokenizers import Tokenizer, models
 
-from flows.dashboard.artifact_keys import artifact_key
-from flows.dashboard.run_artifacts import show_ledger
-from flows.server.exclusion import is_held
-from flows.server.liveness import runs_in
-from tasks import pipeline
-from tasks.accounts.published import corpus_of
-from tasks.errors import Unavailable
+from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+from zyda_flows.flows.dashboard.run_artifacts import show_ledger
+from zyda_flows.flows.server.exclusion import is_held
+from zyda_flows.flows.server.liveness import runs_in
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.errors import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
@@ -122,8 +122,8 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
 
 @pytest.mark.parametrize("workers", [1, 3])
 def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed, server, workers):
-    from flows.build import build
-    from tasks.stage.runner import task_runner
+    from zyda_flows.flows.build import build
+    from zyda_flows.tasks.stage.runner import task_runner
 
     with (
         small_cluster(workers) as cluster,
@@ -195,7 +195,7 @@ def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, serv
             raise Unavailable("the store is away")
         return corpus_of(recipe)
 
-    monkeypatch.setattr("flows.dashboard.run_artifacts.corpus_of", away_at_first)
+    monkeypatch.setattr("zyda_flows.flows.dashboard.run_artifacts.corpus_of", away_at_first)
     flow(lambda: show_ledger(recipe, ledger), name="shows")()
     assert len(asked) == 2
 
@@ -291,7 +291,7 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
 
 
 def test_cluster_on_this_machine_listens_on_the_loopback_address():
-    from tasks.workers.dask_cluster import open_cluster
+    from zyda_flows.tasks.workers.dask_cluster import open_cluster
 
     with open_cluster():
         me = psutil.Process()

@@ -7,15 +7,15 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
-from flows import trial
-from flows.command.plan import sentences
-from flows.command.terminal import as_time
-from flows.plan import plan_of
-from tasks.planning.estimates import PLAN, Plan, keep_plan
-from tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
-from tasks.spent import METER, Spent, telling
-from tasks.storage.records import read_record
-from tasks.workers.attempts import ALLOWED_DEATHS
+from zyda_flows.flows import trial
+from zyda_flows.flows.command.plan import sentences
+from zyda_flows.flows.command.terminal import as_time
+from zyda_flows.flows.plan import plan_of
+from zyda_flows.tasks.planning.estimates import PLAN, Plan, keep_plan
+from zyda_flows.tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
+from zyda_flows.tasks.spent import METER, Spent, telling
+from zyda_flows.tasks.storage.records import read_record
+from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
 
 FILES, DOCUMENTS = 30, 40
 GIB = 1 << 30

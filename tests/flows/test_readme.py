@@ -13,7 +13,7 @@ from small_corpus import REPOSITORY, STEPS, Corpus, prose, zyda_here
 from small_mixtures import mixture_file
 from stand_in_hub import StandInHub
 
-from tasks import pipeline
+from zyda_flows.tasks import pipeline
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -47,7 +47,7 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     folder = tmp_path_factory.mktemp("reader")
     program = folder / "bin/zyda"
     program.parent.mkdir()
-    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m flows "$@"\n')
+    program.write_text(f'#!/bin/sh\nexec {shlex.quote(sys.executable)} -m zyda_flows "$@"\n')
     program.chmod(0o755)
     environment = {
         **running_stack,
@@ -157,7 +157,7 @@ def test_target_of_the_readme_is_there(line):
 
 
 def test_every_command_is_in_the_readme():
-    from flows.command.cli import app
+    from zyda_flows.flows.command.cli import app
 
     known = {command.name for command in app.registered_commands}
     assert known

@@ -18,17 +18,17 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
-from tasks.accounts.published import manifest_if_there, published_ledger
-from tasks.errors import BadInput, Unavailable
-from tasks.ids import BITS, MAX_SOURCES, first_id, split
-from tasks.ingest.ingest import ingest
-from tasks.lookup.explain import explain
-from tasks.planning import prepare, survey
-from tasks.recipe.rounds import rounds_of
-from tasks.signatures import bands, merging
-from tasks.signatures.minhash import minhash
-from tasks.sources.register import Register, extend_register, load_register
-from tasks.stage.verdicts import Trail
+from zyda_flows.tasks.accounts.published import manifest_if_there, published_ledger
+from zyda_flows.tasks.errors import BadInput, Unavailable
+from zyda_flows.tasks.ids import BITS, MAX_SOURCES, first_id, split
+from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.planning import prepare, survey
+from zyda_flows.tasks.recipe.rounds import rounds_of
+from zyda_flows.tasks.signatures import bands, merging
+from zyda_flows.tasks.signatures.minhash import minhash
+from zyda_flows.tasks.sources.register import Register, extend_register, load_register
+from zyda_flows.tasks.stage.verdicts import Trail
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
 ACCOUNTED = ("ingest", "minhash", "removals", "filter", "publish")  # of a recipe without models and rules
@@ -160,7 +160,7 @@ def test_built_twice_writes_nothing_the_second_time(corpus):
 
 def places(recipe):
     """Return source, file and row of every document that is in the corpus, and of every removed one."""
-    from tasks.lookup.corpus_reader import Corpus as Published
+    from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
 
     looked_up = Published(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]

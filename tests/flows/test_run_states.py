@@ -12,11 +12,11 @@ from prefect.states import Completed
 from prefect.types._datetime import now
 from small_corpus import build_here, rows, write_rows
 
-import flows
-from flows.build import outcome
-from flows.command.server_runs import outcome_line
-from flows.server.run_states import completed
-from tasks.accounts.ledger import large_losses
+from zyda_flows import flows
+from zyda_flows.flows.build import outcome
+from zyda_flows.flows.command.server_runs import outcome_line
+from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.accounts.ledger import large_losses
 
 
 def test_a_source_that_rules_empty_is_the_first_sentence(corpus):

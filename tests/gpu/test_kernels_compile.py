@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 from numba import types
 
-from textkernels.cuda import sketching, wording
+from zyda_flows.textkernels.cuda import sketching, wording
 
 BYTES, SMALL, PLACES, HASHES = types.uint8[::1], types.uint32[::1], types.int64[::1], types.uint64[::1]
 ROWS, FLAGS = types.uint64[:, ::1], types.boolean[:, ::1]

@@ -21,25 +21,25 @@ from hypothesis import strategies as st
 from small_corpus import Corpus, build_here, contents, edited, prose, rows, shards_of, write_rows
 
 from benchmarks import gpu as benchmark
-from tasks import gpu
-from tasks.dedup import clusters
-from tasks.errors import Damaged, WrongBits
-from tasks.gpu import joining, shard_keys
-from tasks.gpu.joining import forest_of
-from tasks.ingest import ingest
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures import edges
-from tasks.signatures.minhash import KeysOfShard
-from tasks.signatures.shingles import folded_characters, word_hashes
-from tasks.storage.folder import Folder
-from tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
-from tasks.workers import dask_cluster, engine
-from tasks.workers.dask_cluster import gpu_count
-from textkernels import sketch
-from textkernels.buffers import text_buffers
-from textkernels.cuda import sketching, wording
-from textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
-from textkernels.words import may_change
+from zyda_flows.tasks import gpu
+from zyda_flows.tasks.dedup import clusters
+from zyda_flows.tasks.errors import Damaged, WrongBits
+from zyda_flows.tasks.gpu import joining, shard_keys
+from zyda_flows.tasks.gpu.joining import forest_of
+from zyda_flows.tasks.ingest import ingest
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures import edges
+from zyda_flows.tasks.signatures.minhash import KeysOfShard
+from zyda_flows.tasks.signatures.shingles import folded_characters, word_hashes
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
+from zyda_flows.tasks.workers import dask_cluster, engine
+from zyda_flows.tasks.workers.dask_cluster import gpu_count
+from zyda_flows.textkernels import sketch
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.cuda import sketching, wording
+from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.words import may_change
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
 pytestmark = pytest.mark.skipif(
@@ -64,13 +64,13 @@ if SIMULATED:  # where a value of a signature takes a second
 def rapids(monkeypatch):
     """Give RAPIDS, or its double."""
     if SIMULATED:
-        monkeypatch.setitem(sys.modules, "tasks.gpu.rapids", rapids_double)
+        monkeypatch.setitem(sys.modules, "zyda_flows.tasks.gpu.rapids", rapids_double)
         monkeypatch.setattr(gpu, "rapids", rapids_double, raising=False)
         for module in (sketching, wording):  # each thread of a block is one of Python's
             monkeypatch.setattr(module, "THREADS", 4)
         monkeypatch.setattr(engine, "LIBRARIES", ())
         engine.missing_libraries.cache_clear()
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     shard_keys.VERIFIED_KERNELS.clear()
     yield rapids
@@ -121,7 +121,7 @@ def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, 
     st.integers(1, 50),
 )
 def test_any_texts_have_the_signatures_of_the_cpu(texts, width, values, tile):
-    from tasks.gpu import rapids
+    from zyda_flows.tasks.gpu import rapids
 
     text = buffers([one.encode("utf-8", "ignore").decode() for one in texts])
     expected = sketch.signatures(*text, width=width, values=values)

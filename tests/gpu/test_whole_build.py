@@ -10,8 +10,8 @@ import pytest
 from disturbances import using
 from small_corpus import Corpus, build_here, contents, edited, prose, rows, write_rows, zyda
 
-from tasks.recipe.loading import load_recipe
-from tasks.workers.dask_cluster import SHARE, gpu_count
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.workers.dask_cluster import SHARE, gpu_count
 
 FIXTURES = Path(pretend_gpu.__file__).parent
 

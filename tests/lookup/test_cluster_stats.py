@@ -8,14 +8,14 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.dedup.forests import CLUSTERS
-from tasks.errors import Denied
-from tasks.ids import SOURCE_SHIFT
-from tasks.lookup import cluster_stats
-from tasks.lookup.corpus_reader import Corpus
-from tasks.publish.corpus import file
-from tasks.storage.folder import Folder
-from tasks.storage.tables import write_artifact
+from zyda_flows.tasks.dedup.forests import CLUSTERS
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.lookup import cluster_stats
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.publish.corpus import file
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import write_artifact
 
 NAMES = [f"s{i}" for i in range(11)]
 

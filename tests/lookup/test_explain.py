@@ -3,9 +3,9 @@
 import pytest
 from small_corpus import build_here, prose, table_of, write_rows
 
-from flows.command.explain import decision
-from tasks.errors import BadInput
-from tasks.lookup.explain import explain
+from zyda_flows.flows.command.explain import decision
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.lookup.explain import explain
 
 
 def test_values_that_keep_read_are_shown(corpus):

@@ -25,12 +25,12 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.accounts.published import published_ledger
-from tasks.errors import BadInput, Denied
-from tasks.lookup.explain import explain
-from tasks.lookup.nearest import nearest
-from tasks.signatures.keys import band_keys
-from tasks.storage.tables import FOOTERS
+from zyda_flows.tasks.accounts.published import published_ledger
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.signatures.keys import band_keys
+from zyda_flows.tasks.storage.tables import FOOTERS
 
 WIDTH = 25
 
@@ -226,8 +226,8 @@ def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
 def test_needs_neither_prefect_nor_dask(built):
     """They take a second to import."""
     code = (
-        "import sys; from flows.command.cli import app; from flows.command.find import print_nearest; "
-        "from tasks.lookup.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
+        "import sys; from zyda_flows.flows.command.cli import app; from zyda_flows.flows.command.find import print_nearest; "
+        "from zyda_flows.tasks.lookup.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
     )
     done = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY

@@ -9,9 +9,9 @@ from small_corpus import (
     table_of,
 )
 
-from tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
-from tasks.lookup.corpus_reader import Corpus
-from tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
+from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.lookup.report_data import findings_of
 
 
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
@@ -64,7 +64,7 @@ def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
 def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
     recipe = labelled.load()
     build_here(recipe)
-    monkeypatch.setattr("tasks.quality.mixed_labels.MOST_KEPT", 6)
+    monkeypatch.setattr("zyda_flows.tasks.quality.mixed_labels.MOST_KEPT", 6)
     mixed = findings_of(recipe).mixed
     assert mixed.one_of > 1
     kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}

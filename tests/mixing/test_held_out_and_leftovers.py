@@ -4,10 +4,10 @@ import pytest
 from small_mixtures import all_files, corpus_of, here, mixed_in, mixing_of, mixture_file
 from typer.testing import CliRunner
 
-from flows.command.cli import app
-from flows.command.mix import plan_lines, recall_lines, unfinished_lines
-from tasks.mixing import mixing as steps
-from tasks.mixing.leftovers import leftovers
+from zyda_flows.flows.command.cli import app
+from zyda_flows.flows.command.mix import plan_lines, recall_lines, unfinished_lines
+from zyda_flows.tasks.mixing import mixing as steps
+from zyda_flows.tasks.mixing.leftovers import leftovers
 
 
 @pytest.fixture(scope="module")

@@ -29,15 +29,15 @@ from small_mixtures import (
 )
 from tokenizers import Tokenizer
 
-from flows import mix as flow_module
-from flows.server.exclusion import is_held, mixture_lock_name
-from tasks.errors import BadRecipe, Denied, NotConserved
-from tasks.mixing import formats, gathering
-from tasks.mixing.mixing import LOCK, SEQUENCES, mix_all
-from tasks.mixing.mixture import load_mixture
-from tasks.mixing.planning import inputs_of
-from tasks.mixing.tracing import Trace
-from tasks.storage import holding
+from zyda_flows.flows import mix as flow_module
+from zyda_flows.flows.server.exclusion import is_held, mixture_lock_name
+from zyda_flows.tasks.errors import BadRecipe, Denied, NotConserved
+from zyda_flows.tasks.mixing import formats, gathering
+from zyda_flows.tasks.mixing.mixing import LOCK, SEQUENCES, mix_all
+from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.planning import inputs_of
+from zyda_flows.tasks.mixing.tracing import Trace
+from zyda_flows.tasks.storage import holding
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 

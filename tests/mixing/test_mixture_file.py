@@ -7,8 +7,8 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY
 
-from tasks.mixing.mixture import Mixture, load_mixture
-from tasks.recipe.schema import schema
+from zyda_flows.tasks.mixing.mixture import Mixture, load_mixture
+from zyda_flows.tasks.recipe.schema import schema
 
 FOLDER = REPOSITORY / "mixtures"
 

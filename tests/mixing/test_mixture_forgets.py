@@ -12,18 +12,18 @@ from small_corpus import REPOSITORY, build_here, prose, table_of
 from small_mixtures import corpus_of, here, mixed_in, mixing_of, mixture_file
 from typer.testing import CliRunner
 
-from flows.command.cli import app
-from tasks.erasure.asked import Asking
-from tasks.erasure.certificate import finish, new_lines, promise
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import find
-from tasks.errors import BadRecipe
-from tasks.lookup.verify_and_clean import orphans_of, remove
-from tasks.mixing.mixture import load_mixture
-from tasks.mixing.planning import inputs_of
-from tasks.mixing.removal import Forgetting, forget, promised
-from tasks.storage.claims import forgetting, reading
-from tasks.storage.folder import Folder
+from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.erasure.asked import Asking
+from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
+from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.planning import inputs_of
+from zyda_flows.tasks.mixing.removal import Forgetting, forget, promised
+from zyda_flows.tasks.storage.claims import forgetting, reading
+from zyda_flows.tasks.storage.folder import Folder
 
 FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 ASKED = prose("small g3", 41)  # as `corpus_of` writes it
@@ -218,10 +218,10 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
 KILLED = """
 import os, signal, sys
 from pathlib import Path
-from tasks.mixing.removal import forget, promised
-from tasks.mixing.mixture import load_mixture
-from tasks.mixing.planning import inputs_of
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.mixing.removal import forget, promised
+from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.planning import inputs_of
+from zyda_flows.tasks.storage.folder import Folder
 mixture, name, beginning, count = sys.argv[1:]
 method, left = getattr(Folder, name), [int(count)]
 def killed(folder, *arguments, **options):

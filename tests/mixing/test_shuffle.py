@@ -4,8 +4,8 @@ import numpy as np
 import pytest
 from small_mixtures import corpus_of, mixed_in, mixture_file, origins
 
-from tasks.mixing import gathering
-from textkernels.packing import pack
+from zyda_flows.tasks.mixing import gathering
+from zyda_flows.textkernels.packing import pack
 
 SEEDS = 30
 

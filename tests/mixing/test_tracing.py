@@ -11,10 +11,10 @@ from small_corpus import build_here, prose, rows, write_rows
 from small_mixtures import corpus_of, documents, megatron, mixed_in, mixture_file
 from typer.testing import CliRunner
 
-from flows.command.cli import app
-from tasks.errors import BadInput, BadRecipe, Denied
-from tasks.mixing.steps import Samples
-from tasks.mixing.tracing import Trace
+from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
+from zyda_flows.tasks.mixing.steps import Samples
+from zyda_flows.tasks.mixing.tracing import Trace
 
 
 @pytest.fixture(scope="module")

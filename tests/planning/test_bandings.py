@@ -5,12 +5,12 @@ import json
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, published, rows, table_of, write_rows
 
-from flows.bandings import run_bandings
-from tasks.errors import BadRecipe
-from tasks.planning import bandings
-from tasks.planning.bandings import tried_before, with_threshold
-from tasks.signatures import minhash
-from tasks.stage.results import HERE
+from zyda_flows.flows.bandings import run_bandings
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.planning import bandings
+from zyda_flows.tasks.planning.bandings import tried_before, with_threshold
+from zyda_flows.tasks.signatures import minhash
+from zyda_flows.tasks.stage.results import HERE
 
 THRESHOLDS = (0.4, 0.6, 0.85)
 

@@ -8,10 +8,10 @@ import pytest
 from report_pages import cells_of, page_of, read, titles
 from small_corpus import Corpus, build_here, contents, edited, prose, published, rows, table_of, write_rows
 
-from tasks.accounts.published import published_manifest
-from tasks.lookup.verify_and_clean import orphans_of
-from tasks.planning.build_history import HISTORY, builds_of, record_build
-from tasks.storage.records import BODY
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
+from zyda_flows.tasks.planning.build_history import HISTORY, builds_of, record_build
+from zyda_flows.tasks.storage.records import BODY
 
 SECTION = "Since the build before"
 

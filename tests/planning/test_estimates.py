@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.planning.estimates import exactly, ratio_estimate
+from zyda_flows.tasks.planning.estimates import exactly, ratio_estimate
 
 positive = st.floats(1, 1e6)
 

@@ -12,13 +12,13 @@ import pytest
 import yaml
 from small_corpus import SOURCES, Corpus, build_here, contents, kept_names, prose, published, rows, write_rows
 
-from flows.command import fetch as command
-from tasks.errors import BadInput, BadRecipe, Denied, Unavailable
-from tasks.planning import fetching
-from tasks.planning.fetching import Fetch
-from tasks.sources.copies import FETCHED, files_of, read_fetched, write_fetched
-from tasks.storage import stores
-from tasks.storage.folder import Folder
+from zyda_flows.flows.command import fetch as command
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied, Unavailable
+from zyda_flows.tasks.planning import fetching
+from zyda_flows.tasks.planning.fetching import Fetch
+from zyda_flows.tasks.sources.copies import FETCHED, files_of, read_fetched, write_fetched
+from zyda_flows.tasks.storage import stores
+from zyda_flows.tasks.storage.folder import Folder
 
 AT_ONCE = 3
 

@@ -4,9 +4,9 @@ import time
 
 from small_corpus import build_here, prose, rows, write_rows
 
-from tasks.planning.last_build import DENY_LISTS
-from tasks.planning.watching import PATIENCE, WATCHED, detect_changes, last_poll
-from tasks.storage.records import write_record
+from zyda_flows.tasks.planning.last_build import DENY_LISTS
+from zyda_flows.tasks.planning.watching import PATIENCE, WATCHED, detect_changes, last_poll
+from zyda_flows.tasks.storage.records import write_record
 
 
 def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):

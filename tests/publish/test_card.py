@@ -4,8 +4,8 @@ import datasets
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
-from tasks.publish.card import without_local_folders
-from tasks.publish.published_columns import REMOVED
+from zyda_flows.tasks.publish.card import without_local_folders
+from zyda_flows.tasks.publish.published_columns import REMOVED
 
 OF_ALL = ["doc_id", "source", "text", "n_tokens"]
 

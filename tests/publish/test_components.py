@@ -21,13 +21,13 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.errors import BadInput, BadRecipe
-from tasks.lookup.explain import explain
-from tasks.lookup.nearest import nearest
-from tasks.lookup.verify_and_clean import faults_of, files_to_check
-from tasks.planning.prepare import prepare
-from tasks.sources.components import folder_name
-from tasks.sources.named_values import texts_in
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.sources.components import folder_name
+from zyda_flows.tasks.sources.named_values import texts_in
 
 DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
 BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
@@ -126,7 +126,7 @@ def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
     before, again = contents(recipe), []
-    monkeypatch.setattr("tasks.ingest.pieces.ingest_piece", lambda job: again.append(job))
+    monkeypatch.setattr("zyda_flows.tasks.ingest.pieces.ingest_piece", lambda job: again.append(job))
     plain = changed(corpus, 0, component=BY_PATH)
     build_here(plain)
     assert not again
@@ -261,7 +261,7 @@ def test_folders_have_names_that_lead_nowhere_else(component, folder):
 
 
 def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
-    monkeypatch.setattr("tasks.publish.files.MOST_FOLDERS", 2)
+    monkeypatch.setattr("zyda_flows.tasks.publish.files.MOST_FOLDERS", 2)
     with pytest.raises(
         BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"
     ):

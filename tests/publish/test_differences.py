@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tasks.publish import differences
-from tasks.publish.differences import (
+from zyda_flows.tasks.publish import differences
+from zyda_flows.tasks.publish.differences import (
     MOST_COMPARED,
     REST,
     SHOWN,

@@ -22,13 +22,13 @@ from small_corpus import (
     zyda_here,
 )
 
-from tasks.errors import BadInput, Denied
-from tasks.lookup.verify_and_clean import files_to_check, strangers_published
-from tasks.publish import exporting
-from tasks.publish.export_card import features_of
-from tasks.publish.export_places import above
-from tasks.publish.exporting import Export, ExportOptions
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import BadInput, Denied
+from zyda_flows.tasks.lookup.verify_and_clean import files_to_check, strangers_published
+from zyda_flows.tasks.publish import exporting
+from zyda_flows.tasks.publish.export_card import features_of
+from zyda_flows.tasks.publish.export_places import above
+from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
 

@@ -8,10 +8,10 @@ from huggingface_hub import HfFileSystem
 from small_corpus import Corpus, build_here, prose, published, rows, write_rows
 from stand_in_hub import StandInHub, point_client_at
 
-from tasks.errors import BadInput, Denied, Unavailable
-from tasks.publish import pushing
-from tasks.publish.pushing import push_of
-from tasks.storage import stores
+from zyda_flows.tasks.errors import BadInput, Denied, Unavailable
+from zyda_flows.tasks.publish import pushing
+from zyda_flows.tasks.publish.pushing import push_of
+from zyda_flows.tasks.storage import stores
 
 NAME = "lab/small"
 
@@ -222,8 +222,8 @@ def test_main_that_moves_during_a_push_is_said_and_keeps_what_it_has(hub, corpus
 def test_flow_shows_where_it_is_and_how_much_was_sent(hub, corpus, server):
     from prefect.client.orchestration import get_client
 
-    from flows.dashboard.artifact_keys import artifact_key
-    from flows.push import push as flow
+    from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+    from zyda_flows.flows.push import push as flow
 
     page = flow(str(corpus.path), NAME)
     assert page == f"{hub.endpoint}/datasets/{NAME}"

@@ -13,9 +13,9 @@ import zstandard
 from small_corpus import SOURCES as DOCUMENTS
 from small_corpus import STEPS, Corpus, build_here, edited, prose, rows, write_rows
 
-from tasks.errors import BadInput
-from tasks.publish.exporting import Export, ExportOptions
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
 FAR = 2**60 + 1  # float64 has only each 256th integer there

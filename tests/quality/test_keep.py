@@ -11,10 +11,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
-from tasks.errors import BadInput, ZydaError
-from tasks.quality.keep import fault, keep_mask
-from tasks.quality.keep_parser import BadKeep
-from tasks.sources.formats import jsonl
+from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.quality.keep import fault, keep_mask
+from zyda_flows.tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.sources.formats import jsonl
 
 COLUMNS = pa.schema(
     [

@@ -10,8 +10,8 @@ import pyarrow as pa
 import pytest
 
 from benchmarks.expressions import differences
-from tasks.quality.keep import columns_of, fault, keep_mask
-from tasks.quality.keep_parser import BadKeep
+from zyda_flows.tasks.quality.keep import columns_of, fault, keep_mask
+from zyda_flows.tasks.quality.keep_parser import BadKeep
 
 LARGEST = 2**64 - 1
 

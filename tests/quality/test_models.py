@@ -11,9 +11,9 @@ from safetensors.torch import load_file, save_file
 from small_corpus import QUALITY, build_here, kept_names, prose, rows, table_of, write_rows
 from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
-from tasks.errors import BadInput, ZydaError
-from tasks.quality import torch_models as models
-from tasks.quality.forms import Model, cached_model, digest_of_model, load_model
+from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.quality import torch_models as models
+from zyda_flows.tasks.quality.forms import Model, cached_model, digest_of_model, load_model
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
     "",

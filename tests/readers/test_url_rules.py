@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 from small_corpus import REPOSITORY
 
-from tasks.documents.url_rules import lists_of, planned_url_rules
-from tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.documents.url_rules import lists_of, planned_url_rules
+from zyda_flows.tasks.recipe.web_steps import UrlRules
 
 READERS = REPOSITORY / ".readers"
 ASSETS = READERS / "datatrove/assets"

@@ -6,8 +6,8 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY
 
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 
 PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
 PAGE = (REPOSITORY / "docs/published-recipes.md").read_text()

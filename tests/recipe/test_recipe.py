@@ -4,8 +4,8 @@ import re
 
 import pytest
 
-from tasks.errors import BadRecipe
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 GOOD = """\
 name: small

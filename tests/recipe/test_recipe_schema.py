@@ -7,9 +7,9 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY
 
-from tasks.errors import BadRecipe
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.schema import schema
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.schema import schema
 
 PUBLISHED = REPOSITORY / "recipes/schema.json"
 

@@ -6,13 +6,13 @@ import jsonschema
 import pytest
 import yaml
 
-from tasks.documents.planning import bounds_of, plan_documents, published_columns
-from tasks.errors import BadRecipe, Unavailable
-from tasks.recipe.cleaning import PersonalData
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.rule_sets import RULE_SETS
-from tasks.recipe.schema import schema
-from textkernels.texts import personal, prose
+from zyda_flows.tasks.documents.planning import bounds_of, plan_documents, published_columns
+from zyda_flows.tasks.errors import BadRecipe, Unavailable
+from zyda_flows.tasks.recipe.cleaning import PersonalData
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
+from zyda_flows.tasks.recipe.schema import schema
+from zyda_flows.textkernels.texts import personal, prose
 
 
 def of(step):
@@ -157,7 +157,7 @@ def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatc
     def unavailable(*_):
         raise Unavailable("later")
 
-    monkeypatch.setattr("tasks.documents.planning.content_of", unavailable)
+    monkeypatch.setattr("zyda_flows.tasks.documents.planning.content_of", unavailable)
     recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
     with pytest.raises(Unavailable):
         plan_documents(recipe, "best")

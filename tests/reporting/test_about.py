@@ -8,8 +8,8 @@ import pytest
 from report_pages import cells_of, page_of, read, titles
 from small_corpus import build_here, edited, prose, published, rows, table_of, write_rows
 
-from flows.bandings import run_bandings
-from tasks.stage.results import HERE
+from zyda_flows.flows.bandings import run_bandings
+from zyda_flows.tasks.stage.results import HERE
 
 
 def about_of(recipe):

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import numpy as np
 import pytest
 
-from flows.reporting.cluster_plots import cluster_sizes, few_sizes
+from zyda_flows.flows.reporting.cluster_plots import cluster_sizes, few_sizes
 
 LEDGER = SimpleNamespace(sources=("a", "b"), lines=(), stages=("ingest",))
 
@@ -18,7 +18,9 @@ def stats_of(**sizes):
 
 @pytest.fixture
 def ledger(monkeypatch):
-    monkeypatch.setattr("flows.reporting.cluster_plots.groups", lambda _: {"a": ("a",), "b": ("b",)})
+    monkeypatch.setattr(
+        "zyda_flows.flows.reporting.cluster_plots.groups", lambda _: {"a": ("a",), "b": ("b",)}
+    )
     return LEDGER
 
 

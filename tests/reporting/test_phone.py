@@ -4,10 +4,10 @@ import pytest
 from browser import new_page
 from small_corpus import build_here
 
-from flows.dashboard.report_artifact import write_report
-from flows.reporting.look_page import look_page, sample_as_json
-from tasks.lookup.judgements import Looking
-from tasks.lookup.samples import SampleOptions, sample_of
+from zyda_flows.flows.dashboard.report_artifact import write_report
+from zyda_flows.flows.reporting.look_page import look_page, sample_as_json
+from zyda_flows.tasks.lookup.judgements import Looking
+from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
 
 pytestmark = pytest.mark.slow
 

@@ -17,14 +17,14 @@ from small_corpus import (
     write_rows,
 )
 
-from flows.reporting.report_about import about_sections
-from flows.reporting.report_markdown import as_markdown
-from flows.reporting.report_page import sections
-from tasks.accounts.published import published_manifest
-from tasks.lookup.explain import explain
-from tasks.lookup.report_data import findings_of
-from tasks.publish import differences
-from tasks.publish.differences import MOST_COMPARED, changes
+from zyda_flows.flows.reporting.report_about import about_sections
+from zyda_flows.flows.reporting.report_markdown import as_markdown
+from zyda_flows.flows.reporting.report_page import sections
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.publish import differences
+from zyda_flows.tasks.publish.differences import MOST_COMPARED, changes
 
 
 def markdown_of(recipe):
@@ -206,8 +206,8 @@ def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(la
 def test_report_flow_shows_the_report_in_the_dashboard(server, corpus):
     from prefect.client.orchestration import get_client
 
-    from flows.dashboard.artifact_keys import artifact_key
-    from flows.report import report
+    from zyda_flows.flows.dashboard.artifact_keys import artifact_key
+    from zyda_flows.flows.report import report
 
     recipe = corpus.load()
     build_here(recipe)

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 
 import pytest
 
-from flows.server import cluster_trouble
+from zyda_flows.flows.server import cluster_trouble
 
 CORES, WITH_GPU = {"resources": {"CPU": 2}, "last_seen": 1}, {"resources": {"GPU": 1}, "last_seen": 1}
 

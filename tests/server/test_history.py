@@ -6,12 +6,12 @@ import pytest
 from leaks import decoded, texts_in
 from small_corpus import Corpus, prose, write_rows
 
-from flows.command.forget import forget_history
-from flows.server.history import database
-from tasks.erasure.asked import Asking
-from tasks.erasure.certificate import finish, new_lines, promise
-from tasks.erasure.dependents import Search
-from tasks.erasure.found import find
+from zyda_flows.flows.command.forget import forget_history
+from zyda_flows.flows.server.history import database
+from zyda_flows.tasks.erasure.asked import Asking
+from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.dependents import Search
+from zyda_flows.tasks.erasure.found import find
 
 PERSISTED_SECONDS = 8  # in which a server writes the events that it has taken
 

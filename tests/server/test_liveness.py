@@ -9,8 +9,8 @@ from prefect import flow, task
 from prefect.client.orchestration import get_client
 from prefect.states import Cancelled, Completed, Pending, Running
 
-from flows.server import liveness
-from flows.server.liveness import dead_runs
+from zyda_flows.flows.server import liveness
+from zyda_flows.flows.server.liveness import dead_runs
 
 
 @flow(name="build")

@@ -5,8 +5,8 @@ import subprocess
 import pytest
 from small_corpus import build_here, contents, zyda
 
-from flows.server.local_server import start_server, wait_until_healthy
-from tasks.workers.ports import free_port
+from zyda_flows.flows.server.local_server import start_server, wait_until_healthy
+from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = pytest.mark.early(7)
 

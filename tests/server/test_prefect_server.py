@@ -33,22 +33,22 @@ from prefect.events.clients import get_events_subscriber
 from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED, temporary_settings
 
-from flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
-from flows.server.health import is_healthy, refuses_login
-from flows.server.local_server import (
+from zyda_flows.flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
+from zyda_flows.flows.server.health import is_healthy, refuses_login
+from zyda_flows.flows.server.local_server import (
     NoServer,
     flush_logs_and_events,
     retention,
     start_server,
     wait_until_healthy,
 )
-from flows.server.login import Api, use_api
-from tasks.workers.ports import free_port
-from tasks.workers.security import new_certificate
+from zyda_flows.flows.server.login import Api, use_api
+from zyda_flows.tasks.workers.ports import free_port
+from zyda_flows.tasks.workers.security import new_certificate
 
 FORM = """
 import gc, threading, time, weakref
-from flows.server import prefect_server
+from zyda_flows.flows.server import prefect_server
 
 prefect_server.SECONDS = 0.05
 prefect_server.collect_garbage_in_a_thread()

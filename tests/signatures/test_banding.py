@@ -6,8 +6,8 @@ from pydantic import ValidationError
 from scipy.integrate import quad
 from small_corpus import zyda_here
 
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.banding import Banding, bandings
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.banding import Banding, bandings
 
 pytestmark = pytest.mark.slow
 

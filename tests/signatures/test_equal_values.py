@@ -9,10 +9,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
-from tasks.errors import ZydaError
-from tasks.planning.prepare import preflight
-from tasks.sources.columns import json_field, plain
-from tasks.sources.equal_values import equal_texts
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.planning.prepare import preflight
+from zyda_flows.tasks.sources.columns import json_field, plain
+from zyda_flows.tasks.sources.equal_values import equal_texts
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 500_000)
 IN_ZONES = [

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pytest
 from small_corpus import build_here, contents, rows, write_rows
 
-from tasks.signatures import bands, edges
-from tasks.signatures.bands import BAND_ROWS, WIDE_ROWS, KeyRange, read_range, write_band_rows
-from tasks.storage.folder import Folder
-from tasks.storage.tables import write_artifact
+from zyda_flows.tasks.signatures import bands, edges
+from zyda_flows.tasks.signatures.bands import BAND_ROWS, WIDE_ROWS, KeyRange, read_range, write_band_rows
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import write_artifact
 
 HEAVY = [7, 11]
 RANGES = [KeyRange(0, 1 << 64), KeyRange(7, 8), KeyRange(8, 1 << 63), KeyRange(0, 7), KeyRange(5, 12)]

@@ -12,13 +12,13 @@ import zstandard
 from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
-from tasks.errors import Denied, ZydaError
-from tasks.ingest.numbering import row_groups
-from tasks.planning.prepare import preflight
-from tasks.sources.formats import jsonl
-from tasks.sources.lines import Lines, slices_of
-from tasks.sources.rows import Tally, not_utf8
-from tasks.sources.streams import open_input
+from zyda_flows.tasks.errors import Denied, ZydaError
+from zyda_flows.tasks.ingest.numbering import row_groups
+from zyda_flows.tasks.planning.prepare import preflight
+from zyda_flows.tasks.sources.formats import jsonl
+from zyda_flows.tasks.sources.lines import Lines, slices_of
+from zyda_flows.tasks.sources.rows import Tally, not_utf8
+from zyda_flows.tasks.sources.streams import open_input
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -461,7 +461,7 @@ def test_second_that_milliseconds_do_not_hold_makes_its_row_a_bad_row(corpus, wr
 
 
 def test_row_groups_are_cut_by_all_columns(corpus, monkeypatch):
-    monkeypatch.setattr("tasks.ingest.pieces.ROW_GROUP_BYTES", 1 << 20)
+    monkeypatch.setattr("zyda_flows.tasks.ingest.pieces.ROW_GROUP_BYTES", 1 << 20)
     pages = [
         {"name": f"page{i}", "stars": 1, "text": prose(f"p{i}", 30), "html": f"{i}" * 90_000}
         for i in range(40)

@@ -16,12 +16,12 @@ import zstandard
 from bombs import run_bounded
 from small_corpus import build_here, table_of, write_rows
 
-from tasks.limits import replaced_limits
-from tasks.sources import reading
-from tasks.sources.listing import InputFile
-from tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
-from tasks.sources.rows import Tally
-from tasks.sources.selection import ALL
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.sources import reading
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Tally
+from zyda_flows.tasks.sources.selection import ALL
 
 MIB = 1 << 20
 LONG = "x" * (8 << 20)

@@ -15,14 +15,14 @@ import pytest
 import zstandard
 from small_corpus import prose
 
-from tasks.errors import BadInput, Unavailable, ZydaError
-from tasks.recipe.source import Source
-from tasks.sources import compression, streams, web_files
-from tasks.sources.formats import parquet
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
-from tasks.storage import stores
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import BadInput, Unavailable, ZydaError
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources import compression, streams, web_files
+from zyda_flows.tasks.sources.formats import parquet
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect, read
+from zyda_flows.tasks.storage import stores
+from zyda_flows.tasks.storage.folder import Folder
 
 FILES = ("x.parquet", "x.jsonl", "x.jsonl.gz", "x.jsonl.zst", "x.arrow")
 PAGE = b"<!DOCTYPE html><title>Sign in</title>"

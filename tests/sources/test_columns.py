@@ -13,11 +13,11 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
-from tasks.errors import ZydaError
-from tasks.sources import columns, rows
-from tasks.sources.columns import conform, is_json, plain, plain_schema, unify
-from tasks.sources.formats.jsonl import parse_line
-from tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.sources import columns, rows
+from zyda_flows.tasks.sources.columns import conform, is_json, plain, plain_schema, unify
+from zyda_flows.tasks.sources.formats.jsonl import parse_line
+from zyda_flows.tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**70), 2**70), st.sampled_from([2**53, 2**53 + 1, 2**63, 2**64 - 1, -(2**63)]),

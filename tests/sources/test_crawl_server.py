@@ -13,9 +13,9 @@ import pytest
 from small_corpus import TOKENIZER, build_here
 from web_archives import RECORDS, page
 
-from tasks.recipe.loading import load_recipe
-from tasks.sources import web_files
-from tasks.storage import failures, stores
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.sources import web_files
+from zyda_flows.tasks.storage import failures, stores
 
 LIST = "crawl-data/CC-MAIN-2024-99/warc.paths.gz"
 

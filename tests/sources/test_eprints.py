@@ -8,9 +8,9 @@ from bombs import run_bounded
 from eprints import tar_of
 from web_archives import read_file
 
-from tasks.extraction.eprints import latex_of
-from tasks.extraction.inputenc import text_of
-from tasks.limits import replaced_limits
+from zyda_flows.tasks.extraction.eprints import latex_of
+from zyda_flows.tasks.extraction.inputenc import text_of
+from zyda_flows.tasks.limits import replaced_limits
 
 LATEX = rb"\documentclass{article}\begin{document}%s\end{document}"
 

@@ -10,9 +10,9 @@ import zstandard
 from growth import grows_linearly
 from web_archives import RECORDS, page, read_file, record, written
 
-from tasks.limits import limits, replaced_limits
-from tasks.sources.http_bodies import BadBody, decoded_body
-from tasks.sources.message_heads import Head
+from zyda_flows.tasks.limits import limits, replaced_limits
+from zyda_flows.tasks.sources.http_bodies import BadBody, decoded_body
+from zyda_flows.tasks.sources.message_heads import Head
 
 HTML = b"<html><p>" + b"".join(b"%d words of a page, " % number for number in range(400)) + b"</html>"
 
@@ -185,7 +185,7 @@ def test_memory_that_a_body_cannot_have_is_a_bad_row(monkeypatch, tmp_path):
     def out_of_memory(*_):
         raise MemoryError
 
-    monkeypatch.setattr("tasks.sources.http_bodies.gunzipped", out_of_memory)
+    monkeypatch.setattr("zyda_flows.tasks.sources.http_bodies.gunzipped", out_of_memory)
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[9], RECORDS[2]]))
     assert (len(documents), len(bad)) == (1, 1)
     assert "takes more memory than there is" in bad[0].reason

@@ -12,15 +12,15 @@ from huggingface_hub import HfFileSystem
 from small_corpus import SOURCES, Corpus, build_here, contents, prose, published, rows
 from stand_in_hub import StandInHub, point_client_at
 
-from tasks.errors import BadInput, BadRecipe, Unavailable
-from tasks.planning.last_build import ledger_if_complete
-from tasks.recipe.source import Source
-from tasks.sources import footers
-from tasks.sources.formats import parquet
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect, read
-from tasks.sources.selection import Selection
-from tasks.storage import stores
+from zyda_flows.tasks.errors import BadInput, BadRecipe, Unavailable
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources import footers
+from zyda_flows.tasks.sources.formats import parquet
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect, read
+from zyda_flows.tasks.sources.selection import Selection
+from zyda_flows.tasks.storage import stores
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(40)})
 

@@ -20,23 +20,23 @@ from broken_proxy import Proxy
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
-from tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from tasks.ingest import pieces
-from tasks.ingest.ingest import ingest
-from tasks.ingest.numbering import Reader
-from tasks.limits import replaced_limits
-from tasks.planning.prepare import prepare
-from tasks.recipe.source import Source
-from tasks.sources import compression
-from tasks.sources.formats import arrow, jsonl, parquet
-from tasks.sources.lines import Lines
-from tasks.sources.listing import Piece, list_files, load_listing, sampled_files
-from tasks.sources.reading import read
-from tasks.sources.register import load_register
-from tasks.sources.rows import Chunk, Tally, arrow_chunk
-from tasks.storage import stores
-from tasks.storage.folder import Folder
-from tasks.tokens.stored import stored_engine
+from zyda_flows.tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
+from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.ingest.numbering import Reader
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources import compression
+from zyda_flows.tasks.sources.formats import arrow, jsonl, parquet
+from zyda_flows.tasks.sources.lines import Lines
+from zyda_flows.tasks.sources.listing import Piece, list_files, load_listing, sampled_files
+from zyda_flows.tasks.sources.reading import read
+from zyda_flows.tasks.sources.register import load_register
+from zyda_flows.tasks.sources.rows import Chunk, Tally, arrow_chunk
+from zyda_flows.tasks.storage import stores
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.tokens.stored import stored_engine
 
 pytestmark = pytest.mark.early(4)
 
@@ -401,7 +401,7 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
 def version(**info):
     from fsspec.implementations.local import LocalFileSystem
 
-    from tasks.sources.listing import input_file
+    from zyda_flows.tasks.sources.listing import input_file
 
     return input_file("s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x").version
 

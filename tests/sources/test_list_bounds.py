@@ -11,16 +11,16 @@ import pytest
 import zstandard
 from bombs import run_bounded
 
-from tasks.documents.deny_list import requests_in
-from tasks.documents.evaluation_sets import rows_of
-from tasks.documents.language_rules import language_rules
-from tasks.documents.planning import content_of
-from tasks.documents.url_rules import entries_of_kind
-from tasks.errors import BadInput
-from tasks.limits import replaced_limits
-from tasks.recipe.source import Source
-from tasks.sources.listing import list_files
-from tasks.sources.small_files import planned_files
+from zyda_flows.tasks.documents.deny_list import requests_in
+from zyda_flows.tasks.documents.evaluation_sets import rows_of
+from zyda_flows.tasks.documents.language_rules import language_rules
+from zyda_flows.tasks.documents.planning import content_of
+from zyda_flows.tasks.documents.url_rules import entries_of_kind
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.small_files import planned_files
 
 MIB = 1 << 20
 BOMBS = {

@@ -15,13 +15,13 @@ from eprints import tar_of
 from small_corpus import TOKENIZER, build_here, prose
 from web_archives import read_file
 
-from tasks.errors import BadInput
-from tasks.limits import replaced_limits
-from tasks.recipe.file_lists import selected
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.source import Source
-from tasks.sources.listing import InputFile, list_files
-from tasks.sources.reading import FORMATS, format_of
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.recipe.file_lists import selected
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import InputFile, list_files
+from zyda_flows.tasks.sources.reading import FORMATS, format_of
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
 
@@ -185,7 +185,7 @@ def test_damaged_page_ends_by_itself(tmp_path, page, said):
 
 
 def test_page_beyond_the_limit_is_not_held(tmp_path, monkeypatch):
-    monkeypatch.setattr("tasks.sources.compression.BLOCK", 4096)
+    monkeypatch.setattr("zyda_flows.tasks.sources.compression.BLOCK", 4096)
     (tmp_path / "dump.xml").write_text(HEAD + article("Long", text="x" * 50_000) + "".join(PAGES))
     with replaced_limits(dump_page=10_000):
         documents, bad, _ = read_file(tmp_path / "dump.xml")

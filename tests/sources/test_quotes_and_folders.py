@@ -9,10 +9,10 @@ import pytest
 from small_corpus import build_here, table_of
 from web_archives import read_file
 
-from tasks.errors import BadInput, ZydaError
-from tasks.recipe.loading import load_recipe
-from tasks.recipe.source import Source
-from tasks.sources.listing import list_files
+from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.listing import list_files
 
 ROWS = [
     ["1", 'a 5" pipe'],

@@ -5,12 +5,12 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 
-from tasks.errors import BadInput, BadRecipe
-from tasks.recipe.source import Source
-from tasks.sources.columns import MAX_COLUMNS
-from tasks.sources.listing import list_files
-from tasks.sources.reading import inspect
-from tasks.sources.selection import Selection
+from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.sources.columns import MAX_COLUMNS
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.reading import inspect
+from zyda_flows.tasks.sources.selection import Selection
 
 DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(40)})
 WIDE = [{**row, "url": f"https://a.b/{i}", "metadata": {"n": i}} for i, row in enumerate(DOCUMENTS)]

@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from tasks.sources.formats.thrift import Malformed, struct_at
+from zyda_flows.tasks.sources.formats.thrift import Malformed, struct_at
 
 LIST_OF_LISTS, STRUCT, MAP = b"\x19", b"\x1c", b"\x1b"
 

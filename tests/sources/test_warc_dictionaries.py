@@ -10,10 +10,10 @@ import pytest
 import zstandard
 from web_archives import RECORDS, SKIPPED, page, read_file, written
 
-from tasks.errors import BadInput
-from tasks.limits import limits
-from tasks.sources.compression import chunks_of
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.storage.stores import Stream
 
 PAGES = [page(f"p{i}") for i in range(40)]
 MANY = [*RECORDS, *PAGES]
@@ -199,8 +199,8 @@ def test_dictionary_is_for_web_archives_alone(tmp_path):
 
 HOLD_LITTLE = """
 import resource, sys
-from tasks.sources.compression import Members
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.sources.compression import Members
+from zyda_flows.tasks.storage.stores import Stream
 with open(sys.argv[1], "rb") as file:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     print(sum(1 for _ in Members(Stream("x", file), "zstd", resumes=True, has_dictionaries=True)))

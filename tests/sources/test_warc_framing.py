@@ -13,11 +13,11 @@ from bombs import run_bounded
 from growth import grows_linearly
 from web_archives import RECORDS, page, read_file, record, written
 
-from tasks.limits import replaced_limits
-from tasks.sources.compression import Members
-from tasks.sources.tar_members import TarMembers
-from tasks.sources.warc_framing import Framing
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.sources.compression import Members
+from zyda_flows.tasks.sources.tar_members import TarMembers
+from zyda_flows.tasks.sources.warc_framing import Framing
+from zyda_flows.tasks.storage.stores import Stream
 
 LYING = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\nshort\r\n\r\n"
 MANY = [page(f"page-{number}", body=b"<p>%d" % number * 5) for number in range(300)]

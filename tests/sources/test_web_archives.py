@@ -10,9 +10,9 @@ from fastwarc.warc import ArchiveIterator
 from small_corpus import TOKENIZER, build_here, prose
 from web_archives import COMPRESS, RECORDS, SKIPPED, page, read_file, record, written
 
-from tasks.errors import BadInput
-from tasks.limits import replaced_limits
-from tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.recipe.loading import load_recipe
 
 
 @pytest.mark.parametrize("ending", COMPRESS)

@@ -25,17 +25,17 @@ from small_corpus import (
     write_rows,
 )
 
-from flows.build import run_pipeline
-from flows.command.explain import decision
-from tasks import pipeline
-from tasks.errors import BadRecipe, NotConserved
-from tasks.lookup.explain import explain
-from tasks.lookup.verify_and_clean import orphans_of
-from tasks.quality.document_filter import run_filter
-from tasks.sources import reading
-from tasks.stage.results import HERE
-from tasks.stage.stage import stage
-from tasks.storage.artifacts import Manifest
+from zyda_flows.flows.build import run_pipeline
+from zyda_flows.flows.command.explain import decision
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.errors import BadRecipe, NotConserved
+from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
+from zyda_flows.tasks.quality.document_filter import run_filter
+from zyda_flows.tasks.sources import reading
+from zyda_flows.tasks.stage.results import HERE
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.storage.artifacts import Manifest
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
 LOUD = prose("shared by all").upper()
@@ -406,7 +406,7 @@ class Lengths:
 
 
 def test_companion_of_ingest_is_one_class_and_one_line(tmp_path, monkeypatch):
-    from tasks.ingest import ingest
+    from zyda_flows.tasks.ingest import ingest
 
     monkeypatch.setattr(ingest, "COMPANIONS", (*ingest.COMPANIONS, Lengths))
     recipe = Corpus(tmp_path).load()

@@ -7,8 +7,8 @@ import sys
 import psutil
 import pytest
 
-from deployments.processes import ServiceProcess
-from tasks.storage.births import birth_of, is_process
+from zyda_flows.deployments.processes import ServiceProcess
+from zyda_flows.tasks.storage.births import birth_of, is_process
 
 
 @pytest.fixture

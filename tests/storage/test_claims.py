@@ -7,10 +7,10 @@ import time
 
 import pytest
 
-from tasks.errors import Denied
-from tasks.storage import claims
-from tasks.storage.claims import CLAIMS, Claim, forgetting, own_claim, reading, write_claim
-from tasks.storage.folder import Folder
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.storage import claims
+from zyda_flows.tasks.storage.claims import CLAIMS, Claim, forgetting, own_claim, reading, write_claim
+from zyda_flows.tasks.storage.folder import Folder
 
 
 @pytest.fixture(params=["disk", "memory"])

@@ -27,21 +27,21 @@ from small_corpus import (
     zyda_here,
 )
 
-from flows.command import build
-from flows.command.cli import main
-from tasks import pipeline
-from tasks.errors import Damaged, Denied
-from tasks.lookup.verify_and_clean import artifacts_in
-from tasks.planning.last_build import ledger_if_complete
-from tasks.sources.listing import Listing
-from tasks.sources.register import Register
-from tasks.storage import tables
-from tasks.storage.artifacts import Manifest
-from tasks.storage.folder import Folder
-from tasks.storage.forgetting import forget
-from tasks.storage.records import unseal
-from tasks.storage.scratch import scratch_name
-from tasks.storage.tables import read_table, tables_of
+from zyda_flows.flows.command import build
+from zyda_flows.flows.command.cli import main
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.lookup.verify_and_clean import artifacts_in
+from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.register import Register
+from zyda_flows.tasks.storage import tables
+from zyda_flows.tasks.storage.artifacts import Manifest
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.forgetting import forget
+from zyda_flows.tasks.storage.records import unseal
+from zyda_flows.tasks.storage.scratch import scratch_name
+from zyda_flows.tasks.storage.tables import read_table, tables_of
 
 pytestmark = pytest.mark.early(5)
 
@@ -312,7 +312,7 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path, ready):
 
 
 def test_verify_looks_at_the_register_and_the_other_records(tmp_path, ready):
-    from tasks.lookup.verify_and_clean import files_to_check
+    from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
 
     recipe = ready.load()
     folder = recipe.folder
@@ -527,8 +527,8 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
 def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
     import shutil
 
-    from flows.build import run_pipeline
-    from tasks.stage.results import HERE
+    from zyda_flows.flows.build import run_pipeline
+    from zyda_flows.tasks.stage.results import HERE
 
     corpus = with_model(tmp_path)
     model = tmp_path / "model"

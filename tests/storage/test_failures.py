@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 import pytest
 
-from tasks.errors import Denied, Unavailable
-from tasks.storage.failures import requested_wait
-from tasks.storage.stores import explain_errors
+from zyda_flows.tasks.errors import Denied, Unavailable
+from zyda_flows.tasks.storage.failures import requested_wait
+from zyda_flows.tasks.storage.stores import explain_errors
 
 
 def failure(status, host="a.b", **headers):

@@ -8,8 +8,8 @@ from hashlib import sha256
 import pytest
 from small_corpus import build_here, contents, of_many_files
 
-from tasks.lookup.verify_and_clean import faults_of, files_to_check, orphans_of, remove
-from tasks.publish import files, one_copy
+from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check, orphans_of, remove
+from zyda_flows.tasks.publish import files, one_copy
 
 pytestmark = pytest.mark.early(6)
 TEXTS_AND_KEYS = ("best", "middle", "worst", "bands")

@@ -7,21 +7,21 @@ from datetime import UTC, datetime, timedelta
 import pytest
 from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
 
-from tasks.accounts.published import FileStamps
-from tasks.dedup.cluster_files import ClusterFiles
-from tasks.dedup.exchange import FileList
-from tasks.errors import Damaged, Denied
-from tasks.ingest.pieces import IngestedPiece
-from tasks.lookup.verify_and_clean import files_to_check
-from tasks.planning.build_history import Build, builds_of
-from tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
-from tasks.publish.files import PublishedShard
-from tasks.signatures.edges import EdgeFiles
-from tasks.sources.listing import Listing
-from tasks.sources.register import Register, load_register
-from tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
-from tasks.storage.folder import Folder
-from tasks.storage.records import BODY, SEAL, body_of, read_record, seal, unseal, unseal_lasting
+from zyda_flows.tasks.accounts.published import FileStamps
+from zyda_flows.tasks.dedup.cluster_files import ClusterFiles
+from zyda_flows.tasks.dedup.exchange import FileList
+from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.ingest.pieces import IngestedPiece
+from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
+from zyda_flows.tasks.planning.build_history import Build, builds_of
+from zyda_flows.tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
+from zyda_flows.tasks.publish.files import PublishedShard
+from zyda_flows.tasks.signatures.edges import EdgeFiles
+from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.register import Register, load_register
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import BODY, SEAL, body_of, read_record, seal, unseal, unseal_lasting
 
 KINDS = {
     "work/manifests/": Manifest,

@@ -9,12 +9,12 @@ import pytest
 from fsspec.implementations.memory import MemoryFileSystem
 from small_corpus import build_here, contents, listed_files, prose, rows, write_rows
 
-from tasks.accounts.published import published_manifest
-from tasks.errors import Denied, Unavailable
-from tasks.storage.failures import is_final
-from tasks.storage.folder import Folder
-from tasks.storage.stores import explain_errors
-from tasks.storage.tables import read_table, tables_of, write_table
+from zyda_flows.tasks.accounts.published import published_manifest
+from zyda_flows.tasks.errors import Denied, Unavailable
+from zyda_flows.tasks.storage.failures import is_final
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.stores import explain_errors
+from zyda_flows.tasks.storage.tables import read_table, tables_of, write_table
 
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
 
@@ -151,7 +151,7 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
 
 
 def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
-    from tasks.storage import tables
+    from zyda_flows.tasks.storage import tables
 
     folder, before = Folder("memory://footers"), tables.FOOTERS.maxsize
     artifacts = [write_table(folder, f"work/{i}.parquet", "a", TABLE.slice(i)) for i in range(9)]

@@ -11,12 +11,12 @@ from fsspec.implementations.memory import MemoryFileSystem
 from object_stores import KEY, SECRET
 from small_corpus import build_here, contents, zyda
 
-from flows.server.local_server import free_port
-from tasks.errors import BadInput, Denied, Unavailable
-from tasks.sources.listing import list_files
-from tasks.storage import tables
-from tasks.storage.folder import Folder
-from tasks.storage.tables import read_table, tables_of, write_artifact
+from zyda_flows.flows.server.local_server import free_port
+from zyda_flows.tasks.errors import BadInput, Denied, Unavailable
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.storage import tables
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import read_table, tables_of, write_artifact
 
 pytestmark = pytest.mark.early(6)
 

@@ -5,10 +5,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pytest
 
-from tasks.signatures.shingles import folded_characters
-from textkernels import sketch, words
-from textkernels.buffers import roomy_buffers, text_buffers
-from textkernels.texts.prose import SETS, measured
+from zyda_flows.tasks.signatures.shingles import folded_characters
+from zyda_flows.textkernels import sketch, words
+from zyda_flows.textkernels.buffers import roomy_buffers, text_buffers
+from zyda_flows.textkernels.texts.prose import SETS, measured
 
 FOLDED = folded_characters()
 KERNELS = {

@@ -9,10 +9,10 @@ from importlib.util import module_from_spec, spec_from_file_location
 import numba
 import pytest
 
-from textkernels import compiled
+from zyda_flows.textkernels import compiled
 
 KERNELS = """
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 @njit(cache=True)
 def inner(x):

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.fasttext import file
-from textkernels.fasttext.file import read_model
-from textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
-from textkernels.fasttext.prediction import Kept, best, is_kept
+from zyda_flows.textkernels.fasttext import file
+from zyda_flows.textkernels.fasttext.file import read_model
+from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
+from zyda_flows.textkernels.fasttext.prediction import Kept, best, is_kept
 
 THREADS = 10  # each of them makes a tenth of a matrix: fastText with fewer leaves the rest to chance
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}

@@ -7,8 +7,8 @@ import pyarrow as pa
 import pytest
 from markdown_it import MarkdownIt
 
-from textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
-from textkernels.texts.markdown import prose, with_clean_prose
+from zyda_flows.textkernels.texts.line_rules import without_c4_lines, without_refinedweb_lines
+from zyda_flows.textkernels.texts.markdown import prose, with_clean_prose
 
 BLOCKS = [
     "```\nif x:\n\n    y = 1\n```", "````py\n```\n# a\n```\n````", "- item\n  ```\n  x\n  ```", "| a | b |\n| --- | --- |\n| c | d |",

@@ -6,9 +6,9 @@ import re
 import numpy as np
 import pytest
 
-from tasks.extraction.nesting import spliced
-from textkernels.markup import NO_PLACES, find, may_be_formula, nesting, references
-from textkernels.markup_names import HASHES, KINDS
+from zyda_flows.tasks.extraction.nesting import spliced
+from zyda_flows.textkernels.markup import NO_PLACES, find, may_be_formula, nesting, references
+from zyda_flows.textkernels.markup_names import HASHES, KINDS
 
 WORDS = [b"math", b"tex", b"te", b"mat", b"<", b'"', b" ", b"x", b"TEX", b"tex/", b"\xff\x00", b"." * 40]
 

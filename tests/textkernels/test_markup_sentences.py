@@ -9,8 +9,8 @@ import unicodedata
 import numpy as np
 import pytest
 
-from textkernels.markup_names import HASHES, INLINE, KINDS, PROSE, name_hash
-from textkernels.markup_sentences import WINDOW, begins_word, is_in_sentence
+from zyda_flows.textkernels.markup_names import HASHES, INLINE, KINDS, PROSE, name_hash
+from zyda_flows.textkernels.markup_sentences import WINDOW, begins_word, is_in_sentence
 
 TAG = re.compile(rb"</?([a-zA-Z][a-zA-Z0-9-]*)(?:[^<>a-zA-Z0-9-][^<>]*)?>")
 PIECES = [

@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.buffers import text_buffers
-from textkernels.rules.sequences import count_string
-from textkernels.texts import patterns
-from textkernels.texts.patterns import Patterns, word_list
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules.sequences import count_string
+from zyda_flows.textkernels.texts import patterns
+from zyda_flows.textkernels.texts.patterns import Patterns, word_list
 
 # Where Python's expressions and another's differ: white space, words, cases, repeats, ends, what may be empty.
 EXPRESSIONS = [

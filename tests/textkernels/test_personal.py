@@ -14,8 +14,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from published_code import PLACES, judged_by
 
-from textkernels.texts.ip_addresses import NETWORKS, is_public
-from textkernels.texts.personal import KINDS, counted, is_card, is_iban, is_phone, replaced
+from zyda_flows.textkernels.texts.ip_addresses import NETWORKS, is_public
+from zyda_flows.textkernels.texts.personal import KINDS, counted, is_card, is_iban, is_phone, replaced
 
 FOUND = {
     "mail": ["a@b.co", "first.last+tag@mail.example.co.uk", "!#$%&'*+/=?^_`{|}~-a@x-y.z", "a@[1.2.3.4]", "a@[1.2.3.x:]",

@@ -5,7 +5,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.phrases import PhraseIndex, hash_around, hash_of, places_of
+from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hash_of, places_of
 
 WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again inside each other
 

@@ -3,7 +3,7 @@
 import numpy as np
 import pytest
 
-from textkernels.pieces import copy_pieces
+from zyda_flows.textkernels.pieces import copy_pieces
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])

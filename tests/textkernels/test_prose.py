@@ -14,13 +14,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.rules import tokens as kernel
-from textkernels.rules.quality import WordLists
-from textkernels.texts import english
-from textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
-from textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
-from textkernels.texts.prose import SETS, measured
-from textkernels.utf8 import BITS
+from zyda_flows.textkernels.rules import tokens as kernel
+from zyda_flows.textkernels.rules.quality import WordLists
+from zyda_flows.textkernels.texts import english
+from zyda_flows.textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
+from zyda_flows.textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
+from zyda_flows.textkernels.texts.prose import SETS, measured
+from zyda_flows.textkernels.utf8 import BITS
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "x" * 10_000_000, "1234567890" * 50, "שלום עולם. מה שלומך? " * 20, "e\u0301" * 99,

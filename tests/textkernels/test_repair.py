@@ -12,8 +12,8 @@ from ftfy.badness import BADNESS_RE, is_bad
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from textkernels.texts.mojibake import neighbours
-from textkernels.texts.repair import check_options, not_alone, repaired
+from zyda_flows.textkernels.texts.mojibake import neighbours
+from zyda_flows.textkernels.texts.repair import check_options, not_alone, repaired
 
 # Clean and not, of each thing that ftfy does.
 PIECES = [

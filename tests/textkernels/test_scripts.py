@@ -6,7 +6,7 @@ import pyarrow as pa
 import pytest
 import regex
 
-from textkernels.texts.scripts import script_of_texts
+from zyda_flows.textkernels.texts.scripts import script_of_texts
 
 SCRIPTS = [
     "Adlm",

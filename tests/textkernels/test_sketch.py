@@ -11,10 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from tasks.recipe.kinds import MinHashRound
-from tasks.signatures.keys import band_keys, signatures
-from tasks.signatures.shingles import word_hashes
-from textkernels import sketch as cpu
+from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.signatures.keys import band_keys, signatures
+from zyda_flows.tasks.signatures.shingles import word_hashes
+from zyda_flows.textkernels import sketch as cpu
 
 M64 = 2**64 - 1
 EMPTY = M64

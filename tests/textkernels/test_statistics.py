@@ -10,10 +10,15 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from textkernels.rules.characters import DIGIT, LEAST_RUN, SPACE, WORD
-from textkernels.texts.classes import character_classes
-from textkernels.texts.cleaning import ZYDA1, with_newlines, without_control_characters, without_long_runs
-from textkernels.texts.counting import statistics
+from zyda_flows.textkernels.rules.characters import DIGIT, LEAST_RUN, SPACE, WORD
+from zyda_flows.textkernels.texts.classes import character_classes
+from zyda_flows.textkernels.texts.cleaning import (
+    ZYDA1,
+    with_newlines,
+    without_control_characters,
+    without_long_runs,
+)
+from zyda_flows.textkernels.texts.counting import statistics
 
 HOSTILE = [
     "", " ", "\n" * 1_000_000, "a" * 100, "12345", "\0\0\0", "e\u0301" * 9, "👩‍👩‍👧" * 8, "שלום " * 20, "\xa0" * 10,

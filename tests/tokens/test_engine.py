@@ -12,11 +12,11 @@ from small_corpus import Corpus, build_here, prose, rows, write_rows
 from tokenizer_kinds import TOKENIZERS, demo_tokenizer
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from tasks.errors import BadInput, BadRecipe, WrongTokens
-from tasks.ingest import ingest
-from tasks.tokens import engine as engines
-from tasks.tokens.engine import Engine, EngineDiffers
-from tasks.tokens.stored import counted_by, load_tokenizer
+from zyda_flows.tasks.errors import BadInput, BadRecipe, WrongTokens
+from zyda_flows.tasks.ingest import ingest
+from zyda_flows.tasks.tokens import engine as engines
+from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
+from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
 
 SPARSE = 0x40000  # from here on hardly any code point is assigned
 SURROGATES = range(0xD800, 0xE000)

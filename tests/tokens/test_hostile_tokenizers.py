@@ -6,9 +6,9 @@ import pytest
 from bombs import run_bounded
 from small_corpus import TOKENIZER
 
-from tasks.errors import BadRecipe
-from tasks.limits import replaced_limits
-from tasks.tokens.stored import load_tokenizer
+from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 
 def replacing(*pairs):

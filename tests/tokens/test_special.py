@@ -10,10 +10,10 @@ from small_mixtures import END, megatron, mixed_in, mixing_of, mixture_file
 from tokenizer_kinds import TOKENIZERS
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from flows.command.mix import plan_lines
-from tasks.accounts.ledger_formats import as_json
-from tasks.tokens.engine import Engine
-from tasks.tokens.special import SpecialTokens, special_names
+from zyda_flows.flows.command.mix import plan_lines
+from zyda_flows.tasks.accounts.ledger_formats import as_json
+from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.special import SpecialTokens, special_names
 
 WORDS = ["The quick brown fox", "naïve café", "x=1", "漢字", ""]
 

@@ -27,17 +27,17 @@ from multidict import CIMultiDict, CIMultiDictProxy
 from patience import HANG, wait_for
 from yarl import URL
 
-from deployments.local import ServiceProcess, worker_commands
-from deployments.stack import Stack
-from tasks.errors import BadInput, BadRecipe, LostWorkers, Unavailable
-from tasks.log import LOG
-from tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
-from tasks.stage.prefect_tasks import task
-from tasks.stage.runner import threads_for, threads_of_run
-from tasks.storage.stores import explain_errors
-from tasks.workers import dask_cluster, submission
-from tasks.workers import engine as engine_module
-from tasks.workers.dask_cluster import (
+from zyda_flows.deployments.local import ServiceProcess, worker_commands
+from zyda_flows.deployments.stack import Stack
+from zyda_flows.tasks.errors import BadInput, BadRecipe, LostWorkers, Unavailable
+from zyda_flows.tasks.log import LOG
+from zyda_flows.tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
+from zyda_flows.tasks.stage.prefect_tasks import task
+from zyda_flows.tasks.stage.runner import threads_for, threads_of_run
+from zyda_flows.tasks.storage.stores import explain_errors
+from zyda_flows.tasks.workers import dask_cluster, submission
+from zyda_flows.tasks.workers import engine as engine_module
+from zyda_flows.tasks.workers.dask_cluster import (
     ALLOWED_DEATHS,
     GPU_THREADS,
     SHARE,
@@ -47,9 +47,9 @@ from tasks.workers.dask_cluster import (
     memory_limits,
     open_cluster,
 )
-from tasks.workers.engine import Engine, FollowUp, is_on_gpu, requested_engine
-from tasks.workers.events import BoundToRun, follow
-from tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
+from zyda_flows.tasks.workers.engine import Engine, FollowUp, is_on_gpu, requested_engine
+from zyda_flows.tasks.workers.events import BoundToRun, follow
+from zyda_flows.tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
 
 pytestmark = pytest.mark.slow
 
@@ -503,7 +503,7 @@ def test_cluster_leaves_dasks_settings_as_they_were(monkeypatch):
 
 WHAT_IS_FORKED = """
 import importlib, sys, threading
-from tasks.workers.process import IMPORTED
+from zyda_flows.tasks.workers.process import IMPORTED
 for name in IMPORTED:
     importlib.import_module(name)
 print(threading.active_count(), *({"duckdb", "sqlglot", "torch", "transformers", "matplotlib"} & sys.modules.keys()))
@@ -518,7 +518,7 @@ def test_process_that_workers_are_forked_from_has_one_thread_and_nothing_that_st
 BLOCKED = """
 import dask, psutil
 from pathlib import Path
-from tasks.workers.dask_cluster import local_cluster
+from zyda_flows.tasks.workers.dask_cluster import local_cluster
 dask.system.CPU_COUNT = 1
 with local_cluster():
     for child in psutil.Process().children():
@@ -571,14 +571,16 @@ def test_worker_that_does_not_end_is_killed_and_the_build_goes_on(monkeypatch):
 def test_run_from_the_dashboard_has_the_threads_that_one_from_the_terminal_has(corpus, monkeypatch):
     """The worker that runs a deployment says which run it is by the environment."""
     asked = {"recipe": corpus.write(storage="gs://corpora"), "storage": None, "sample": None}
-    monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters=asked))
+    monkeypatch.setattr("zyda_flows.tasks.stage.runner.flow_run", SimpleNamespace(parameters=asked))
     assert threads_of_run() == threads_for(corpus.load(storage="gs://corpora")) == 2
-    monkeypatch.setattr("tasks.stage.runner.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"}))
+    monkeypatch.setattr(
+        "zyda_flows.tasks.stage.runner.flow_run", SimpleNamespace(parameters={"recipe": "nothing.yaml"})
+    )
     assert threads_of_run() == 1
 
 
 UNGUARDED = """
-from tasks.workers.dask_cluster import local_cluster
+from zyda_flows.tasks.workers.dask_cluster import local_cluster
 with local_cluster():
     pass
 """

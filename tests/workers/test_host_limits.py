@@ -8,7 +8,7 @@ from urllib.request import urlopen
 import distributed
 import pytest
 
-from tasks.workers import host_limits
+from zyda_flows.tasks.workers import host_limits
 
 MOST = 2
 

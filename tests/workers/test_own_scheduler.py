@@ -12,8 +12,8 @@ import httpx
 import pytest
 from patience import HANG, wait_for
 
-from tasks.workers import own_scheduler
-from tasks.workers.dask_cluster import close_cluster, open_cluster
+from zyda_flows.tasks.workers import own_scheduler
+from zyda_flows.tasks.workers.dask_cluster import close_cluster, open_cluster
 
 pytestmark = pytest.mark.slow
 

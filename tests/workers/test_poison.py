@@ -8,12 +8,12 @@ import pytest
 from clusters import AwayAtFirst, Numbered, number_all, small_cluster, workers_that_offer
 from patience import HANG
 
-from tasks.errors import BadInput, PoisonShards, Unavailable, all_but_poison
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ATTEMPTS, forget_attempts
-from tasks.storage.folder import Folder
-from tasks.workers import window
-from tasks.workers.dask_cluster import ALLOWED_DEATHS, LOST, NEVER
+from zyda_flows.tasks.errors import BadInput, PoisonShards, Unavailable, all_but_poison
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ATTEMPTS, forget_attempts
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.workers import window
+from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, LOST, NEVER
 
 pytestmark = pytest.mark.slow
 

@@ -16,14 +16,14 @@ from prefect.client.schemas.filters import (
 from prefect.context import FlowRunContext
 from prefect.logging import get_run_logger
 
-from flows.server.local_server import start_server, wait_until_healthy
-from flows.server.login import Api, use_api
-from tasks.errors import LostWorkers
-from tasks.stage import runner
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.runner import BuildTaskRunner, server_fault
-from tasks.stage.senders import Server
-from tasks.workers.ports import free_port
+from zyda_flows.flows.server.local_server import start_server, wait_until_healthy
+from zyda_flows.flows.server.login import Api, use_api
+from zyda_flows.tasks.errors import LostWorkers
+from zyda_flows.tasks.stage import runner
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.runner import BuildTaskRunner, server_fault
+from zyda_flows.tasks.stage.senders import Server
+from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = pytest.mark.slow
 

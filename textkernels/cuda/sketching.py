@@ -12,8 +12,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from textkernels import sketch, utf8
-from textkernels.sketch import EMPTY, GOLDEN, MOST_VALUES
+from zyda_flows.textkernels import sketch, utf8
+from zyda_flows.textkernels.sketch import EMPTY, GOLDEN, MOST_VALUES
 
 THREADS = 128  # of a block
 TILE = 1 << 16  # places of a document that one block sees to: bytes, or words

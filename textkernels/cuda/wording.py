@@ -5,8 +5,8 @@ from typing import Any
 import numpy as np
 from numba import cuda
 
-from textkernels.cuda.sketching import THREADS, code_point, mix
-from textkernels.words import BASE, DROPPED, SPACE, UNSAFE
+from zyda_flows.textkernels.cuda.sketching import THREADS, code_point, mix
+from zyda_flows.textkernels.words import BASE, DROPPED, SPACE, UNSAFE
 
 
 @cuda.jit

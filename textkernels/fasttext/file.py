@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.fasttext.model import (
+from zyda_flows.textkernels.fasttext.model import (
     HIERARCHICAL,
     NEGATIVE,
     NOT_PRUNED,
@@ -22,7 +22,13 @@ from textkernels.fasttext.model import (
     Settings,
     Words,
 )
-from textkernels.fasttext.tables import expand, place_entries, table_of_buckets, table_of_words, tree_of
+from zyda_flows.textkernels.fasttext.tables import (
+    expand,
+    place_entries,
+    table_of_buckets,
+    table_of_words,
+    tree_of,
+)
 
 MAGIC, VERSIONS = 793712314, (11, 12)
 SUPERVISED = 3

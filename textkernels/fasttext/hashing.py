@@ -6,7 +6,7 @@ one; 0 is an empty slot. Its size is a power of two, and what collides goes into
 
 import numpy as np
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 BASIS = np.uint32(2166136261)  # of FNV-1a with 32 bits, and its prime
 PRIME = np.uint32(16777619)

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers, text_buffers
-from textkernels.compiled import njit
-from textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_of, hashed
-from textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
-from textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent
-from textkernels.fasttext.scores import score_all, search_tree
-from textkernels.swar import load_8
+from zyda_flows.textkernels.buffers import check_buffers, text_buffers
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_of, hashed
+from zyda_flows.textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
+from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent
+from zyda_flows.textkernels.fasttext.scores import score_all, search_tree
+from zyda_flows.textkernels.swar import load_8
 
 END = np.frombuffer(b"</s>", np.uint8)  # the word that fastText takes the end of a line for
 LABEL = np.frombuffer(b"__label__", np.uint8)  # before words that are no words where they are not known

@@ -6,9 +6,9 @@ from numba import types
 from numba.core import cgutils
 from numba.extending import intrinsic
 
-from textkernels.compiled import njit
-from textkernels.fasttext.hashing import BASIS, hashed
-from textkernels.swar import bits_set, prefetch
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.fasttext.hashing import BASIS, hashed
+from zyda_flows.textkernels.swar import bits_set, prefetch
 
 MULTIPLIER = np.uint64(116049371)  # of the hash of an n-gram of words
 LINE = 64  # bytes of a cache

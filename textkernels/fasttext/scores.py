@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from textkernels.compiled import njit
-from textkernels.fasttext.model import SOFTMAX
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.fasttext.model import SOFTMAX
 
 SIGMOID_STEPS, SIGMOID_MOST = 512, 8  # fastText looks its values up in a table
 SIGMOID = (

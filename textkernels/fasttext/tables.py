@@ -3,8 +3,8 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.fasttext.hashing import HALF, find_word, first_slot, hash_of
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.fasttext.hashing import HALF, find_word, first_slot, hash_of
 
 MOST_STEPS = (
     200  # to a slot: by chance a table half full needs some dozens, and a hostile one as many as it has

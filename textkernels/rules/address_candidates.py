@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from textkernels.compiled import njit
-from textkernels.rules.candidates import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.rules.candidates import (
     BLANK,
     COLON,
     DIGIT,
@@ -17,8 +17,8 @@ from textkernels.rules.candidates import (
     is_of,
     keep,
 )
-from textkernels.swar import between_64, trailing_zeros
-from textkernels.utf8 import first_bits
+from zyda_flows.textkernels.swar import between_64, trailing_zeros
+from zyda_flows.textkernels.utf8 import first_bits
 
 TAB = 9
 SHORTEST = 6  # bytes of an IPv6 address that all can reach: 2a00::

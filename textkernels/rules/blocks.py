@@ -7,8 +7,8 @@ closes is prose, and so is a row of a table that has no line of dashes under its
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.utf8 import NEW_LINE
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import NEW_LINE
 
 # Kinds of pieces: 1 to 6 are headings of this level.
 PROSE, BLOCK = 0, 7

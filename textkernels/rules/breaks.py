@@ -3,9 +3,9 @@
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.swar import between_64, trailing_zeros
-from textkernels.utf8 import NEW_LINE, first_bits
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.swar import between_64, trailing_zeros
+from zyda_flows.textkernels.utf8 import NEW_LINE, first_bits
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 TRUSTED = 62  # of 64 bytes, those after which there are two more, as many as a character may need

@@ -8,10 +8,10 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.counts import Counts, named_counts
-from textkernels.rules.c4_rules import judge_lines
-from textkernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.rules.c4_rules import judge_lines
+from zyda_flows.textkernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped
 
 # As in tokens.py and c4_rules.py, once more: what numba has compiled for this file does not notice a change there.
 START, END, CHARACTERS, MARKS = range(4)

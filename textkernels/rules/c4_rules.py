@@ -6,9 +6,9 @@ Lines are those of `str.splitlines`, without white space around them. The bits o
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.swar import between_64, bits_set, letters_64, trailing_zeros
-from textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.swar import between_64, bits_set, letters_64, trailing_zeros
+from zyda_flows.textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
 
 ONE, TWO, LAST_BIT = np.uint64(1), np.uint64(2), np.uint64(63)
 DOT = 46

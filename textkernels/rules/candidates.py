@@ -12,7 +12,7 @@ from collections.abc import Callable
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 ONE, LANES = np.uint64(1), 64
 AT, BRACKET, CLOSING, COLON, HYPHEN, DOT, PLUS, BLANK = 64, 91, 93, 58, 45, 46, 43, 32

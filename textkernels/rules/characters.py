@@ -7,10 +7,10 @@ counted of ASCII is found 64 bytes at a time, without the table.
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.counts import Counts, named_counts
-from textkernels.swar import bits_set, same_64, within_64
-from textkernels.utf8 import code_point
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.swar import bits_set, same_64, within_64
+from zyda_flows.textkernels.utf8 import code_point
 
 CODE_POINTS = 0x110000
 WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)

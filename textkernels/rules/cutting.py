@@ -8,8 +8,8 @@ from tables that `textkernels.texts.english` makes. Called by tokens.py.
 
 import numpy as np
 
-from textkernels.compiled import njit
-from textkernels.utf8 import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import (
     ALNUM,
     ALPHA,
     BEFORE_DOT,

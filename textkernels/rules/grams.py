@@ -8,8 +8,8 @@ them do.
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.counts import Counts, named_counts
 
 CHARACTERS = 2  # the column of `tokens`, as in tokens.py
 Tokens = NDArray[np.uint32]

@@ -2,8 +2,8 @@
 
 import numpy as np
 
-from textkernels.compiled import njit
-from textkernels.utf8 import code_point
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import code_point
 
 STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
 

@@ -6,10 +6,10 @@ Lines end at a new line, 10, and nothing else. The bits of `classes` are those o
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.counts import Counts, named_counts
-from textkernels.swar import between_64, bits_set, load_8, trailing_zeros
-from textkernels.utf8 import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.swar import between_64, bits_set, load_8, trailing_zeros
+from zyda_flows.textkernels.utf8 import (
     ALNUM,
     NEW_LINE,
     SPACE,

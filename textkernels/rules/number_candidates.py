@@ -6,8 +6,8 @@ numba.
 
 import numpy as np
 
-from textkernels.compiled import njit
-from textkernels.rules.candidates import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.rules.candidates import (
     BLANK,
     CLOSED,
     DIALLED,
@@ -26,9 +26,9 @@ from textkernels.rules.candidates import (
     is_of,
     keep,
 )
-from textkernels.rules.plain import plain_at, plain_before
-from textkernels.swar import between_64, trailing_zeros
-from textkernels.utf8 import first_bits
+from zyda_flows.textkernels.rules.plain import plain_at, plain_before
+from zyda_flows.textkernels.swar import between_64, trailing_zeros
+from zyda_flows.textkernels.utf8 import first_bits
 
 
 @njit(cache=True, nogil=True)

@@ -10,7 +10,7 @@ import unicodedata
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
+from zyda_flows.textkernels.compiled import njit
 
 PLAIN_SIZE = 1 << 16
 BLANK, HYPHEN = " ", "-"

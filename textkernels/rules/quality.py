@@ -9,11 +9,11 @@ from collections.abc import Collection, Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.counts import Counts, named_counts
-from textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
-from textkernels.swar import between_64, bits_set, trailing_zeros
-from textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
+from zyda_flows.textkernels.swar import between_64, bits_set, trailing_zeros
+from zyda_flows.textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 WHOLE = np.uint64(2**62 - 1)  # of 64 bytes, those after which there are two more

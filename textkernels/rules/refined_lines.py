@@ -6,9 +6,9 @@ Lines end at a new line, 10, and nothing else. The bits of `classes` are those o
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.swar import between_64, bits_set, letters_64
-from textkernels.utf8 import (
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.swar import between_64, bits_set, letters_64
+from zyda_flows.textkernels.utf8 import (
     ALNUM,
     CAPITAL,
     DECIMAL,

@@ -8,8 +8,8 @@ What a character can mean for a repair is a set of bits that a table gives for e
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.utf8 import code_point
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.utf8 import code_point
 
 # Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
 # mojibake with the next one, or it is for ftfy to judge anywhere.

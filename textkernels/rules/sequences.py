@@ -10,9 +10,9 @@ from collections.abc import Sequence
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.swar import bits_set, trailing_zeros, within_64
-from textkernels.utf8 import code_point
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.swar import bits_set, trailing_zeros, within_64
+from zyda_flows.textkernels.utf8 import code_point
 
 BITS = 64  # of a word: so many characters have the sequences together, or less
 LANES = 64

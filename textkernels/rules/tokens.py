@@ -13,9 +13,9 @@ import threading
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.compiled import njit
-from textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
-from textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
+from zyda_flows.textkernels.compiled import njit
+from zyda_flows.textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
+from zyda_flows.textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
 
 # A slot of the memo has the chunk's first 15 bytes with its size in the 16th, and INLINE pieces; elsewhere, MORE
 # numbers for other bytes and pieces. Of a piece: a number as it stands in `tokens`, CHARACTERS and MARKS, where

@@ -5,7 +5,7 @@ from functools import lru_cache
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.rules.characters import CODE_POINTS, CUT, DIGIT, SPACE, WORD
+from zyda_flows.textkernels.rules.characters import CODE_POINTS, CUT, DIGIT, SPACE, WORD
 
 BETWEEN_WORDS = "-/\\."  # besides white space, where Zyda-1 cuts a text into words
 

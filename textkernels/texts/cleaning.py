@@ -12,8 +12,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from textkernels.buffers import text_buffers
-from textkernels.rules.characters import (
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules.characters import (
     CODE_POINTS,
     LEFT_OUT,
     NEW_LINE,

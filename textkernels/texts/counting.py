@@ -13,10 +13,10 @@ Shares of a text without characters are 0.
 
 import pyarrow as pa
 
-from textkernels.buffers import text_buffers
-from textkernels.counts import Statistic, by_name, measured_by, number_of, share_of
-from textkernels.rules.characters import count
-from textkernels.texts.classes import character_classes
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.counts import Statistic, by_name, measured_by, number_of, share_of
+from zyda_flows.textkernels.rules.characters import count
+from zyda_flows.textkernels.texts.classes import character_classes
 
 STATISTICS = {
     "characters": number_of("characters"),

@@ -13,9 +13,9 @@ from itertools import product
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels import utf8 as bits
-from textkernels.rules import cutting as kernel
-from textkernels.rules.tokens import tokenize
+from zyda_flows.textkernels import utf8 as bits
+from zyda_flows.textkernels.rules import cutting as kernel
+from zyda_flows.textkernels.rules.tokens import tokenize
 
 CODE_POINTS = 0x110000
 HIGHEST = 0x40000  # no letter, digit, space or punctuation mark stands above

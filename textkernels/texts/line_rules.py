@@ -10,11 +10,11 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from textkernels.buffers import roomy_buffers
-from textkernels.counts import Counts, named_counts
-from textkernels.rules import c4_lines, refined_lines
-from textkernels.rules.breaks import line_breaks
-from textkernels.texts.english import token_classes
+from zyda_flows.textkernels.buffers import roomy_buffers
+from zyda_flows.textkernels.counts import Counts, named_counts
+from zyda_flows.textkernels.rules import c4_lines, refined_lines
+from zyda_flows.textkernels.rules.breaks import line_breaks
+from zyda_flows.textkernels.texts.english import token_classes
 
 COUNTER = re.compile(
     r"\W*\d[\d,.]*[kmb]?\s+(?:likes|shares|comments|retweets|reposts|quotes|bookmarks|upvotes|downvotes|downloads"

@@ -11,8 +11,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from textkernels.buffers import text_buffers
-from textkernels.rules.blocks import KIND, PROSE, cut, join, prose_of, prose_pieces
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules.blocks import KIND, PROSE, cut, join, prose_of, prose_pieces
 
 Clean = Callable[[pa.LargeStringArray], tuple[pa.LargeStringArray, NDArray[np.bool_]]]
 

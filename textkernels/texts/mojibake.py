@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from textkernels.rules.characters import CODE_POINTS
+from zyda_flows.textkernels.rules.characters import CODE_POINTS
 
 parser = importlib.import_module("re._parser")
 

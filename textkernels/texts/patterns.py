@@ -20,10 +20,10 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from textkernels.buffers import text_buffers
-from textkernels.rules.characters import CODE_POINTS
-from textkernels.rules.sequences import BITS, count, count_string
-from textkernels.texts.expressions import necessary, plain, sequence
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules.characters import CODE_POINTS
+from zyda_flows.textkernels.rules.sequences import BITS, count, count_string
+from zyda_flows.textkernels.texts.expressions import necessary, plain, sequence
 
 LOG = logging.getLogger("textkernels")
 MOST_WORDS = 4  # of sequences: each word is a pass over the texts, of 850 MB/s

@@ -25,13 +25,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from textkernels.buffers import roomy_buffers
-from textkernels.rules.address_candidates import find_addresses
-from textkernels.rules.candidates import Find, windows_of
-from textkernels.rules.mail_candidates import find_mails
-from textkernels.rules.number_candidates import find_accounts, find_cards, find_phones
-from textkernels.rules.plain import written_as
-from textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
+from zyda_flows.textkernels.buffers import roomy_buffers
+from zyda_flows.textkernels.rules.address_candidates import find_addresses
+from zyda_flows.textkernels.rules.candidates import Find, windows_of
+from zyda_flows.textkernels.rules.mail_candidates import find_mails
+from zyda_flows.textkernels.rules.number_candidates import find_accounts, find_cards, find_phones
+from zyda_flows.textkernels.rules.plain import written_as
+from zyda_flows.textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
 
 ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # letters of Latin
 ATOM = rf"[A-Za-z0-9{ACCENTED}!#$%&'*+/=?^_`{{|}}~-]+"

@@ -43,8 +43,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from textkernels.buffers import roomy_buffers
-from textkernels.counts import (
+from zyda_flows.textkernels.buffers import roomy_buffers
+from zyda_flows.textkernels.counts import (
     Counts,
     Statistic,
     by_name,
@@ -54,12 +54,12 @@ from textkernels.counts import (
     share_of,
     together,
 )
-from textkernels.rules import c4_lines, grams, lines, quality
-from textkernels.rules.breaks import line_breaks
-from textkernels.rules.quality import WordLists
-from textkernels.rules.tokens import tokenize
-from textkernels.texts.english import token_classes, token_rules
-from textkernels.texts.line_rules import refined_words
+from zyda_flows.textkernels.rules import c4_lines, grams, lines, quality
+from zyda_flows.textkernels.rules.breaks import line_breaks
+from zyda_flows.textkernels.rules.quality import WordLists
+from zyda_flows.textkernels.rules.tokens import tokenize
+from zyda_flows.textkernels.texts.english import token_classes, token_rules
+from zyda_flows.textkernels.texts.line_rules import refined_words
 
 TOKENS = named_counts("tokens")
 Places = NDArray[np.int64]

@@ -20,10 +20,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from textkernels.buffers import text_buffers
-from textkernels.rules import segments as kernel
-from textkernels.rules.characters import CODE_POINTS
-from textkernels.texts.mojibake import neighbours
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules import segments as kernel
+from zyda_flows.textkernels.rules.characters import CODE_POINTS
+from zyda_flows.textkernels.texts.mojibake import neighbours
 
 C1 = range(0x80, 0xA0)
 ESCAPE = 0x1B

@@ -8,9 +8,9 @@ import pyarrow as pa
 from fontTools.unicodedata import Scripts
 from numpy.typing import NDArray
 
-from textkernels.buffers import check_buffers, text_buffers
-from textkernels.rules.characters import CODE_POINTS
-from textkernels.rules.letters import count_letters
+from zyda_flows.textkernels.buffers import check_buffers, text_buffers
+from zyda_flows.textkernels.rules.characters import CODE_POINTS
+from zyda_flows.textkernels.rules.letters import count_letters
 
 OF_NONE = {
     "Zyyy",

@@ -11,8 +11,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from textkernels.texts.counting import statistics
-from textkernels.texts.patterns import Patterns
+from zyda_flows.textkernels.texts.counting import statistics
+from zyda_flows.textkernels.texts.patterns import Patterns
 
 Columns = dict[str, NDArray[np.float64]]
 

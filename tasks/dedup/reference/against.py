@@ -14,20 +14,20 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 
-from tasks.dedup.comparison import Comparison
-from tasks.dedup.contested import first_and_last
-from tasks.dedup.reference.compare import compare_pairs, places_of
-from tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
-from tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
-from tasks.dedup.verify import TextComparison, comparison_of
-from tasks.recipe.rounds import Round
-from tasks.stage.fan_out import fan_out
-from tasks.stage.stage import stage
-from tasks.stage.verdict_jobs import VerdictJob, run_jobs
-from tasks.stage.verdicts import REASON, Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
-from tasks.storage.parts import read_part
-from tasks.storage.tables import rows_between, tables_of
+from zyda_flows.tasks.dedup.comparison import Comparison
+from zyda_flows.tasks.dedup.contested import first_and_last
+from zyda_flows.tasks.dedup.reference.compare import compare_pairs, places_of
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
+from zyda_flows.tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
+from zyda_flows.tasks.dedup.verify import TextComparison, comparison_of
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
+from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.parts import read_part
+from zyda_flows.tasks.storage.tables import rows_between, tables_of
 
 VERSION = 2
 EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uint64())])

@@ -6,14 +6,14 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.comparison import SIMILARITIES
-from tasks.dedup.reference.corpora import ReferenceCorpus
-from tasks.dedup.verify import TextComparison, batches
-from tasks.errors import Denied
-from tasks.signatures.shingles import shingle_sets
-from tasks.storage.parts import TextFile, text_sizes
-from textkernels.set_similarity import needed
-from textkernels.sets import overlaps
+from zyda_flows.tasks.dedup.comparison import SIMILARITIES
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.dedup.verify import TextComparison, batches
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.signatures.shingles import shingle_sets
+from zyda_flows.tasks.storage.parts import TextFile, text_sizes
+from zyda_flows.textkernels.set_similarity import needed
+from zyda_flows.textkernels.sets import overlaps
 
 Places = NDArray[np.int64]
 

@@ -9,17 +9,17 @@ from typing import Any
 
 from pydantic import ValidationError
 
-from tasks.accounts.published import MANIFEST, PUBLISHED, Published
-from tasks.accounts.published_files import PublishedFiles
-from tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
-from tasks.recipe.dedup import Dedup
-from tasks.recipe.faults import place_in_recipe
-from tasks.recipe.fields import Recipe
-from tasks.recipe.kinds import TAG_BY_FIELD
-from tasks.signatures.keys import index_parameters
-from tasks.storage.artifacts import Artifact
-from tasks.storage.folder import Folder
-from tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, Published
+from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.recipe.dedup import Dedup
+from zyda_flows.tasks.recipe.faults import place_in_recipe
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.kinds import TAG_BY_FIELD
+from zyda_flows.tasks.signatures.keys import index_parameters
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, digest_of
 
 LETTERS = 8  # of its digest that tell a corpus from another of its name
 NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")

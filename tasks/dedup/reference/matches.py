@@ -15,22 +15,28 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, content_of, corpora_of, index_of
-from tasks.ids import MAX_ROWS, first_id
-from tasks.recipe.fields import Recipe
-from tasks.recipe.rounds import Round
-from tasks.signatures.bands import KeyRange, key_ranges, numbers_in_name, read_range
-from tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
-from tasks.signatures.merging import GROUP_SHARDS
-from tasks.signatures.minhash import keys_of_source
-from tasks.sources.listing import NumberedSource
-from tasks.stage.fan_out import fan_out
-from tasks.stage.jobs import ArtifactJob
-from tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from tasks.stage.stage import stage
-from tasks.stage.verdicts import ShardHistory, Trail, load_histories
-from tasks.storage.artifacts import Artifact, Manifest, stage_key
-from tasks.storage.tables import parquet_writer, rows_between, write_artifact, write_table
+from zyda_flows.tasks.dedup.reference.corpora import (
+    ReferenceCorpus,
+    belongs_to,
+    content_of,
+    corpora_of,
+    index_of,
+)
+from zyda_flows.tasks.ids import MAX_ROWS, first_id
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.signatures.bands import KeyRange, key_ranges, numbers_in_name, read_range
+from zyda_flows.tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
+from zyda_flows.tasks.signatures.merging import GROUP_SHARDS
+from zyda_flows.tasks.signatures.minhash import keys_of_source
+from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, write_artifact, write_table
 
 VERSION = 1
 GROUP_ROWS = 1 << 16

@@ -13,13 +13,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from tasks.dedup.contested import first_and_last
-from tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
-from tasks.stage.jobs import ArtifactJob
-from tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
-from tasks.storage.folder import Folder
-from tasks.storage.parts import write_parts
-from tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
+from zyda_flows.tasks.dedup.contested import first_and_last
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.parts import write_parts
+from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
 READ_BYTES = 128 << 20  # of files from which one is made, at the most, about 300 MB of text

@@ -7,14 +7,22 @@ from typing import Any
 
 import pyarrow as pa
 
-from tasks.limits import limits
-from tasks.sources import lines
-from tasks.sources.columns import as_bytes, plain_schema
-from tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
-from tasks.sources.listing import Piece
-from tasks.sources.rows import Chunk, Growth, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources import lines
+from zyda_flows.tasks.sources.columns import as_bytes, plain_schema
+from zyda_flows.tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.rows import (
+    Chunk,
+    Growth,
+    Tally,
+    arrow_chunk,
+    checked_columns,
+    rest_of_file,
+    unreadable,
+)
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage
 
 NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")

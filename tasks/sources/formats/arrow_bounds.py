@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from tasks.limits import limits
+from zyda_flows.tasks.limits import limits
 
 MARK = b"\xff\xff\xff\xff"  # before each message
 MESSAGE_HEADER, MESSAGE_BODY = 2, 3  # fields of a message

@@ -15,17 +15,17 @@ from tarfile import BLOCKSIZE
 
 import pyarrow as pa
 
-from tasks.errors import first_line
-from tasks.extraction.eprints import NoLatex, TooLarge, is_source, latex_of
-from tasks.limits import limits
-from tasks.sources.compression import DAMAGED_MEMBER, chunks_of
-from tasks.sources.listing import Piece
-from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
-from tasks.sources.rows import Chunk, Tally
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input
-from tasks.sources.tar_members import TarMember, TarMembers
-from tasks.storage.stores import Stream
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.extraction.eprints import NoLatex, TooLarge, is_source, latex_of
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input
+from zyda_flows.tasks.sources.tar_members import TarMember, TarMembers
+from zyda_flows.tasks.storage.stores import Stream
 
 NAME = "arxiv"
 ENDINGS = (".tar",)

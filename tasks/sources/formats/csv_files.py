@@ -13,16 +13,16 @@ from collections.abc import Iterator
 
 import pyarrow as pa
 
-from tasks.errors import bad_input
-from tasks.limits import limits
-from tasks.sources.columns import MAX_COLUMNS
-from tasks.sources.compression import COMPRESSIONS
-from tasks.sources.lines import UNREADABLE, Lines, LongLine
-from tasks.sources.listing import Piece
-from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
-from tasks.sources.rows import Chunk, Tally, check_names, utf8_fault
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage
+from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.columns import MAX_COLUMNS
+from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Chunk, Tally, check_names, utf8_fault
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage
 
 NAME = "csv"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COMPRESSIONS))

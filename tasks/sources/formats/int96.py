@@ -12,8 +12,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.sources.rows import bad_places
-from tasks.sources.type_unification import leaf_arrays
+from zyda_flows.tasks.sources.rows import bad_places
+from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
 MICROSECONDS, SECONDS, NANOSECONDS = "us", "s", "ns"
 PER_UNIT = {MICROSECONDS: 1000, NANOSECONDS: 1}

@@ -11,16 +11,16 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from tasks.errors import bad_input, bad_row, first_line
-from tasks.limits import limits
-from tasks.sources.columns import TooWide, table_of
-from tasks.sources.compression import BLOCK, COMPRESSIONS
-from tasks.sources.json_text import TooDeep, has_large_number
-from tasks.sources.lines import UNREADABLE, Lines, LongLine
-from tasks.sources.listing import Piece
-from tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage
+from zyda_flows.tasks.errors import bad_input, bad_row, first_line
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.columns import TooWide, table_of
+from zyda_flows.tasks.sources.compression import BLOCK, COMPRESSIONS
+from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number
+from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage
 
 NAME = "jsonl"
 # ".json.gz" is how Dolma names JSON Lines.

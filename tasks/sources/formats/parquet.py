@@ -13,15 +13,23 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.sources.columns import plain_schema
-from tasks.sources.footers import ASKER
-from tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
-from tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
-from tasks.sources.lines import DAMAGED
-from tasks.sources.listing import Piece
-from tasks.sources.rows import Chunk, Growth, Tally, arrow_chunk, checked_columns, rest_of_file, unreadable
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage
+from zyda_flows.tasks.sources.columns import plain_schema
+from zyda_flows.tasks.sources.footers import ASKER
+from zyda_flows.tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
+from zyda_flows.tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
+from zyda_flows.tasks.sources.lines import DAMAGED
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.rows import (
+    Chunk,
+    Growth,
+    Tally,
+    arrow_chunk,
+    checked_columns,
+    rest_of_file,
+    unreadable,
+)
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage
 
 NAME = "parquet"
 ENDINGS = (".parquet", ".pq")

@@ -15,8 +15,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from tasks.limits import limits
-from tasks.sources.formats.thrift import Malformed, struct_at, varint_at
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.formats.thrift import Malformed, struct_at, varint_at
 
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3  # kinds of pages
 PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 7, 8  # encodings

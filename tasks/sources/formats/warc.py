@@ -11,19 +11,26 @@ from dataclasses import replace
 
 import pyarrow as pa
 
-from tasks.errors import bad_input, first_line
-from tasks.extraction.decoding import as_utf8
-from tasks.limits import limits
-from tasks.sources.compression import COMPRESSIONS, Members, compression_of
-from tasks.sources.http_bodies import decoded_body
-from tasks.sources.listing import Piece
-from tasks.sources.message_heads import Head, charset_of, content_type_of, is_http, read_head, read_http_head
-from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
-from tasks.sources.rows import Chunk, Tally, utf8_fault
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input
-from tasks.sources.warc_digests import wrong_digest
-from tasks.sources.warc_framing import Framed, Framing
+from zyda_flows.tasks.errors import bad_input, first_line
+from zyda_flows.tasks.extraction.decoding import as_utf8
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import COMPRESSIONS, Members, compression_of
+from zyda_flows.tasks.sources.http_bodies import decoded_body
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.message_heads import (
+    Head,
+    charset_of,
+    content_type_of,
+    is_http,
+    read_head,
+    read_http_head,
+)
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Chunk, Tally, utf8_fault
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input
+from zyda_flows.tasks.sources.warc_digests import wrong_digest
+from zyda_flows.tasks.sources.warc_framing import Framed, Framing
 
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))

@@ -8,16 +8,16 @@ from dataclasses import dataclass
 
 import pyarrow as pa
 
-from tasks.errors import first_line
-from tasks.extraction.decoding import decoded
-from tasks.limits import limits
-from tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
-from tasks.sources.lines import UNREADABLE
-from tasks.sources.listing import Piece
-from tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes
-from tasks.sources.rows import Chunk, Tally, checked_columns
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input, damage
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.extraction.decoding import decoded
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
+from zyda_flows.tasks.sources.lines import UNREADABLE
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Chunk, Tally, checked_columns
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input, damage
 
 # Of a file on a disk only its name: where it lies is nobody's business who reads the corpus.
 SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string()), ("file", pa.string())])

@@ -12,15 +12,15 @@ from xml.etree import ElementTree
 
 import pyarrow as pa
 
-from tasks.errors import first_line
-from tasks.extraction.wikitext_namespaces import UNSHOWN
-from tasks.limits import limits
-from tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
-from tasks.sources.listing import Piece
-from tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
-from tasks.sources.rows import Chunk, Tally
-from tasks.sources.selection import ALL, Selection
-from tasks.sources.streams import Input
+from zyda_flows.tasks.errors import first_line
+from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
+from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
+from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.sources.selection import ALL, Selection
+from zyda_flows.tasks.sources.streams import Input
 
 NAME = "wikipedia"
 # Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.

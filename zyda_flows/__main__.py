@@ -7,7 +7,7 @@ import signal
 import sys
 from dataclasses import dataclass
 
-from flows.server.signals import RESUME_ADVICE, end_in_order
+from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
 
 UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
@@ -57,7 +57,7 @@ def run_command() -> int:
     command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     try:
         with end_in_order(KEPT_BY.get(command, "")):
-            from flows.command.cli import main as run
+            from zyda_flows.flows.command.cli import main as run
 
             return run()
     finally:

@@ -1,0 +1,1 @@
+"""Pretraining corpora from many datasets: the packages of the folders beside this one, under one name."""
