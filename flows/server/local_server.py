@@ -25,7 +25,7 @@ AWAY_SECONDS = 20
 VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
 SERVED_API = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
 HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
-SERVER = ["-m", "zyda_flows.flows.server.prefect_server", "server"]
+SERVER = ["-m", "zyda_flows.flows.server.prefect_server"]
 
 
 class NoServer(ZydaError):
@@ -77,7 +77,7 @@ def running_servers() -> list[Api]:
     return [
         Api.model_validate_json(environment[SERVED_API])
         for process in psutil.process_iter(["cmdline", "uids"])
-        if (process.info["cmdline"] or [])[1:4] == SERVER
+        if (process.info["cmdline"] or [])[1:3] == SERVER
         and process.info["uids"] is not None
         and process.info["uids"].real == os.getuid()
         and SERVED_API in (environment := environment_of(process))
@@ -123,12 +123,11 @@ def start_server(
         # again, and a slot that a build held when the machine went down is never given back.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
-    command = [sys.executable, *SERVER, "start", "--host", LOOPBACK, "--port", str(port)]
     guard = [sys.executable, "-m", "zyda_flows.flows.server.die_with_parent"] if guarded else []
     with log.open("ab") as output:
         process = subprocess.Popen(  # noqa: S603
-            [*guard, *command], env={**os.environ, **settings}, stdout=output, stderr=output, cwd="/",
-            stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True, umask=0o077,
+            [*guard, sys.executable, *SERVER], env={**os.environ, **settings}, stdout=output, stderr=output,
+            cwd="/", stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True, umask=0o077,
         )  # fmt: skip
     return process, api
 

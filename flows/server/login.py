@@ -19,7 +19,7 @@ from pathlib import Path
 from pydantic import BaseModel, ValidationError
 
 LOGIN = "PREFECT_API_AUTH_STRING"
-SIGN_IN = "/zyda/sign-in"  # flows/server/prefect_server.py serves it
+SIGN_IN = "/zyda/sign-in"  # flows/server/server_pages.py serves it
 USER = "zyda"
 LOGIN_FILE = "login.json"
 

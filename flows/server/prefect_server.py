@@ -1,16 +1,13 @@
-"""Prefect's command line, whose server also listens with TLS, signs browsers in and collects garbage elsewhere.
+"""Prefect's server for one machine: its application, served with TLS to programs and without to browsers.
 
-    python -m zyda_flows.flows.server.prefect_server server start ...
+    python -m zyda_flows.flows.server.prefect_server
 
-Programs use the port with TLS, since they know its certificate. Browsers, which do not, have one without.
+The environment variable ZYDA_SERVED_API holds the addresses, the login and the certificate. Programs know the
+certificate and use the port with TLS. Browsers do not know it and use the other port.
 
-The dashboard keeps the login in the memory that a browser has for its address, and asks for it where there is none.
-The page puts it there, so that a link is enough.
-
-A cursor of SQLite that is garbage is reset when it is collected, and that waits while another thread
-uses the cursor's connection. In Prefect's server that thread may be waiting for the write lock of the
-database, which a request holds that goes on in the main thread: where that is the one that collects,
-all of them stand still until SQLite gives up after a minute. In another thread the wait harms nobody.
+SQLite resets a cursor when it is collected as garbage, and waits while another thread uses the cursor's connection.
+That thread may wait for the write lock of the database, which a request of the main thread holds. If the main
+thread collects the garbage, both stand still until SQLite gives up after a minute. So a thread of its own does it.
 """
 
 import asyncio
@@ -18,40 +15,27 @@ import gc
 import os
 import threading
 import time
-from functools import partial
-from http import HTTPStatus
+from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
 
-from starlette.responses import HTMLResponse, RedirectResponse
+from uvicorn import Config, Server
 
 from zyda_flows.flows.server.certificate import server_tls
-from zyda_flows.flows.server.first_names import name_runs_by_recipe
 from zyda_flows.flows.server.local_server import SERVED_API
-from zyda_flows.flows.server.login import SIGN_IN, Api
+from zyda_flows.flows.server.login import Api
+from zyda_flows.flows.server.server_database import change_stored_runs, lock_before_reading
+from zyda_flows.flows.server.server_pages import add_own_pages
 from zyda_flows.tasks.workers.ports import LOOPBACK
 
-# The new dashboard would ask a service of others whom it belongs to, and load scripts from there.
-POLICY = "frame-ancestors 'none'; connect-src 'self'; script-src 'self' 'unsafe-inline' 'unsafe-eval' blob:"
-OWN_HEADERS = [(b"x-frame-options", b"DENY"), (b"content-security-policy", POLICY.encode())]
-# No other page can sign its user out by a wrong login here: what is kept has been tried.
-SIGN_IN_PAGE = """<!doctype html><title>Signing in</title><script>
-const login = location.hash.slice(1);
-history.replaceState(null, "", location.pathname);
-fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
-  .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
-  .finally(() => location.replace("/runs"));
-</script>"""
-API = "/api/"  # for programs, which have the login for the address that they ask
-# Pages whose scripts come from another site, and could read the login; and the list of routes that they read.
-CDN_PAGES = ("/docs", "/redoc", "/openapi.json")
-SECONDS = 1  # between collections of what is young
-FULL = 60  # of these, then one of everything
+SECONDS = 1  # between collections of young garbage
+FULL = 60  # young collections before each full one
+POLL_SECONDS = 0.05
 
 
 def collect_garbage_in_a_thread() -> None:
-    """Collect no garbage in this thread any more, nor in any but a new one."""
+    """Turn off automatic garbage collection, and collect in a new thread."""
     gc.disable()
     threading.Thread(target=collect_garbage, name="garbage", daemon=True).start()
 
@@ -65,130 +49,53 @@ def collect_garbage() -> None:
         gc.collect(2 if turn % FULL == 0 else 1)
 
 
-class OwnPagesAlone:
-    """Lets the dashboard's pages ask nobody but this server, and no page show one inside itself.
+async def serve(app: Any, api: Api) -> None:
+    """Serve an application on the two ports of `api`, until a signal ends the process.
 
-    There a person would click without seeing on what. The pages know the server by the address `page`: who asks for
-    one by another name of this machine is sent there.
+    The port without TLS starts first: it runs the start-up of the application.
     """
-
-    def __init__(self, app: Any, page: str) -> None:
-        self.app, self.page = app, page
-        self.other_name = f"localhost:{urlsplit(page).port}".encode()
-
-    async def __call__(self, scope: Any, receive: Any, send: Any) -> None:
-        is_page = scope["type"] == "http" and not scope["path"].startswith(API)
-        if is_page and (b"host", self.other_name) in scope["headers"]:
-            query = f"?{scope['query_string'].decode()}" if scope["query_string"] else ""
-            await RedirectResponse(f"{self.page}{scope['path']}{query}")(scope, receive, send)
-            return
-
-        async def send_with_policy(message: Any) -> None:
-            if message["type"] == "http.response.start":
-                message["headers"] = [*message["headers"], *OWN_HEADERS]
-            await send(message)
-
-        await self.app(scope, receive, send_with_policy)
+    pages = Server(configured(app, int(urlsplit(api.dashboard).port or 0)))
+    programs = Server(
+        configured(
+            app,
+            int(urlsplit(api.url).port or 0),
+            lifespan="off",
+            ssl_context_factory=lambda *_: server_tls(Path(str(api.certificate))),
+        )
+    )
+    serving = asyncio.create_task(pages.serve())
+    while not pages.started and not serving.done():
+        await asyncio.sleep(POLL_SECONDS)
+    if pages.started:
+        # On a signal this server ends first; it then passes the signal on to the other.
+        await programs.serve()
+    await serving
 
 
-def sign_in_by_link(page: str) -> None:
-    """Have the server that this process is about to make show the page that signs a browser in.
+def configured(app: Any, port: int, **options: Any) -> Config:
+    """Return the configuration of `prefect server start`, on a port of the loopback address."""
+    from prefect.settings import get_current_settings
 
-    page: where browsers find it.
-    """
-    from prefect.server.api import server
-    from starlette.routing import Route
-
-    create, prepared = server.create_app, set[Any]()
-
-    def create_app(*arguments: Any, **options: Any) -> Any:
-        app = create(*arguments, **options)
-        # The server itself asks for its application again, for the actions of automations, and is given the same.
-        if app not in prepared:
-            prepared.add(app)
-            gone = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in CDN_PAGES]
-            app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *gone]
-            app.add_middleware(OwnPagesAlone, page=page)
-        return app
-
-    server.create_app = create_app
-
-
-def lock_before_reading() -> None:
-    """Have a transaction of SQLite that may write wait for the lock where it begins.
-
-    One that has read before cannot wait: it fails at once where another has written since, and with it the click
-    that it was for.
-    """
-    from prefect.server.database.configurations import AioSqliteConfiguration
-
-    begin = AioSqliteConfiguration.begin_transaction
-
-    def begin_transaction(self: Any, session: Any, with_for_update: bool = False) -> Any:
-        return begin(self, session, with_for_update=True)
-
-    AioSqliteConfiguration.begin_transaction = begin_transaction  # type: ignore[method-assign]
-
-
-def drop_job_variables() -> None:
-    """Have the server that this process is about to be leave out what a run brings for the process that runs it.
-
-    Prefect adds the variables `env` of a run to its pool's, whether the pool's template knows them or not.
-    """
-    from prefect.server.database import orm_models
-    from prefect.server.models import flow_runs
-    from prefect.server.schemas.core import FlowRun
-    from sqlalchemy import event
-
-    def without_variables(_: Any, __: Any, run: Any) -> None:
-        run.job_variables = {}
-
-    event.listen(orm_models.FlowRun, "before_insert", without_variables)
-    # A run with an idempotency key goes past its class into its table.
-    create = flow_runs.create_flow_run
-
-    def create_flow_run(*arguments: Any, **options: Any) -> Any:
-        for value in (*arguments, *options.values()):
-            if isinstance(value, FlowRun):
-                value.job_variables = {}
-        return create(*arguments, **options)
-
-    flow_runs.create_flow_run = create_flow_run
-
-
-def listen_with_tls(api: Api) -> None:
-    """Have the server that this process is about to be listen where an Api says, too."""
-    from uvicorn import Server
-
-    startup, port = Server.startup, int(urlsplit(api.url).port or 0)
-
-    async def startup_with_tls(self: Any, sockets: Any = None) -> None:
-        await startup(self, sockets)
-        protocol = partial(
-            self.config.http_protocol_class,
-            config=self.config, server_state=self.server_state, app_state=self.lifespan.state,
-        )  # fmt: skip
-        loop, tls = asyncio.get_running_loop(), server_tls(Path(str(api.certificate)))
-        self.servers.append(await loop.create_server(protocol, LOOPBACK, port, ssl=tls))
-
-    Server.startup = startup_with_tls  # type: ignore[method-assign]
+    server = get_current_settings().server
+    return Config(
+        app, host=LOOPBACK, port=port, timeout_keep_alive=server.api.keepalive_timeout,
+        ws_ping_interval=server.api.websocket_ping_interval, ws_ping_timeout=server.api.websocket_ping_timeout,
+        log_level=server.logging_level.lower(), **options,
+    )  # fmt: skip
 
 
 def main() -> None:
-    """Run `prefect` with the arguments of this process."""
-    from prefect.cli import app
-
-    from zyda_flows.flows.server.run_states import give_states_messages  # late: it imports Prefect
+    """Run the server that the environment describes."""
+    from prefect.server.api.server import create_app
 
     api = Api.model_validate_json(os.environ[SERVED_API])
-    listen_with_tls(api)
     collect_garbage_in_a_thread()
-    sign_in_by_link(str(api.page))
-    lock_before_reading()
-    name_runs_by_recipe()
-    give_states_messages()
-    drop_job_variables()
-    app()
+    change_stored_runs()
+    with ExitStack() as stack:
+        lock_before_reading(stack)
+        app = create_app(final=True)
+        add_own_pages(app, str(api.page))
+        asyncio.run(serve(app, api))
 
 
 if __name__ == "__main__":
