@@ -12,10 +12,7 @@ BESIDE := --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadgroup --no-loa
 .PHONY: run test test-fast test-readers check format generate docs bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus and a mixture of it, from the text of the installed packages
-	$(BIN)/python recipes/gather_demo.py demo/sources
-	$(BIN)/zyda build recipes/demo.yaml
-	$(BIN)/zyda mix mixtures/demo.yaml
-	$(BIN)/zyda trace demo/mixtures/demo 0
+	$(BIN)/zyda demo demo
 
 test: .venv/installed-dev  ## run all the tests
 	$(BIN)/pytest $(BESIDE)
@@ -55,16 +52,15 @@ gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and
 	$(BIN)/pytest -W default tests/gpu && $(BIN)/python -m benchmarks.gpu
 
 demo/sources: | .venv/installed
-	$(BIN)/python recipes/gather_demo.py demo/sources
+	$(BIN)/python -c 'from zyda_flows.flows.command.demo import *; write_demo(Path("demo"))'
 
 pictures: .venv/installed-dev  ## take the README's pictures from a real build, with Chromium
-	$(BIN)/python recipes/gather_demo.py demo/sources
 	$(BIN)/python -m docs.pictures
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "pip installs packages into .venv and prints nothing meanwhile; that takes two to four minutes"
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[models]'
 	touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt

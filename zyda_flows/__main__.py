@@ -12,7 +12,8 @@ from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
 UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
 LOOKED = "what was said is kept; zyda look RECIPE --results prints it"
-KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED, "look": LOOKED}  # of other commands there is nothing to say
+# Of other commands there is nothing to say.
+KEPT_BY = {"build": RESUME_ADVICE, "demo": RESUME_ADVICE, "up": STARTED, "look": LOOKED}
 
 
 @dataclass

@@ -14,6 +14,7 @@ from zyda_flows.flows.command import (
     build,
     check,
     clean,
+    demo,
     down,
     explain,
     export,
@@ -26,6 +27,7 @@ from zyda_flows.flows.command import (
     params,
     plan,
     push,
+    recipes,
     report,
     status,
     trace_,
@@ -42,6 +44,7 @@ LONGEST_LINE = 2000  # characters
 NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
+    "Begin": (demo, recipes),
     "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean, forget),
