@@ -91,6 +91,7 @@ def next_steps(folder: Path) -> list[str]:
         "the demo is complete; look at:",
         f"  {folder}/demo/report.html   the accounts of the corpus, and what was removed as duplicates",
         f"  {folder}/demo/published     the corpus: Parquet files of documents",
+        f"  {folder}/mixtures/demo      the mixture: files of tokens for Megatron and OLMo-core",
         f"  {folder}/recipe.yaml        what it was made by; change it, then: zyda build {folder}/recipe.yaml",
         f"  zyda explain {folder}/recipe.yaml 0",
     ]
