@@ -20,6 +20,7 @@ from zyda_flows.flows.command import (
     fetch,
     find,
     forget,
+    init,
     ledger,
     look,
     mix,
@@ -42,7 +43,7 @@ LONGEST_LINE = 2000  # characters
 NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Make a corpus": (check, try_, params, fetch, plan, build),
+    "Make a corpus": (init, check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean, forget),
     "Hand a corpus on": (export, push),
