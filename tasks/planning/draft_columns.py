@@ -26,6 +26,7 @@ ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![0-9])")
 MOST = 0.9  # of the values, which have to be of a kind
 SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
+SHORT = 50  # characters
 MOST_NAMED = 5
 LONGEST_VALUE = 40  # characters of a value that is shown, and of a language
 
@@ -107,11 +108,8 @@ def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | No
     """
     columns, rows = columns_of(tables), sum(map(len, tables))
     whole = [column for column in columns if not column.is_field]
-    known = [
-        Guess(column, "each document's text, by the format of its files")
-        for column in whole
-        if column.name == text
-    ]
+    why = "each document's text, by the format of its files"
+    known = [Guess(column, why) for column in whole if column.name == text]
     chosen = known[0] if known else text_guess(source, url, whole, rows)
     others = [column for column in columns if column is not chosen.column]
     return Guesses(
@@ -167,6 +165,7 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
     why = "the column of this name" if chosen else "longest strings"
     chosen = chosen or max(strings, key=lambda one: one.length)
     reason = f"{why}, median {chosen.length:,.0f} characters, of {rows:,} rows"
+    reason += ", which is short for texts" if chosen.length < SHORT else ""
     others = [f"{one.name!r} ({one.length:,.0f})" for one in filled if one is not chosen][:MOST_NAMED]
     return Guess(chosen, f"{reason}; other strings: {', '.join(others)}" if others else reason)
 

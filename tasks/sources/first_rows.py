@@ -7,6 +7,8 @@ from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, misnamed,
 from zyda_flows.tasks.sources.rows import Chunk
 from zyda_flows.tasks.sources.streams import damage
 
+UNREADABLE: tuple[type[Exception], ...] = (*UNINSPECTABLE, TooWide)
+
 
 def first_rows(source: str, file: InputFile, count: int) -> Chunk:
     """Return the first rows of a file, at most so many, whichever column is the text.
@@ -17,7 +19,7 @@ def first_rows(source: str, file: InputFile, count: int) -> Chunk:
     with opened(source, file, kind) as stream:
         try:
             return kind.first_rows(stream, count)
-        except (*UNINSPECTABLE, TooWide) as error:
+        except UNREADABLE as error:
             stream.expect_unchanged()
             fault = misnamed(stream)
             if isinstance(error, BadInput) and not fault:
