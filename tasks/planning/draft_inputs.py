@@ -67,7 +67,8 @@ class Given:
 def given(typed: str) -> Given:
     """List the files of an input. Raises BadInput where there are none, BadRecipe for a URL of no use."""
     try:
-        place = readable(without_credentials(typed))
+        is_file = typed.startswith("~") and os.path.lexists(typed)  # and no folder of a user
+        place = readable(without_credentials(os.path.abspath(typed) if is_file else typed))
     except ValueError as error:
         raise BadRecipe(f"an input cannot be used: {error}") from error
     if "://" in place:

@@ -20,7 +20,15 @@ EXTRACTS = "makes the text of the markup (docs/raw-web.md)"
 
 def scalar(value: Any) -> str:
     """Write a value as YAML reads it back, in one line."""
-    text = yaml.safe_dump(value, default_flow_style=True, allow_unicode=True, width=1 << 30)
+    texts = value if isinstance(value, list) else [value]
+    is_odd = any(isinstance(text, str) and not text.isprintable() for text in texts)
+    text = yaml.safe_dump(
+        value,
+        default_flow_style=True,
+        default_style='"' if is_odd else None,
+        allow_unicode=True,
+        width=1 << 30,
+    )
     return text.removesuffix("\n").removesuffix("\n...")
 
 

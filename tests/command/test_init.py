@@ -1,8 +1,6 @@
 """`zyda init`: recipes for files of many kinds, which check passes and which build to the documents of the files."""
 
-import bz2
 import gzip
-import json
 import re
 from collections import Counter
 
@@ -11,113 +9,29 @@ import pyarrow.parquet as pq
 import pytest
 import yaml
 import zstandard
-from eprints import tar_of
-from small_corpus import TOKENIZER, build_here, prose, table_of, write_rows, zyda_here
-from web_archives import record, written
+from init_files import (
+    PAGE,
+    chinese,
+    csv_in_windows,
+    dump,
+    eprints,
+    folder_of,
+    jsonl,
+    nested,
+    parquet,
+    texts,
+    tsv,
+    two_strings,
+    web_archive,
+    wet,
+    written_recipe,
+)  # fmt: skip
+from small_corpus import build_here, prose, table_of, write_rows, zyda_here
 
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.sources.listing import list_files
 
 pytestmark = pytest.mark.slow
-
-PAGE = "<!DOCTYPE html><html><body><main><h1>{0}</h1><p>{1}</p></main></body></html>"
-WIKI_PAGE = "<page><title>{0}</title><ns>0</ns><id>{1}</id><revision><id>{1}</id><text>{2}</text></revision></page>"
-LATEX = "\\documentclass{{article}}\\begin{{document}}\\section{{A}} {0}\\end{{document}}"
-
-
-def texts(kind, count=3):
-    return [prose(f"{kind} {number}", 120) for number in range(count)]
-
-
-def lines(rows):
-    return "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-
-
-def parquet(path):
-    rows = [
-        {"id": f"d{n}", "title": f"Title {n}", "text": text, "link": f"https://example.org/{n}", "lang": "en",
-         "license": "CC-BY-4.0", "published": f"2021-03-0{n + 1}"}
-        for n, text in enumerate(texts("parquet"))
-    ]  # fmt: skip
-    write_rows(path / "flat.parquet", rows)
-
-
-def nested(path):
-    rows = [
-        {"meta": {"url": f"http://n.org/{n}", "n": n}, "body": text} for n, text in enumerate(texts("nested"))
-    ]
-    write_rows(path / "nested.parquet", rows)
-
-
-def two_strings(path):
-    abstracts = [{"headline": prose(f"h{n}", 5), "abstract": text} for n, text in enumerate(texts("two"))]
-    write_rows(path / "abstracts.parquet", abstracts)
-
-
-def csv_in_windows(path):
-    fields = [f'{n},"{text}"' for n, text in enumerate(texts("csv"))]
-    (path / "table.csv").write_bytes(b"\xef\xbb\xbf" + "\r\n".join(["ID,Body", *fields, ""]).encode())
-
-
-def folder_of(name, ending, form="{1}"):
-    def make(path):
-        (path / name).mkdir()
-        for number, text in enumerate(texts(name)):
-            (path / name / f"doc {number}{ending}").write_text(form.format(number, text), encoding="utf-8")
-
-    return make
-
-
-def web_archive(path):
-    head = b"HTTP/1.1 200 OK\r\nContent-Type: text/html\r\n\r\n"
-    records = [
-        record(
-            "response", head + PAGE.format(n, text).encode(), Content_Type="application/http; msgtype=response",
-            WARC_Target_URI=f"https://example.org/{n}", WARC_Date="2024-03-05T01:02:03Z",
-        )
-        for n, text in enumerate(texts("warc"))
-    ]  # fmt: skip
-    written(path, records, name="crawl.warc")
-
-
-def wet(path):
-    records = [
-        record("conversion", text.encode(), Content_Type="text/plain", WARC_Target_URI=f"https://w.org/{n}")
-        for n, text in enumerate(texts("wet"))
-    ]
-    written(path, records, name="plain.wet")
-
-
-def dump(path):
-    pages = "".join(WIKI_PAGE.format(f"T{n}", n + 1, text) for n, text in enumerate(texts("wiki")))
-    (path / "pages.xml.bz2").write_bytes(bz2.compress(f"<mediawiki>{pages}</mediawiki>".encode()))
-
-
-def eprints(path):
-    papers = {
-        f"2001/2001.0000{n}.gz": gzip.compress(LATEX.format(text).encode())
-        for n, text in enumerate(texts("arxiv"))
-    }
-    (path / "src.tar").write_bytes(tar_of(papers))
-
-
-def tsv(path):
-    rows = "".join(f"{n}\t{text}\n" for n, text in enumerate(texts("tsv")))
-    (path / "tabs.tsv").write_text(f"number\tcontent\n{rows}")
-
-
-def jsonl(name, column, compress=bytes, kind=None):
-    def make(path):
-        rows = [{"n": n, column: text} for n, text in enumerate(texts(kind or name))]
-        (path / name).write_bytes(compress(lines(rows)))
-
-    return make
-
-
-def chinese(path):
-    rows = [{"内容": "".join(chr(0x4E00 + ord(char) * 7 % 999) for char in text)} for text in texts("zh")]
-    (path / "zh.jsonl").write_bytes(lines(rows))
-
 
 # What makes the files, how they are given, and what of the source is written that is no default.
 KINDS = {
@@ -147,20 +61,6 @@ def here(tmp_path, monkeypatch):
     """Give a folder of this test, in which commands are typed."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
-
-
-def init(*arguments):
-    return zyda_here("init", *map(str, arguments), "--tokenizer", str(TOKENIZER))
-
-
-def written_recipe(*arguments):
-    """Have a recipe written, and check it; return what stands in it."""
-    said = init(*arguments)
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.endswith("next: zyda check recipe.yaml\n")
-    checked = zyda_here("check", "recipe.yaml")
-    assert checked.returncode == 0, checked.stderr
-    return load_recipe("recipe.yaml")
 
 
 def test_recipes_for_all_kinds_of_files_build_to_their_documents(here, compiled):
@@ -207,7 +107,9 @@ NAMES = [
 
 def test_names_of_columns_are_quoted_where_yaml_asks_for_it(here):
     for number, name in enumerate(NAMES):
-        write_rows(here / f"f{chr(97 + number)}.jsonl", [{name: prose(name), f"{name} id": "x", "lang": "de"}])
+        write_rows(
+            here / f"f{chr(97 + number)}.jsonl", [{name: prose(name), f"{name} id": "x", "lang": "de"}]
+        )
     recipe = written_recipe(*(f"f{chr(97 + number)}.jsonl" for number in range(len(NAMES))))
     assert [source.text for source in recipe.sources] == NAMES
 
@@ -219,8 +121,10 @@ PATHS = [
 
 
 def test_paths_with_marks_name_one_file_each(here):
-    for path in PATHS:
-        write_rows(here / path, [{"text": prose(path)}])
+    for number, path in enumerate(PATHS):
+        write_rows(
+            here / path, [{f"text {number}": prose(path)}]
+        )  # in the same column they would be one source
     recipe = written_recipe(*PATHS)
     assert len(recipe.sources) == len(PATHS)
     found = [[file.url for file in list_files(source)] for source in recipe.sources]
