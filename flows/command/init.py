@@ -102,7 +102,6 @@ def chosen_tokenizer(name: str | None, folder: str) -> str:
 
     Raises BadRecipe where one that was chosen cannot be loaded. The default may be out of reach now.
     """
-    from zyda_flows.tasks.log import warn  # late
     from zyda_flows.tasks.tokens.stored import load_tokenizer  # late
 
     if name is None and sys.stdin.isatty():
@@ -113,6 +112,7 @@ def chosen_tokenizer(name: str | None, folder: str) -> str:
     except BadRecipe as error:
         if name is not None and name != TOKENIZER:
             raise
-        warn(f"{error}. Name another by --tokenizer, or in the recipe")
+        fault = f"{error}. Name another by --tokenizer, or in the recipe"
+        console(stderr=True).print(fault, markup=False, soft_wrap=True)
     is_relative = name is not None and os.path.exists(name) and not os.path.isabs(name)
     return os.path.relpath(name, folder) if name and is_relative else name or TOKENIZER

@@ -97,7 +97,7 @@ def pattern_of(place: str, *, is_there: bool) -> Pattern:
     """Return a path as it is, or what is a pattern below the folder before its first mark."""
     fixed = place if is_there else re.split(f"[{re.escape(MARKS)}]", place)[0]
     root = fixed.rpartition("/")[0]
-    return Pattern(root, place[len(root) + 1 :], has_marks=fixed != place)
+    return Pattern(root, place.removeprefix(root).removeprefix("/"), has_marks=fixed != place)
 
 
 def has_own_files(folder: str) -> bool:

@@ -74,6 +74,12 @@ def test_input_that_cannot_be_read_is_an_error_of_one_line_and_writes_nothing(he
     assert not (here / "recipe.yaml").exists()
 
 
+def test_patterns_of_this_folder_are_read_as_patterns(here):
+    write_rows(here / "a.jsonl", [{"text": prose("a")}])
+    write_rows(here / "b.jsonl", [{"text": prose("b")}])
+    assert written_recipe("*.jsonl").sources[0].files == (f"{here}/*.jsonl",)
+
+
 def test_bad_rows_among_the_first_are_stated_and_set_aside(here):
     rows = [{"text": prose("a")}, {"text": None}, {"text": prose("b")}]
     (here / "a.jsonl").write_bytes(lines(rows) + b"no JSON\n")
