@@ -21,6 +21,7 @@ from zyda_flows.flows.command import (
     fetch,
     find,
     forget,
+    init,
     ledger,
     look,
     mix,
@@ -44,7 +45,7 @@ LONGEST_LINE = 2000  # characters
 NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Begin": (demo, recipes),
+    "Begin": (demo, recipes, init),
     "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean, forget),
