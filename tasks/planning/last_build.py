@@ -32,7 +32,6 @@ from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 from zyda_flows.tasks.storage.stores import explain_errors
-from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 DENY_LISTS = "deny lists"  # no name of a source
@@ -74,6 +73,9 @@ def recipe_digest(
 
 def current_digest(recipe: Recipe) -> str | None:
     """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
+    # Late: the library of tokens sets an environment variable, and programs that read a corpus keep theirs.
+    from zyda_flows.tasks.tokens.stored import load_tokenizer
+
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
         models = [
@@ -89,7 +91,7 @@ def current_digest(recipe: Recipe) -> str | None:
 @cache
 def digest_of_code() -> str:
     """Hash the stages' own code: another version is asked to look at everything again."""
-    folders = [Path(str(files(package))) for package in ("tasks", "textkernels")]
+    folders = [Path(str(files(package))) for package in ("zyda_flows.tasks", "zyda_flows.textkernels")]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
