@@ -112,9 +112,11 @@ def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subpro
 
     In a session of its own: Ctrl-C reaches this process alone, which ends the other one once.
     """
-    command = [sys.executable, *PROGRAM]
+    command, environment = [sys.executable, *PROGRAM], dict(os.environ)
+    if errors is not None:  # a notebook asks all programs for colours, and shows no bars
+        environment = {**environment, "FORCE_COLOR": "", "TTY_COMPATIBLE": "0"}
     process = subprocess.Popen(  # noqa: S603
-        command, stdin=subprocess.PIPE, stdout=output, stderr=errors, start_new_session=True
+        command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment, start_new_session=True
     )
     try:
         yield process

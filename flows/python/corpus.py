@@ -3,7 +3,7 @@
 import os
 from collections.abc import Iterable, Sequence
 from functools import cached_property
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import pyarrow as pa
 
@@ -11,14 +11,15 @@ from zyda_flows.flows.python.recipes import AnyRecipe, is_recipe, recipe_path
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at, readable
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.lookup.explain import Explanation
-from zyda_flows.tasks.lookup.explain import explain as explain_document
-from zyda_flows.tasks.lookup.nearest import Near, nearest
 from zyda_flows.tasks.lookup.published_rows import Rows
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.storage.folder import absolute
+
+if TYPE_CHECKING:
+    from zyda_flows.tasks.lookup.explain import Explanation
+    from zyda_flows.tasks.lookup.nearest import Near
 
 DOCUMENTS = pa.schema(
     [("doc_id", pa.uint64()), ("source", pa.string()), ("text", pa.string()), ("n_tokens", pa.int64())]
@@ -160,20 +161,24 @@ class PublishedCorpus:
             )
         return names
 
-    def explain(self, doc_id: int | str) -> Explanation:
+    def explain(self, doc_id: int | str) -> "Explanation":
         """Return where a document came from, what was decided about it and why, as `zyda explain` prints it.
 
         Raises:
             BadInput: The corpus never had this document, or was not opened by its recipe.
         """
-        return explain_document(self.its_recipe("explain"), str(doc_id))
+        from zyda_flows.tasks.lookup.explain import explain
 
-    def nearest(self, text: str, most: int = 10) -> list[Near]:
+        return explain(self.its_recipe("explain"), str(doc_id))
+
+    def nearest(self, text: str, most: int = 10) -> "list[Near]":
         """Return the published documents that are most like a text, as `zyda find` prints them.
 
         Raises:
             BadInput: There is nothing in the text to look up, or the corpus was not opened by its recipe.
         """
+        from zyda_flows.tasks.lookup.nearest import nearest
+
         return nearest(self.its_recipe("nearest"), text, most)
 
     def its_recipe(self, what: str) -> Recipe:
