@@ -5,8 +5,8 @@ BIN := .venv/bin
 # Without --no-compile pip compiles every file of every package, most of which nobody imports: two minutes.
 INSTALL := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 
-# One process more than cores: tests wait for servers and workers a fifth of their time.
-PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+# Two processes more than cores: the tests of servers and workers, which begin, mostly wait for them.
+PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 BESIDE := --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: run test test-fast test-readers test-wheel dist check format generate docs bench gpu pictures clean

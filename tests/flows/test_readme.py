@@ -151,6 +151,7 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
     assert "zyda: " not in said.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 @pytest.mark.parametrize("line", [line for line in commands() if line.startswith("make ")])
 def test_target_of_the_readme_is_there(line):
@@ -167,6 +168,7 @@ def test_every_command_is_in_the_readme():
     assert {line.split()[1] for line in commands() if line.startswith("zyda ")} >= known
 
 
+@pytest.mark.slow
 def test_design_shows_the_stages_in_their_order():
     design = (REPOSITORY / "docs/design.md").read_text()
     design = " ".join(design.split())

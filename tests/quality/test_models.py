@@ -353,6 +353,7 @@ def spoil(folder, value):
     save_file({**weights, bias: changed}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_bad_rows", ["fail", "set_aside"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("form", ["labels", "score"])
