@@ -8,8 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
 from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
@@ -45,9 +43,7 @@ class BuildRecord(Record):
     DENY_LISTS. `entries` are those that the register had, of which the last could be lost without a gap.
     """
 
-    KIND = "Built"
-
-    recipe_digest: str = Field("", validation_alias="plan", serialization_alias="plan")
+    recipe_digest: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
     others: dict[str, dict[str, str]] = {}
@@ -89,7 +85,7 @@ def current_digest(recipe: Recipe) -> str | None:
 @cache
 def digest_of_code() -> str:
     """Hash the stages' own code: another version is asked to look at everything again."""
-    folders = [Path(str(files(package))) for package in ("tasks", "textkernels")]
+    folders = [Path(str(files(package))) for package in ("zyda_flows.tasks", "zyda_flows.textkernels")]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
