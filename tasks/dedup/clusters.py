@@ -38,7 +38,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.tasks.workers.engine import is_on_gpu
 
-VERSION = 4
+VERSION = 1
 # Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
 STEP_DOCUMENTS = 16 << 20
 LAST_DOCUMENTS = 32 << 20
