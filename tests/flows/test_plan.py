@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
-from zyda_flows.flows import trial
 from zyda_flows.flows.command.plan import sentences
 from zyda_flows.flows.command.terminal import as_time
-from zyda_flows.flows.plan import plan_of
+from zyda_flows.tasks.forecast import run_trial
+from zyda_flows.tasks.forecast.plan import plan_of
 from zyda_flows.tasks.planning.estimates import PLAN, Plan, keep_plan
 from zyda_flows.tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
 from zyda_flows.tasks.spent import METER, Spent, telling
@@ -148,7 +148,7 @@ def test_what_will_not_fit_is_said(corpus, monkeypatch):
 
 
 def test_largest_sources_are_tried_and_the_others_reckoned(corpus, monkeypatch):
-    monkeypatch.setattr(trial, "MOST_SOURCES", 2)
+    monkeypatch.setattr(run_trial, "MOST_SOURCES", 2)
     plan = planned(corpus.load())
     untried = [source for source in plan.sources if not source.tried]
     assert len(untried) == 1
