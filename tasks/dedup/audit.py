@@ -16,7 +16,7 @@ from zyda_flows.tasks.accounts.audited import ByIndex, Decided
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.costs import audit_cost
 from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
-from zyda_flows.tasks.dedup.pairings import PAIRS, Pairing, pairings_of
+from zyda_flows.tasks.dedup.pairings import PAIRS, TEXTS, Pairing, pairings_of
 from zyda_flows.tasks.ids import files_of, sources_of, split
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
@@ -115,7 +115,7 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
     folder = of_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
-    texts = fan_out(ArtifactJob.__call__, reading, stage="audit texts", source=None)
+    texts = fan_out(ArtifactJob.__call__, reading, stage=TEXTS, source=None)
     read = total(text.counts for text in texts)
     jobs = list[ComparedPairs]()
     for some in in_batches(pairings, read.bytes / max(1, read.documents)):

@@ -6,7 +6,7 @@ from math import ceil
 
 from zyda_flows.tasks.dedup.cluster_files import FILE_DOCUMENTS
 from zyda_flows.tasks.dedup.forests import LAST_DOCUMENTS, STEP_DOCUMENTS
-from zyda_flows.tasks.dedup.pairings import PAIRS
+from zyda_flows.tasks.dedup.pairings import PAIRS, TEXTS
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.signatures.costs import dedup_of
 from zyda_flows.tasks.spent import Spent
@@ -89,12 +89,14 @@ def overlap_cost(workload: Workload, _: Subject, name: str) -> Iterable[StageCos
 
 
 def audit_cost(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
-    """Return the cost of comparing pairs, if USUALLY are duplicates: the pairs are chosen shard by shard."""
+    """Return the cost of comparing pairs, if USUALLY are duplicates: chosen from all shards, read from some."""
     documents = documents_of(workload)
     size = sum(source.text for source in workload.sources.values()) / max(1.0, documents)
     seconds = SECONDS_OF_PAIR + SECONDS_OF_COMPARED * size
     pairs = min(PAIRS, USUALLY * documents)
     yield StageCost(name, replace(workload.by_shard(name), cpu=seconds * pairs))
+    calls = min(shards_of(workload), ceil(2 * pairs))
+    yield StageCost(TEXTS, replace(workload.by_shard(TEXTS), calls=calls))
 
 
 def cluster_files(rows: int) -> int:
