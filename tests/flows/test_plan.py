@@ -88,10 +88,12 @@ def test_plan_says_what_the_build_takes(many):
         name: count for name, count in calls.items() if name != "corpus"
     }
     whole = sum(spent.values(), Spent())
+    # A tenth of the documents is planned as duplicates, whose texts an audit reads. Here are none.
+    expected = sum((taken for name, taken in stages.items() if name != "audit texts"), Spent())
     # In files as small as these, what is read for their footers is a part of it that nobody plans.
     exact = dict.fromkeys(("inputs", "input_requests", "written", "files", "requests", "calls"), 0.05)
     for figure, most in {**exact, "read": 0.2}.items():
-        assert getattr(plan.total, figure) == pytest.approx(getattr(whole, figure), rel=most), figure
+        assert getattr(expected, figure) == pytest.approx(getattr(whole, figure), rel=most), figure
     there = sum(size for size, _ in recipe.folder.written("").values())
     linked = sum(size for size, _ in recipe.folder.written("published").values())
     assert plan.in_storage == pytest.approx(there - linked, rel=0.1)
