@@ -86,10 +86,10 @@ def configured(app: Any, port: int, **options: Any) -> Config:
 
 def main() -> None:
     """Run the server that the environment describes."""
+    collect_garbage_in_a_thread()  # early: nothing is garbage while modules are imported
     from prefect.server.api.server import create_app
 
     api = Api.model_validate_json(os.environ[SERVED_API])
-    collect_garbage_in_a_thread()
     change_stored_runs()
     with ExitStack() as stack:
         lock_before_reading(stack)
