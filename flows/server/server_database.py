@@ -36,7 +36,7 @@ def change_stored_runs() -> None:
 
     def change_inserted(state: Any) -> None:
         """Change the runs that Prefect inserts by statements: scheduled ones, and those with an idempotency key."""
-        if not state.is_insert or state.statement.table is not orm_models.FlowRun.__table__:
+        if not state.is_insert or state.bind_mapper is not orm_models.FlowRun.__mapper__:
             return
         if isinstance(state.parameters, list):
             for run in state.parameters:
