@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zyda_flows.flows.command.arguments import Storage
 from zyda_flows.flows.command.terminal import as_size, console, say, table_of
 from zyda_flows.tasks.errors import BadRecipe
 
@@ -41,7 +40,13 @@ def init(
             help=f"A hub name or a tokenizer.json; without, a terminal is asked, else {TOKENIZER}.",
         ),
     ] = None,
-    storage: Storage = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the corpus goes, any fsspec URL; without, the folder corpus beside FILE.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace FILE if it is there.")] = False,
 ) -> None:
     """Write a recipe for your files. Its columns of text, address and language are guessed, with the reasons.
