@@ -112,12 +112,14 @@ def chosen_tokenizer(name: str | None, folder: str) -> str:
     if name is None and sys.stdin.isatty():
         question = "Tokenizer that counts tokens: a hub name, or the path of a tokenizer.json"
         name = typer.prompt(question, default=TOKENIZER, err=True)
+    err = console(stderr=True)
     try:
-        load_tokenizer(name or TOKENIZER)
+        with err.status(f"loading the tokenizer {escaped(name or TOKENIZER)}"):
+            load_tokenizer(name or TOKENIZER)
     except BadRecipe as error:
         if name is not None and name != TOKENIZER:
             raise
         fault = f"{error}. Name another by --tokenizer, or in the recipe"
-        console(stderr=True).print(fault, markup=False, soft_wrap=True)
+        err.print(fault, markup=False, soft_wrap=True)
     is_relative = name is not None and os.path.exists(name) and not os.path.isabs(name)
     return os.path.relpath(name, folder) if name and is_relative else name or TOKENIZER
