@@ -139,6 +139,8 @@ def arrays_of(table: pa.Table) -> Iterator[tuple[str, pa.Array, bool]]:
         array = as_one_array(table.column(named.name))
         if pa.types.is_struct(named.type):
             for inner in named.type:
+                if f"{named.name}.{inner.name}" in table.column_names:  # which `meta.url` means then
+                    continue
                 yield f"{named.name}.{inner.name}", pc.struct_field(array, inner.name), True
         yield named.name, pa.nulls(len(array)) if is_json(named) else array, False
 
