@@ -14,6 +14,7 @@ from zyda_flows.flows.command import (
     build,
     check,
     clean,
+    demo,
     down,
     explain,
     export,
@@ -27,6 +28,7 @@ from zyda_flows.flows.command import (
     params,
     plan,
     push,
+    recipes,
     report,
     status,
     trace_,
@@ -43,7 +45,8 @@ LONGEST_LINE = 2000  # characters
 NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Make a corpus": (init, check, try_, params, fetch, plan, build),
+    "Begin": (demo, recipes, init),
+    "Make a corpus": (check, try_, params, fetch, plan, build),
     "Look into a corpus": (ledger, explain, find, look, audit, report),
     "Keep a corpus": (verify, clean, forget),
     "Hand a corpus on": (export, push),

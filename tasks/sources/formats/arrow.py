@@ -29,7 +29,7 @@ NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
 DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is
-VERSION = 3
+VERSION = 1
 
 
 def inspect(

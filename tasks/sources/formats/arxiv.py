@@ -37,7 +37,7 @@ from zyda_flows.tasks.storage.stores import Stream
 NAME = "arxiv"
 ENDINGS = (".tar",)
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),

@@ -35,7 +35,7 @@ from zyda_flows.tasks.sources.streams import Input, damage
 NAME = "csv"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = Skip("blank line")
 CSV_FAULTS = {

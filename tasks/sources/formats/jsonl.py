@@ -26,7 +26,7 @@ NAME = "jsonl"
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 2
+VERSION = 1
 CHUNK_BYTES = 32 << 20
 CHUNK_LINES = 1 << 16  # of those that are no documents: they have few bytes to count, or none
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"

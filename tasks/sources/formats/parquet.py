@@ -35,7 +35,7 @@ from zyda_flows.tasks.sources.streams import Input, damage
 NAME = "parquet"
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
-VERSION = 3
+VERSION = 1
 # 16,384 would save a twentieth of the sketching, and hold so many documents at once
 # (python -m benchmarks.constants).
 BATCH_ROWS = 1024

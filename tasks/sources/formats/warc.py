@@ -42,7 +42,7 @@ from zyda_flows.tasks.sources.warc_framing import Framed, Framing
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),

@@ -77,7 +77,5 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
 
 
 # A page says its encoding itself; of a text goes the mark with which Windows begins one.
-HTML = WholeFiles(
-    "html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None), VERSION=2
-)
+HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))

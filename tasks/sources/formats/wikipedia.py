@@ -33,7 +33,7 @@ NAME = "wikipedia"
 # Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
 ENDINGS = (".xml", *(f".xml{end}" for end in COMPRESSIONS), ".bz2")
 AT_RANDOM = False
-VERSION = 2
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
