@@ -1,4 +1,4 @@
-"""`zyda init`: a recipe for files, folders, globs or URLs, with what was guessed of them and why."""
+"""`zyda init`: a recipe for files, folders, globs or URLs, with a reason for each guess."""
 
 import os
 import shlex
@@ -105,7 +105,7 @@ def escaped(text: str) -> str:
 def chosen_tokenizer(name: str | None, folder: str) -> str:
     """Return the tokenizer as a recipe in a folder names it: that of the option, of an answer, or the default.
 
-    Raises BadRecipe where one that was chosen cannot be loaded. The default may be out of reach now.
+    Raises BadRecipe if a chosen tokenizer cannot be loaded. If the default cannot, the recipe names it anyway.
     """
     from zyda_flows.tasks.tokens.stored import load_tokenizer  # late
 

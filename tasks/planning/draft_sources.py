@@ -22,7 +22,7 @@ ABOUT_DATA = re.compile(  # which folders of data have beside it
 )
 OF_PARTS = re.compile(
     r"(?:part|data|train|shard|chunk|file|of|[0-9._-])*", re.IGNORECASE
-)  # names that say nothing
+)  # names without a meaning
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class DraftSource:
 
     @property
     def extractor(self) -> str | None:
-        """What makes a text of its documents, if they are pages or markup."""
+        """The extractor for its documents, if they are pages or markup."""
         return EXTRACTORS.get(self.kind.NAME) or ("structured" if self.guesses.text.column.is_html else None)
 
     @property
@@ -150,7 +150,7 @@ def own_name(files: Sequence[InputFile]) -> str:
 
 
 def with_own_names(sources: Sequence[DraftSource]) -> list[DraftSource]:
-    """Give sources names of their own: of those with the same, by their files, their formats, or numbers."""
+    """Make the names of sources unique, by their files, formats or numbers."""
     named, taken = list[DraftSource](), set[str]()
     for source in sources:
         same = [other.kind.NAME for other in sources if other.name == source.name]
