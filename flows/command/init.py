@@ -20,8 +20,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "zyda init texts/",
-    'zyda init wiki.parquet "crawl/*.jsonl.gz" --tokenizer openai-community/gpt2',
-    "zyda init hf://datasets/HuggingFaceFW/finewiki/data/dewiki --output wiki.yaml",
+    'zyda init wiki.parquet "crawl/*.jsonl.gz"',
+    "zyda init hf://datasets/lab/wiki --output wiki.yaml",
 )
 TOKENIZER = "EleutherAI/gpt-neox-20b"
 

@@ -92,6 +92,7 @@ WITHOUT_SERVER = {
     "explain",
     "export",
     "find",
+    "init",
     "ledger",
     "plan",
     "report",
