@@ -83,14 +83,6 @@ class PhrasesOfShard(ArtifactJob):
     def name(self) -> str:
         return self.shard.name
 
-    @property
-    def params(self) -> Any:
-        return self.column
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.shard.digest,)
-
     def make(self) -> Artifact:
         found = pc.list_flatten(measured(self.folder, self.shard, self.column))
         table = pa.table([found.field(name) for name in SURROUNDINGS.names], schema=SURROUNDINGS)

@@ -31,7 +31,6 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
-from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table
 
 VERSION = 1
@@ -52,10 +51,6 @@ class ItemsOfShard(VerdictJob):
     share: float
     marks: bool
     frequent: tuple[int, ...]
-
-    @property
-    def params(self) -> list[Any]:
-        return [self.column, list(self.sets), self.share, self.marks, digest_of(list(self.frequent))]
 
     @property
     def schema(self) -> pa.Schema:

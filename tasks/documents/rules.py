@@ -9,7 +9,6 @@ recipe measures, a row for every document, with the columns that are published b
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -57,10 +56,6 @@ class RulesOfShard(VerdictJob):
 
     bounds: tuple[Bound, ...]
     published: tuple[tuple[str, str], ...]
-
-    @property
-    def params(self) -> list[Any]:
-        return [[bound.model_dump() for bound in self.bounds], [list(names) for names in self.published]]
 
     @cached_property
     def schema(self) -> pa.Schema:
