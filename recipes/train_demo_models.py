@@ -1,6 +1,6 @@
 """Train the demo's tokenizer and quality model on the demo's own text, in a few minutes of CPU.
 
-    python recipes/gather_demo.py demo/sources
+    zyda demo demo
     python recipes/train_demo_models.py demo/sources recipes/models
 
 Both are toys that stand where real ones go, so that the demo needs no network. The tokenizer is a
@@ -35,7 +35,7 @@ BATCH = 32
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the demo's tokenizer and quality model.")
-    parser.add_argument("sources", type=Path, help="what gather_demo.py made")
+    parser.add_argument("sources", type=Path, help="what zyda demo gathered")
     parser.add_argument("models", type=Path, help="where to put both")
     arguments = parser.parse_args()
     torch.manual_seed(0)

@@ -30,7 +30,6 @@ from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 from zyda_flows.tasks.storage.stores import explain_errors
-from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 DENY_LISTS = "deny lists"  # no name of a source
@@ -70,6 +69,9 @@ def recipe_digest(
 
 def current_digest(recipe: Recipe) -> str | None:
     """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
+    # Late: the library of tokens sets an environment variable, and programs that read a corpus keep theirs.
+    from zyda_flows.tasks.tokens.stored import load_tokenizer
+
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
         models = [

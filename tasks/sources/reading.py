@@ -56,6 +56,12 @@ class Format(Protocol):
         row among the first that is no document.
         """
 
+    def first_rows(self, stream: Input, count: int) -> Chunk:
+        """Return the first rows of a file, at most so many, in all its columns.
+
+        No column is the text yet. Raises one of DAMAGED, BadInput.
+        """
+
     def read(
         self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection
     ) -> Iterator[Chunk]:

@@ -93,6 +93,7 @@ def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
     assert row == {"path": "a/x", "now": stamp_of(folder.listed("published/a")["published/a/x"])}
 
 
+@pytest.mark.slow
 def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
     recipe = built.load()
     stranger = os.fsencode(built.folder / "out/small/published/best") + b"/\xff\xfe"
@@ -109,6 +110,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", DAMAGES)
 def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
     recipe = built.load()

@@ -37,6 +37,7 @@ GOLDEN = {
 BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "A late one."}\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_corpus_is_the_one_that_it_was(corpus, name):
     asked, expected = GOLDEN[name]

@@ -63,6 +63,7 @@ def made(seed, count=2000):
     return pa.table(columns, schema=CLUSTERS), list(zip(ids.tolist(), clusters.tolist(), strict=True))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, counted_bytes):

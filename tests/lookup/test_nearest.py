@@ -77,6 +77,7 @@ def test_what_was_removed_is_not_found(built):
     assert nearest(recipe, prose("nobody has this")) == []
 
 
+@pytest.mark.slow
 def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     corpus, _ = built
     text = prose("best alone")
@@ -179,6 +180,7 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     assert f"{tmp_path}: cannot be read: Is a directory" in folder.stderr
 
 
+@pytest.mark.slow
 def test_argument_that_is_no_text_is_one_line(built):
     assert "there is nothing in the text" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")

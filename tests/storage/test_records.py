@@ -113,6 +113,7 @@ def test_entry_of_the_register_in_the_place_of_another_ends_in_one_line(copied, 
         files_to_check(recipe)
 
 
+@pytest.mark.slow
 def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
     folder = copied.load().folder
     folder.write("work/register/000001.json", folder.read("history/000001.json"))

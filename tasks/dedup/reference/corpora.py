@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -117,17 +117,25 @@ def check(recipe: Recipe, dedup: Dedup, place: int, references: dict[str, Refere
     if own is not None and hashlib.sha256(own).hexdigest() == other.digest:
         raise Denied(f"{url}: a corpus cannot be against itself")
     keys = index_of(other, dedup)
+    check_listed(other, keys)
+    if dedup.compares_texts:
+        check_listed(other, texts_of(other), ", and verify reads it")
+
+
+def check_listed(other: ReferenceCorpus, files: Iterable[Artifact], reader: str = "") -> None:
+    """Check that files of a corpus are there with their sizes. Raises Denied.
+
+    A store that lists nothing, as web servers do, is not asked: what is missing is said when it is read.
+    """
     listed = other.folder.listed("")
-    # A store that lists nothing, as web servers do: what is missing is said when it is read.
     if MANIFEST not in listed:
         return
-    for artifact in [*keys, *(texts_of(other) if dedup.compares_texts else [])]:
+    for artifact in files:
         if artifact.path not in listed:
-            reader = "" if artifact in keys else ", and verify reads it"
-            raise Denied(f"{url}: {artifact.path} is not there{reader}")
+            raise Denied(f"{other.url}: {artifact.path} is not there{reader}")
         size = listed[artifact.path].get("size")
         if size is not None and size != artifact.size:
-            raise Denied(f"{url}: {artifact.path} has {size:,} bytes, expected {artifact.size:,}")
+            raise Denied(f"{other.url}: {artifact.path} has {size:,} bytes, expected {artifact.size:,}")
 
 
 def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
