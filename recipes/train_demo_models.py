@@ -51,7 +51,7 @@ def load_texts(folder: Path) -> list[str]:
     for pattern in ("*.parquet", "*.arrow", "*.jsonl.*z*"):
         source = Source(name="demo", files=(f"{folder.resolve()}/{pattern}",))
         for file in list_files(source):
-            for piece in inspect("demo", file, "text", 1 << 30).file.pieces:
+            for piece in inspect("demo", file, "text", 1 << 30, may_be_bad=False).file.pieces:
                 for chunk in read("demo", file, piece, "text"):
                     texts += chunk.table.column("text").to_pylist()
     return sorted(set(texts))

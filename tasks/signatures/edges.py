@@ -30,6 +30,7 @@ from zyda_flows.tasks.signatures.bands import (
     tables_in,
     upper,
 )
+from zyda_flows.tasks.signatures.costs import edges_cost
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -228,7 +229,7 @@ def key(of_round: Round, minhash_receipts: list[Receipt]) -> str:
     )
 
 
-@stage("edges", key, scope="corpus", inputs=("minhash",))
+@stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
 def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = of_round.folder, of_round.dedup.key_bands
