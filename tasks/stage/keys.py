@@ -46,6 +46,8 @@ def key_content(value: Any) -> Any:
             return value.model_dump(mode="json")
         case pa.Schema():
             return pack(value)
+        case pa.DataType():
+            return str(value)
         case np.ndarray():
             return [str(value.dtype), value.shape, sha256(value.tobytes()).hexdigest()]
         case tuple() | list():

@@ -57,6 +57,8 @@ def sample(kind: Any, number: int) -> Any:
 def of_class(kind: Any, number: int) -> Any:
     if kind is pa.Schema:
         return pa.schema([(f"c{number}", pa.int8())])
+    if kind is pa.DataType:
+        return [pa.int8(), pa.int16()][number]
     if kind is Folder:
         return Folder(f"/{number}")
     if kind is DocumentFilter:
@@ -67,10 +69,9 @@ def of_class(kind: Any, number: int) -> Any:
         return kind.model_construct(
             **{name: sample(one.annotation, number) for name, one in kind.model_fields.items()}
         )
-    if is_dataclass(kind):
-        hints = get_type_hints(kind)
-        return kind(**{one.name: sample(hints[one.name], number) for one in fields(kind)})
-    return None
+    names = [one.name for one in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
+    hints = get_type_hints(kind)
+    return kind(**{name: sample(hints[name], number) for name in names}) if names else None
 
 
 JOBS = job_classes()
