@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
-from zyda_flows.tasks.documents.planning import later_statistics
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
@@ -51,10 +50,9 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    versions = (*later_versions(), *later_statistics(plan.parameters.documents))
     forgotten = forgotten_ids(recipe, plan)
     of_ids = [sha256(forgotten.tobytes()).hexdigest()] if len(forgotten) else []
-    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, *of_ids)
+    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *later_versions(), *of_ids)
 
 
 def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:

@@ -11,7 +11,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from zyda_flows.tasks.documents.planning import STATISTICS, later_statistics
+from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
@@ -99,7 +99,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         made_from = [self.number, self.parameters.model_dump(), identity, piece]
         versions = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
         forgotten = [{"forgotten": list(self.forgotten)}] if self.forgotten else []
-        return [*made_from, *versions, *later_statistics(self.parameters.documents), *forgotten]
+        return [*made_from, *versions, *forgotten]
 
     @property
     def name(self) -> str:
