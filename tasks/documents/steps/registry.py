@@ -2,7 +2,7 @@
 
 from typing import Annotated, Any
 
-from pydantic import BeforeValidator, SerializeAsAny
+from pydantic import PlainValidator, SerializeAsAny
 
 from zyda_flows.tasks.documents.steps.clean import TextCleaning
 from zyda_flows.tasks.documents.steps.decontaminate import Decontamination
@@ -29,9 +29,10 @@ if unmatched := BY_KIND.keys() ^ {*KINDS}:
     raise TypeError(f"steps in STEPS of one registry alone: {', '.join(sorted(unmatched))}")
 
 
-def as_planned(value: Any) -> Any:
-    """Return a planned step from JSON."""
-    return BY_KIND[value["kind"]].model_validate(value) if isinstance(value, dict) else value
+def as_planned(value: Any) -> DocumentStep[Any]:
+    """Return a planned step, also from JSON."""
+    return value if isinstance(value, DocumentStep) else BY_KIND[value["kind"]].model_validate(value)
 
 
-PlannedStep = Annotated[SerializeAsAny[DocumentStep[Any]], BeforeValidator(as_planned)]
+# A plain validator: for pydantic, a step is no instance of DocumentStep[Any].
+PlannedStep = Annotated[SerializeAsAny[DocumentStep[Any]], PlainValidator(as_planned)]

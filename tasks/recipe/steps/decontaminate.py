@@ -18,10 +18,6 @@ class DecontaminateStep(Step):
         description="Let documents go that hold questions of evaluation sets with their answers."
     )
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(url for one in self.decontaminate.sets.values() for url in one.files)
-
     def with_files(self, place: Place) -> Self:
         return self.model_copy(update={"decontaminate": self.decontaminate.with_files(place)})
 

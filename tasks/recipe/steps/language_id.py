@@ -40,11 +40,6 @@ class LanguageId(Strict):
             )
         return value
 
-    @property
-    def files(self) -> tuple[Url, ...]:
-        """The files that it names."""
-        return (self.model, *(() if isinstance(self.keep, dict) else self.keep))
-
     def with_files(self, place: Place) -> "LanguageId":
         """Return it with files that are somewhere else."""
         keep = self.keep if isinstance(self.keep, dict) else tuple(map(place, self.keep))
@@ -59,10 +54,6 @@ class LanguageIdStep(Step):
     language_id: LanguageId = Field(
         description="Find the language of each text, and let others than some go."
     )
-
-    @property
-    def files(self) -> tuple[str, ...]:
-        return self.language_id.files
 
     def with_files(self, place: Place) -> Self:
         return self.model_copy(update={"language_id": self.language_id.with_files(place)})

@@ -42,12 +42,8 @@ class RuleSetStep(Step):
             values = named[name] if isinstance(named, dict) else None
             yield rule_settings(name, {} if values is None else values, filters=self.is_filter)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(url for one in self.sets() for url in (*one.lists.values(), *one.languages))
-
     def with_files(self, place: Place) -> Self:
-        if not self.files:
+        if not isinstance(self.settings, dict):
             return self
         sets = {name: with_placed_files(values, place) for name, values in self.settings.items()}
         return self.model_copy(update={self.kind: sets})

@@ -46,11 +46,6 @@ class Step(Strict):
         """The columns of a source that it reads or cleans beside the text."""
         return ()
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        """The files that it names."""
-        return ()
-
     def with_files(self, place: Place) -> Self:
         """Return the step with its files in other places. A step that names files overrides this."""
         return self

@@ -63,10 +63,6 @@ class UrlRulesStep(Step):
     def columns(self) -> tuple[str, ...]:
         return (self.url_rules.column,)
 
-    @property
-    def files(self) -> tuple[str, ...]:
-        return tuple(url for urls in self.url_rules.files.values() for url in urls)
-
     def with_files(self, place: Place) -> Self:
         placed = {kind: tuple(map(place, urls)) for kind, urls in self.url_rules.files.items()}
         return self.model_copy(update={"url_rules": self.url_rules.model_copy(update=placed)})
