@@ -222,7 +222,7 @@ def prefect(*arguments: str, environment: dict[str, str]) -> None:
 
 def register(environment: dict[str, str]) -> None:
     """Make the work pool and register the deployments; both may be there already, and schedules stay."""
-    ours = files("deployments")
+    ours = files("zyda_flows.deployments")
     jobs, definitions = str(ours / "process-jobs.json"), str(ours / "prefect.yaml")
     pool = ["--type", "process", "--base-job-template", jobs, "--overwrite"]
     prefect("work-pool", "create", POOL, *pool, environment=environment)

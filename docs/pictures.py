@@ -23,7 +23,7 @@ SECONDS = 240
 
 
 def zyda(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "flows", *arguments], stdout=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-m", "zyda_flows", *arguments], stdout=subprocess.DEVNULL)
 
 
 @contextmanager

@@ -89,7 +89,7 @@ def current_digest(recipe: Recipe) -> str | None:
 @cache
 def digest_of_code() -> str:
     """Hash the stages' own code: another version is asked to look at everything again."""
-    folders = [Path(str(files(package))) for package in ("tasks", "textkernels")]
+    folders = [Path(str(files(package))) for package in ("zyda_flows.tasks", "zyda_flows.textkernels")]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
