@@ -56,7 +56,7 @@ def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:
             check_carried(recipe.source(source), step.settings)
             # Of documents that keep their text, the filters decide later, from the statistics alone.
             bounds = () if recipe.keep_text else tuple(kind.bounds_of(step))
-            steps.append(kind.plan(step).model_copy(update={"bounds": bounds}))
+            steps.append(kind.plan(step, bounds))
         except Unavailable:  # a store that may answer later
             raise
         except (ZydaError, ValueError) as error:

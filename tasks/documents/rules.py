@@ -126,13 +126,13 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
     """Return the rules of a recipe, of whichever source, each with a sentence about a document."""
     sources = [recipe.steps_of(source.name) for source in recipe.sources]
     asked = [one for steps in sources for one in asked_steps(steps)]
-    return {rule: sentence for kind, step in asked for rule, sentence in kind.rules(step).items()}
+    return {rule.bound.rule: rule.sentence for kind, step in asked for rule in kind.rules(step)}
 
 
 def has_rules(recipe: Recipe, source: str) -> bool:
     """Return whether any step of a source has rules or publishes columns."""
     asked = asked_steps(recipe.steps_of(source))
-    return any(kind.rules(step) or [*kind.published(step)] for kind, step in asked)
+    return any([*kind.rules(step), *kind.published(step)] for kind, step in asked)
 
 
 def named(columns: Sequence[PublishedColumn]) -> list[list[str]]:

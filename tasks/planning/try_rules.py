@@ -114,14 +114,14 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     for source in recipe.sources:
         plan, asked = plan_documents(all_measured, source.name), [*asked_steps(recipe.steps_of(source.name))]
         later = [rule for kind, step in asked for rule in kind.later_rules(step)]
-        notes = {rule: sentence for kind, step in asked for rule, sentence in kind.notes(step).items()}
-        notes |= {rule.bound.rule: rule.sentence for rule in later}
+        rules = [rule for kind, step in asked for rule in kind.rules(step)]
+        shown = {rule.bound.rule: rule.in_trial or rule.sentence for rule in [*rules, *later]}
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
-            trial.rules.setdefault(bound.rule, RuleCount(bound, notes.get(bound.rule, "")))
+            trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
         for some in sample_documents(recipe, source, each):
             done = run_steps(plan, some.texts, some.own)
-            done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later}
+            done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
             trial.count(source.name, some, done, bounds, examples)
     return trial
 

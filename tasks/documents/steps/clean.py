@@ -1,22 +1,15 @@
 """The step `clean`, executed."""
 
 from collections.abc import Iterator
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
-from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.cleanings import PERSONAL_VERSION, clean_texts
+from zyda_flows.tasks.documents.functions import OwnFunction, own_function
 from zyda_flows.tasks.documents.personal_columns import with_clean_columns
-from zyda_flows.tasks.documents.steps.step import (
-    EMPTIED,
-    EMPTIED_BY_CLEANING,
-    DocumentStep,
-    OwnFunction,
-    StepOfRecipe,
-    own_function,
-)
+from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.clean import CleanStep
 
 Given = StepOfRecipe[CleanStep]
@@ -33,26 +26,21 @@ class TextCleaning(DocumentStep[CleanStep]):
     personal: str
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
+    def needs(cls, step: Given) -> dict[str, Any]:
         cleaning = step.settings.cleaning
         if cleaning.unicode:
             from zyda_flows.textkernels.texts.repair import check_options
 
             check_options(cleaning.unicode if isinstance(cleaning.unicode, dict) else {})
-        return cls(
-            **cls.common(step),
-            cleaning=cleaning.model_dump(),
-            function=own_function(step.settings),
-            personal=PERSONAL_VERSION if cleaning.pii else "",
-        )
+        return {
+            "cleaning": cleaning.model_dump(mode="json"),
+            "function": own_function(step.settings),
+            "personal": PERSONAL_VERSION if cleaning.pii else "",
+        }
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        return {f"{step.settings.name}.{EMPTIED}": EMPTIED_BY_CLEANING}
-
-    @classmethod
-    def bounds_of(cls, step: Given) -> Iterator[Bound]:
-        yield Bound(rule=f"{step.settings.name}.{EMPTIED}", column=step.column(EMPTIED), high=0)
+    def rules(cls, step: Given) -> Iterator[Rule]:
+        yield step.emptied()
 
     @classmethod
     def check_columns(cls, settings: CleanStep, table: pa.Table) -> None:

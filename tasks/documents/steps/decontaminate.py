@@ -2,7 +2,7 @@
 
 from collections.abc import Collection, Iterator
 from functools import partial
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -11,13 +11,7 @@ from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, planned_set
 from zyda_flows.tasks.documents.item_search import HELD, MARK, SURROUNDED, TWO, VERSION, search_for
-from zyda_flows.tasks.documents.steps.step import (
-    EMPTIED,
-    EMPTIED_BY_CLEANING,
-    DocumentStep,
-    LaterRule,
-    StepOfRecipe,
-)
+from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 
 FOUND, ITEMS = "found", "items"
@@ -40,34 +34,29 @@ class Decontamination(DocumentStep[DecontaminateStep]):
     cuts: float
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
+    def needs(cls, step: Given) -> dict[str, Any]:
         """Read the sets. Raises BadInput where one has no items, or none with an answer."""
         said = step.settings.decontaminate
         sets = tuple(planned_set(name, one) for name, one in said.sets.items())
         search_for(sets, said.answer_within)
-        return cls(
-            **cls.common(step),
-            evaluation=sets,
-            answer_within=said.answer_within,
-            search=VERSION,
-            cuts=said.share if step.settings.cuts else 0,
-        )
+        return {
+            "evaluation": sets,
+            "answer_within": said.answer_within,
+            "search": VERSION,
+            "cuts": said.share if step.settings.cuts else 0,
+        }
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        return {f"{step.settings.name}.{EMPTIED}": EMPTIED_BY_CLEANING} if step.settings.cuts else {}
-
-    @classmethod
-    def bounds_of(cls, step: Given) -> Iterator[Bound]:
+    def rules(cls, step: Given) -> Iterator[Rule]:
         if step.settings.cuts:
-            yield Bound(rule=f"{step.settings.name}.{EMPTIED}", column=step.column(EMPTIED), high=0)
+            yield step.emptied()
 
     @classmethod
-    def later_rules(cls, step: Given) -> Iterator[LaterRule]:
+    def later_rules(cls, step: Given) -> Iterator[Rule]:
         sentence = "an item of an evaluation set; phrases that are frequent in the corpus are not known yet"
         share, column = step.settings.decontaminate.share, step.column(ITEMS)
-        bound = Bound(rule=HOLDS_ITEM, column=HOLDS_ITEM)
-        yield LaterRule(bound, sentence, partial(items_in_short, column=column, share=share))
+        items = partial(items_in_short, column=column, share=share)
+        yield Rule(Bound(rule=HOLDS_ITEM, column=HOLDS_ITEM), sentence, column=items)
 
     @classmethod
     def published_later(cls, step: Given) -> Collection[str]:

@@ -1,7 +1,7 @@
 """The step `extract`, executed."""
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -10,13 +10,8 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.extraction import FAILED, extracted
-from zyda_flows.tasks.documents.steps.step import (
-    EMPTIED,
-    DocumentStep,
-    OwnFunction,
-    StepOfRecipe,
-    own_function,
-)
+from zyda_flows.tasks.documents.functions import OwnFunction, own_function
+from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.extraction.extractors import known_as
 from zyda_flows.tasks.recipe.steps.extract import ExtractStep
 
@@ -33,22 +28,16 @@ class Extraction(DocumentStep[ExtractStep]):
     function: OwnFunction | None
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
+    def needs(cls, step: Given) -> dict[str, Any]:
         name = step.settings.extractor
-        extractor = known_as(name) if name else ""
-        return cls(**cls.common(step), extractor=extractor, function=own_function(step.settings))
+        return {"extractor": known_as(name) if name else "", "function": own_function(step.settings)}
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        name = step.settings.name
-        failed = {f"{name}.{FAILED}": "its page could not be taken apart"} if step.settings.extractor else {}
-        return failed | {f"{name}.{EMPTIED}": "there is no text in it"}
-
-    @classmethod
-    def bounds_of(cls, step: Given) -> Iterator[Bound]:
+    def rules(cls, step: Given) -> Iterator[Rule]:
         if step.settings.extractor:
-            yield Bound(rule=f"{step.settings.name}.{FAILED}", column=step.column(FAILED))
-        yield Bound(rule=f"{step.settings.name}.{EMPTIED}", column=step.column(EMPTIED), high=0)
+            bound = Bound(rule=f"{step.settings.name}.{FAILED}", column=step.column(FAILED))
+            yield Rule(bound, "its page could not be taken apart")
+        yield step.emptied("there is no text in it")
 
     def columns(self) -> Iterator[pa.Field]:
         yield pa.field(self.column(EMPTIED), pa.float64())

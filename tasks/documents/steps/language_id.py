@@ -1,7 +1,7 @@
 """The step `language_id`, executed."""
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -16,7 +16,7 @@ from zyda_flows.tasks.documents.languages import (
     judged_languages,
     planned_languages,
 )
-from zyda_flows.tasks.documents.steps.step import DocumentStep, PublishedColumn, StepOfRecipe
+from zyda_flows.tasks.documents.steps.step import DocumentStep, PublishedColumn, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.language_id import LanguageIdStep
 
 Given = StepOfRecipe[LanguageIdStep]
@@ -30,12 +30,12 @@ class LanguageIdentification(DocumentStep[LanguageIdStep]):
     languages: PlannedLanguages
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
-        return cls(**cls.common(step), languages=planned_languages(step.settings.language_id))
+    def needs(cls, step: Given) -> dict[str, Any]:
+        return {"languages": planned_languages(step.settings.language_id)}
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        return RULES if step.settings.language_id.keep else {}
+    def rules(cls, step: Given) -> Iterator[Rule]:
+        return step.noted(RULES if step.settings.language_id.keep else {})
 
     @classmethod
     def published(cls, step: Given) -> Iterator[PublishedColumn]:

@@ -1,13 +1,13 @@
 """The step `license_filter`, executed."""
 
 from collections.abc import Collection, Iterator
-from typing import Any, Self
+from typing import Any
 
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Columns
 from zyda_flows.tasks.documents.licenses import LICENSE, MISSING, RULES, judged_licenses
-from zyda_flows.tasks.documents.steps.step import ColumnStep, NeededColumn, StepOfRecipe
+from zyda_flows.tasks.documents.steps.step import ColumnStep, NeededColumn, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.spdx import version
 from zyda_flows.tasks.recipe.steps.license_filter import LicenseFilterStep
 
@@ -24,13 +24,12 @@ class LicenseFiltering(ColumnStep[LicenseFilterStep]):
     lists: str
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
-        licenses = step.settings.license_filter.model_dump()
-        return cls(**cls.common(step), licenses=licenses, lists=version())
+    def needs(cls, step: Given) -> dict[str, Any]:
+        return {"licenses": step.settings.license_filter.model_dump(mode="json"), "lists": version()}
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        return RULES
+    def rules(cls, step: Given) -> Iterator[Rule]:
+        return step.noted(RULES)
 
     @classmethod
     def naming(cls, step: Given) -> dict[str, str]:

@@ -2,12 +2,13 @@
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
-from typing import Any, ClassVar, Self, TypeVar
+from typing import Any, ClassVar, TypeVar
 
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
+from zyda_flows.tasks.documents.functions import OwnFunction, own_function
 from zyda_flows.tasks.documents.measures import (
     PERSONAL,
     Measure,
@@ -22,14 +23,7 @@ from zyda_flows.tasks.documents.passes import (
     measure_personal,
     measure_prose,
 )
-from zyda_flows.tasks.documents.steps.step import (
-    DocumentStep,
-    OwnFunction,
-    Part,
-    PublishedColumn,
-    StepOfRecipe,
-    own_function,
-)
+from zyda_flows.tasks.documents.steps.step import DocumentStep, Part, PublishedColumn, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 from zyda_flows.tasks.recipe.steps.rules import FilterStep, MeasureStep, RuleSetStep
 
@@ -45,9 +39,9 @@ class RuleSets(DocumentStep[Sets]):
     function: OwnFunction | None = None
 
     @classmethod
-    def plan(cls, step: StepOfRecipe[Sets]) -> Self:
+    def needs(cls, step: StepOfRecipe[Sets]) -> dict[str, Any]:
         measures = measures_of(step.settings.sets(), languages_of(step.before))
-        return cls(**cls.common(step), measures=measures, function=own_function(step.settings))
+        return {"measures": measures, "function": own_function(step.settings)}
 
     def check_beside(self, steps: Sequence[DocumentStep[Any]]) -> None:
         """Raise ValueError where rule sets have stop words from other files: one pass counts them."""
@@ -97,36 +91,29 @@ class RuleFiltering(RuleSets[FilterStep]):
     settings, answer = FilterStep, pa.string()
 
     @classmethod
-    def rules(cls, step: StepOfRecipe[FilterStep]) -> dict[str, str]:
-        if step.settings.function:
-            return {step.settings.function: "the function of that name let it go"}
-        sentences = dict[str, str]()
+    def rules(cls, step: StepOfRecipe[FilterStep]) -> Iterator[Rule]:
+        if named := step.settings.function:
+            bound = Bound(rule=named, column=step.column(named))
+            yield Rule(bound, "the function of that name let it go", in_trial="a function of your own")
         for settings in step.settings.sets():
-            for rule in settings.bounds:
-                of, _, statistic = (
-                    f"{settings.of}.{rule}".partition(".") if settings.of else rule.partition(".")
+            for rule, (low, high) in settings.bounds.items():
+                statistic = f"{settings.of}.{rule}" if settings.of else rule
+                of, _, name = statistic.partition(".")
+                bound = Bound(
+                    rule=f"{settings.name}.{rule}", column=step.column(statistic), low=low, high=high
                 )
-                sentences[f"{settings.name}.{rule}"] = RULE_SETS[of].rules[statistic].sentence
-        return sentences
+                yield Rule(bound, RULE_SETS[of].rules[name].sentence)
 
     @classmethod
     def bounds_of(cls, step: StepOfRecipe[FilterStep]) -> Iterator[Bound]:
-        if step.settings.function:
-            yield from super().bounds_of(step)
         languages = languages_of(step.before)
-        for settings in step.settings.sets():
-            by_language = languages.bounds_of(settings)
-            for rule, (low, high) in settings.bounds.items():
-                column = step.column(f"{settings.name}.{rule}" if settings.of else rule)
-                of_each = by_language.get(rule, {})
-                yield Bound(
-                    rule=f"{settings.name}.{rule}", column=column, low=low, high=high,
-                    languages=languages.column if of_each else "", by_language=of_each,
-                )  # fmt: skip
-
-    @classmethod
-    def notes(cls, step: StepOfRecipe[FilterStep]) -> Mapping[str, str]:
-        return {step.settings.function: "a function of your own"} if step.settings.function else {}
+        by_language = {
+            f"{settings.name}.{rule}": {"languages": languages.column, "by_language": limits}
+            for settings in step.settings.sets()
+            for rule, limits in languages.bounds_of(settings).items()
+        }
+        for bound in super().bounds_of(step):
+            yield bound.model_copy(update=by_language.get(bound.rule, {}))
 
 
 class Measuring(RuleSets[MeasureStep]):

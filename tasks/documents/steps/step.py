@@ -17,14 +17,12 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.cleanings import cleaning_counts
-from zyda_flows.tasks.documents.functions import answer_of, digest_of_code
 from zyda_flows.tasks.extraction.extractors import EXTRACTORS
 from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.storage.artifacts import CleaningCounts
 from zyda_flows.tasks.storage.records import Record
 
 EMPTIED = "emptied"
-EMPTIED_BY_CLEANING = "nothing is left of it after cleaning"
 
 Settings = TypeVar("Settings", bound=Step)
 Part = Callable[[Documents], None]  # a part of a step, on the documents that remain
@@ -42,6 +40,16 @@ class StepOfRecipe(Generic[Settings]):
         """Return a column of the step in the statistics."""
         return f"{self.number}.{name}"
 
+    def noted(self, sentences: Mapping[str, str]) -> "Iterator[Rule]":
+        """Yield rules whose columns have their names, and hold a note for each document to remove."""
+        for rule, sentence in sentences.items():
+            yield Rule(Bound(rule=rule, column=self.column(rule)), sentence)
+
+    def emptied(self, sentence: str = "nothing is left of it after cleaning") -> "Rule":
+        """Return the rule that removes documents of which a step left nothing."""
+        name = self.settings.name
+        return Rule(Bound(rule=f"{name}.{EMPTIED}", column=self.column(EMPTIED), high=0), sentence)
+
     @property
     def is_markdown(self) -> bool:
         """Whether the step is for the prose of texts that are Markdown."""
@@ -57,12 +65,17 @@ class PublishedColumn(NamedTuple):
     type: pa.DataType
 
 
-class LaterRule(NamedTuple):
-    """A rule that a later stage decides. column: what `zyda try` takes for its column, by the statistics."""
+class Rule(NamedTuple):
+    """A rule by which documents are removed, with a sentence about a document.
+
+    in_trial: what `zyda try` shows in place of the sentence. column: of a rule that a later stage decides, makes
+    its column for `zyda try` of the statistics.
+    """
 
     bound: Bound
     sentence: str
-    column: Callable[[Columns], pa.Array]
+    in_trial: str = ""
+    column: Callable[[Columns], pa.Array] | None = None
 
 
 class NeededColumn(NamedTuple):
@@ -70,23 +83,6 @@ class NeededColumn(NamedTuple):
 
     column: str
     fault: str
-
-
-class OwnFunction(Record):
-    """A function of the user's own. code: the hash of its module's file."""
-
-    named: str
-    code: str
-
-    def answer(self, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
-        """Call it on texts. Raises BadInput."""
-        return answer_of(self.named, self.code, texts, kind)
-
-
-def own_function(settings: Step) -> OwnFunction | None:
-    """Return the user's function that does a step, if one does. Raises BadRecipe."""
-    named = settings.function
-    return OwnFunction(named=named, code=digest_of_code(named)) if named else None
 
 
 class DocumentStep(Record, Generic[Settings]):
@@ -108,35 +104,34 @@ class DocumentStep(Record, Generic[Settings]):
     is_markdown: bool = False
 
     @classmethod
-    def plan(cls, step: StepOfRecipe[Settings]) -> Self:
-        """Read what the step needs. Raises ZydaError, ValueError."""
-        return cls(**cls.common(step))
+    def plan(cls, step: StepOfRecipe[Settings], bounds: tuple[Bound, ...] = ()) -> Self:
+        """Return the step with all that it needs. Raises ZydaError, ValueError."""
+        return cls(
+            kind=step.settings.kind,
+            number=step.number,
+            name=step.settings.name,
+            bounds=bounds,
+            is_markdown=step.is_markdown,
+            **cls.needs(step),
+        )
 
     @classmethod
-    def common(cls, step: StepOfRecipe[Settings]) -> dict[str, Any]:
-        """Return the fields that all steps have."""
-        return {
-            "kind": step.settings.kind, "number": step.number, "name": step.settings.name,
-            "is_markdown": step.is_markdown,
-        }  # fmt: skip
-
-    @classmethod
-    def rules(cls, step: StepOfRecipe[Settings]) -> dict[str, str]:
-        """Return the rules by which documents are removed, each with a sentence about a document."""
+    def needs(cls, step: StepOfRecipe[Settings]) -> dict[str, Any]:
+        """Return the other fields of the class; files are read here. Raises ZydaError, ValueError."""
         return {}
 
     @classmethod
-    def bounds_of(cls, step: StepOfRecipe[Settings]) -> Iterator[Bound]:
-        """Yield the rules with their columns: as here, columns of notes with the names of the rules."""
-        yield from (Bound(rule=rule, column=step.column(rule)) for rule in cls.rules(step))
+    def rules(cls, step: StepOfRecipe[Settings]) -> Iterable[Rule]:
+        """Return the rules, in their order. No file is read."""
+        return ()
 
     @classmethod
-    def notes(cls, step: StepOfRecipe[Settings]) -> Mapping[str, str]:
-        """Return what `zyda try` shows for the rules that are noted."""
-        return cls.rules(step)
+    def bounds_of(cls, step: StepOfRecipe[Settings]) -> Iterable[Bound]:
+        """Return the bounds of the rules; what files say of them is read here. Raises ZydaError."""
+        return (rule.bound for rule in cls.rules(step))
 
     @classmethod
-    def later_rules(cls, step: StepOfRecipe[Settings]) -> Iterable[LaterRule]:
+    def later_rules(cls, step: StepOfRecipe[Settings]) -> Iterable[Rule]:
         """Return the rules that a later stage decides."""
         return ()
 

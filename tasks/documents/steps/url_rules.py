@@ -1,12 +1,12 @@
 """The step `url_rules`, executed."""
 
 from collections.abc import Iterator
-from typing import Self
+from typing import Any
 
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Columns
-from zyda_flows.tasks.documents.steps.step import ColumnStep, StepOfRecipe
+from zyda_flows.tasks.documents.steps.step import ColumnStep, Rule, StepOfRecipe
 from zyda_flows.tasks.documents.url_rules import (
     RULE,
     PlannedUrlRules,
@@ -27,12 +27,12 @@ class UrlFiltering(ColumnStep[UrlRulesStep]):
     urls: PlannedUrlRules
 
     @classmethod
-    def plan(cls, step: Given) -> Self:
-        return cls(**cls.common(step), urls=planned_url_rules(step.settings.url_rules))
+    def needs(cls, step: Given) -> dict[str, Any]:
+        return {"urls": planned_url_rules(step.settings.url_rules)}
 
     @classmethod
-    def rules(cls, step: Given) -> dict[str, str]:
-        return rules_of(step.settings.url_rules)
+    def rules(cls, step: Given) -> Iterator[Rule]:
+        return step.noted(rules_of(step.settings.url_rules))
 
     def columns(self) -> Iterator[pa.Field]:
         yield from (pa.field(self.column(f"{RULE}.{kind}"), pa.string()) for kind, _ in self.urls.files)

@@ -50,6 +50,7 @@ class LanguageIdStep(Step):
     """Find the language of documents, and remove those in other languages than some."""
 
     once = "a text has one language"
+    finds_language = True
 
     language_id: LanguageId = Field(
         description="Find the language of each text, and let others than some go."
@@ -60,8 +61,4 @@ class LanguageIdStep(Step):
 
     @property
     def is_for_prose(self) -> bool:
-        return True
-
-    @property
-    def finds_language(self) -> bool:
         return True

@@ -21,6 +21,7 @@ class Step(Strict):
     kind: ClassVar[str] = ""
     once: ClassVar[str] = ""
     reads_text: ClassVar[bool] = True
+    finds_language: ClassVar[bool] = False
 
     @classmethod
     def __pydantic_init_subclass__(cls, **_: Any) -> None:
@@ -53,10 +54,6 @@ class Step(Strict):
     @property
     def is_for_prose(self) -> bool:
         """Whether it leaves out code and tables where texts are Markdown."""
-        return False
-
-    @property
-    def finds_language(self) -> bool:
         return False
 
     @property
