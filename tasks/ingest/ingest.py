@@ -26,7 +26,7 @@ from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.listing import Piece, load_listing
-from zyda_flows.tasks.sources.reading import later_versions
+from zyda_flows.tasks.sources.reading import format_versions
 from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
@@ -50,9 +50,8 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    forgotten = forgotten_ids(recipe, plan)
-    of_ids = [sha256(forgotten.tobytes()).hexdigest()] if len(forgotten) else []
-    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *later_versions(), *of_ids)
+    versions, forgotten = format_versions(), sha256(forgotten_ids(recipe, plan).tobytes()).hexdigest()
+    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, forgotten)
 
 
 def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
@@ -156,6 +155,6 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
             packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
             model=plan.model,
-            differing=differing or None,
+            differing=differing,
         ).written(),
     )

@@ -403,6 +403,7 @@ def test_function_that_may_not_or_cannot_be_called_is_told_before_any_work(raw, 
         build_here(raw.load(documents=[{"filter": step}]))
 
 
+@pytest.mark.slow
 def test_recipe_that_comes_from_elsewhere_runs_no_code(raw, tmp_path):
     said = zyda("build", raw.write(documents=[{"filter": "os:abort"}]))
     assert said.returncode == 1
@@ -477,6 +478,7 @@ def test_same_corpus_with_other_sizes_of_shards(raw):
     assert kept_names(recipe) == kept_names(small)
 
 
+@pytest.mark.slow
 def test_report_draws_what_the_rules_took(raw):
     recipe = raw.load()
     build_here(recipe)
@@ -541,6 +543,7 @@ HOSTILE = rows(
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("seed", range(8))
 def test_any_steps_conserve_and_keeping_the_text_or_other_shards_change_nothing(raw, seed):
     chance = np.random.default_rng(seed)
@@ -599,6 +602,7 @@ def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
         run_steps(plan, pa.array(["BUY"], pa.large_string()))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [{"documents": [{"measure": "fineweb"}]},
                                    {"documents": [{"filter": "fineweb"}], "keep_text": True},
                                    {"documents": [{"filter": "fineweb"}]}])  # fmt: skip
