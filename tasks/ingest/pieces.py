@@ -10,7 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.planning import STATISTICS, measured_statistics
+from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
@@ -89,8 +89,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     @property
     def also_in_key(self) -> list[Any]:
         piece = self.piece.model_dump(exclude={"rows"})
-        versions = [version_of(self.source, self.file), measured_statistics(self.parameters.documents)]
-        return [self.file.identity, piece, *versions]
+        return [self.file.identity, piece, version_of(self.source, self.file)]
 
     @property
     def name(self) -> str:
