@@ -11,7 +11,7 @@ from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.planning.draft_groups import LeftOut
 from zyda_flows.tasks.planning.draft_lines import EXTRACTS, comment, line, scalar, source_lines
 from zyda_flows.tasks.planning.draft_sources import DraftSource
-from zyda_flows.tasks.recipe.license_filter import LicenseFilter
+from zyda_flows.tasks.recipe.steps.license_filter import LicenseFilter
 from zyda_flows.tasks.words import counted
 
 STORAGE = "./corpus"
