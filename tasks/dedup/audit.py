@@ -39,7 +39,7 @@ from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of, write_table
 
-VERSION = 2
+VERSION = 1
 TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
 
 
@@ -83,7 +83,7 @@ class AuditedRound(Facts):
 def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     dedup = minhash_round_of(of_round)
-    params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
+    params = [pairs, dedup.key_parameters, dedup.measure]
     return stage_key("audit", VERSION, params, *identities)
 
 

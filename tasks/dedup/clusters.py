@@ -48,7 +48,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.tasks.workers.engine import is_on_gpu
 
-VERSION = 4
+VERSION = 1
 OF_EDGE = 2  # documents
 
 

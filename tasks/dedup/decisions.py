@@ -51,7 +51,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
-VERSION = 5
+VERSION = 1
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 

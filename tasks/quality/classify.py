@@ -31,7 +31,7 @@ from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 from zyda_flows.tasks.workers.engine import Engine
 
-VERSION = 2
+VERSION = 1
 NO_NUMBER = "Look at the weights of that model, or take that document out of its file; then build again."
 
 

@@ -25,7 +25,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact, total
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_artifact
 
-VERSION = 3
+VERSION = 1
 MERGE = "merge bands"  # the name of the fan-out
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
 GROUP_SHARDS = 64  # on average
