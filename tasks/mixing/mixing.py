@@ -21,7 +21,7 @@ from zyda_flows.tasks.mixing.amounts import (
 )
 from zyda_flows.tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
 from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
-from zyda_flows.tasks.mixing.mixture import TOKEN_FORMATS
+from zyda_flows.tasks.mixing.mixture import TEXT
 from zyda_flows.tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
 from zyda_flows.tasks.mixing.planning import Inputs, expect_same
 from zyda_flows.tasks.mixing.scattering import Framing, SegmentsOfFile
@@ -270,7 +270,7 @@ class Mixing:
             return self.finish(before)
         for sentence in self.nothing_held_out:
             warn(sentence)
-        token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
+        token_formats = tuple(form for form in self.mixture.formats if form != TEXT)
         counts = self.file_counts
         outputs = self.outputs("ids", token_formats, counts) if token_formats else []
         # Readers of text take the last shard alone for the validation.
@@ -329,6 +329,8 @@ class Mixing:
 
     def mixed(self, outputs: Sequence[Output], texts: Sequence[Output]) -> Mixed:
         """Account for what was written. Raises NotConserved where it is not what was planned."""
+        if not outputs and not texts:
+            raise NotConserved(f"mixture {self.mixture.name}: no file was written in {self.mixture.formats}")
         parts = self.parts(outputs, texts)
         return Mixed(
             name=self.mixture.name,
