@@ -34,6 +34,7 @@ from small_mixtures import all_files, mixed_in, mixture_file
 from zyda_flows.deployments.stack import Stack
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.server.login import saved_api, use_api
+from zyda_flows.flows.watch import watch
 from zyda_flows.tasks.planning.bandings import tried_before
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
@@ -205,13 +206,14 @@ def test_dashboard_has_the_page_the_accounts_and_the_report(stack, corpus):
 
 
 def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack, corpus):
-    recipe = corpus.load()
+    """The looks run here; test_schedules.py has those of the deployment, on its schedule."""
+    recipe, path = corpus.load(), str(corpus.path)
     builds = len(flow_runs("build"))
-    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    assert not watch(path).changes
     write_rows(corpus.folder / "in/best-2.parquet", rows(newcomer=prose("newcomer")))
-    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    assert not watch(path).is_settled
     assert len(flow_runs("build")) == builds
-    assert run("watch/watch", recipe=str(corpus.path)).state.is_completed()
+    assert watch(path).is_settled
     wait_for(lambda: "newcomer" in kept_names(recipe), every=1)
     assert len(flow_runs("build")) == builds + 1
 
