@@ -13,6 +13,7 @@
     ├── WrongBits       a GPU that computes something else than a CPU
     ├── WrongTokens     a library of tokens that differs from tokenizers more often than may be
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
+    ├── BuildStopped    the process of a build that a Python program started is gone (`flows.python.builds`)
     ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
     └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
 

@@ -6,6 +6,7 @@ import logging
 import os
 import signal
 import sys
+from collections.abc import Callable
 from dataclasses import dataclass
 
 from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
@@ -13,10 +14,9 @@ from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
 UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
 LOOKED = "what was said is kept; zyda look RECIPE --results prints it"
-KEPT_BY = {"build": RESUME_ADVICE, "up": STARTED, "look": LOOKED}  # of other commands there is nothing to say
-OBJECTS_BETWEEN_COLLECTIONS = (
-    20_000  # of garbage: with Python's 700, it takes a sixth of the time of the imports
-)
+# Of other commands there is nothing to say.
+KEPT_BY = {"build": RESUME_ADVICE, "demo": RESUME_ADVICE, "up": STARTED, "look": LOOKED}
+OBJECTS_BETWEEN_COLLECTIONS = 20_000  # with Python's 700, garbage takes a sixth of the time of the imports
 
 
 @dataclass
@@ -39,34 +39,43 @@ class End:
         os._exit(self.status)
 
 
-def main() -> int:
-    """Run the command line and return its exit status."""
-    end = End()
-    atexit.register(end)  # the first that is registered is called last
-    try:
-        end.status = run_command()
-    except SystemExit as error:
-        end.status = error.code if isinstance(error.code, int) else int(error.code is not None)
-        raise
-    return end.status
-
-
 def run_command() -> int:
     """Run the command that was typed, and return its exit status."""
+    command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
+
+    def run() -> int:
+        from zyda_flows.flows.command.cli import main as run_cli
+
+        return run_cli()
+
+    return run_in_order(run, KEPT_BY.get(command, ""))
+
+
+def run_in_order(run: Callable[[], int], kept: str) -> int:
+    """Run a program, which a signal ends in order, and return its exit status. kept: see `end_in_order`."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     # Python looks for modules in the folder that it is started in, which may be a dataset with files of any name:
     # what is started from here does not, or starts in another folder.
     os.environ["PYTHONSAFEPATH"] = "1"
     if home := os.environ.get("PREFECT_HOME"):
         os.environ["PREFECT_HOME"] = os.path.abspath(os.path.expanduser(home))
-    command = next((argument for argument in sys.argv[1:] if not argument.startswith("-")), "")
     try:
-        with end_in_order(KEPT_BY.get(command, "")):
-            from zyda_flows.flows.command.cli import main as run
-
+        with end_in_order(kept):
             return run()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # who presses again gets no traceback of the end itself
+
+
+def main(run: Callable[[], int] = run_command) -> int:
+    """Run the command line, or another program of ours, and return its exit status."""
+    end = End()
+    atexit.register(end)  # the first that is registered is called last
+    try:
+        end.status = run()
+    except SystemExit as error:
+        end.status = error.code if isinstance(error.code, int) else int(error.code is not None)
+        raise
+    return end.status
 
 
 if __name__ == "__main__":

@@ -43,13 +43,20 @@ def build(
     finished is not done again.
     """
     recipe = load(recipe_path, storage, sample)
+    build_if_needed(recipe_path, storage, sample, recipe, replace=replace)
+    show_corpus(recipe)
+
+
+def build_if_needed(
+    recipe_path: str, storage: str | None, sample: float | None, recipe: "Recipe", *, replace: bool = False
+) -> None:
+    """Run the build flow, unless the corpus is complete."""
     from zyda_flows.tasks.planning.last_build import ledger_if_complete  # late
 
     if ledger_if_complete(recipe):
         typer.echo("nothing to do: the corpus is complete, and its sources have not changed", err=True)
-        show_corpus(recipe)
     else:
-        build_and_show(recipe_path, storage, sample, recipe, replace=replace)
+        run_build(recipe_path, storage, sample, recipe, replace=replace)
 
 
 def build_and_show(

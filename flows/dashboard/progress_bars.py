@@ -39,12 +39,14 @@ class Bars:
 class Lines:
     """A line now and then, where there is no terminal to show bars on."""
 
+    seconds_between = SECONDS_BETWEEN_LINES
+
     def __init__(self, console: Console) -> None:
         self.console, self.last = console, time.monotonic()
 
     def __call__(self, state: BuildState) -> None:
         """Say how far the stages are that are under way, if nothing was said for a while."""
-        if time.monotonic() - self.last < SECONDS_BETWEEN_LINES:
+        if time.monotonic() - self.last < self.seconds_between:
             return
         self.last = time.monotonic()
         with state.lock:

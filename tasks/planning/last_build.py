@@ -8,8 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
 from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
@@ -32,7 +30,6 @@ from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 from zyda_flows.tasks.storage.stores import explain_errors
-from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 BUILT = f"{WORK}/built.json"
 DENY_LISTS = "deny lists"  # no name of a source
@@ -45,9 +42,7 @@ class BuildRecord(Record):
     DENY_LISTS. `entries` are those that the register had, of which the last could be lost without a gap.
     """
 
-    KIND = "Built"
-
-    recipe_digest: str = Field("", validation_alias="plan", serialization_alias="plan")
+    recipe_digest: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
     others: dict[str, dict[str, str]] = {}
@@ -74,6 +69,9 @@ def recipe_digest(
 
 def current_digest(recipe: Recipe) -> str | None:
     """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
+    # Late: the library of tokens sets an environment variable, and programs that read a corpus keep theirs.
+    from zyda_flows.tasks.tokens.stored import load_tokenizer
+
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
         models = [

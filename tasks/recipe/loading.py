@@ -3,6 +3,8 @@
 import glob
 import math
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
 from typing import Any
@@ -18,6 +20,8 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps import Step, with_list_urls
 from zyda_flows.tasks.storage.folder import absolute
 from zyda_flows.tasks.workers.engine import requested_engine
+
+GIVEN = dict[str, str]()  # texts of recipes that are no files, by their names
 
 
 def load_recipe(
@@ -71,10 +75,26 @@ def read_mapping(
     return text, content
 
 
+@contextmanager
+def given_text(name: str, text: str) -> Iterator[str]:
+    """Have a recipe that is no file read in this process by a name, for as long as the block lasts.
+
+    name: has no folder, so that relative paths in the recipe are relative to the working directory.
+    """
+    GIVEN[name] = text
+    try:
+        yield name
+    finally:
+        del GIVEN[name]
+
+
 def read_text(path: str) -> str:
     """Read a file that has to be small. Raises OSError, ValueError."""
-    with Path(path).open("rb") as file:
-        content = file.read(MOST_BYTES + 1)
+    if path in GIVEN:
+        content = GIVEN[path].encode()
+    else:
+        with Path(path).open("rb") as file:
+            content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
         raise ValueError(f"it has more than {MOST_BYTES:,} bytes, which no recipe needs")
     return content.decode().replace("\r\n", "\n").replace("\r", "\n")

@@ -16,7 +16,7 @@ from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.documents.functions import function_named
-from zyda_flows.tasks.documents.planning import FIRST_MEASURED, DocumentPlan, later_statistics, plan_documents
+from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.ingest import ingest as ingesting
@@ -616,16 +616,6 @@ def test_rule_that_is_added_to_a_set_has_what_was_measured_before_made_anew(corp
     assert ingest_key(recipe) != before
     build_here(recipe)
     assert ingest_key(recipe) == ingest_key(corpus.load(**steps))
-
-
-# Sets that got a rule after keys had no word of them. One more goes here: the numbers in FIRST_MEASURED never change.
-RULED_LATER = {"gopher-repetition"}
-
-
-@pytest.mark.parametrize("name", sorted(FIRST_MEASURED.keys() - RULED_LATER))
-def test_key_of_a_set_that_measures_what_it_did_at_first_has_no_word_of_it(corpus, name):
-    recipe = corpus.load(documents=[{"measure": name}])
-    assert later_statistics(plan_documents(recipe, "best")) == []
 
 
 def ingest_key(recipe):

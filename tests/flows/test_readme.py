@@ -112,6 +112,7 @@ STANDS_FOR = {
     "MIX": "mixed/mixture",
     "POSITION": "7",
     "NAME": "example.org",
+    "FOLDER": "packages",
     "0.001": "0.5",  # of a dozen documents
 }
 
@@ -139,6 +140,8 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
         }
     elif typed.startswith("zyda look "):
         typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
+    elif typed.startswith("zyda demo "):
+        typed += " --documents 20"
     elif typed.startswith("zyda forget "):
         typed += " --yes"  # or it asks
     said = terminal_of_a_reader(typed, **more)

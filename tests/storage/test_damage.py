@@ -531,7 +531,7 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
 def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
     import shutil
 
-    from zyda_flows.flows.build import run_pipeline
+    from zyda_flows.tasks.running import run_pipeline
     from zyda_flows.tasks.stage.results import HERE
 
     corpus = with_model(tmp_path)

@@ -2,7 +2,7 @@
 
 import hashlib
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager
 from functools import lru_cache
 from typing import Any
@@ -117,17 +117,25 @@ def check(recipe: Recipe, dedup: Dedup, place: int, references: dict[str, Refere
     if own is not None and hashlib.sha256(own).hexdigest() == other.digest:
         raise Denied(f"{url}: a corpus cannot be against itself")
     keys = index_of(other, dedup)
+    check_listed(other, keys)
+    if dedup.compares_texts:
+        check_listed(other, texts_of(other), ", and verify reads it")
+
+
+def check_listed(other: ReferenceCorpus, files: Iterable[Artifact], reader: str = "") -> None:
+    """Check that files of a corpus are there with their sizes. Raises Denied.
+
+    A store that lists nothing, as web servers do, is not asked: what is missing is said when it is read.
+    """
     listed = other.folder.listed("")
-    # A store that lists nothing, as web servers do: what is missing is said when it is read.
     if MANIFEST not in listed:
         return
-    for artifact in [*keys, *(texts_of(other) if dedup.compares_texts else [])]:
+    for artifact in files:
         if artifact.path not in listed:
-            reader = "" if artifact in keys else ", and verify reads it"
-            raise Denied(f"{url}: {artifact.path} is not there{reader}")
+            raise Denied(f"{other.url}: {artifact.path} is not there{reader}")
         size = listed[artifact.path].get("size")
         if size is not None and size != artifact.size:
-            raise Denied(f"{url}: {artifact.path} has {size:,} bytes, expected {artifact.size:,}")
+            raise Denied(f"{other.url}: {artifact.path} has {size:,} bytes, expected {artifact.size:,}")
 
 
 def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
@@ -142,10 +150,7 @@ def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
             return files
         differences.append(difference(keys.parameters, params))
     if not differences:
-        raise Denied(
-            f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false), or it was built "
-            "before there were any"
-        )
+        raise Denied(f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false)")
     raise Denied(
         f"{other.url}: its band keys were made with other parameters ({'; or '.join(differences)}); give this "
         "round the same"
@@ -159,16 +164,11 @@ def texts_of(other: ReferenceCorpus) -> list[Artifact]:
 
 
 def readable(other: ReferenceCorpus, place: str) -> list[Artifact]:
-    """Return the files of a folder as artifacts. Raises Denied where the corpus does not say enough of them."""
+    """Return the files of a folder as artifacts. Raises Denied where the corpus's table of files is damaged."""
     try:
-        artifacts = [file.to_read() for file in PublishedFiles(other.folder, other.manifest, "").below(place)]
+        return [file.to_read() for file in PublishedFiles(other.folder, other.manifest, "").below(place)]
     except Damaged as error:
         raise Denied(f"{other.url}: {error}") from error
-    if None in artifacts:
-        raise Denied(
-            f"{other.label}: it was published by an older version, whose manifest does not say enough"
-        )
-    return [artifact for artifact in artifacts if artifact is not None]
 
 
 def kind_in_words(parameters: dict[str, Any]) -> str:

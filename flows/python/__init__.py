@@ -1,0 +1,5 @@
+"""Python: what `import zyda_flows as zyda` offers.
+
+`builds` starts a build or a check in a process of its own, whose program is `build_process`. `corpus` opens a
+published corpus in this process. `recipes` takes a recipe as a path, a URL or a mapping.
+"""

@@ -1,0 +1,119 @@
+"""The process of a build or a check that a Python program started.
+
+    python -P -m zyda_flows.flows.python.build_process
+
+The first line of standard input is a Request. When standard input ends, the program that asked has ended or does
+not wait any longer, and this process ends as at Ctrl-C. Standard output gets an Answer.
+"""
+
+import os
+import signal
+import sys
+import threading
+import time
+from contextlib import redirect_stdout
+from functools import partial
+from typing import IO
+
+from pydantic import BaseModel
+
+from zyda_flows.__main__ import main, run_in_order
+from zyda_flows.flows.server.signals import RESUME_ADVICE
+from zyda_flows.tasks.errors import Denied, ZydaError
+from zyda_flows.tasks.planning.checked import Checked
+
+LONGEST_END = 120  # seconds that an end in order may take where nobody waits for it
+SECONDS_BETWEEN_LINES = 10.0
+
+
+class Request(BaseModel):
+    """What to do with a recipe: a path, a URL or a mapping. The others are the options of `zyda build`."""
+
+    recipe: str | dict[str, object]
+    only_check: bool = False
+    storage: str | None = None
+    sample: float | None = None
+    replace: bool = False
+
+
+class Fault(BaseModel):
+    """An error of `tasks.errors`: the name of its class, its arguments, and where it was found."""
+
+    kind: str
+    arguments: tuple[str, ...]
+    where: dict[str, str] = {}
+
+
+class Answer(BaseModel):
+    """What came of a request."""
+
+    fault: Fault | None = None
+    checked: Checked | None = None
+
+
+def answer_request() -> int:
+    """Read the request and write the answer; return the exit status."""
+    request = Request.model_validate_json(sys.stdin.buffer.readline())
+    threading.Thread(target=end_with_asker, daemon=True).start()
+    return run_in_order(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
+
+
+def answer_to(request: Request) -> int:
+    output = sys.stdout
+    with redirect_stdout(sys.stderr):  # what libraries print is no answer
+        answer = answered(request)
+    write(answer, output)
+    return 1 if answer.fault else 0
+
+
+def write(answer: Answer, output: IO[str]) -> None:
+    output.write(answer.model_dump_json())
+    output.flush()
+
+
+def answered(request: Request) -> Answer:
+    """Do what is requested."""
+    try:
+        return Answer(checked=done(request))
+    except ZydaError as error:
+        arguments = tuple(map(str, error.args))
+        return Answer(fault=Fault(kind=type(error).__name__, arguments=arguments, where=dict(error.where)))
+
+
+def done(request: Request) -> Checked | None:
+    """Check a recipe, and return what was found; or build its corpus. Raises what either raises."""
+    from zyda_flows.flows.command.build import build_if_needed, keep_prefect_off_the_screen
+
+    keep_prefect_off_the_screen()  # before Prefect is imported
+    from zyda_flows.flows.command.cli import NOT_A_BUG
+    from zyda_flows.flows.command.terminal import in_threads
+    from zyda_flows.flows.dashboard.progress_bars import Lines
+    from zyda_flows.flows.python.recipes import recipe_path
+    from zyda_flows.tasks.planning.checked import check
+    from zyda_flows.tasks.recipe.loading import load_recipe
+
+    Lines.seconds_between = SECONDS_BETWEEN_LINES
+    try:
+        with recipe_path(request.recipe) as path:
+            recipe = load_recipe(path, storage=request.storage, sample=request.sample)
+            if request.only_check:
+                return check(recipe, replace=request.replace, spread=in_threads)
+            build_if_needed(path, request.storage, request.sample, recipe, replace=request.replace)
+            return None
+    except OSError as error:
+        if isinstance(error, ZydaError) or error.errno not in NOT_A_BUG:
+            raise
+        raise Denied(f"{error.filename or 'a file of this machine'}: {error.strerror}") from error
+
+
+def end_with_asker() -> None:
+    """End this process in order when standard input ends, and suddenly where that takes too long."""
+    while os.read(sys.stdin.fileno(), 1):
+        pass
+    os.kill(os.getpid(), signal.SIGINT)
+    time.sleep(LONGEST_END)
+    os._exit(1)
+
+
+if __name__ == "__main__":
+    sys.exit(main(answer_request))

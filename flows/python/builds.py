@@ -1,0 +1,169 @@
+"""Builds and checks that a Python program starts, each in a process of its own.
+
+So a build can be started in a script, in a notebook with a running event loop, in a thread and in an interactive
+shell. Its signals, environment, logging and imports are its own, and its workers do not run the script again. It
+ends with the program, however that one ends, and leaves no process.
+"""
+
+import os
+import subprocess
+import sys
+from collections import deque
+from collections.abc import Iterator
+from contextlib import contextmanager
+from tempfile import TemporaryFile
+from typing import IO
+
+from zyda_flows.flows.python.build_process import Answer, Fault, Request
+from zyda_flows.flows.python.corpus import PublishedCorpus, as_place, open_by_recipe
+from zyda_flows.flows.python.recipes import AnyRecipe, as_json
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.planning.checked import Checked
+
+# Without the working directory, which may be a dataset with files of any name, among the places of modules.
+PROGRAM = ["-P", "-m", "zyda_flows.flows.python.build_process"]
+LAST_LINES = 20  # of what a process wrote, in the message about its end
+
+
+class BuildStopped(ZydaError):
+    """The process of a build or a check ended without an answer."""
+
+    advice = "What is finished is kept: the next build goes on from there."
+
+
+def build(
+    recipe: AnyRecipe,
+    *,
+    storage: str | os.PathLike[str] | None = None,
+    sample: float | None = None,
+    replace: bool = False,
+    quiet: bool = False,
+) -> PublishedCorpus:
+    """Build the corpus of a recipe, or what is missing of it, and open it.
+
+    The build is a process of its own, which ends with the block of code that waits for it: at an interrupt, too.
+    What is finished is kept, and the next build goes on from there.
+
+    Args:
+        recipe: The path or the URL of a YAML file, or a mapping with the same fields. Relative paths in a file are
+            relative to its folder, those in a mapping or behind a URL to the working directory.
+        storage: Where the corpus goes, instead of where the recipe says: a path or any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+        replace: Replace a corpus of this name that was built from other sources.
+        quiet: Show no progress.
+
+    Raises:
+        BadRecipe: The recipe cannot be built: a line for each fault.
+        BuildStopped: The process of the build was killed, or failed by a bug.
+        ZydaError: What else ended the build, as the command line prints it.
+    """
+    place = as_place(storage)
+    answer_of(Request(recipe=as_json(recipe), storage=place, sample=sample, replace=replace), quiet=quiet)
+    return open_by_recipe(recipe, place, sample)
+
+
+def check(
+    recipe: AnyRecipe,
+    *,
+    storage: str | os.PathLike[str] | None = None,
+    sample: float | None = None,
+    replace: bool = False,
+) -> Checked:
+    """Look for every fault of a recipe that can be found before work, and return what a build would read.
+
+    Args: as of `build`.
+
+    Raises:
+        BadRecipe: The recipe cannot be built: a line for each fault.
+    """
+    request = Request(
+        recipe=as_json(recipe), only_check=True, storage=as_place(storage), sample=sample, replace=replace
+    )
+    checked = answer_of(request, quiet=True).checked
+    assert checked is not None
+    return checked
+
+
+def answer_of(request: Request, *, quiet: bool) -> Answer:
+    """Have a request done by another process, and return its answer. Raises what the process answers as a fault."""
+    with TemporaryFile() as answer, TemporaryFile() as unseen:
+        errors = unseen if quiet else None if is_our_terminal(sys.stderr) else subprocess.PIPE
+        with child(answer, errors) as process:
+            assert process.stdin is not None
+            process.stdin.write(request.model_dump_json().encode() + b"\n")
+            process.stdin.flush()
+            last = deque(shown(process.stderr), LAST_LINES)
+            status = process.wait()
+        answer.seek(0)
+        content = answer.read()
+        if not content:
+            unseen.seek(0)
+            last.extend(unseen.read().decode(errors="replace").splitlines())
+            raise stopped(status, last)
+    found = Answer.model_validate_json(content)
+    if found.fault:
+        raise error_of(found.fault)
+    return found
+
+
+@contextmanager
+def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subprocess.Popen[bytes]]":
+    """Start the process of a build, which has ended when the block is left.
+
+    In a session of its own: Ctrl-C reaches this process alone, which ends the other one once.
+    """
+    command, environment = [sys.executable, *PROGRAM], dict(os.environ)
+    if errors is not None:  # a notebook asks all programs for colours, and shows no bars
+        environment = {**environment, "FORCE_COLOR": "", "TTY_COMPATIBLE": "0"}
+    process = subprocess.Popen(  # noqa: S603
+        command, stdin=subprocess.PIPE, stdout=output, stderr=errors, env=environment, start_new_session=True
+    )
+    try:
+        yield process
+    except BaseException:
+        process.stdin.close()  # type: ignore[union-attr]
+        deque(shown(process.stderr), maxlen=0)
+        process.wait()
+        raise
+    finally:
+        process.kill()  # only where somebody interrupts the end, too
+        process.wait()
+        for stream in filter(None, (process.stdin, process.stderr)):
+            stream.close()
+
+
+def is_our_terminal(stream: IO[str] | None) -> bool:
+    """Return whether a stream is the terminal of this process, which another process can draw bars on."""
+    try:
+        return stream is not None and stream.fileno() == 2 and stream.isatty()
+    except (OSError, ValueError, AttributeError):  # a stream of a notebook has no number
+        return False
+
+
+def shown(errors: IO[bytes] | None) -> Iterator[str]:
+    """Print the lines that another process writes where this program prints errors, and yield them."""
+    for line in errors or ():
+        text = line.decode(errors="replace").rstrip("\n")
+        print(text, file=sys.stderr, flush=True)  # noqa: T201
+        yield text
+
+
+def stopped(status: int, last: "deque[str]") -> BuildStopped:
+    """Return the error for a process that ended without an answer."""
+    how = f"by signal {-status}" if status < 0 else f"with status {status}"
+    words = f"; the last lines: {' | '.join(last)}" if last else ""
+    return BuildStopped(f"the process of the build ended {how}{words}")
+
+
+def error_of(fault: Fault) -> ZydaError:
+    """Return the error of ours that another process had."""
+    kinds = {kind.__name__: kind for kind in all_kinds(ZydaError)}
+    error = kinds.get(fault.kind, ZydaError)(*fault.arguments)
+    error.where = fault.where
+    return error
+
+
+def all_kinds(kind: type[ZydaError]) -> Iterator[type[ZydaError]]:
+    yield kind
+    for one in kind.__subclasses__():
+        yield from all_kinds(one)

@@ -1,0 +1,68 @@
+"""Recipes as Python programs give them: the path of a file, a URL, or a mapping."""
+
+import json
+import os
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from zyda_flows.tasks.errors import BadRecipe, one_line
+from zyda_flows.tasks.recipe.loading import MOST_BYTES, given_text
+from zyda_flows.tasks.storage.stores import open_stream
+
+AnyRecipe = str | os.PathLike[str] | Mapping[str, Any]
+ENDINGS = (".yaml", ".yml")
+NAME = "recipe"  # of one that is a mapping, in messages
+
+
+def is_recipe(place: object) -> bool:
+    """Return whether a place is that of a recipe, and not that of a corpus."""
+    return isinstance(place, Mapping) or str(place).endswith(ENDINGS)
+
+
+def as_json(recipe: AnyRecipe) -> str | dict[str, Any]:
+    """Return a recipe as another process gets it: the path or the URL of a file, or a mapping. Raises BadRecipe."""
+    if not isinstance(recipe, Mapping):
+        return os.fspath(recipe)
+    try:
+        return dict(json.loads(json.dumps(dict(recipe), default=as_text)))
+    except (TypeError, ValueError, RecursionError) as error:
+        expected = "a recipe has texts, numbers, lists and mappings"
+        raise BadRecipe(f"{NAME}: {one_line(str(error))}; {expected}") from error
+
+
+def as_text(value: object) -> Any:
+    """Return what stands for a value in JSON. Raises TypeError."""
+    return dict(value) if isinstance(value, Mapping) else os.fspath(value)  # type: ignore[call-overload]
+
+
+@contextmanager
+def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
+    """Give the path by which a recipe can be loaded for as long as the block lasts. Raises BadRecipe, Denied.
+
+    Relative paths in a mapping and in a file behind a URL are relative to the working directory.
+    """
+    content = as_json(recipe)
+    if isinstance(content, dict):
+        with given_text(NAME, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)) as name:
+            yield name
+    elif "://" in content:
+        with given_text(content.rpartition("/")[2], text_at(content)) as name:
+            yield name
+    else:
+        yield str(Path(content).expanduser())
+
+
+def text_at(url: str) -> str:
+    """Read a recipe behind a URL. Raises BadRecipe, Denied, Unavailable."""
+    with open_stream(url, at_random=False) as stream:
+        content = stream.read(MOST_BYTES + 1)
+    if len(content) > MOST_BYTES:
+        raise BadRecipe(f"{url}: it has more than {MOST_BYTES:,} bytes, which no recipe needs")
+    try:
+        return content.decode()
+    except UnicodeDecodeError as error:
+        raise BadRecipe(f"{url}: cannot be read: {error}") from error

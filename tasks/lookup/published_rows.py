@@ -1,0 +1,187 @@
+"""Rows of a published corpus, as pyarrow reads them: some columns of those that a filter keeps, a batch at a time.
+
+pyarrow skips the row groups and the columns that are not needed. The manifest has the size and the footer of each
+file, and pages have checksums, so that a damaged file is named.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from functools import cached_property
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.dataset as ds
+import pyarrow.fs as pafs
+
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, check_listed
+from zyda_flows.tasks.errors import BadInput, Denied, ZydaError, first_line
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import NOT_DECODED, footer_of, tables_of
+
+BATCH_ROWS = 4096
+READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches and files, beside what is looked at
+
+
+class StoreFiles(pafs.FSSpecHandler):
+    """Opens files of a store for pyarrow as we open them: what the store does is one of our errors."""
+
+    def __init__(self, folder: Folder) -> None:
+        super().__init__(folder.fs)
+        self.folder = folder
+
+    def open_input_file(self, path: str) -> Any:
+        name = path.removeprefix(self.folder.path("")).lstrip("/")
+        return pa.PythonFile(self.folder.open(name), mode="r")
+
+
+def file_system(folder: Folder) -> pafs.FileSystem:
+    """Return what pyarrow reads a folder with: for local files its own, which holds nothing of Python's."""
+    return pafs.LocalFileSystem() if folder.is_local else pafs.PyFileSystem(StoreFiles(folder))
+
+
+@dataclass(frozen=True)
+class Rows:
+    """Rows of some files of a published corpus, which are read as they are used.
+
+    files: sorted as they are read. base: the schema where there is no file.
+    columns: the names of those to read; None means all. filter: an expression of pyarrow.compute over any columns.
+    """
+
+    corpus: ReferenceCorpus
+    files: Sequence[Artifact]
+    base: pa.Schema
+    columns: Sequence[str] | None = None
+    filter: Any = None
+
+    def __post_init__(self) -> None:
+        check_listed(self.corpus, self.files)
+
+    @cached_property
+    def dataset(self) -> ds.FileSystemDataset:
+        """All rows and columns of the files, as a dataset of pyarrow's. Damage is an error of pyarrow's there."""
+        folder = self.corpus.folder
+        reading = ds.ParquetFragmentScanOptions(
+            page_checksum_verification=True, pre_buffer=not folder.is_local
+        )
+        files, form = file_system(folder), ds.ParquetFileFormat(default_fragment_scan_options=reading)
+        fragments = [
+            form.make_fragment(folder.path(file.path), files, file_size=file.size) for file in self.files
+        ]
+        return ds.FileSystemDataset(fragments, self.whole_schema, form, files)
+
+    @cached_property
+    def whole_schema(self) -> pa.Schema:
+        """The columns of all files: those of a source's files are the same. Raises BadInput, Denied."""
+        with belongs_to(self.corpus):
+            schemas = [
+                footer_of(self.corpus.folder, file).schema.to_arrow_schema()
+                for file in first_files(self.files)
+            ]
+        try:
+            return pa.unify_schemas([schema.remove_metadata() for schema in schemas or [self.base]],
+                                    promote_options="permissive")  # fmt: skip
+        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+            raise BadInput(
+                f"{self.corpus.url}: two sources have a column of one name with different types, so that each has "
+                f"to be read by itself (sources=): {first_line(error)}"
+            ) from error
+
+    @property
+    def schema(self) -> pa.Schema:
+        """The columns that are read."""
+        return self.scanner().projected_schema
+
+    def scanner(self, columns: Sequence[str] | None = None) -> ds.Scanner:
+        """Return a scanner of pyarrow's. Raises BadInput where the files have no column of a name."""
+        chosen = self.columns if columns is None else columns
+        columns = self.whole_schema.names if chosen is None else [*chosen]
+        try:
+            return self.dataset.scanner(
+                columns=columns, filter=self.filter, batch_size=BATCH_ROWS, **READ_AHEAD
+            )
+        except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
+            known = ", ".join(self.whole_schema.names)
+            raise BadInput(
+                f"{self.corpus.url}: {first_line(error).partition(' in doc_id:')[0]}; the columns are {known}"
+            ) from error
+
+    def to_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
+        """Yield the rows in the order of the files, a batch at a time. Raises Denied where a file is damaged."""
+        unchecked, scanner = deque(self.files), self.scanner(columns)
+        with self.damage_named(unchecked):
+            for tagged in scanner.scan_batches():
+                self.check_up_to(tagged.fragment.path, unchecked)
+                yield tagged.record_batch
+            self.check_up_to("", unchecked)
+
+    def check_up_to(self, path: str, unchecked: deque[Artifact]) -> None:
+        """Compare the footers of files with the manifest, up to the one before `path`, or of all files."""
+        folder = self.corpus.folder
+        while unchecked and folder.path(unchecked[0].path) != path:
+            footer_of(folder, unchecked[0])
+            unchecked.popleft()
+        if unchecked:
+            footer_of(folder, unchecked[0])
+
+    @contextmanager
+    def damage_named(self, unread: Iterable[Artifact]) -> Iterator[None]:
+        """Raise Denied with the name of a damaged file for what pyarrow raises.
+
+        unread: the files that may be the one, which are read to find it.
+        """
+        try:
+            with belongs_to(self.corpus):
+                yield
+        except NOT_DECODED as error:
+            if isinstance(error, ZydaError):
+                raise
+            with belongs_to(self.corpus):
+                for file in unread:
+                    deque(tables_of(self.corpus.folder, file), maxlen=0)
+            raise Denied(f"{self.corpus.url}: cannot be read: {first_line(error)}") from error
+
+    def count_rows(self) -> int:
+        """Count the rows that the filter keeps, by the footers of the files where there is no filter."""
+        if self.filter is not None:
+            return sum(batch.num_rows for batch in self.to_batches([]))
+        with belongs_to(self.corpus):
+            return sum(footer_of(self.corpus.folder, file).num_rows for file in self.files)
+
+    def to_reader(self) -> pa.RecordBatchReader:
+        """Return a reader of the batches, as many libraries take it."""
+        return pa.RecordBatchReader.from_batches(self.schema, self.to_batches())
+
+    def __arrow_c_stream__(self, requested_schema: object = None) -> object:
+        """Give the batches to a library that reads Arrow's streams: DuckDB, polars, pandas."""
+        return self.to_reader().__arrow_c_stream__(requested_schema)
+
+    def head(self, rows: int = 5) -> pa.Table:
+        """Return the first rows as a table."""
+        batches, left = list[pa.RecordBatch](), rows
+        for batch in self.to_batches():
+            batches.append(batch.slice(0, left))
+            left -= batches[-1].num_rows
+            if not left:
+                break
+        return pa.Table.from_batches(batches, self.schema)
+
+    def to_table(self) -> pa.Table:
+        """Read all rows into memory."""
+        return pa.Table.from_batches(self.to_batches(), self.schema)
+
+    def to_pandas(self, **options: Any) -> Any:
+        """Read all rows into memory as a DataFrame of pandas."""
+        return self.to_table().to_pandas(**options)
+
+
+def first_files(files: Iterable[Artifact]) -> Iterator[Artifact]:
+    """Yield the first file of each source: that of a folder, or of a name before its numbers in `removed/`."""
+    return iter({source_of(file): file for file in reversed([*files])}.values())
+
+
+def source_of(file: Artifact) -> str:
+    folder, _, rest = file.path.partition("/")
+    return f"{folder}/{rest.rsplit('-', 3)[0]}" if folder == "removed" else folder
