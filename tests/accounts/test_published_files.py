@@ -12,7 +12,6 @@ from small_corpus import (
     build_here,
     contents,
     listed_files,
-    zyda,
     zyda_here,
 )
 
@@ -100,7 +99,7 @@ def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
     with open(stranger, "wb") as file:
         file.write(b"x")
     assert ledger_if_complete(recipe) is not None
-    assert "\nup to date: yes\n" in zyda("status", str(built.path)).stdout
+    assert "\nup to date: yes\n" in zyda_here("status", str(built.path)).stdout
 
 
 DAMAGES = {
@@ -121,7 +120,7 @@ def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
     if content:
         path.write_bytes(content)
     line = rf"{path.name} .*{said}.*; zyda verify --repair mends it"
-    assert re.search(line, zyda("status", str(built.path)).stdout)
+    assert re.search(line, zyda_here("status", str(built.path)).stdout)
     assert re.fullmatch(f"zyda: .*{line}\n", zyda_here("explain", str(built.path), "0").stderr)
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
