@@ -20,11 +20,11 @@ BUILD = "build/build"
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Give a corpus that takes some seconds to build: 30 MB of text in a dozen files."""
+    """Give a corpus that takes some seconds to build: 60 MB of text in a dozen files."""
     made = Corpus(tmp_path_factory.mktemp("slow"))
     for i in range(12):
         texts = {
-            f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(200)
+            f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(400)
         }
         write_rows(
             made.folder / f"in/worst-{i + 2}.arrow", [{"name": n, "text": t} for n, t in texts.items()]
