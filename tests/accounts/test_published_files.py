@@ -93,7 +93,7 @@ def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
 
 
 @pytest.mark.slow
-def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
+def test_stray_file_with_an_undecodable_name_leaves_the_corpus_up_to_date(built):
     recipe = built.load()
     stranger = os.fsencode(built.folder / "out/small/published/best") + b"/\xff\xfe"
     with open(stranger, "wb") as file:
@@ -111,7 +111,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said", DAMAGES)
-def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
+def test_damaged_table_is_one_line_of_status_and_is_rebuilt(built, said):
     recipe = built.load()
     undisturbed = contents(recipe)
     (path,) = (built.folder / "out/small/published").glob("files-*.parquet")

@@ -51,7 +51,7 @@ def hostile(tmp_path_factory, compiled):
 @pytest.mark.parametrize(
     "command", ["explain", "find", "audit", "check", "ledger", "report", "status", "verify", "bad"]
 )
-def test_no_command_gives_the_terminal_what_it_would_obey(hostile, command):
+def test_commands_print_no_control_sequences_of_a_corpus(hostile, command):
     path, more = hostile.write(), []
     if command == "explain":
         ids = [row["doc_id"] for row in table_of(hostile.load(), "removed") if row["source"] == "worst"]

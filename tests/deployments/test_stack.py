@@ -208,7 +208,7 @@ def test_dashboard_has_the_page_the_accounts_and_the_report(stack, corpus):
     assert "middle" in found[artifact_key(recipe, "build")].data
 
 
-def test_watcher_starts_a_build_when_a_source_has_changed_and_come_to_rest(stack, corpus):
+def test_build_starts_when_sources_have_changed_and_settled(stack, corpus):
     """The looks run here; test_schedules.py has those of the deployment, on its schedule."""
     recipe, path = corpus.load(), str(corpus.path)
     builds = len(flow_runs("build"))
