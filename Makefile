@@ -5,17 +5,14 @@ BIN := .venv/bin
 # Without --no-compile pip compiles every file of every package, most of which nobody imports: two minutes.
 INSTALL := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 
-# One process more than cores: tests wait for servers and workers a fifth of their time.
-PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 1 )))
+# Two processes more than cores: the tests of servers and workers, which begin, mostly wait for them.
+PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
 BESIDE := --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: run test test-fast test-readers check format generate docs bench gpu pictures clean
+.PHONY: run test test-fast test-readers test-wheel dist check format generate docs bench gpu pictures clean
 
 run: .venv/installed  ## make a small corpus and a mixture of it, from the text of the installed packages
-	$(BIN)/python recipes/gather_demo.py demo/sources
-	$(BIN)/zyda build recipes/demo.yaml
-	$(BIN)/zyda mix mixtures/demo.yaml
-	$(BIN)/zyda trace demo/mixtures/demo 0
+	$(BIN)/zyda demo demo
 
 test: .venv/installed-dev  ## run all the tests
 	$(BIN)/pytest $(BESIDE)
@@ -25,6 +22,15 @@ test-fast: .venv/installed-dev  ## run the tests that start no server, cluster o
 
 test-readers: .venv/installed-dev .readers/installed  ## read mixtures with the libraries of trainers
 	$(BIN)/pytest tests/readers
+
+dist: .venv/installed-dev  ## make dist/*.tar.gz from the checkout, and dist/*.whl from that
+	rm -rf dist
+	$(BIN)/python -m build --outdir dist .
+
+# The environment is a new one, with what pip resolves for the wheel and so without torch, and cannot see the checkout.
+test-wheel: dist .wheel/installed  ## install the wheel by itself, and run zyda demo and all commands with it
+	.wheel/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
+	WHEEL_PYTHON=$(CURDIR)/.wheel/bin/python $(BIN)/pytest tests/wheel
 
 check: .venv/installed-dev  ## lint, format, imports and types
 	$(BIN)/ruff check .
@@ -55,16 +61,15 @@ gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and
 	$(BIN)/pytest -W default tests/gpu && $(BIN)/python -m benchmarks.gpu
 
 demo/sources: | .venv/installed
-	$(BIN)/python recipes/gather_demo.py demo/sources
+	$(BIN)/python -c 'from zyda_flows.flows.command.demo import *; write_demo(Path("demo"))'
 
 pictures: .venv/installed-dev  ## take the README's pictures from a real build, with Chromium
-	$(BIN)/python recipes/gather_demo.py demo/sources
 	$(BIN)/python -m docs.pictures
 
 .venv/installed: pyproject.toml constraints.txt
 	test -x $(BIN)/python || $(PYTHON) -m venv .venv
 	@echo "pip installs packages into .venv and prints nothing meanwhile; that takes two to four minutes"
-	$(INSTALL) --editable .
+	$(INSTALL) --editable '.[models]'
 	touch $@
 
 .venv/installed-dev: pyproject.toml constraints.txt
@@ -73,9 +78,14 @@ pictures: .venv/installed-dev  ## take the README's pictures from a real build, 
 	$(INSTALL) --editable '.[dev]'
 	touch .venv/installed $@
 
+.wheel/installed: pyproject.toml constraints.txt | dist
+	rm -rf .wheel && $(PYTHON) -m venv .wheel
+	.wheel/bin/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt dist/*.whl
+	touch $@
+
 .readers/installed: tests/readers/requirements.txt | .venv/installed
 	$(BIN)/pip install --no-compile --quiet --disable-pip-version-check --no-deps --target .readers --upgrade --requirement $<
 	touch $@
 
 clean:
-	rm -rf .venv .readers demo
+	rm -rf .venv .readers .wheel dist demo

@@ -87,7 +87,7 @@ def write_recipe(folder: Path, name: str, tokenizer: str, **more: object) -> str
 
 def on_one_core(recipe: Recipe) -> dict[str, float]:
     """Build a corpus in this process, shard after shard; return the seconds of each stage."""
-    from zyda_flows.flows.build import run_pipeline
+    from zyda_flows.tasks.running import run_pipeline
     from zyda_flows.tasks.stage.results import HERE
 
     spent = dict[str, float]()

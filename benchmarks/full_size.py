@@ -18,7 +18,7 @@ import pyarrow as pa
 from benchmarks.end_to_end import write_recipe, write_sources
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, show
 from zyda_flows.flows.command.plan import rows_of_stages, sentences
-from zyda_flows.flows.plan import planning_of
+from zyda_flows.tasks.forecast.plan import planning_of
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.fan_out import fan_out

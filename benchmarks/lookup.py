@@ -25,11 +25,11 @@ import yaml
 
 from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
-from zyda_flows.flows.build import run_pipeline
 from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.signatures import index
 from zyda_flows.tasks.signatures.bands import key_ranges, write_band_rows
 from zyda_flows.tasks.signatures.keys import band_keys, index_parameters

@@ -25,13 +25,13 @@ from tokenizers import Tokenizer
 
 from benchmarks.end_to_end import write_recipe, write_sources
 from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, show
-from zyda_flows.flows.build import run_pipeline
 from zyda_flows.tasks.mixing.formats import Batch, Megatron
 from zyda_flows.tasks.mixing.gathering import ORIGINS
 from zyda_flows.tasks.mixing.mixing import Mixing
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.planning import inputs_of
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.stage.results import HERE
 from zyda_flows.textkernels.pieces import copy_pieces
 

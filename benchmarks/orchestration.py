@@ -41,7 +41,7 @@ PAGE = 200
 REQUEST = re.compile(rb'"[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
 ACCESS_LOG = {"PREFECT_SERVER_LOGGING_LEVEL": "INFO"}  # which uvicorn takes over; it is heard before our own
 TOKENIZER = REPOSITORY / "recipes/models/demo-tokenizer.json"
-BUILD = [sys.executable, "-m", "flows", "build"]
+BUILD = [sys.executable, "-m", "zyda_flows", "build"]
 SIMULATION = "from benchmarks.simulation import simulate; simulate({!r}, {}, {})"
 
 

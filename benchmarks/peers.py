@@ -23,9 +23,9 @@ import yaml
 from numpy.typing import NDArray
 
 from benchmarks.measure import REPOSITORY, as_workers_are, load_texts, show
-from zyda_flows.flows.build import run_pipeline
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.signatures.shingles import shingle_sets
 from zyda_flows.tasks.stage.results import HERE
 from zyda_flows.textkernels.sets import overlaps

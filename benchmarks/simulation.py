@@ -1,6 +1,6 @@
 """A build whose stages do nothing: what is left is orchestration.
 
-The flow's own wiring (`flows.build.run_pipeline`), on tasks that have the options of the real ones, their keys,
+The flow's own wiring (`tasks.running.run_pipeline`), on tasks that have the options of the real ones, their keys,
 manifests, receipts and the page of the build in the dashboard. Each spreads as many items over the cluster as a
 source has files, and every item returns at once.
 
@@ -16,13 +16,14 @@ from typing import Any
 
 from prefect import flow
 
-from zyda_flows.flows.build import on_prefect, run_pipeline
+from zyda_flows.flows.build import on_prefect
 from zyda_flows.flows.dashboard.live_artifact import live_page
 from zyda_flows.flows.dashboard.state import BuildState
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task

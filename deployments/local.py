@@ -99,7 +99,7 @@ def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int |
             end_parts(stack, say, name)
             say(f"starting the {name}")
             if name == "worker":
-                register(environment(stack))
+                register(stack)
             with hold_back_signals():
                 settings = {DASK_FOLDER: private_folder(), **environment(stack), **more}
                 stack.parts[name] = service_process(name, start(name, command, settings, home()))
@@ -220,13 +220,18 @@ def prefect(*arguments: str, environment: dict[str, str]) -> None:
         raise NoServer(f"prefect {' '.join(arguments)} failed: {output[-2000:]}")
 
 
-def register(environment: dict[str, str]) -> None:
+def register(stack: Stack) -> None:
     """Make the work pool and register the deployments; both may be there already, and schedules stay."""
-    ours = files("deployments")
-    jobs, definitions = str(ours / "process-jobs.json"), str(ours / "prefect.yaml")
-    pool = ["--type", "process", "--base-job-template", jobs, "--overwrite"]
-    prefect("work-pool", "create", POOL, *pool, environment=environment)
-    prefect("deploy", "--all", "--prefect-file", definitions, environment=environment)
+    from prefect.client.orchestration import get_client
+    from prefect.client.schemas.actions import WorkPoolCreate
+
+    ours = files("zyda_flows.deployments")
+    jobs = json.loads((ours / "process-jobs.json").read_text())
+    with use_api(api_of(stack)), get_client(sync_client=True) as client:
+        pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
+        client.create_work_pool(pool, overwrite=True)
+    definitions = str(ours / "prefect.yaml")
+    prefect("deploy", "--all", "--prefect-file", definitions, environment=environment(stack))
 
 
 def down(say: Callable[[str], None]) -> None:

@@ -1,7 +1,6 @@
 """Take the README's pictures of the dashboard from a real build of the demo: `make pictures`.
 
-A stack of its own is started, with its state in a new folder, and ended. It needs Chromium, and the demo's sources
-(`make run` gathers them).
+A stack of its own is started, with its state in a new folder, and ended. It needs Chromium.
 """
 
 import os
@@ -23,7 +22,7 @@ SECONDS = 240
 
 
 def zyda(*arguments: str) -> subprocess.Popen[bytes]:
-    return subprocess.Popen([sys.executable, "-m", "flows", *arguments], stdout=subprocess.DEVNULL)
+    return subprocess.Popen([sys.executable, "-m", "zyda_flows", *arguments], stdout=subprocess.DEVNULL)
 
 
 @contextmanager
@@ -66,6 +65,9 @@ def picture(page: Any, url: str, name: str, artifact: dict[str, Any], text: str)
 def main() -> None:
     from playwright.sync_api import sync_playwright
 
+    from zyda_flows.flows.command.demo import write_demo
+
+    write_demo(HERE.parent / "demo")
     shutil.rmtree(STORAGE, ignore_errors=True)
     program = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
     with stack() as api, sync_playwright() as started:
@@ -74,7 +76,7 @@ def main() -> None:
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
         page.goto(api.link)  # so that the first picture does not wait for the dashboard itself
         page.wait_for_url("**/runs")
-        build = zyda("build", str(HERE.parent / "recipes/demo.yaml"), "--storage", STORAGE)
+        build = zyda("build", str(HERE.parent / "demo/recipe.yaml"), "--storage", STORAGE)
         deadline = time.monotonic() + SECONDS
         while build.poll() is None and time.monotonic() < deadline:
             found = artifacts(api).get("build")

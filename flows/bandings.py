@@ -9,7 +9,7 @@ from prefect.artifacts import create_table_artifact
 from prefect.futures import PrefectFuture
 from pydantic import Field
 
-from zyda_flows.flows.build import Sample, run_stage, wait_for_receipts
+from zyda_flows.flows.build import Sample, wait_for_receipts
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.server.exclusion import build_lock
 from zyda_flows.flows.server.run_names import name_by_corpus
@@ -29,6 +29,7 @@ from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.rounds import Round, Subject, round_to_try
+from zyda_flows.tasks.running import run_stage
 from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
 from zyda_flows.tasks.stage.results import Results, Runner, Step, Work, task_of
 from zyda_flows.tasks.stage.runner import task_runner

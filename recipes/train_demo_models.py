@@ -1,6 +1,6 @@
 """Train the demo's tokenizer and quality model on the demo's own text, in a few minutes of CPU.
 
-    python recipes/gather_demo.py demo/sources
+    zyda demo demo
     python recipes/train_demo_models.py demo/sources recipes/models
 
 Both are toys that stand where real ones go, so that the demo needs no network. The tokenizer is a
@@ -35,7 +35,7 @@ BATCH = 32
 
 def main() -> None:
     parser = argparse.ArgumentParser(description="Train the demo's tokenizer and quality model.")
-    parser.add_argument("sources", type=Path, help="what gather_demo.py made")
+    parser.add_argument("sources", type=Path, help="what zyda demo gathered")
     parser.add_argument("models", type=Path, help="where to put both")
     arguments = parser.parse_args()
     torch.manual_seed(0)
@@ -51,7 +51,7 @@ def load_texts(folder: Path) -> list[str]:
     for pattern in ("*.parquet", "*.arrow", "*.jsonl.*z*"):
         source = Source(name="demo", files=(f"{folder.resolve()}/{pattern}",))
         for file in list_files(source):
-            for piece in inspect("demo", file, "text", 1 << 30).file.pieces:
+            for piece in inspect("demo", file, "text", 1 << 30, may_be_bad=False).file.pieces:
                 for chunk in read("demo", file, piece, "text"):
                     texts += chunk.table.column("text").to_pylist()
     return sorted(set(texts))

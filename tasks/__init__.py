@@ -11,6 +11,7 @@
 `quality`    what a model says of a document, and which documents a source keeps
 `publish`    the published folder: documents, removed documents, card
 `lookup`     what is asked of it afterwards: explanations, nearest documents, the report's figures
+`forecast`   what a build will take, from a trial of it
 `mixing`     from published corpora to the files of a training run, and back from a position to a document
 
 They stand on
@@ -21,6 +22,6 @@ They stand on
 `accounts`   the ledger of every document and token, and the manifest of what is published
 `gpu`        signatures, edges and forests on GPUs
 
-and `pipeline` says in which order the stages run. A chapter imports only what stands below it. The compiled
-arithmetic is a library of its own, `textkernels`; docs/map.md has every module.
+and `pipeline` says in which order the stages run, and `running` runs them. A chapter imports only
+what stands below it. The compiled arithmetic is a library of its own, `textkernels`; docs/map.md has every module.
 """

@@ -22,10 +22,10 @@ def in_words(stage: str) -> str:
     return f"{STAGES.get(name, name)}{number}"
 
 
-def and_replaced(count: int | None) -> str:
+def and_replaced(count: int) -> str:
     """Go on with how many times something was put in the place of another; say nothing where it never was.
 
-    >>> and_replaced(1200), and_replaced(None)
+    >>> and_replaced(1200), and_replaced(0)
     (', 1,200 replaced', '')
     """
     return f", {count:,} replaced" if count else ""

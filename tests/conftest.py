@@ -1,5 +1,6 @@
 """What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
 
+import gc
 import logging
 import math
 import os
@@ -65,6 +66,9 @@ os.environ.pop("ZYDA_ENGINE", None)
 # One thread for arithmetic, as Dask's workers have it: small tables cost more in several, and tests run beside each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 pyarrow.set_cpu_count(1)
+# Every import of a test module makes objects that stay: to look for garbage among them takes a third of the collection.
+gc.disable()
+OBJECTS_BETWEEN_COLLECTIONS = 20_000  # of garbage; Python's 700 are for small programs
 LONGEST_ID = {str: 80, bytes: 16}  # characters or bytes of a value that names a test
 ABOUT_GPUS = Path(__file__).parent / "gpu"
 
@@ -109,6 +113,14 @@ def pytest_collection_modifyitems(items):
             group = "server" if "server" in item.fixturenames else item.path.stem
             item.add_marker(pytest.mark.xdist_group(group))
     items.sort(key=turn_of)
+
+
+def pytest_collection_finish():
+    """Collect garbage again, but not among what has been imported, which stays."""
+    gc.collect()
+    gc.freeze()
+    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+    gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

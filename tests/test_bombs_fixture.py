@@ -15,6 +15,7 @@ def test_a_bounded_run_returns_and_raises_what_the_function_does():
         run_bounded({}.__getitem__, "missing")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("function", "bounds", "fault"),
     [

@@ -59,6 +59,7 @@ def faults_in(text):
     return found + [(text, "Linux only") for text in texts if LINUX_PATHS.match(text)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "path",
     [path for folder in FOLDERS for path in sorted((REPOSITORY / folder).rglob("*.py"))],

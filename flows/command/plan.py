@@ -59,7 +59,7 @@ def plan(
     A part of the largest sources is built in a temporary folder, and what it took is multiplied. The plan is kept
     beside the corpus, and the report of the build compares the two.
     """
-    from zyda_flows.flows.plan import plan_of  # late
+    from zyda_flows.tasks.forecast.plan import plan_of  # late
     from zyda_flows.tasks.planning.estimates import keep_plan  # late
     from zyda_flows.tasks.workers.dask_cluster import cores, memory_of_machine  # late
 

@@ -16,7 +16,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.planning.changes import Change
     from zyda_flows.tasks.recipe.fields import Recipe
 
-EXAMPLES = ("zyda status", "zyda status recipes/demo.yaml")
+EXAMPLES = ("zyda status", "zyda status recipe.yaml")
 
 
 def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:

@@ -176,13 +176,13 @@ def listen_with_tls(api: Api) -> None:
 
 def main() -> None:
     """Run `prefect` with the arguments of this process."""
+    collect_garbage_in_a_thread()  # early: nothing is garbage while modules are imported
     from prefect.cli import app
 
     from zyda_flows.flows.server.run_states import give_states_messages  # late: it imports Prefect
 
     api = Api.model_validate_json(os.environ[SERVED_API])
     listen_with_tls(api)
-    collect_garbage_in_a_thread()
     sign_in_by_link(str(api.page))
     lock_before_reading()
     name_runs_by_recipe()

@@ -12,7 +12,7 @@ class ByIndex(Facts):
     """Clusters that were too large to compare all pairs, and their documents.
 
     `unsure` are kept documents that were not compared with all that could hold enough of them, `pairs` how many
-    comparisons these lack. `cut` are the documents of clusters that were cut into pieces, if there are any, and
+    comparisons these lack. `cut` are the documents of clusters that were cut into pieces, and
     `cut_pairs` their pairs of documents in different pieces.
     """
 
@@ -20,8 +20,8 @@ class ByIndex(Facts):
     documents: int = 0
     unsure: int = 0
     pairs: int = 0
-    cut: int | None = None
-    cut_pairs: int | None = None
+    cut: int = 0
+    cut_pairs: int = 0
 
     def __add__(self, other: "ByIndex") -> "ByIndex":
         return ByIndex(
@@ -29,8 +29,8 @@ class ByIndex(Facts):
             documents=self.documents + other.documents,
             unsure=self.unsure + other.unsure,
             pairs=self.pairs + other.pairs,
-            cut=(self.cut or 0) + (other.cut or 0) or None,
-            cut_pairs=(self.cut_pairs or 0) + (other.cut_pairs or 0) or None,
+            cut=self.cut + other.cut,
+            cut_pairs=self.cut_pairs + other.cut_pairs,
         )
 
     @property
@@ -58,7 +58,7 @@ class ByIndex(Facts):
         if self.cut:
             yield (
                 f"{self.cut:,} documents are in clusters that were cut into pieces for their size: "
-                f"{self.cut_pairs or 0:,} pairs of documents in different pieces were not compared."
+                f"{self.cut_pairs:,} pairs of documents in different pieces were not compared."
             )
 
 
@@ -71,7 +71,7 @@ class Decided(Facts):
 class AuditCounts(Record):
     """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES.
 
-    removed: of how many documents that went the pairs are a sample, where that is known.
+    removed: of how many documents that went the pairs are a sample.
     """
 
     pairs: int
@@ -79,7 +79,7 @@ class AuditCounts(Record):
     threshold: float
     measure: str = "jaccard"
     by_index: ByIndex | None = None
-    removed: int | None = None
+    removed: int
 
     def sentence(self) -> str:
         """Say it, for people."""
@@ -89,7 +89,7 @@ class AuditCounts(Record):
         kept = f"a kept document with a {MEASURES[self.measure]} of {self.threshold:.2f} or more"
         share = f"{self.unlike:,} ({self.unlike / self.pairs:.1%}) have no kept document that similar"
         split = f"{self.pairs - self.unlike:,} have {kept}, and {share}"
-        if self.removed and self.removed > self.pairs:
+        if self.removed > self.pairs:
             return (
                 f"Audit: of {self.removed:,} documents that were removed as near-duplicates, {self.pairs:,} were "
                 f"compared: {split if self.unlike else f'all have {kept}'}.{more}"

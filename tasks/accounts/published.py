@@ -24,28 +24,31 @@ NOTHING = "{url}: nothing is published there yet; zyda build makes it"
 
 
 class File(Record):
-    """A published file: `size` in bytes, `rows` where it is a table. `made_as` is where it was made.
+    """A published file: `size` in bytes.
 
-    Of a table, `footer` is the size of its Parquet footer in bytes, and `footer_sha256` of what it is. `checked_at`
-    is when its bytes were last compared with its SHA-256 before the manifest was written: ISO 8601 in UTC.
+    `checked_at` is when its bytes were last compared with its SHA-256 before the manifest was written: ISO 8601 in
+    UTC.
     """
 
     path: str
     sha256: str
     size: int
-    rows: int | None = None
-    footer: int | None = None
-    footer_sha256: str | None = None
     checked_at: str | None = None
+
+
+class TableFile(File):
+    """A published Parquet file.
+
+    `footer` is the size of its footer in bytes, and `footer_sha256` its SHA-256. `made_as` is where it was made.
+    """
+
+    rows: int
+    footer: int
+    footer_sha256: str
     made_as: Artifact | None = Field(None, exclude=True)
 
-    def to_read(self, place: str = "") -> Artifact | None:
-        """Return the file as an artifact, to be read with all checks, where the manifest has what they need.
-
-        place: the folder that its path is relative to.
-        """
-        if self.rows is None or self.footer is None or self.footer_sha256 is None:
-            return None
+    def to_read(self, place: str = "") -> Artifact:
+        """Return the file as an artifact, to be read with all checks. place: the folder of its path."""
         name = self.path.rpartition("/")[2].rpartition("-")[0]
         return Artifact(
             name=name, path=f"{place}{self.path}", digest=self.sha256, rows=self.rows, size=self.size,
@@ -64,6 +67,9 @@ class Origin(Record):
     files: int
     bytes: int
     model: dict[str, str] | None = None
+
+
+NO_TABLE = TableFile(path="", sha256="", size=0, rows=0, footer=0, footer_sha256="")  # until it is written
 
 
 class PublishedKeys(Record):
@@ -86,8 +92,8 @@ class Published(Record):
     `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
     document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
     other corpora, as they were, `lists` the lists of terms that rules counted. `id_bits` are how many bits of a
-    doc_id say the source, the file and the row. `table` lists the files of the corpus, as `files` did before there
-    was one (`tasks.accounts.published_files`). `accounts` are for people, and are written after the manifest.
+    doc_id say the source, the file and the row. `table` lists the files of the corpus
+    (`tasks.accounts.published_files`). `accounts` are for people, and are written after the manifest.
     """
 
     name: str
@@ -96,15 +102,14 @@ class Published(Record):
     tokenizer: dict[str, str]
     recipe: dict[str, Any]
     made_of: tuple[Origin, ...]
-    id_bits: tuple[int, int, int] = (8, 24, 32)  # those of corpora from before they stood here
+    id_bits: tuple[int, int, int]
     ledger: Ledger
     reasons: dict[str, dict[str, str]] = {}
     audits: dict[str, AuditCounts] = {}
     bands: dict[str, PublishedKeys] = {}
     against: tuple[NamedDigest, ...] = ()
     lists: tuple[NamedDigest, ...] = ()
-    table: File | None = None
-    files: tuple[File, ...] = ()
+    table: TableFile
     accounts: tuple[File, ...]
 
     @property
@@ -115,15 +120,14 @@ class Published(Record):
     @property
     def named(self) -> tuple[File, ...]:
         """The files that the manifest itself lists: the accounts, and the table of all others."""
-        return (*([self.table] if self.table else []), *self.accounts)
+        return (self.table, *self.accounts)
 
     def written(self) -> bytes:
         """Return the text of the manifest."""
-        old = {"files"} if not self.files else set()
-        return self.model_dump_json(indent=1, exclude_none=True, exclude=old).encode() + b"\n"
+        return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
-def checked(files: Iterable[File], when: Mapping[str, str]) -> tuple[File, ...]:
+def checked(files: Iterable[TableFile], when: Mapping[str, str]) -> tuple[TableFile, ...]:
     """Return files with other times at which they were compared, by their paths."""
     return tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in files)
 
@@ -132,13 +136,9 @@ class FileStamps(Facts):
     """What storage said of each published file when it was published, in `table`: columns STAMPED.
 
     `manifests` is what the manifest was, which cannot stand in itself: while it is being replaced, the one before
-    and the one after. `stamps` and `checked` were the table, before it was one.
+    and the one after.
     """
 
-    KIND = "Stamps"
-
-    stamps: dict[str, str] = {}
-    checked: dict[str, str] = {}
     manifests: tuple[File, ...] = ()
     table: Artifact | None = None
 

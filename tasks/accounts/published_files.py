@@ -2,7 +2,7 @@
 
 A corpus may have hundreds of thousands of files. `files-*.parquet` has a row for each, in row groups whose
 statistics say which paths they have, so that who looks for a document or a folder reads a few of them. The manifest
-lists the table as it lists the accounts. A manifest from before there was one lists the files itself.
+lists the table as it lists the accounts.
 """
 
 from collections.abc import Iterable, Iterator
@@ -14,8 +14,9 @@ from io import BytesIO
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from pydantic import ValidationError
 
-from zyda_flows.tasks.accounts.published import PUBLISHED, File, Published
+from zyda_flows.tasks.accounts.published import PUBLISHED, File, Published, TableFile
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import open_table
@@ -83,29 +84,34 @@ class PublishedFiles:
 
     def rows(self, prefix: str, columns: list[str] | None = None) -> pa.Table:
         """Return the entries of the files whose paths begin so: SCHEMA, or some of it."""
-        if self.manifest.table is None:
-            files = (file for file in self.manifest.files if file.path.startswith(prefix))
-            return file_table(files).select(columns or SCHEMA.names)
         with self.opened() as parquet:
             return rows_below(parquet, prefix, columns)
 
-    def below(self, prefix: str) -> list[File]:
+    def below(self, prefix: str) -> list[TableFile]:
         """Return the files whose paths begin so."""
-        return [File(**row) for row in self.rows(prefix).to_pylist()]
+        return self.listed(self.rows(prefix))
 
-    def of_file(self, source: str, number: int) -> list[File]:
+    def listed(self, rows: pa.Table) -> list[TableFile]:
+        """Return the files of some rows of the table. Raises Damaged where one lacks a value."""
+        try:
+            return [TableFile(**row) for row in rows.to_pylist()]
+        except ValidationError as error:
+            path = f"{self.place}{self.manifest.table.path}"
+            raise Damaged(
+                f"{self.folder.url}/{path} lists files without their rows or footers", path
+            ) from error
+
+    def of_file(self, source: str, number: int) -> list[TableFile]:
         """Return the files with the documents of one of a source's files, in whatever folder they lie."""
         beginning = f"{number:06d}-"
         if files := self.below(f"{source}/{beginning}"):
             return files
         files = self.rows(f"{source}/")
         in_folders = files.filter(pc.match_substring_regex(files.column("path"), f"/{beginning}[^/]*$"))
-        return [File(**row) for row in in_folders.to_pylist()]
+        return self.listed(in_folders)
 
     def places(self) -> list[str]:
         """Return the folders that have files, sorted: of a source, or of a component in it."""
-        if self.manifest.table is None:
-            return sorted({folder_of(file.path) for file in self.manifest.files})
         with self.opened() as parquet:
             return sorted(set(folders_in(parquet)))
 
@@ -121,8 +127,5 @@ class PublishedFiles:
     @contextmanager
     def opened(self) -> Iterator[pq.ParquetFile]:
         """Open the table of files."""
-        artifact = self.manifest.table.to_read(self.place) if self.manifest.table else None
-        if artifact is None:
-            raise Damaged(f"{self.folder.url}/{self.place}: its files are listed without a footer")
-        with open_table(self.folder, artifact) as parquet:
+        with open_table(self.folder, self.manifest.table.to_read(self.place)) as parquet:
             yield parquet

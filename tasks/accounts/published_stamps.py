@@ -51,10 +51,8 @@ def current_stamps(folder: Folder, place: str = "") -> pa.Table:
 
 def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.Table:
     """Return what is remembered of the published files whose paths begin so: STAMPED."""
-    if kept.table is None:  # as it was before there was a table
-        paths = [path for path in kept.stamps for prefix in prefixes if path.startswith(prefix)]
-        columns = [paths, [kept.stamps[path] for path in paths], [kept.checked.get(path) for path in paths]]
-        return pa.table([pa.array(column, pa.string()) for column in columns], schema=STAMPED)
+    if kept.table is None:
+        return STAMPED.empty_table()
     try:
         with open_table(folder, kept.table) as parquet:
             return pa.concat_tables([rows_below(parquet, prefix) for prefix in prefixes])

@@ -14,8 +14,9 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.audited import ByIndex, Decided
 from zyda_flows.tasks.dedup.contested import first_and_last
+from zyda_flows.tasks.dedup.costs import audit_cost
 from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
-from zyda_flows.tasks.dedup.pairings import Pairing, pairings_of
+from zyda_flows.tasks.dedup.pairings import PAIRS, TEXTS, Pairing, pairings_of
 from zyda_flows.tasks.ids import files_of, sources_of, split
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
@@ -38,8 +39,7 @@ from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of, write_table
 
-VERSION = 2
-PAIRS = 1000  # that a build audits by itself
+VERSION = 1
 TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
 
 
@@ -83,7 +83,7 @@ class AuditedRound(Facts):
 def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     dedup = minhash_round_of(of_round)
-    params = [pairs, dedup.key_parameters, *([dedup.measure] if dedup.verify else [])]
+    params = [pairs, dedup.key_parameters, dedup.measure]
     return stage_key("audit", VERSION, params, *identities)
 
 
@@ -97,7 +97,15 @@ def is_audited(of_round: Round, _: str) -> bool:
     return isinstance(of_round.dedup, MinHashRound)
 
 
-@stage("audit", key, scope="corpus", inputs=("trails",), enabled=is_audited, published_as="audit")
+@stage(
+    "audit",
+    key,
+    scope="corpus",
+    inputs=("trails",),
+    enabled=is_audited,
+    published_as="audit",
+    cost=audit_cost,
+)
 def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
     """Compare a sample of the documents that went as near-duplicates with those that were kept.
 
@@ -107,7 +115,7 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
     folder = of_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
-    texts = fan_out(ArtifactJob.__call__, reading, stage="audit texts", source=None)
+    texts = fan_out(ArtifactJob.__call__, reading, stage=TEXTS, source=None)
     read = total(text.counts for text in texts)
     jobs = list[ComparedPairs]()
     for some in in_batches(pairings, read.bytes / max(1, read.documents)):

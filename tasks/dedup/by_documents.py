@@ -26,7 +26,7 @@ from zyda_flows.tasks.storage.parts import read_part
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table
 
-VERSION = 4
+VERSION = 1
 PART_BYTES = 256 << 20  # of text in one part, about
 # Of the parts that shards are cut into at once. Each file has a row group for every part, and a part reads the
 # footers of all files.
@@ -37,7 +37,6 @@ ALL_BITS = 24  # of all parts: 4 PB of text
 class ComparedPartRecord(Record):
     """The documents of a part that go, each with the one it goes for: COMPARISONS by doc_id."""
 
-    KIND = "Judged"
     shard: Artifact
     by_index: ByIndex
 
@@ -76,9 +75,8 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
             with reading as (rows, texts):
                 members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
                 comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
-                by_index = ByIndex(
-                    cut_pairs=pairs_of_pieces(rows) if rows and self.comparison.columns else None
-                )
+                are_pieces = rows is not None and self.comparison.columns
+                by_index = ByIndex(cut_pairs=pairs_of_pieces(rows) if are_pieces else 0)
         table = pa.concat_tables([COMPARISONS.empty_table(), *(of for of, _ in comparisons)]).sort_by(
             "doc_id"
         )
@@ -172,7 +170,7 @@ def decided_by_documents(
     of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
     compared_parts = [of_part.shard for of_part in of_parts]
     cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
-    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut or None))
+    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut))
     compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
     files = [
         DecidedFile(folder, None, clusters_file, number, compare)

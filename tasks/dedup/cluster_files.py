@@ -31,7 +31,7 @@ from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, load_manifest
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, stored_as
+from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, write_artifact
 
 FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
@@ -43,7 +43,7 @@ PLACED = pa.schema([PART, *CLUSTERS])
 class ClusterFiles(Record):
     """The files of all clusters."""
 
-    artifacts: tuple[Artifact, ...] = stored_as("shards")
+    artifacts: tuple[Artifact, ...] = ()
 
 
 def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> tuple[int, ...]:

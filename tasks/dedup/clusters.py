@@ -23,8 +23,18 @@ from zyda_flows.tasks.dedup.cluster_files import (
     of_several,
 )
 from zyda_flows.tasks.dedup.contraction import grouped, roots_of
+from zyda_flows.tasks.dedup.costs import clusters_cost
 from zyda_flows.tasks.dedup.exchange import Spread
-from zyda_flows.tasks.dedup.forests import FOREST, Forest, Ids, forest_of_edges, join_all, read_forest
+from zyda_flows.tasks.dedup.forests import (
+    FOREST,
+    LAST_DOCUMENTS,
+    STEP_DOCUMENTS,
+    Forest,
+    Ids,
+    forest_of_edges,
+    join_all,
+    read_forest,
+)
 from zyda_flows.tasks.ids import sources_of
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.rounds import Round
@@ -38,10 +48,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.tasks.workers.engine import is_on_gpu
 
-VERSION = 4
-# Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
-STEP_DOCUMENTS = 16 << 20
-LAST_DOCUMENTS = 32 << 20
+VERSION = 1
 OF_EDGE = 2  # documents
 
 
@@ -190,7 +197,14 @@ def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: l
     return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
 
 
-@stage("clusters", key, scope="corpus", inputs=("trails", "edges", "sources"), published_as="clusters")
+@stage(
+    "clusters",
+    key,
+    scope="corpus",
+    inputs=("trails", "edges", "sources"),
+    published_as="clusters",
+    cost=clusters_cost,
+)
 def clusters(
     of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
@@ -204,7 +218,7 @@ def own_key(
     return stage_key("own_clusters", VERSION, None, key(of_round, trails, edges_receipt, sources))
 
 
-@stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"))
+@stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"), cost=clusters_cost)
 def own_clusters(
     of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:

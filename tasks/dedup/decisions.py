@@ -23,6 +23,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.accounts.audited import Decided
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
 from zyda_flows.tasks.dedup.clusters import cluster_rows
+from zyda_flows.tasks.dedup.costs import decisions_cost
 from zyda_flows.tasks.dedup.exchange import (
     PART,
     Files,
@@ -50,7 +51,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
-VERSION = 5
+VERSION = 1
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 
@@ -224,7 +225,7 @@ def key(
     return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
 
 
-@stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"))
+@stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
 def decisions(
     of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:

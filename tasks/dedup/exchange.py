@@ -24,10 +24,10 @@ from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
-from zyda_flows.tasks.storage.records import Record, digest_of, read_record, stored_as, write_record
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
 
-VERSION = 2
+VERSION = 1
 PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
 MOST_FILES = 64  # that a part is read from: more are gathered first
 # Between the ids of one round and of the next: odd, so that all rounds are different.
@@ -77,7 +77,7 @@ class Naming:
 class FileList(Record):
     """Files that each job of a step reads."""
 
-    artifacts: tuple[Artifact, ...] = stored_as("shards")
+    artifacts: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)

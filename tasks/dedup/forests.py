@@ -20,6 +20,9 @@ from zyda_flows.tasks.storage.tables import tables_of
 from zyda_flows.textkernels import forest
 
 GROUP_ROWS = 1 << 17
+# Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
+STEP_DOCUMENTS = 16 << 20
+LAST_DOCUMENTS = 32 << 20
 FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
 SIZES = pa.schema([("cluster_size", pa.uint32()), ("cluster_sources", pa.uint16())])
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), *SIZES])

@@ -19,6 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.dedup.cluster_files import shards_by_file
+from zyda_flows.tasks.dedup.costs import overlap_cost
 from zyda_flows.tasks.dedup.decisions import decided_by_ids
 from zyda_flows.tasks.dedup.exchange import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
@@ -148,6 +149,7 @@ def key(
     scope="corpus",
     inputs=("trails", "clusters", "decisions", "own_clusters", "sources"),
     published_as="overlap",
+    cost=overlap_cost,
 )
 def overlap(
     of_round: Round,

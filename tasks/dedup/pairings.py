@@ -19,6 +19,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table
 
+PAIRS = 1000  # that a build audits by itself
+TEXTS = "audit texts"  # the name of the fan-out that reads them
 MOST_KEPT = 16  # documents of a cluster that one that went is compared with
 SMALL = 32  # documents of a cluster in which chains of buckets are followed
 

@@ -23,8 +23,7 @@ from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, with_
 from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
 from zyda_flows.tasks.storage.tables import rows_between
 
-VERSION = 7
-FIRST_REASON = "duplicate"  # of which keys say nothing: once there was no other
+VERSION = 1
 
 
 @dataclass(frozen=True)
@@ -93,8 +92,7 @@ def evidence_of(of_round: Round) -> pa.Schema | None:
 
 def key(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
     reason = of_round.dedup.sentences.reason.name
-    named_reason = None if reason == FIRST_REASON else reason
-    return stage_key("removals", VERSION, named_reason, *trail.identities, decisions_receipt.identity)
+    return stage_key("removals", VERSION, reason, *trail.identities, decisions_receipt.identity)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:

@@ -17,7 +17,7 @@ from zyda_flows.textkernels.texts.cleaning import (
     without_long_runs,
 )
 
-PERSONAL_VERSION = "3"  # raised when other personal data is found in a text
+PERSONAL_VERSION = "1"  # raised when other personal data is found in a text
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
 
 

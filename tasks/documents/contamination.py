@@ -28,7 +28,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
-VERSION = 2
+VERSION = 1
 SURROUNDINGS = pa.schema([("phrase", pa.uint64()), ("around", pa.uint64())])
 COUNTS = pa.schema([("phrase", pa.uint64()), ("surroundings", pa.int64())])
 SETS = pa.schema(

@@ -18,7 +18,6 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import Field
 
 from zyda_flows.tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
 from zyda_flows.tasks.documents.deny_rows import RowsWithoutDenied
@@ -48,14 +47,14 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import unpack
 from zyda_flows.tasks.storage.tables import open_table, parts_of
 
-VERSION = 3
+VERSION = 1
 REQUESTED, BY_LIKENESS = "requested", "requested-near"
 
 
 class IngestedColumns(Facts):
     """Of the facts of ingest's manifest, the columns that the shards of a source have together."""
 
-    packed: str = Field(alias="schema")
+    packed: str
 
     @property
     def schema_of_all(self) -> pa.Schema:
@@ -85,7 +84,7 @@ class DeniedOfShard(VerdictJob):
     def params(self) -> list[Any]:
         letters = (LETTERS,) if deny_list(self.lists).letter_hashes else ()
         keys = [dedup.key_parameters for dedup in (*self.rounds, *letters)]
-        return [[file.sha256 for file in self.lists], self.url, *([keys] if keys else [])]
+        return [[file.sha256 for file in self.lists], self.url, keys]
 
     @property
     def schema(self) -> pa.Schema:
@@ -166,10 +165,14 @@ def has_lists(recipe: Recipe, source: str) -> bool:
 
 
 def deny_key(recipe: Recipe, trail: Trail) -> str:
-    said = [[*digests_of_lists(recipe).values()], recipe.source(trail.source).url]
     keys = [dedup.key_parameters for dedup in (*rounds_asked_about(recipe), *letters_asked_about(recipe))]
-    keys += [{"publish_set_aside": True}] if recipe.publish_set_aside else []
-    return stage_key("deny", VERSION, [*said, *([keys] if keys else [])], *trail.identities)
+    params = [
+        [*digests_of_lists(recipe).values()],
+        recipe.source(trail.source).url,
+        keys,
+        recipe.publish_set_aside,
+    ]
+    return stage_key("deny", VERSION, params, *trail.identities)
 
 
 def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:

@@ -261,7 +261,7 @@ def request_for_row(content: bytes | None, columns: str | None) -> Request:
 class RowsWithoutDenied(ArtifactJob):
     """The rows of a piece that are set aside, without the content of those that lists ask about."""
 
-    stage, version = "deny-rows", 2
+    stage, version = "deny-rows", 1
 
     source: str
     rows: Artifact

@@ -16,7 +16,7 @@ from zyda_flows.textkernels.buffers import text_buffers
 Extractor = Callable[[Bytes], str]  # of a text in UTF-8
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "4"  # raised when an extractor of ours gives other texts
+VERSION = "1"  # raised when an extractor of ours gives other texts
 MOST_REPLACED = 0.01  # share of characters that are U+FFFD, which stands for bytes in another encoding
 MARKDOWN = ("structured", "wikitext", "latex")  # which write it
 LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}

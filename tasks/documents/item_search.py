@@ -24,7 +24,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
 
 # Of what a search finds: raised when it finds something else. Folding follows Python's Unicode.
-VERSION = f"3, Unicode {unidata_version}"
+VERSION = f"1, Unicode {unidata_version}"
 AROUND = 32  # words before a passage and as many behind it, by which copies of it are known
 BETWEEN = 8  # words between the halves of a short item, at the most
 TWO = 2  # phrases, without which nothing is said of a question that has more than one

@@ -27,7 +27,7 @@ RULES = {
 PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY, "language_script": SCRIPT}
 TYPES = {"language": pa.string(), "language_probability": pa.float64(), "language_script": pa.string()}
 NONE = "(none)"
-VERSION = "3"  # raised when a text gets another language
+VERSION = "1"  # raised when a text gets another language
 
 
 class PlannedLanguages(Record):

@@ -5,7 +5,6 @@ from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from typing import Any
-from zlib import crc32
 
 import pyarrow as pa
 from pydantic import SerializerFunctionWrapHandler, model_serializer
@@ -43,11 +42,6 @@ from zyda_flows.tasks.storage.records import Record
 STATISTICS = "document_steps"  # the column of a shard with what was measured of its documents
 EMPTIED, FOUND, ITEMS = "emptied", "found", "items"
 NOTED = {"license_filter", "url_rules", "language_id"}  # kinds of steps that note what breaks their rules
-# What each set measured (CRC-32 of the names) when keys had no word of it: those keys stay as they are.
-FIRST_MEASURED = {
-    "zyda1": 0x147B124D, "gopher-quality": 0x95889055, "gopher-repetition": 0x1A6679CB, "c4": 0x9C52C919,
-    "fineweb": 0x5AC5A072, "refinedweb-lines": 0xF04D3F52, "code": 0x49B0928B,
-}  # fmt: skip
 OF_LANGUAGES = {"languages", "by_language", "stop_words"}
 
 
@@ -241,13 +235,10 @@ class DocumentPlan(Record):
         return pa.schema([field for step in self.steps for field in step.columns()])
 
 
-def later_statistics(plan: DocumentPlan) -> list[str]:
-    """Name what the sets of a plan measure, of those that measure something else than at first."""
+def measured_statistics(plan: DocumentPlan) -> list[str]:
+    """Return the rule sets of a plan, each with the statistics that it measures."""
     sets = sorted({measure.of for step in plan.steps for measure in step.measures})
-    named = {of: " ".join(RULE_SETS[of].rules) for of in sets}
-    return [
-        f"{of}: {rules}" for of, rules in named.items() if crc32(rules.encode()) != FIRST_MEASURED.get(of)
-    ]
+    return [f"{of}: {' '.join(RULE_SETS[of].rules)}" for of in sets]
 
 
 def plan_documents(recipe: Recipe, source: str) -> DocumentPlan:

@@ -27,7 +27,7 @@ from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
 from zyda_flows.tasks.sources.web_addresses import folder_ends, normalised, with_parents
 from zyda_flows.tasks.storage.records import Record
 
-VERSION = "4"  # raised when an address breaks other rules
+VERSION = "1"  # raised when an address breaks other rules
 RULE = "url_rules"
 SENTENCES = {
     "domains": "its domain, or one that it is in, is in a list",

@@ -1,14 +1,12 @@
 """Corpora that have documents of another: copies, corpora of the same files, and those that were made from it."""
 
 from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
-from zyda_flows.tasks.accounts.published import File
+from zyda_flows.tasks.accounts.published import TableFile
 from zyda_flows.tasks.accounts.published_files import PublishedFiles
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below, root_of
@@ -44,7 +42,7 @@ def documents_matched(corpus: ReferenceCorpus, names: Iterable[str], ids: Ids) -
     """Count the documents that a corpus dropped for some of another. names: of the other in `removed/`."""
     count = 0
     for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        with opened(corpus, file) as parquet:
+        with open_table(corpus.folder, file.to_read()) as parquet:
             if "matched_doc_id" in parquet.schema_arrow.names:
                 table = parquet.read(["matched_corpus", "matched_doc_id"])
                 is_of_it = pc.is_in(table.column("matched_corpus"), pa.array(sorted(names)))
@@ -120,7 +118,7 @@ def ids_by_column(subject: Subject, corpus: ReferenceCorpus, known: Ids) -> Ids:
     found = [np.empty(0, np.uint64)]
     for origin in corpus.manifest.made_of:
         for file in PublishedFiles(corpus.folder, corpus.manifest, "").below(f"{origin.source}/"):
-            with opened(corpus, file) as parquet:
+            with open_table(corpus.folder, file.to_read()) as parquet:
                 if OWN_IDS not in parquet.schema_arrow.names:
                     continue
                 table = parquet.read(["doc_id", OWN_IDS])
@@ -143,18 +141,7 @@ def published_of(corpus: ReferenceCorpus, ids: Ids) -> Ids:
     return np.concatenate(found)
 
 
-@contextmanager
-def opened(corpus: ReferenceCorpus, file: File) -> Iterator[pq.ParquetFile]:
-    """Open a table of a corpus. Raises Damaged, and Denied if its manifest is of an older version."""
-    if (artifact := file.to_read()) is None:
-        raise Denied(
-            f"{corpus.url}: it was published by an older version, whose manifest does not say enough"
-        )
-    with open_table(corpus.folder, artifact) as parquet:
-        yield parquet
-
-
-def ids_in(corpus: ReferenceCorpus, file: File) -> Ids:
-    """Read the ids of a file's documents: (n,) uint64."""
-    with opened(corpus, file) as parquet:
+def ids_in(corpus: ReferenceCorpus, file: TableFile) -> Ids:
+    """Read the ids of a file's documents: (n,) uint64. Raises Damaged."""
+    with open_table(corpus.folder, file.to_read()) as parquet:
         return parquet.read(["doc_id"]).column("doc_id").to_numpy()

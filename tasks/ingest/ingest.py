@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
-from zyda_flows.tasks.documents.planning import later_statistics
+from zyda_flows.tasks.documents.planning import measured_statistics
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
@@ -27,7 +27,7 @@ from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.listing import Piece, load_listing
-from zyda_flows.tasks.sources.reading import later_versions
+from zyda_flows.tasks.sources.reading import format_versions
 from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
@@ -51,10 +51,9 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    versions = (*later_versions(), *later_statistics(plan.parameters.documents))
-    forgotten = forgotten_ids(recipe, plan)
-    of_ids = [sha256(forgotten.tobytes()).hexdigest()] if len(forgotten) else []
-    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, *of_ids)
+    versions = (*format_versions(), *measured_statistics(plan.parameters.documents))
+    forgotten = sha256(forgotten_ids(recipe, plan).tobytes()).hexdigest()
+    return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, forgotten)
 
 
 def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
@@ -158,6 +157,6 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
             packed=pack(common_schema(pieces)),
             set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
             model=plan.model,
-            differing=differing or None,
+            differing=differing,
         ).written(),
     )

@@ -9,9 +9,8 @@ from typing import Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
-from zyda_flows.tasks.documents.planning import STATISTICS, later_statistics
+from zyda_flows.tasks.documents.planning import STATISTICS, measured_statistics
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
@@ -39,8 +38,7 @@ from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_art
 from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
 from zyda_flows.tasks.tokens.stored import stored_engine
 
-VERSION = 6
-RARE = ("differing", "skipped", "special_tokens")
+VERSION = 1
 ROW_GROUP_BYTES = 32 << 20
 
 
@@ -62,11 +60,6 @@ class IngestedPiece(Record):
     skipped: dict[str, int] = {}
     special_tokens: dict[str, SpecialCounts] = {}
     differing: int = 0
-
-    @model_serializer(mode="wrap")
-    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what hardly any has: a record of before is as it was written."""
-        return {name: value for name, value in dump(self).items() if name not in RARE or value}
 
     @property
     def seen(self) -> Counts:
@@ -93,13 +86,10 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
     @property
     def params(self) -> list[Any]:
-        identity = self.file.identity
         piece = self.piece.model_dump(exclude={"rows"})
-        read_by = version_of(self.source, self.file)
-        made_from = [self.number, self.parameters.model_dump(), identity, piece]
-        versions = [read_by] if read_by > 1 else []  # keys from before formats had versions stay
-        forgotten = [{"forgotten": list(self.forgotten)}] if self.forgotten else []
-        return [*made_from, *versions, *later_statistics(self.parameters.documents), *forgotten]
+        made_from = [self.number, self.parameters.model_dump(), self.file.identity, piece]
+        versions = [version_of(self.source, self.file), measured_statistics(self.parameters.documents)]
+        return [*made_from, *versions, self.forgotten]
 
     @property
     def name(self) -> str:

@@ -1,9 +1,5 @@
 """What `prepare` plans for each source, and ingest does."""
 
-from typing import Any
-
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.source import ComponentOf
@@ -32,18 +28,6 @@ class IngestParameters(Record):
     component: ComponentOf | None = None
     is_exact: bool = False
     publish_set_aside: bool = False
-
-    @model_serializer(mode="wrap")
-    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what there is none of: what was ingested before has the same key."""
-        idle = {
-            "documents": not self.documents.steps,
-            "selection": self.selection == ALL,
-            "component": self.component is None,
-            "is_exact": not self.is_exact,
-            "publish_set_aside": not self.publish_set_aside,
-        }
-        return {name: value for name, value in dump(self).items() if not idle.get(name)}
 
 
 class SourcePlan(NumberedSource):

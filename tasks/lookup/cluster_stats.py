@@ -79,8 +79,7 @@ def cluster_stats(
 ) -> ClusterStats | None:
     """Count the clusters of a round, or return None where it has none.
 
-    place: their folder in the corpus. sources: their names, in the order of `shared`. Raises Denied where the table
-    is of an earlier version of this software.
+    place: their folder in the corpus. sources: their names, in the order of `shared`. Raises Denied.
     """
     counting = Counting(corpus, place, [corpus.register.sources[source] for source in sources], limits)
     counting.count()
@@ -99,8 +98,6 @@ def rows_of(corpus: Corpus, place: str) -> Iterator[Rows]:
     """Read CLUSTERS, some MiB at a time and cut where another source begins. Raises Denied."""
     last = -1
     for table in corpus.blocks(place, CLUSTERS.names):
-        if table.column_names != CLUSTERS.names:
-            raise Denied(f"{corpus.folder.url}: {place}/ is of an earlier version; build the corpus again")
         columns = [column.to_numpy() for column in table.columns]
         if int(columns[0][0]) <= last:
             raise Denied(f"{corpus.folder.url}: {place}/ is not sorted by doc_id; build the corpus again")

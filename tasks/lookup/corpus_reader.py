@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from zyda_flows.tasks.accounts.published import PUBLISHED, File, corpus_with_ids
+from zyda_flows.tasks.accounts.published import PUBLISHED, TableFile, corpus_with_ids
 from zyda_flows.tasks.accounts.published_files import PublishedFiles
 from zyda_flows.tasks.documents.extraction import extracted
 from zyda_flows.tasks.errors import BadInput, Damaged, Denied
@@ -52,7 +52,7 @@ class Corpus:
         return self.rows(files, "doc_id", doc_id)
 
     def rows(
-        self, files: Iterable[File], column: str, value: int, columns: list[str] | None = None
+        self, files: Iterable[TableFile], column: str, value: int, columns: list[str] | None = None
     ) -> pa.Table:
         """Return the rows with a value in a column, from some files of the corpus."""
         tables, condition = [], pc.field(column) == pa.scalar(value, pa.uint64())
@@ -71,7 +71,7 @@ class Corpus:
         """Read the files of a folder of the corpus, some at once, with those of the columns that they have."""
         files = self.below(f"{place}/")
 
-        def read_columns(file: File) -> pa.Table:
+        def read_columns(file: TableFile) -> pa.Table:
             with self.opened(file) as parquet:
                 return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
 
@@ -88,7 +88,7 @@ class Corpus:
                     if parquet.metadata.row_group(group).num_rows:
                         yield parquet.read_row_group(group, names)
 
-    def below(self, prefix: str) -> list[File]:
+    def below(self, prefix: str) -> list[TableFile]:
         """Return the files of the corpus whose paths begin so. Raises Denied where their table is damaged."""
         with self.explained():
             return self.files.below(prefix)
@@ -99,12 +99,9 @@ class Corpus:
             return self.files.places()
 
     @contextmanager
-    def opened(self, file: File) -> Iterator[pq.ParquetFile]:
+    def opened(self, file: TableFile) -> Iterator[pq.ParquetFile]:
         """Open a published file. Raises Denied where it is damaged."""
-        artifact = file.to_read(f"{PUBLISHED}/")
-        if artifact is None:
-            raise Denied(f"{self.folder.url}: it was published by an older version; build the corpus again")
-        with self.explained(), open_table(self.folder, artifact) as parquet:
+        with self.explained(), open_table(self.folder, file.to_read(f"{PUBLISHED}/")) as parquet:
             yield parquet
 
     @contextmanager

@@ -139,7 +139,7 @@ def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDA
     """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
     files = [file.to_read(f"{PUBLISHED}/") for file in PublishedFiles(folder, manifest).below(f"{place}/")]
     lookups = list[tuple[Artifact, NDArray[np.uint64]]]()
-    for band, of_band in files_by_band([file for file in files if file is not None]).items():
+    for band, of_band in files_by_band(files).items():
         lookups += [(file, keys[:, band]) for file in of_band]
 
     def look(lookup: tuple[Artifact, NDArray[np.uint64]]) -> list[int]:
@@ -162,11 +162,10 @@ def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> 
     def read(file: tuple[int, int]) -> dict[int, str]:
         source, number = file
         files = PublishedFiles(published, manifest, "").of_file(str(sources.get(source)), number)
-        artifacts = [artifact for file in files if (artifact := file.to_read())]
         return {
             doc_id: text
-            for artifact in artifacts
-            for doc_id, text in texts_in(published, artifact, of_files[source, number]).items()
+            for file in files
+            for doc_id, text in texts_in(published, file.to_read(), of_files[source, number]).items()
         }
 
     with ThreadPoolExecutor(READERS) as readers:

@@ -7,14 +7,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
-from zyda_flows.tasks.dedup.audit import minhash_round_of
 from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
@@ -32,7 +30,6 @@ from zyda_flows.tasks.publish.audits import (
     by_length,
     by_similarity,
     by_source,
-    count_unlike,
     last_audit,
     lengths_of_removed,
     worst_pairs,
@@ -175,10 +172,7 @@ def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
 def as_published(recipe: Recipe, manifest: Published) -> Recipe:
     """Return a recipe with the rounds of the corpus that is published: by now it may have others."""
     written = manifest.recipe.get("dedup", {})
-    try:
-        rounds = ROUNDS.validate_python(written if isinstance(written, list) else [written])
-    except ValidationError:  # of an earlier version of this software
-        return recipe
+    rounds = ROUNDS.validate_python(written if isinstance(written, list) else [written])
     return recipe.model_copy(update={"rounds": rounds})
 
 
@@ -257,9 +251,7 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     table = whole_table(corpus, of_round.name_of("audit"), AUDIT.names)
     if not len(table):
         return None
-    published = corpus.manifest.audits.get(of_round.name_of("audit"))
-    by_index, removed = (published.by_index, published.removed) if published else (None, None)
-    headline = count_unlike(table, minhash_round_of(of_round), by_index, removed)
+    headline = corpus.manifest.audits[of_round.name_of("audit")]
     try:
         manifest = last_audit(of_round)
         worst = worst_pairs(corpus.folder, manifest, table, headline.measure)

@@ -19,7 +19,7 @@ from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
 
-VERSION = 2
+VERSION = 1
 NO_PART = 65_535
 CHOSEN = pa.schema(
     [("doc_id", pa.uint64()), ("part", pa.uint16()), ("copies", pa.uint8()), ("is_held_out", pa.bool_()),

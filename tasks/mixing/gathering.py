@@ -28,7 +28,7 @@ from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_write
 from zyda_flows.textkernels.packing import pack
 from zyda_flows.textkernels.pieces import copy_pieces
 
-VERSION = 2
+VERSION = 1
 MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
 ORIGINS = pa.schema(
     [("start", pa.uint64()), ("tokens", pa.int64()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),

@@ -32,7 +32,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held
 from zyda_flows.tasks.storage.records import Record, digest_of
 
-VERSION = 2
+VERSION = 1
 MOST_FILES = 32_767  # of one blend of Megatron's
 LIKENESS = 0.9  # for which it is said how many near-duplicates of held-out documents are found
 MOST_NAMED = 8  # parts, in a sentence

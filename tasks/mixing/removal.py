@@ -188,11 +188,7 @@ def denied_ids(corpus: ReferenceCorpus) -> Ids:
     """Return the documents that a corpus publishes as removed by a request: (n,) uint64, ascending."""
     found = [np.empty(0, np.uint64)]
     for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        if (artifact := file.to_read()) is None:
-            raise Denied(
-                f"{corpus.url}: it was published by an older version, whose manifest does not say enough"
-            )
-        with open_table(corpus.folder, artifact) as parquet:
+        with open_table(corpus.folder, file.to_read()) as parquet:
             table = parquet.read(["doc_id", "stage"])
         is_denied = pc.equal(table.column("stage").cast("string"), "deny")
         found.append(table.filter(is_denied).column("doc_id").to_numpy())

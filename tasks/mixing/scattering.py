@@ -27,7 +27,7 @@ from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_o
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.pieces import copy_pieces
 
-VERSION = 2
+VERSION = 1
 GROUP_BYTES = 8 << 20
 SEGMENT = pa.schema(
     [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),

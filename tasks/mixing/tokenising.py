@@ -20,7 +20,7 @@ from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_art
 from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
-VERSION = 2
+VERSION = 1
 TOKENS = pa.schema(
     [
         ("doc_id", pa.uint64()),

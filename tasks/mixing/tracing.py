@@ -263,12 +263,12 @@ class Trace:
             listed.column("file_number").to_numpy() == file
         )
         names = listed.filter(pa.array(is_file)).column("file").to_pylist()
-        files = published.of_file(found.source, file)
-        artifacts = [artifact for one in files if (artifact := one.to_read())]
         texts = [
             text
-            for artifact in artifacts
-            for text in rows_of(now.folder, artifact, found.doc_id, found.doc_id).column("text").to_pylist()
+            for one in published.of_file(found.source, file)
+            for text in rows_of(now.folder, one.to_read(), found.doc_id, found.doc_id)
+            .column("text")
+            .to_pylist()
         ]
         return found.model_copy(
             update={

@@ -17,13 +17,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.changes import Change
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import (
-    Record,
-    is_sealed,
-    is_sealed_as_before,
-    unseal_lasting,
-    write_record,
-)
+from zyda_flows.tasks.storage.records import Record, is_sealed, unseal, write_record
 
 HISTORY = "history"
 MOST_BUILDS = 20
@@ -75,25 +69,17 @@ def builds_of(folder: Folder) -> list[Build]:
 
 
 def damaged_records(folder: Folder) -> list[str]:
-    """List the records of builds that are not as they were written, by whichever version."""
-    contents = {path: folder.read(path) for path in records_of(folder)}
-    return [
-        path
-        for path, content in contents.items()
-        if not (is_sealed(content, Build, path) or is_sealed_as_before(content))
-    ]
+    """List the records of builds that are not as they were written."""
+    return [path for path in records_of(folder) if not is_sealed(folder.read(path), Build, path)]
 
 
 def read_build(folder: Folder, path: str) -> Build | None:
     """Read the record of a build, or say that it cannot be read."""
     try:
-        build = unseal_lasting(folder.read(path), Build, path)
+        return unseal(folder.read(path), Build, path)
     except Damaged:
-        build = None
-    if build is not None and build.number == number_of(path):
-        return build
-    warn(f"{folder.url}/{path} is cut or changed, or another's; reports leave that build out")
-    return None
+        warn(f"{folder.url}/{path} is cut or changed, or another's; reports leave that build out")
+        return None
 
 
 def last_builds(folder: Folder) -> tuple[Build | None, Build | None]:

@@ -8,8 +8,6 @@ from importlib.resources import files
 from pathlib import Path
 from typing import Any
 
-from pydantic import Field
-
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
 from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
@@ -44,9 +42,7 @@ class BuildRecord(Record):
     DENY_LISTS. `entries` are those that the register had, of which the last could be lost without a gap.
     """
 
-    KIND = "Built"
-
-    recipe_digest: str = Field("", validation_alias="plan", serialization_alias="plan")
+    recipe_digest: str = ""
     listings: dict[str, str] = {}
     manifests: tuple[str, ...] = ()
     others: dict[str, dict[str, str]] = {}

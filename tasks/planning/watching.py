@@ -32,8 +32,6 @@ WATCHED = f"{WORK}/watched.json"
 class PollState(Record):
     """What the watcher saw last: a hash of all listings, and the one that it announced last, and when."""
 
-    KIND = "Watched"
-
     seen: str = ""
     announced: str = ""
     announced_at: float = 0.0

@@ -29,10 +29,8 @@ DISTRIBUTED = ("jaccard", "containment", "edit", "levenshtein")
 CHARACTERS = np.logspace(1, 6, 26).round()
 
 
-def count_unlike(
-    table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None, removed: int | None
-) -> AuditCounts:
-    """Count the unlike pairs of AUDIT. removed: of how many documents they are a sample, if that is known."""
+def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None, removed: int) -> AuditCounts:
+    """Count the unlike pairs of AUDIT. removed: of how many documents they are a sample."""
     measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
     return AuditCounts(

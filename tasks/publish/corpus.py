@@ -17,10 +17,12 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.ledger_formats import as_json
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import (
+    NO_TABLE,
     File,
     NamedDigest,
     Published,
     PublishedKeys,
+    TableFile,
     checked,
 )
 from zyda_flows.tasks.accounts.published_files import ROWS, as_parquet, file_table
@@ -116,7 +118,7 @@ def publish_corpus(
 
 
 def with_tables(
-    manifest: Published, files: Iterable[File], texts: Texts, now: str
+    manifest: Published, files: Iterable[TableFile], texts: Texts, now: str
 ) -> tuple[Published, Texts]:
     """Return the manifest with what it names, and the texts with the table of files."""
     entries = file_table(files)
@@ -125,7 +127,7 @@ def with_tables(
     footer = int.from_bytes(content[-8:-4], "little") + 8  # its size, and four bytes that say Parquet
     by_need = {"rows": len(entries), "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
     accounts = tuple(file_of(path, text, now) for path, text in texts.items())
-    table = file_of(path, content, now).model_copy(update=by_need)
+    table = TableFile(**file_of(path, content, now).model_dump(), **by_need)
     return manifest.model_copy(update={"table": table, "accounts": accounts}), {path: content, **texts}
 
 
@@ -134,7 +136,7 @@ def file_of(path: str, content: bytes, now: str) -> File:
     return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now)
 
 
-def corpus_files(folder: Folder, of_all: dict[str, Receipt], published: Sequence[Receipt]) -> list[File]:
+def corpus_files(folder: Folder, of_all: dict[str, Receipt], published: Sequence[Receipt]) -> list[TableFile]:
     """List the Parquet files of the corpus, by path. of_all: what is about all sources, by its place."""
     files = [
         file(place, "", shard)
@@ -147,13 +149,13 @@ def corpus_files(folder: Folder, of_all: dict[str, Receipt], published: Sequence
         files += [file(str(receipt.source), "", shard) for shard in manifest.artifacts]
         facts = manifest.facts_as(PublishedSource)
         files += [file("removed", f"{receipt.source}-", shard) for shard in facts.removed]
-        files += [file("set_aside", f"{receipt.source}-", shard) for shard in facts.set_aside or ()]
+        files += [file("set_aside", f"{receipt.source}-", shard) for shard in facts.set_aside]
     return sorted(files, key=lambda file: file.path)
 
 
-def file(place: str, prefix: str, shard: Artifact) -> File:
+def file(place: str, prefix: str, shard: Artifact) -> TableFile:
     path = f"{place}/{prefix}{published_name(shard)}"
-    return File(
+    return TableFile(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
         footer_sha256=shard.footer_digest, made_as=shard,
     )  # fmt: skip
@@ -257,6 +259,7 @@ def new_manifest(
         recipe=recipe.as_written,
         made_of=origins(recipe, inputs),
         id_bits=BITS,
+        table=NO_TABLE,
         ledger=ledger,
         reasons=reasons,
         audits=audits,

@@ -18,7 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from zyda_flows.tasks.accounts.published import PUBLISHED, File, Published, corpus_of, published_manifest
+from zyda_flows.tasks.accounts.published import PUBLISHED, Published, TableFile, corpus_of, published_manifest
 from zyda_flows.tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
 from zyda_flows.tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
 from zyda_flows.tasks.log import warn
@@ -224,7 +224,7 @@ class Export:
         there = {one.path for one in self.done}
         self.jobs = [job for job in planned if job.path not in there]
 
-    def files_to_read(self) -> dict[str, list[File]]:
+    def files_to_read(self) -> dict[str, list[TableFile]]:
         """Return the published files of each chosen source. Raises BadInput where there is none of a name."""
         known = self.manifest.ledger.sources
         for name in self.options.sources:
@@ -294,7 +294,7 @@ def explained(folder: Folder, manifest: Published) -> Iterator[None]:
 
 
 def planned_files(
-    folder: Folder, to: Folder, files: dict[str, list[File]], options: ExportOptions
+    folder: Folder, to: Folder, files: dict[str, list[TableFile]], options: ExportOptions
 ) -> list[FileToExport]:
     """Plan the files of an export. Raises BadInput for a column that no source has."""
     artifacts = {

@@ -16,14 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from zyda_flows.tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
 from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import STATISTICS, naming_columns
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.publish.published_columns import (
-    REMOVED,
     SOURCE,
     check_published_names,
     for_readers,
@@ -60,7 +58,7 @@ from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.records import Record, pack, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
-VERSION = 3
+VERSION = 1
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
@@ -87,22 +85,15 @@ class PublishedShard(Record):
     def seen(self) -> Counts:
         return total(file.counts for file in self.files)
 
-    @model_serializer(mode="wrap")
-    def without_components(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what shards without components do not have: their records are as they were."""
-        return {name: value for name, value in dump(self).items() if value or name in ("kept", "removed")}
-
 
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents, and what became of those of each component.
 
-    set_aside: the tables of rows that are set aside, if there are any.
-
-    licenses, languages: likewise.
+    set_aside: the tables of rows that are set aside. licenses, languages: likewise.
     """
 
     removed: tuple[Artifact, ...] = ()
-    set_aside: tuple[Artifact, ...] | None = None
+    set_aside: tuple[Artifact, ...] = ()
     components: tuple[ComponentCounts, ...] | None = None
     licenses: tuple[ComponentCounts, ...] | None = None
     languages: tuple[ComponentCounts, ...] | None = None
@@ -133,16 +124,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
     @property
     def params(self) -> list[Any]:
         added = [list(output.added_columns) for output in self.history.outputs]
-        evidence = [pack(self.removed_schema)] if self.removed_schema != REMOVED else []
-        folders = ["folders"] if self.in_folders else []
-        return [
-            self.source,
-            self.table_schema,
-            added,
-            *evidence,
-            *folders,
-            *(column for _, column in self.named),
-        ]
+        return [self.source, self.table_schema, added, pack(self.removed_schema), self.in_folders, self.named]
 
     @property
     def inputs(self) -> tuple[str, ...]:
@@ -301,10 +283,8 @@ def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
 
 def key(recipe: Recipe, trail: Trail) -> str:
     component, named = recipe.source(trail.source).component, naming_columns(recipe, trail.source)
-    return stage_key(
-        "publish", VERSION, "folders" if component and component.folders else None,
-        *named.values(), *trail.identities,
-    )  # fmt: skip
+    params = [bool(component and component.folders), named]
+    return stage_key("publish", VERSION, params, *trail.identities)
 
 
 @stage("publish", key, extends_trail=False)
@@ -338,7 +318,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         out=total(shard.counts for shard in kept),
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
-            set_aside=set_aside_of(facts, later_manifests) or None,
+            set_aside=set_aside_of(facts, later_manifests),
             components=components,
             **by_name,
         ).written(),

@@ -13,7 +13,7 @@ from contextlib import suppress
 from dataclasses import dataclass
 from typing import Any
 
-from zyda_flows.tasks.accounts.published import PUBLISHED, File
+from zyda_flows.tasks.accounts.published import PUBLISHED, TableFile
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.publish.files import PublishedShard
 from zyda_flows.tasks.stage.fan_out import fan_out
@@ -71,7 +71,7 @@ def record_of(path: str) -> str:
     return "/".join([*of_source, path.rpartition("/")[2].removesuffix(".parquet") + ".json"])
 
 
-def keep_one_copy(folder: Folder, files: Iterable[File], receipts: Iterable[Receipt]) -> None:
+def keep_one_copy(folder: Folder, files: Iterable[TableFile], receipts: Iterable[Receipt]) -> None:
     """Let go of what was made and is published. receipts: those of the stages whose tables are published."""
     paths = {file.made_as.path: f"{PUBLISHED}/{file.path}" for file in files if file.made_as}
     for receipt in receipts:

@@ -8,7 +8,7 @@ lists, and files of the corpus before go after it.
 from collections.abc import Container, Iterable, Sequence
 from dataclasses import dataclass
 
-from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, File, Published
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, Published, TableFile
 from zyda_flows.tasks.accounts.published_stamps import expect_manifest
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.stage.fan_out import fan_out
@@ -63,7 +63,7 @@ def check_digests(folder: Folder, jobs: Sequence[DigestCheck | Copy]) -> None:
 
 
 def publish_by_rename(
-    folder: Folder, manifest: Published, files: Sequence[File], texts: Texts, whole_paths: Container[str]
+    folder: Folder, manifest: Published, files: Sequence[TableFile], texts: Texts, whole_paths: Container[str]
 ) -> None:
     """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
     new_shards = [file.made_as for file in files if file.made_as and file.path not in whole_paths]
@@ -83,7 +83,7 @@ def publish_by_rename(
 
 
 def publish_objects(
-    folder: Folder, manifest: Published, files: Sequence[File], texts: Texts, whole_paths: Container[str]
+    folder: Folder, manifest: Published, files: Sequence[TableFile], texts: Texts, whole_paths: Container[str]
 ) -> None:
     """Add what is new, then the manifest and the accounts. What is in no manifest any more is still there."""
     new_files = [file for file in files if file.made_as and file.path not in whole_paths]
@@ -91,6 +91,6 @@ def publish_objects(
     # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
     check_digests(folder, copies)
     expect_manifest(folder, manifest.written())
-    table = str(manifest.table and manifest.table.path)  # which it lists as it does its files
+    table = manifest.table.path  # which it lists as it does its files
     for path, text in {table: texts[table], MANIFEST: manifest.written(), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)

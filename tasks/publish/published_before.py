@@ -10,6 +10,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.published import (
     MANIFEST,
+    NO_TABLE,
     PUBLISHED,
     File,
     Published,
@@ -50,7 +51,7 @@ class PublishedBefore:
         digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
         if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
             return False
-        without = {"table": None, "accounts": (), "files": ()}
+        without = {"table": NO_TABLE, "accounts": ()}
         if (
             self.manifest.model_copy(update=without).written()
             != manifest.model_copy(update=without).written()

@@ -5,6 +5,7 @@ the costliest stage, so a shard of which other documents are left than last time
 classified that are new.
 """
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Any
 
@@ -17,7 +18,10 @@ from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.quality.forms import Model, load_model
 from zyda_flows.tasks.quality.ingested import ingested
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.cost import SourceSize, StageCost, Workload
 from zyda_flows.tasks.stage.progress import reporting_progress
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -27,7 +31,7 @@ from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 from zyda_flows.tasks.workers.engine import Engine
 
-VERSION = 2
+VERSION = 1
 NO_NUMBER = "Look at the weights of that model, or take that document out of its file; then build again."
 
 
@@ -128,7 +132,23 @@ def has_model(recipe: Recipe, source: str) -> bool:
     return recipe.source(source).classify is not None
 
 
-@stage("classify", key, enabled=has_model)
+def cost(workload: Workload, _: Subject, name: str) -> Iterator[StageCost]:
+    """Yield the cost of the models that were tried, on a core or on the device of the trial."""
+    sources = [source for source in workload.sources.values() if source.model]
+    spent = sum((cost_of_model(source, workload.workers) for source in sources), Spent())
+    if sources:
+        yield StageCost(name, spent)
+
+
+def cost_of_model(source: SourceSize, workers: int) -> Spent:
+    """Return what a source's model takes, if no document is removed as a duplicate."""
+    assert source.model is not None
+    shards = len(source.shards)
+    seconds = source.model.seconds * source.entering_model + source.model.loading * min(workers, shards)
+    return Spent(calls=shards, cpu=seconds, files=2 * shards, requests=8 * shards)
+
+
+@stage("classify", key, enabled=has_model, cost=cost)
 def classify(recipe: Recipe, trail: Trail) -> Manifest:
     """Classify what is left of a source."""
     settings = recipe.source(trail.source).classify

@@ -8,6 +8,7 @@ Nothing here loads weights: that is `tasks.quality.torch_models`, which imports 
 """
 
 from collections.abc import Callable, Sequence
+from importlib.util import find_spec
 from pathlib import Path
 
 import pyarrow as pa
@@ -21,7 +22,15 @@ from zyda_flows.tasks.quality.encoder_files import (
     load_config,
 )
 
-__all__ = ["FILES", "Fault", "digest_of_model", "is_one", "judge", "load"]
+__all__ = ["FILES", "Fault", "digest_of_model", "is_one", "judge", "load", "missing_libraries"]
+
+LIBRARIES = ("torch", "transformers")
+
+
+def missing_libraries() -> str:
+    """Return which libraries are not installed, with the command that installs them; nothing if all are."""
+    missing = [name for name in LIBRARIES if find_spec(name) is None]
+    return f"{' and '.join(missing)} not installed; pip install 'zyda-flows[models]'" if missing else ""
 
 
 def is_one(folder: Path) -> bool:

@@ -26,7 +26,7 @@ from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail
 from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
 from zyda_flows.tasks.storage.folder import Folder
 
-VERSION = 5
+VERSION = 1
 MOST_SHOWN = 300  # characters of an expression in a message
 QUALITY, KEEP = "quality", "keep"
 REASONS = {

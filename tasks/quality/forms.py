@@ -35,7 +35,8 @@ Answers = Callable[[Sequence[str]], list[pa.Array]]
 class Form(Protocol):
     """A kind of model: a module with these functions.
 
-    FILES are the patterns of the files that it is made of; `is_one` says whether a folder holds one; `judge`
+    FILES are the patterns of the files that it is made of; `missing_libraries` returns which of the libraries that
+    run it are not installed, and how to install them, or nothing; `is_one` says whether a folder holds one; `judge`
     returns its labels, or raises Fault where that is a thing that a person can mend; `digest_of_model` hashes
     all that decides what it says; `load`
     gives what takes texts and returns the columns of its answers, without `doc_id`. device: cpu, or None for
@@ -47,6 +48,7 @@ class Form(Protocol):
     @property
     def Fault(self) -> type[ValueError]: ...
 
+    def missing_libraries(self) -> str: ...
     def is_one(self, folder: Path) -> bool: ...
     def judge(self, folder: Path) -> tuple[str, ...]: ...
     def digest_of_model(self, folder: Path) -> str: ...
@@ -102,6 +104,8 @@ def digest_of_model(folder: Path) -> str:
 def judged_model(source: str, classify: Classify) -> Model:
     """Find a source's model and all that can be found wrong with it. Raises BadInput."""
     where = f"classify.model: {classify.model}"
+    if all(missing := [form.missing_libraries() for form in FORMS]):  # before anything is fetched
+        raise bad_input(source, f"{where}: {missing[0]}")
     try:
         folder = model_folder(classify.model, classify.revision)
         labels, digest = form_of(folder).judge(folder), digest_of_model(folder)
@@ -129,6 +133,8 @@ def cached_model(
 ) -> Answers:
     folder = model_folder(name, revision)
     expect_digest(name, folder, digest)
+    if missing := form_of(folder).missing_libraries():
+        raise BadInput(f"classify.model: {name}: a worker cannot run it: {missing}")
     answers = form_of(folder).load(folder, max_tokens, device)
     expect_digest(name, folder, digest)  # nobody has written to it meanwhile
     return answers

@@ -1,7 +1,6 @@
 """What ingest found of a source, for the stages after it."""
 
 import pyarrow as pa
-from pydantic import Field
 
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.stage.verdicts import Trail
@@ -15,14 +14,14 @@ class Ingested(Facts):
     """The facts of ingest's manifest.
 
     packed: the columns of its shards. set_aside: the tables of rows that are no documents. model: where one judges.
-    differing: documents
-    of which the library that counts tokens was found to give others than `tokenizers`, which then counted.
+    differing: documents of which the library that counts tokens was found to give others than `tokenizers`, which
+    then counted.
     """
 
-    packed: str = Field(alias="schema")
+    packed: str
     set_aside: tuple[Artifact, ...] = ()
     model: Model | None = None
-    differing: int | None = None
+    differing: int = 0
 
     @property
     def columns(self) -> pa.Schema:

@@ -1,16 +1,14 @@
 """The fields of a source: its files, which of its rows stay, and what may be lost."""
 
 import re
-from typing import Annotated, Any, Literal
+from typing import Annotated, Literal
 
 from pydantic import (
     AfterValidator,
     BeforeValidator,
     Field,
-    SerializerFunctionWrapHandler,
     Tag,
     field_validator,
-    model_serializer,
     model_validator,
 )
 
@@ -88,11 +86,6 @@ class ComponentOf(Strict):
         if (self.column is not None) + (self.path is not None) + self.language != 1:
             raise ValueError("component: give one of column, path and language")
         return self
-
-    @model_serializer(mode="wrap")
-    def without_language(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what others do not ask for: what was ingested with them before has the same key."""
-        return {name: value for name, value in dump(self).items() if value or name != "language"}
 
     @field_validator("path")
     @classmethod

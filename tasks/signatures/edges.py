@@ -30,6 +30,7 @@ from zyda_flows.tasks.signatures.bands import (
     tables_in,
     upper,
 )
+from zyda_flows.tasks.signatures.costs import edges_cost
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.stage import stage
@@ -43,12 +44,12 @@ from zyda_flows.tasks.storage.artifacts import (
     stage_key,
 )
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, stored_as
+from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.workers.dask_cluster import SHARE
 from zyda_flows.tasks.workers.engine import DEVICE, is_on_gpu
 
-VERSION = 3
+VERSION = 1
 MOST_ROWS = RANGE_ROWS // 2  # of a bucket that are read together with others
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
@@ -113,7 +114,7 @@ def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
 class EdgeFiles(Record):
     """The edges of a range: one file, or more where they are too many for one task."""
 
-    artifacts: tuple[Artifact, ...] = stored_as("shards")
+    artifacts: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -227,7 +228,7 @@ def key(of_round: Round, minhash_receipts: list[Receipt]) -> str:
     )
 
 
-@stage("edges", key, scope="corpus", inputs=("minhash",))
+@stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
 def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
     folder, bands = of_round.folder, of_round.dedup.key_bands

@@ -19,6 +19,7 @@ from zyda_flows.tasks.signatures.bands import (
     rows_schema,
     write_band_rows,
 )
+from zyda_flows.tasks.signatures.costs import index_cost
 from zyda_flows.tasks.signatures.keys import index_parameters
 from zyda_flows.tasks.signatures.minhash import keys_of_source
 from zyda_flows.tasks.sources.listing import NumberedSource
@@ -87,6 +88,7 @@ def has_published_bands(of_round: Round, _: str) -> bool:
     inputs=("trails", "sources"),
     enabled=has_published_bands,
     published_as="bands",
+    cost=index_cost,
 )
 def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""

@@ -25,7 +25,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact, total
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_artifact
 
-VERSION = 3
+VERSION = 1
+MERGE = "merge bands"  # the name of the fan-out
 GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
 GROUP_SHARDS = 64  # on average
 MOST_SHARDS = 4  # times as many, at the most
@@ -78,7 +79,7 @@ def merge_groups(
     while len(artifacts) > GROUP_SHARDS:
         groups = groups_of(artifacts, len(levels))
         merges = [Merge(folder, source, group, bands) for group in groups if len(group) > 1]
-        merged = iter(fan_out(ArtifactJob.__call__, merges, stage="merge bands", source=source))
+        merged = iter(fan_out(ArtifactJob.__call__, merges, stage=MERGE, source=source))
         artifacts = [next(merged) if len(group) > 1 else group[0] for group in groups]
         levels.append(artifacts)
     return levels

@@ -26,6 +26,7 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import ExactColumn, ExactRound, MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.signatures.bands import ALL_KEYS, read_range, rows_schema, write_band_rows
+from zyda_flows.tasks.signatures.costs import minhash_cost
 from zyda_flows.tasks.signatures.keys import VERSION, keys_of_texts
 from zyda_flows.tasks.signatures.merging import merge_groups
 from zyda_flows.tasks.signatures.shingles import folded_characters
@@ -258,7 +259,7 @@ def takes_part(of_round: Round, source: str) -> bool:
     return not of_round.recipe.source(source).exempt
 
 
-@stage("minhash", key, enabled=takes_part, extends_trail=False)
+@stage("minhash", key, enabled=takes_part, extends_trail=False, cost=minhash_cost)
 def minhash(of_round: Round, trail: Trail) -> Manifest:
     """Sketch what is left of a source, and merge the band keys of a large one."""
     source = trail.source

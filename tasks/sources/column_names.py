@@ -59,3 +59,10 @@ def stored_schema(
     renamed = renames([field.name for field in own], text, classified=classified, measured=measured)
     named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
     return pa.schema([*DOCUMENT_COUNTS, pa.field("text", pa.large_string()), *named, *added])
+
+
+def separator_fault(schema: pa.Schema) -> str:
+    """Say that columns seem to be parted by another character than a comma, where the only name shows it."""
+    if len(schema) == 1 and (";" in schema.names[0] or "\t" in schema.names[0]):
+        return f"its columns are not parted by commas: {schema.names[0]!r}; a .tsv file has tabs between them"
+    return ""

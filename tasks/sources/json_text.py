@@ -8,12 +8,15 @@ its number and unit. Whole numbers of any size keep their digits.
 import base64
 import json
 import math
+import sys
 from collections.abc import Callable, Iterable
 from typing import Any
 
 import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
+
+from zyda_flows.tasks.errors import first_line
 
 MAX_DEPTH = 200  # levels of lists and objects in one row
 LARGE = float(1 << 63)  # orjson makes a float of a whole number that is larger than 64 bits
@@ -145,3 +148,14 @@ def not_finite(value: float) -> str:
     if math.isnan(value):
         return "NaN"
     return "Infinity" if value > 0 else "-Infinity"
+
+
+def json_fault(error: orjson.JSONDecodeError) -> str:
+    """Say why a line is no JSON that can be read."""
+    if "depth limit" in error.msg:
+        return str(TooDeep())
+    if "infinity" in error.msg:  # said of whole numbers, too
+        return (
+            f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller one"
+        )
+    return f"invalid JSON: {first_line(error)}"

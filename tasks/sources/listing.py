@@ -19,7 +19,6 @@ from math import ceil
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
-from pydantic import SerializerFunctionWrapHandler, model_serializer
 
 from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
 from zyda_flows.tasks.limits import limits
@@ -83,12 +82,6 @@ class InputFile(Record):
     pieces: tuple[Piece, ...] = ()
     location: Location | None = None
     format: str = ""
-
-    @model_serializer(mode="wrap")
-    def without_what_it_lacks(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out location and format where there are none: files from before these have the same digests."""
-        rare = {"location", "format"}
-        return {name: value for name, value in dump(self).items() if name not in rare or value}
 
     @property
     def key(self) -> tuple[str, str, str]:

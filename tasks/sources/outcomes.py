@@ -21,6 +21,7 @@ CHUNK_BYTES = 32 << 20
 CHUNK_OTHERS = 1 << 16  # of those that are no documents
 FIELD_BYTES = 64  # of a document's field without a value, at least
 INSPECTED = 100
+FIRST_RECORDS = 1000  # among which are the first documents
 
 
 @dataclass(frozen=True)
@@ -107,6 +108,16 @@ def chunks_of_outcomes(
             yield gathered.chunk()
             gathered = Gathered(carried)
     yield gathered.chunk()
+
+
+def first_documents(outcomes: Iterable[Outcome], schema: pa.Schema, count: int) -> Chunk:
+    """Return the first records of a file, up to the last of so many documents."""
+    gathered = Gathered(schema)
+    for row, outcome in enumerate(islice(outcomes, FIRST_RECORDS)):
+        gathered.add(row, outcome)
+        if len(gathered.documents) == count or gathered.size >= limits().inspected_bytes:
+            break
+    return gathered.chunk()
 
 
 def checked_outcomes(

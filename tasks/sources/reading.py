@@ -56,6 +56,12 @@ class Format(Protocol):
         row among the first that is no document.
         """
 
+    def first_rows(self, stream: Input, count: int) -> Chunk:
+        """Return the first rows of a file, at most so many, in all its columns.
+
+        No column is the text yet. Raises one of DAMAGED, BadInput.
+        """
+
     def read(
         self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection
     ) -> Iterator[Chunk]:
@@ -118,9 +124,9 @@ def plain_ending(ending: str) -> str:
     return both[0] if both else ending
 
 
-def later_versions() -> list[str]:
-    """Name the formats that have been changed since they were made, with their versions."""
-    return [f"{known.ENDINGS[0]} {known.VERSION}" for known in FORMATS if known.VERSION > 1]
+def format_versions() -> list[str]:
+    """Return the name and version of each format."""
+    return [f"{known.NAME} {known.VERSION}" for known in FORMATS]
 
 
 def version_of(source: str, file: InputFile) -> int:

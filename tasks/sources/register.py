@@ -13,7 +13,7 @@ from zyda_flows.tasks.ids import MAX_FILES, MAX_SOURCES, split
 from zyda_flows.tasks.sources.listing import InputFile
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, seal, unseal_lasting
+from zyda_flows.tasks.storage.records import Record, seal, unseal
 
 REGISTER = f"{WORK}/register"
 
@@ -44,7 +44,7 @@ def load_register(folder: Folder) -> Register:
     register = Register()
     try:
         for path in paths:
-            entry = unseal_lasting(folder.read(path), Register, path)
+            entry = unseal(folder.read(path), Register, path)
             check_follows(register, entry, path)
             register += entry
     except Damaged as error:

@@ -17,6 +17,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.column_names import separator_fault
 from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.sources.type_unification import leaf_arrays
@@ -240,9 +241,7 @@ def check_names(source: str, url: str, schema: pa.Schema) -> None:
 def check_text_type(source: str, url: str, text: str, schema: pa.Schema) -> None:
     if text not in schema.names:
         fault = f"no column {text!r}; there are {', '.join(map(repr, schema.names))}"
-        if len(schema) == 1 and (";" in schema.names[0] or "\t" in schema.names[0]):
-            fault = f"its columns are not parted by commas: {schema.names[0]!r}; a .tsv file has tabs between them"
-        raise bad_input(source, fault, file=url)
+        raise bad_input(source, separator_fault(schema) or fault, file=url)
     kind = schema.field(text).type
     if not (pa.types.is_string(kind) or pa.types.is_large_string(kind)):
         raise bad_input(source, f"column {text!r} is {kind}, expected string", file=url)

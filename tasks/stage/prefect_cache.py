@@ -14,7 +14,6 @@ from zyda_flows.tasks.storage.records import Record, digest_of, seal, unseal
 class CachedReceipts(Record):
     """What Prefect remembers of a task: the receipt of a stage, or those of a group's sources."""
 
-    KIND = "Remembered"
     receipts: tuple[Receipt, ...]
     is_of_group: bool
 

@@ -24,6 +24,7 @@ from prefect.runtime import task_run
 
 from zyda_flows.tasks.errors import without_causes
 from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.stage.cost import BY_SHARD, Cost
 from zyda_flows.tasks.stage.fan_out import over_sources, report_spent
 from zyda_flows.tasks.stage.groups import receipts_of, trails_of
 from zyda_flows.tasks.stage.prefect_cache import SealedReceipts
@@ -77,6 +78,7 @@ class Stage:
     of a stage about the corpus, the source is "". reasons: why it removes documents, each with a sentence about
     such a document. evidence: the columns of its verdicts that are published of removed documents. Both may be
     functions of its subject. published_as: of a stage about the corpus, the folder in which its tables stand.
+    cost: what `zyda plan` expects its calls to take.
 
     Raises ValueError where a column of its evidence is published of every removed document already.
     """
@@ -91,6 +93,7 @@ class Stage:
     reasons: Reasons | ReasonsOf | None = None
     evidence: pa.Schema | EvidenceOf | None = None
     published_as: str = ""
+    cost: Cost = BY_SHARD
 
     def __post_init__(self) -> None:
         if isinstance(self.evidence, pa.Schema):

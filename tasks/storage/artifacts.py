@@ -20,17 +20,14 @@ The manifest of a stage lists the records of all its artifacts. Through Prefect 
 from collections.abc import Hashable, Iterable, Iterator, Mapping
 from typing import Any, TypeVar
 
-from pydantic import SerializerFunctionWrapHandler, model_serializer
-
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, read_record, stored_as, write_record
+from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, read_record, write_record
 from zyda_flows.tasks.words import counted
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
-SEALED_WITH_PLACE = 2  # the records of keys without it did not say where they belong
 RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
 
 
@@ -75,11 +72,6 @@ class CleaningCounts(Record):
     characters_after: int = 0
     replaced: int = 0
 
-    @model_serializer(mode="wrap")
-    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what most cleanings do not do: a record of before is as it was written."""
-        return {name: value for name, value in dump(self).items() if name != "replaced" or value}
-
     def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
         return CleaningCounts(
             documents=self.documents + other.documents,
@@ -111,13 +103,6 @@ class RareCounts(Record):
     skipped: dict[str, int] = {}
     special_tokens: dict[str, SpecialCounts] = {}
 
-    @model_serializer(mode="wrap")
-    def without_what_is_rare(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what most sources have none of: a record of before is as it was written."""
-        return {
-            name: value for name, value in dump(self).items() if name not in RareCounts.model_fields or value
-        }
-
 
 FactsOf = TypeVar("FactsOf", bound=Record)
 Addable = TypeVar("Addable", Counts, CleaningCounts, SpecialCounts)
@@ -139,8 +124,6 @@ class Artifact(Record):
     `size` is in bytes, `footer` of them at its end, whose hash is `footer_digest`. `counts` are of the
     documents that stay, `removed` of those that this artifact says go, and `removed_by` of those by reason.
     """
-
-    KIND = "Shard"
 
     name: str
     path: str
@@ -166,7 +149,7 @@ class Manifest(RareCounts):
 
     stage: str
     source: str | None = None
-    artifacts: tuple[Artifact, ...] = stored_as("shards")
+    artifacts: tuple[Artifact, ...] = ()
     entering: Counts = Counts()
     out: Counts = Counts()
     removed: Counts = Counts()
@@ -174,7 +157,7 @@ class Manifest(RareCounts):
     set_aside: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
-    added_columns: tuple[str, ...] = stored_as("beside")
+    added_columns: tuple[str, ...] = ()
     evidence: str = ""
     intermediate: tuple[str, ...] = ()
 
@@ -182,8 +165,8 @@ class Manifest(RareCounts):
     def identity(self) -> str:
         """A hash of the content: what the keys of the stages after this one are made from."""
         content = [(artifact.name, artifact.digest) for artifact in self.artifacts]
-        published = [list(self.added_columns), self.evidence] if self.added_columns or self.evidence else []
-        return digest_of([self.stage, self.source, content, self.facts, *published])
+        published = [list(self.added_columns), self.evidence]
+        return digest_of([self.stage, self.source, content, self.facts, published])
 
     def facts_as(self, kind: type[FactsOf]) -> FactsOf:
         return kind.model_validate(self.facts)
@@ -215,7 +198,7 @@ class Receipt(RareCounts):
 
 def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:
     """Return the key of a stage's output: of all that can change it, and of nothing else."""
-    return digest_of([stage, version, parameters, list(inputs), SEALED_WITH_PLACE])
+    return digest_of([stage, version, parameters, list(inputs)])
 
 
 def artifact_path(stage: str, source: str | None, name: str, key: str) -> str:

@@ -9,10 +9,10 @@ import hashlib
 import json
 import re
 from contextlib import suppress
-from typing import Any, ClassVar, TypeVar
+from typing import Any, TypeVar
 
 import pyarrow as pa
-from pydantic import BaseModel, ConfigDict, Field, ValidationError
+from pydantic import BaseModel, ConfigDict, ValidationError
 
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.folder import Folder
@@ -23,21 +23,9 @@ BODY = b'","record":'
 
 
 class Record(BaseModel):
-    """A frozen JSON value of ours.
+    """A frozen JSON value of ours."""
 
-    KIND: the name of its kind in the seals of records on storage, where that is not the name of its class.
-    """
-
-    KIND: ClassVar[str] = ""
-
-    model_config = ConfigDict(
-        frozen=True, validate_by_name=True, validate_by_alias=True, serialize_by_alias=True
-    )
-
-
-def stored_as(name: str) -> Any:
-    """Return the field of a tuple, empty by default, that has another name in records on storage."""
-    return Field((), validation_alias=name, serialization_alias=name)
+    model_config = ConfigDict(frozen=True)
 
 
 Sealed = TypeVar("Sealed", bound=Record)
@@ -72,36 +60,17 @@ def unseal(content: bytes, kind: type[Sealed], path: str) -> Sealed:
             record = kind.model_validate_json(body)
             if record.model_dump_json().encode() == body:  # or it lacks a field, or has one that nobody knows
                 return record
-    if is_sealed_as_before(content):
-        raise Damaged(f"{path} is of an earlier version, whose records did not say where they belong", path)
-    raise Damaged(f"{path} is cut or changed, or of another place or version", path)
-
-
-def unseal_lasting(content: bytes, kind: type[Sealed], path: str) -> Sealed:
-    """Read a record that cannot be made again: one of an earlier version, too, with the defaults of what it lacks.
-
-    Such a one did not say where it belongs: whoever reads it has to see to that. Raises Damaged.
-    """
-    if is_sealed_as_before(content) or is_sealed(content, kind, path):
-        with suppress(ValidationError):
-            return kind.model_validate_json(body_of(content), extra="forbid")
     raise Damaged(f"{path} is cut or changed, or of another place or version", path)
 
 
 def hash_of(kind: type[Record], path: str, body: bytes) -> bytes:
-    return hashlib.sha256(f"{kind.KIND or kind.__name__} {path}\n".encode() + body).hexdigest().encode()
+    return hashlib.sha256(f"{kind.__name__} {path}\n".encode() + body).hexdigest().encode()
 
 
 def is_sealed(content: bytes, kind: type[Record], path: str) -> bool:
     """Say whether a record is as it was written, of this kind and in this place."""
     body = body_of(content)
     return content == SEAL + hash_of(kind, path, body) + BODY + body + b"}"
-
-
-def is_sealed_as_before(content: bytes) -> bool:
-    """Say whether a record's hash is that of its content alone."""
-    body = body_of(content)
-    return content == SEAL + hashlib.sha256(body).hexdigest().encode() + BODY + body + b"}"
 
 
 def body_of(content: bytes) -> bytes:

@@ -22,8 +22,7 @@ from distributed.utils import get_mp_context
 METHOD = "distributed.worker.multiprocessing-method"
 FORK = "forkserver" if sys.platform == "linux" else "spawn"
 FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # the same, of a process to be started
-# pyarrow imports pandas, where it is there, to see whether a list is one of its columns.
-IMPORTED = ["prefect_dask", "prefect.task_engine", "zyda_flows.tasks.pipeline", "pandas"]
+IMPORTED = ["zyda_flows.tasks.workers.preload"]
 
 
 def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:

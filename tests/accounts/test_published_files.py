@@ -1,6 +1,5 @@
 """The files of a corpus in a table of their own: who looks for some reads those, and old manifests are read."""
 
-import json
 import os
 import re
 
@@ -13,29 +12,20 @@ from small_corpus import (
     build_here,
     contents,
     listed_files,
-    prose,
-    rows,
-    table_of,
-    write_rows,
     zyda,
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import STAMPS, File, FileStamps, manifest_if_there, saved_stamps
+from zyda_flows.tasks.accounts.published import File, manifest_if_there
 from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
 from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
     missing,
-    of_manifest,
     possibly_changed,
-    stamps_of,
     states,
 )
-from zyda_flows.tasks.lookup.explain import explain
-from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import write_record
 from zyda_flows.tasks.storage.stamps import stamp_of
 
 NAMES = st.text("ab/-0é\U0001f642", min_size=1, max_size=5)
@@ -66,45 +56,6 @@ def test_only_the_row_groups_that_may_have_it_are_read(monkeypatch):
     read.clear()
     assert len(rows_below(parquet, "b/")) == 1000
     assert read == [*range(10, 20)]
-
-
-def as_before_there_was_a_table(folder):
-    """Publish the same by a manifest that lists the files itself, with stamps as they were written then."""
-    manifest, kept = manifest_if_there(folder), saved_stamps(folder)
-    remembered = stamps_of(folder, kept, [""]).to_pylist()
-    old = manifest.model_copy(update={"files": tuple(listed_files(folder)), "table": None})
-    folder.delete(f"published/{manifest.table.path}")
-    folder.delete("published/manifest.json")
-    folder.write("published/manifest.json", old.written())
-    seen = {row["path"]: row["stamp"] for row in remembered if row["path"] != manifest.table.path}
-    stamps = current_stamps(folder).to_pylist()
-    seen |= {row["path"]: row["now"] for row in stamps if row["path"] == "manifest.json"}
-    checked = {
-        row["path"]: row["checked_at"] for row in remembered if row["path"] in seen and row["checked_at"]
-    }
-    record = FileStamps(stamps=seen, checked=checked, manifests=(of_manifest(old.written()),))
-    write_record(folder, STAMPS, record)
-    folder.delete("work/stamps")
-
-
-def test_corpus_from_before_there_was_a_table_is_read_and_goes_on(built, tmp_path):
-    recipe = built.load()
-    removed = table_of(recipe, "removed")[0]["doc_id"]
-    answers = [explain(recipe, str(removed)), nearest(recipe, prose("best alone"))]
-    as_before_there_was_a_table(recipe.folder)
-    assert b'"table"' not in recipe.folder.read("published/manifest.json")
-    assert [explain(recipe, str(removed)), nearest(recipe, prose("best alone"))] == answers
-    assert ledger_if_complete(recipe) is not None
-    assert zyda_here("verify", str(built.path)).returncode == 0
-    write_rows(built.folder / "in/best-2.parquet", rows(late=prose("late")))
-    build_here(recipe)
-    assert json.loads(recipe.folder.read("published/manifest.json"))["table"]["rows"] == len(
-        listed_files(recipe.folder)
-    )
-    fresh = built.load(storage=str(tmp_path / "fresh"))
-    build_here(fresh)
-    assert contents(recipe) == contents(fresh)
-    assert ledger_if_complete(recipe) is not None
 
 
 def test_each_published_file_is_looked_at_once(built):
@@ -142,6 +93,7 @@ def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
     assert row == {"path": "a/x", "now": stamp_of(folder.listed("published/a")["published/a/x"])}
 
 
+@pytest.mark.slow
 def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
     recipe = built.load()
     stranger = os.fsencode(built.folder / "out/small/published/best") + b"/\xff\xfe"
@@ -158,6 +110,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("said", DAMAGES)
 def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
     recipe = built.load()

@@ -115,6 +115,7 @@ def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built
     assert len(read) == len(new)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("days", "after"), [(40, "30d"), (0, "0m"), (3, "2d"), (15, "2w")])
 def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, after, caplog):
     recipe = changed(built, storage=str(built.folder / "right"))
@@ -264,6 +265,7 @@ DAMAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("place", ["removed", "clusters", "best", "middle", "bands", "audit"])
 def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, place):
     recipe = built.load()

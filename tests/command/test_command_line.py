@@ -36,7 +36,7 @@ def test_commands_are_listed_in_groups():
     assert said.returncode == 0
     listed = re.findall(r"^│ ([a-z]+)  ", said.stdout, re.MULTILINE)
     assert listed == NAMES
-    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 6
+    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 7
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])

@@ -118,6 +118,7 @@ def test_clusters_of_a_later_round_can_be_looked_at(corpus, tmp_path):
         sample_of(recipe, SampleOptions(what="kept", round=2))
 
 
+@pytest.mark.slow
 def test_every_document_is_as_likely_to_be_chosen(corpus):
     counts = dict.fromkeys((item.doc_id for item in chosen(corpus, items=1000)), 0)
     for seed in range(200):
@@ -215,6 +216,7 @@ def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, c
             read_judgements(content)
 
 
+@pytest.mark.slow
 def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp_path):
     file = tmp_path / "look.html"
     said = zyda("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")

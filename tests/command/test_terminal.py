@@ -47,6 +47,7 @@ def hostile(tmp_path_factory, compiled):
     return corpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "command", ["explain", "find", "audit", "check", "ledger", "report", "status", "verify", "bad"]
 )

@@ -169,6 +169,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", RECIPES)
 def test_recipe_that_cannot_be_built(zyda, tmp_path, case):
     changes, about = RECIPES[case]
@@ -283,6 +284,7 @@ INPUTS = {  # a file's name, its bytes, and what is said
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", INPUTS)
 def test_input_that_cannot_be_read(zyda, tmp_path, case):
     name, content, about = INPUTS[case]
@@ -353,6 +355,7 @@ KEEPS = (
 )  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("keep", KEEPS, ids=range(len(KEEPS)))
 def test_keep_that_cannot_be_evaluated(zyda, tmp_path, keep):
     recipe = good(tmp_path, sources=[{"name": "odd", "files": "odd/*.parquet", "keep": keep}])
@@ -385,6 +388,7 @@ FIELDS = (
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=st.sampled_from(FIELDS), value=ANY, deeper=st.booleans())
 def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value, deeper):
@@ -398,6 +402,7 @@ def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value
         load_recipe(str(path))
 
 
+@pytest.mark.slow
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["x.parquet", "x.arrow", "x.jsonl", "x.jsonl.gz"]))
 @example(seed=4905, kind="x.arrow")  # a length of many GiB

@@ -119,6 +119,7 @@ def names_of(recipe, *, stage):
     return {names[row["doc_id"]]: row for row in table_of(recipe, "removed") if row["stage"] == stage}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
 def test_who_goes_is_who_is_like_something_there(old, new, rule):
     before = contents(old)
@@ -178,6 +179,7 @@ def test_ledger_card_and_explanation_say_it(old, new):
     assert f"(`against`) removed {len(gone)} documents" in recipe.folder.read("published/README.md").decode()
 
 
+@pytest.mark.slow
 def test_same_however_it_is_cut(old, new, monkeypatch):
     dedup = with_rule(new, "containment")
     recipe = new.load(dedup=dedup)
@@ -364,6 +366,7 @@ def test_losses_to_other_corpora_count(old, new):
         build_here(new.load(max_loss=0.3))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", ["none", "containment"])
 def test_added_file_costs_its_share(old, new, rule):
     recipe = new.load(dedup=with_rule(new, rule))
@@ -402,6 +405,7 @@ def test_corpus_that_has_grown_is_looked_at_again(tmp_path):
     assert ledger_if_complete(recipe)
 
 
+@pytest.mark.slow
 def test_whatever_lies_broken_on_the_way_is_made_again(old, new):
     dedup = with_rule(new, "containment")
     recipe = new.load(dedup=dedup)

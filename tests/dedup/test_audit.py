@@ -275,7 +275,7 @@ def test_shares_and_lengths_are_counted():
             "characters": [40, 10, 20, 30],
         }
     )
-    headline = AuditCounts(pairs=4, unlike=2, threshold=0.7)
+    headline = AuditCounts(pairs=4, unlike=2, threshold=0.7, removed=4)
     a, b, every = by_source(table, headline)
     assert (a.pairs, a.below) == (1, (1, 1, 1, 1, 1, 1))
     assert (b.pairs, [round(3 * share) for share in b.below]) == (3, [0, 0, 1, 1, 2, 1])

@@ -75,6 +75,7 @@ def go(monkeypatch, way):
     monkeypatch.setattr(exchange, "MOST_FILES", WAYS[way][3])
 
 
+@pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(files=FILES, cuts=st.lists(IDS, max_size=3, unique=True).map(sorted))
 def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
@@ -153,6 +154,7 @@ ROUNDS = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dedup", ROUNDS, ids=lambda dedup: " ".join(map(str, dedup.values())))
 def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, dedup):
     whole = corpus.load(dedup=dedup)

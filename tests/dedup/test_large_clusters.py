@@ -23,6 +23,7 @@ def pages(request):
     return cluster(request.param, 2, seed=1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 def test_no_removal_is_missed(pages, scope):
     outcomes = [missed(pages, *rule, scope) for rule in RULES]

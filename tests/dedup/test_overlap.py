@@ -73,6 +73,7 @@ def of_all(crossed):
     return removed_pairs(recipe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dedup", [{"scope": "across"}, {"scope": "global"}], ids=str)
 @pytest.mark.parametrize("files", ["one file", "many files"])
 def test_overlap_is_that_of_builds_of_each_source_and_of_all(

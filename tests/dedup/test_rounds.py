@@ -110,6 +110,7 @@ def test_exact_round_lets_equal_texts_go_and_no_others(twins, exact, reason, exp
     assert ledger.removed("removals").documents == len(expected)
 
 
+@pytest.mark.slow
 def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
     recipe = twins.load(dedup=TWO)
     ledger = build_here(recipe)
@@ -155,6 +156,7 @@ def test_document_that_was_kept_and_went_later_is_said_so(twins):
     assert f"cluster {second['cluster_id']}" in said
 
 
+@pytest.mark.slow
 def test_round_that_changes_leaves_what_was_made_for_another(twins):
     recipe = twins.load(dedup=TWO)
     build_here(recipe)

@@ -200,6 +200,7 @@ def assert_verified(recipe, rule):
     return removed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("rule", RULES[:2], ids=str)
 def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
@@ -215,6 +216,7 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
     assert (audit.unlike, audit.threshold, audit.measure) == (0, *reversed(next(iter(rule.items()))))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 def test_real_text_is_decided_as_by_exact_sets(shared, tmp_path, scope):
     corpus = Corpus(tmp_path)
@@ -260,6 +262,7 @@ def test_clusters_of_which_nobody_goes(tmp_path, dedup):
     assert ledger.removed("removals").documents == 0
 
 
+@pytest.mark.slow
 def test_same_however_it_is_cut(chains, monkeypatch):
     dedup = {**LOOSE, "bands": 16, "scope": "global", "verify": {"containment": 0.7}}
     whole = chains.load(name="whole", dedup=dedup)
@@ -312,6 +315,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
     assert re.search(said, zyda_here("ledger", str(corpus.path)).stdout)
 
 
+@pytest.mark.slow
 def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
     corpus = chained(tmp_path)
     corpus.recipe["dedup"] = {**LOOSE, "verify": {"containment": 0.7}}
@@ -325,6 +329,7 @@ def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
     assert contents(recipe) == contents(fresh)
 
 
+@pytest.mark.slow
 def test_what_is_cut_on_the_way_is_made_again(chains, tmp_path):
     recipe = chains.load(name="cut", dedup={**LOOSE, "verify": {"containment": 0.7}})
     build_here(recipe)
@@ -343,6 +348,7 @@ def test_what_is_cut_on_the_way_is_made_again(chains, tmp_path):
         assert contents(recipe) == before
 
 
+@pytest.mark.slow
 def test_similarities_are_explained(chains):
     recipe = chains.load(name="explained", dedup={**LOOSE, "verify": {"containment": 0.7}})
     build_here(recipe)

@@ -69,6 +69,7 @@ def kept(recipe):
     return {row["name"] for source in recipe.sources for row in table_of(recipe, source.name)}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("rule", [None, {"containment": 0.8}], ids=["alone", "verified"])
 @pytest.mark.parametrize(
     ("prefer", "expected"),
@@ -284,6 +285,7 @@ def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
     assert large_losses(ledger)[0] == ("nothing is left of source best: filter removed 100.0% of its tokens")
 
 
+@pytest.mark.slow
 def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
     dedup = {"scope": "global", "prefer": ["score desc", "date asc"]}
     for i in range(12):
@@ -314,6 +316,7 @@ def change(corpus, place, **fields):
     return corpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("further", [{}, {"verify": {"containment": 0.8}}, {"exact": "normalised"}], ids=str)
 def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
@@ -332,6 +335,7 @@ def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
         assert (row["cluster_id"], row["cluster_size"]) == (row["doc_id"], 1)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("rule", [None, {"containment": 0.8}], ids=["alone", "verified"])
 def test_protected_documents_stay_and_others_go_for_them(corpus, scope, rule):

@@ -13,7 +13,7 @@ from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows
 
 from zyda_flows.deployments.local import register
 from zyda_flows.deployments.schedules import NotUnderstood, duration, in_words
-from zyda_flows.deployments.stack import environment, load_stack
+from zyda_flows.deployments.stack import load_stack
 from zyda_flows.flows.command.cli import main
 from zyda_flows.flows.server.exclusion import is_held, lock_name
 from zyda_flows.flows.server.liveness import LEASE_SECONDS, runs_in
@@ -79,7 +79,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
     assert before
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
-        register(environment(load_stack()))
+        register(load_stack())
     assert listed(stack) == before
     wait_for(runs_to_come, every=1)
     with get_client(sync_client=True) as client:

@@ -310,6 +310,7 @@ def test_id_is_that_of_the_published_document(asked):
     assert removed_from(recipe) >= {("deny", "requested")}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("first", ["none", "another"])
 def test_request_makes_again_only_what_it_touches(asked, first):
     """Also the first one, which brings a stage that was not there."""

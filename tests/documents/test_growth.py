@@ -70,6 +70,7 @@ def looking(tmp_path_factory):
     return search_for((planned_set("beans", EvaluationSet(files=[str(path)])),), 100)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", TEXTS)
 def test_items_of_evaluation_sets(looking, kind):
     def look(text):

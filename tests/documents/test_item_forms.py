@@ -131,6 +131,7 @@ def evaluation_sets(shared):
     return looking, chosen
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
 def test_items_of_real_sets_are_found(evaluation_sets, form):
     looking, chosen = evaluation_sets

@@ -190,6 +190,7 @@ def names_page(path):
     return any("jane.example" in one or "Jane Doe" in one for one in (*texts_in(values), *texts_in(content)))
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("steps", [[], [{"measure": "pii"}, *STEPS]])
 def test_documents_are_found_in_every_source_and_counted_by_how_they_are_known(mine, steps):
     build_here(mine.load(documents=steps))
@@ -236,6 +237,7 @@ def test_document_that_comes_again_elsewhere_is_known_by_its_text_and_by_likenes
     ]  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("dedup", [{"exact": "text"}, {"width": 9}, {"bands": 4, "rows": 32}])
 def test_recipe_with_other_rounds_knows_the_text_as_it_is(mine, dedup, caplog):
     build_here(mine.load())
@@ -262,6 +264,7 @@ def test_only_equal_texts_go_with_it_where_that_is_asked_for(mine):
     assert [reason for source, reason in removed_by(recipe) if source == "new"] == ["requested"]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "dedup", [{"exact": "text"}, {"exact": "normalised"}, [{"exact": "normalised"}, {"bands": 8, "rows": 16}]]
 )
@@ -291,6 +294,7 @@ def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
         find(mine.load(), asking(domains=["jane.example"]), in_turn)
 
 
+@pytest.mark.slow
 def test_what_came_after_a_request_and_never_was_published_is_erased_by_the_next(mine):
     build_here(mine.load())
     forget(mine, asking(domains=["jane.example"]))
@@ -397,6 +401,7 @@ def test_request_that_was_killed_before_its_list_is_as_if_it_had_not_been(mine, 
     assert certificate.removed_files
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("lost", ["the last line", "a line", "a digit"])
 def test_list_that_is_cut_or_changed_ends_the_build(mine, lost):
     """Or what it asks for would be published again, and nobody would know."""
@@ -429,6 +434,7 @@ def test_strange_files_beside_the_corpus_are_passed_over(mine, caplog):
     assert "cut.json is cut or changed" in caplog.text
 
 
+@pytest.mark.slow
 def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, made_with_it):
     out, _ = made_with_it
     (doc_id,) = ids_of(mine.load(), prose("page 0"))
@@ -442,6 +448,7 @@ def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, ma
     }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "asked",
     [
@@ -522,6 +529,7 @@ def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
         sample_of(recipe, SampleOptions(what="removed"))
 
 
+@pytest.mark.slow
 def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, terminal):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])

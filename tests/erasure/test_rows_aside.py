@@ -144,6 +144,7 @@ def test_deny_lists_judge_rows_by_all_that_could_be_read(broken):
     assert contents_of(recipe, "lines") == [line.encode() for line in LINES]
 
 
+@pytest.mark.slow
 def test_row_that_was_forgotten_does_not_return_when_its_file_changes(broken):
     broken.recipe["publish_set_aside"] = True
     build_here(broken.load())

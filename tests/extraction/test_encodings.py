@@ -78,6 +78,7 @@ def noise(name: str) -> Iterator[bytes]:
         yield (bytes(FEW[b % len(FEW)] for b in content) if k % 2 else content)[: k % 32]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("name", "of_sequences", "of_noise"), [line.split() for line in DIGESTS.strip().splitlines()]
 )

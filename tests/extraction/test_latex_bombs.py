@@ -17,6 +17,7 @@ TOO_DEEP, NO_END, MACROS, CELLS = (
 )
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("latex", "reason"),
     [
@@ -47,6 +48,7 @@ def test_latex_that_grows_is_refused(latex, reason):
     assert run_bounded(refused, cpu_seconds=20, resident=1 << 30).cpu_seconds < 10
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "latex",
     [

@@ -110,6 +110,7 @@ def converted(latex):
         text_of_latex(latex)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", WORST)
 def test_latex_takes_time_in_proportion(kind):
     assert grows_linearly(converted, WORST[kind], 2_000)

@@ -96,6 +96,7 @@ def outcome(extract, page):
         return str(error)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", WORST)
 def test_time_grows_with_the_size_of_a_page(name):
     def both(page):
@@ -104,6 +105,7 @@ def test_time_grows_with_the_size_of_a_page(name):
     assert grows_linearly(both, lambda n: BEFORE + WORST[name](n)[:MOST], 200)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("extract", [main_content, structured_text])
 def test_no_hostile_page_costs_more_than_its_bounds(extract):
     pages = {name: BEFORE + page for name, page in {**REFUSED, **BOMBS}.items()}

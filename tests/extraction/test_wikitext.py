@@ -137,6 +137,7 @@ def test_back_matter_goes_when_asked():
     assert "- b" in text_of_wikitext(wikitext)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "part",
     ["[[", "{{", "'''", "\n{|", "[[a|", "{{a|", "<ref>", "<ref ", "<math>", "<!--", "[http://a ", "]]", "}}", "|",

@@ -29,6 +29,7 @@ BEGINNINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("beginning", BEGINNINGS)
 def test_time_grows_with_the_wikitext(beginning):
     for repeated in BEGINNINGS[beginning]:
@@ -88,6 +89,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_bomb_in_a_dump_is_bad_and_costs_little(name, tmp_path):
     ending, make = BOMBS[name]

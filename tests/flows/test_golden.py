@@ -27,16 +27,17 @@ STEPS = [
     {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
 ]
 GOLDEN = {
-    "across": ({}, "13cf06e6f38832db"),
-    "global": ({"scope": "global"}, "67ff526858dd4db7"),
-    "verified": ({"scope": "global", "verify": {"containment": 0.97}}, "b1751d7e03ebb2f4"),
-    "rounds": ({"rounds": [{"exact": "normalised"}, {"scope": "global"}]}, "9645dcd06e20a7cb"),
-    "documents": ({"documents": STEPS}, "2e8d5eb639c1bc2d"),
-    "words": ({"shingle": "words", "width": 1, "bands": 64}, "06a0d7a87ee2e460"),
+    "across": ({}, "acfb81e9b91b6533"),
+    "global": ({"scope": "global"}, "78cff75ba5242661"),
+    "verified": ({"scope": "global", "verify": {"containment": 0.97}}, "83c6b5ed0f88aef5"),
+    "rounds": ({"rounds": [{"exact": "normalised"}, {"scope": "global"}]}, "842d02e5cefec25a"),
+    "documents": ({"documents": STEPS}, "39ab740150c27f57"),
+    "words": ({"shingle": "words", "width": 1, "bands": 64}, "ffa0ff0f5bb7f1e9"),
 }
 BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "A late one."}\n'
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
 def test_corpus_is_the_one_that_it_was(corpus, name):
     asked, expected = GOLDEN[name]

@@ -7,10 +7,10 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import QUALITY, Corpus, build_here, prose, rows, write_rows, zyda_here
 
-from zyda_flows.flows import trial
 from zyda_flows.flows.command.plan import sentences
 from zyda_flows.flows.command.terminal import as_time
-from zyda_flows.flows.plan import plan_of
+from zyda_flows.tasks.forecast import run_trial
+from zyda_flows.tasks.forecast.plan import plan_of
 from zyda_flows.tasks.planning.estimates import PLAN, Plan, keep_plan
 from zyda_flows.tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
 from zyda_flows.tasks.spent import METER, Spent, telling
@@ -88,10 +88,12 @@ def test_plan_says_what_the_build_takes(many):
         name: count for name, count in calls.items() if name != "corpus"
     }
     whole = sum(spent.values(), Spent())
+    # A tenth of the documents is planned as duplicates, whose texts an audit reads. Here are none.
+    expected = sum((taken for name, taken in stages.items() if name != "audit texts"), Spent())
     # In files as small as these, what is read for their footers is a part of it that nobody plans.
     exact = dict.fromkeys(("inputs", "input_requests", "written", "files", "requests", "calls"), 0.05)
     for figure, most in {**exact, "read": 0.2}.items():
-        assert getattr(plan.total, figure) == pytest.approx(getattr(whole, figure), rel=most), figure
+        assert getattr(expected, figure) == pytest.approx(getattr(whole, figure), rel=most), figure
     there = sum(size for size, _ in recipe.folder.written("").values())
     linked = sum(size for size, _ in recipe.folder.written("published").values())
     assert plan.in_storage == pytest.approx(there - linked, rel=0.1)
@@ -148,7 +150,7 @@ def test_what_will_not_fit_is_said(corpus, monkeypatch):
 
 
 def test_largest_sources_are_tried_and_the_others_reckoned(corpus, monkeypatch):
-    monkeypatch.setattr(trial, "MOST_SOURCES", 2)
+    monkeypatch.setattr(run_trial, "MOST_SOURCES", 2)
     plan = planned(corpus.load())
     untried = [source for source in plan.sources if not source.tried]
     assert len(untried) == 1

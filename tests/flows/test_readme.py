@@ -112,6 +112,7 @@ STANDS_FOR = {
     "MIX": "mixed/mixture",
     "POSITION": "7",
     "NAME": "example.org",
+    "FOLDER": "packages",
     "0.001": "0.5",  # of a dozen documents
 }
 
@@ -139,6 +140,8 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
         }
     elif typed.startswith("zyda look "):
         typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
+    elif typed.startswith("zyda demo "):
+        typed += " --documents 20"
     elif typed.startswith("zyda forget "):
         typed += " --yes"  # or it asks
     said = terminal_of_a_reader(typed, **more)
@@ -148,6 +151,7 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
     assert "zyda: " not in said.stderr
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 @pytest.mark.parametrize("line", [line for line in commands() if line.startswith("make ")])
 def test_target_of_the_readme_is_there(line):
@@ -164,6 +168,7 @@ def test_every_command_is_in_the_readme():
     assert {line.split()[1] for line in commands() if line.startswith("zyda ")} >= known
 
 
+@pytest.mark.slow
 def test_design_shows_the_stages_in_their_order():
     design = (REPOSITORY / "docs/design.md").read_text()
     design = " ".join(design.split())

@@ -210,6 +210,7 @@ def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
     assert [minhash(only, trail).out for trail in trails] == [trail.remaining for trail in trails]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(corpus, scope):
     recipe = corpus.load(dedup={"scope": scope})
@@ -282,6 +283,7 @@ def test_small_shards_give_the_same_corpus(corpus):
     assert places(small) == places(recipe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("most", "rows_of_range", "files"),
     [(64, 8 << 20, range(2, 8)), (64, 16, range(2, 8)), (3, 16, range(20, 60))],

@@ -25,6 +25,7 @@ def kernels():
     yield "words", wording.hash_words, (BYTES, PLACES, PLACES, SMALL, HASHES)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("capability", [(7, 5), (8, 0), (9, 0)], ids=str)
 def test_kernels_compile_without_floats_and_with_atomic_minima(capability, monkeypatch):
     pytest.importorskip("numba_cuda", reason="needs numba-cuda, which is in the extra of the tests")

@@ -5,11 +5,13 @@ import re
 import subprocess
 import sys
 
+import pytest
 from small_corpus import REPOSITORY
 
 OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # which is what modular arithmetic is for
 
 
+@pytest.mark.slow
 def test_engine_of_gpus_is_that_of_cpus_bit_for_bit():
     command = [
         sys.executable,

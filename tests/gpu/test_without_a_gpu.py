@@ -11,6 +11,7 @@ from benchmarks.gpu import NO_GPU, PAGE, gpu
 pytestmark = pytest.mark.skipif(bool(gpu()), reason="there is a GPU here")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("asked", "status"), [([], 0), (["--look"], NO_GPU)])
 def test_it_says_so_and_writes_no_table(asked, status):
     before = PAGE.read_bytes()

@@ -14,6 +14,7 @@ from zyda_flows.tasks.lookup.corpus_reader import Corpus
 from zyda_flows.tasks.lookup.report_data import findings_of
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
 def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(labelled, counted_bytes):
     recipe = labelled.load(dedup={"scope": "global"})
@@ -42,6 +43,7 @@ def labels_of_clusters(recipe):
     return {cluster: of for cluster, of in labels.items() if len(of) > 1}
 
 
+@pytest.mark.slow
 def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
     recipe = labelled.load()
     build_here(recipe)

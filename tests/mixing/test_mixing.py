@@ -208,6 +208,7 @@ def test_held_out_documents_are_no_near_duplicates_of_those_to_train_on(corpora,
     assert [part.held_out for part in again.parts] == [part.held_out for part in mixed.parts]
 
 
+@pytest.mark.slow
 def test_documents_with_a_near_duplicate_in_another_corpus_are_not_held_out(tmp_path, compiled):
     """Both corpora have some texts, a little changed; every one that either may hold out is trained on."""
     corpora = []
@@ -276,6 +277,7 @@ def test_packed_sequences_have_one_length_and_every_token_of_their_documents(
         )  # best fit itself has the long ones first
 
 
+@pytest.mark.slow
 def test_memory_processes_and_interruptions_change_no_byte(corpora, tmp_path, monkeypatch):
     options = {"formats": FORMATS, "validation": {"share": 0.1}, "file_gib": 2e-5, "packed": 64}
     _, place = mixed_in(mixture_file(tmp_path / "a", corpora, **options))
@@ -514,6 +516,7 @@ def test_shortfall_goes_to_the_others_where_the_file_says_so(corpora, tmp_path):
     assert other.written == pytest.approx(50_000 - good.tokens, abs=300)
 
 
+@pytest.mark.slow
 def test_vocabulary_that_megatron_s_readers_take_for_two_sizes_is_refused(corpora, tmp_path, tokenizer):
     extended = Tokenizer.from_file(str(TOKENIZER))
     extended.add_tokens([f"<{n}>" for n in range(65_520 - extended.get_vocab_size())])
@@ -552,6 +555,7 @@ def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
     assert not +again
 
 
+@pytest.mark.slow
 def test_copies_are_whole_where_rounds_have_clusters_of_one_name(tmp_path, compiled):
     """Three rounds by `global`: each document is alone of its clusters, whichever rounds these are of."""
     rounds = [

@@ -106,6 +106,7 @@ def typed(*arguments):
     return CliRunner().invoke(app, [*map(str, arguments)])
 
 
+@pytest.mark.slow
 def test_mixture_forgets_in_every_format(made, mixture):
     _, _, _, asked = made
     place, path = mixture

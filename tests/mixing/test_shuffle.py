@@ -53,6 +53,7 @@ def neighbours(orders):
     return (np.abs(np.diff(orders, axis=1)) == 1).sum()
 
 
+@pytest.mark.slow
 def test_every_document_is_as_likely_in_every_place(orders):
     seeds, n = orders.shape
     assert sorted(orders[0].tolist()) == list(range(n))

@@ -200,6 +200,7 @@ def typed(*arguments):
     return CliRunner().invoke(app, [*map(str, arguments)], env={"COLUMNS": "200"})
 
 
+@pytest.mark.slow
 def test_commands_mix_and_trace(corpora, tmp_path):
     path = mixture_file(tmp_path, corpora, validation={"share": 0.1}, packed=50)
     said = typed("mix", path, "--plan").output

@@ -39,6 +39,7 @@ def removed_of(recipe):
     return counts
 
 
+@pytest.mark.slow
 def test_three_bandings_at_once_are_those_of_three_builds(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
@@ -65,6 +66,7 @@ def test_three_bandings_at_once_are_those_of_three_builds(corpus, monkeypatch):
     assert tried_before(recipe.folder) == found
 
 
+@pytest.mark.slow
 def test_texts_are_read_once_for_all_and_a_build_finds_what_was_made(corpus, monkeypatch):
     recipe, read = corpus.load(), []
     build_here(recipe)

@@ -37,6 +37,7 @@ def grown(corpus):
     return corpus.load(sources=sources, dedup={"bands": 16, "rows": 8, "scope": "global"})
 
 
+@pytest.mark.slow
 def test_report_compares_with_the_build_before(corpus):
     recipe = corpus.load()
     build_here(recipe)
@@ -129,6 +130,7 @@ def built_thrice(tmp_path_factory):
     return corpus
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("number", [1, 2, 3])
 def test_damaged_record_fails_neither_build_nor_report(built_thrice, tmp_path, damage, number):

@@ -122,6 +122,7 @@ def test_components_are_a_column_and_folders_and_add_up(corpus):
     assert configs["piled"] == "piled/*.parquet"
 
 
+@pytest.mark.slow
 def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)

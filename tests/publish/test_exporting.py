@@ -76,6 +76,7 @@ def listed(to):
     return {row["path"]: row for row in pq.read_table(to / "exported.parquet").to_pylist()}
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl.zst", "jsonl", "parquet"])
 def test_documents_are_those_that_are_published(corpus, tmp_path, kind):
     to = tmp_path / "to"
@@ -270,6 +271,7 @@ def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
     assert not Export(corpus.load(), folder, ExportOptions()).jobs
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("options", "fault"),
     [
@@ -336,6 +338,7 @@ def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus,
     assert not faults
 
 
+@pytest.mark.slow
 def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_for(corpus, tmp_path):
     to = tmp_path / "to"
     exported(corpus, to, sources=("best",), columns=("doc_id", "text"))

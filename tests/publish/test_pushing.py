@@ -84,6 +84,7 @@ def test_what_is_on_the_hub_is_what_is_published_and_a_change_sends_what_changed
     assert any(path.startswith("best/") for path in unchanged)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", ["commit", "upload", "api"])
 def test_a_hub_that_throttles_and_fails_gets_all_in_the_end(hub, corpus, kind):
     for status, headers in ((429, {"Retry-After": "0"}), (503, {}), (500, {})):
@@ -174,6 +175,7 @@ def test_a_corpus_in_a_store_is_pushed_from_there(hub, corpus, s3, request):
     assert on_hub(hub) == on_disk(recipe)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     "name",
     ["small", "lab/small/more", "lab/", "lab/sm all", "https://huggingface.co/lab/small", "", "lab/a--b"],

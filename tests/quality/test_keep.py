@@ -235,6 +235,7 @@ TOO_MUCH = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", TOO_MUCH)
 def test_expression_without_bounds_is_one_line_and_ends_no_process(case):
     expression, said = TOO_MUCH[case]

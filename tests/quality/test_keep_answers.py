@@ -22,6 +22,7 @@ def rows_of(expression, table):
     return np.nonzero(keep_mask(expression, table))[0].tolist()
 
 
+@pytest.mark.slow
 def test_500_expressions_over_all_types_have_the_answers_of_sqlite():
     assert differences(500, seed=46) == []
 

@@ -1,7 +1,9 @@
 """Quality models: both forms, against plain transformers, and what classify makes of them."""
 
 import json
+import re
 import shutil
+import sys
 from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
@@ -319,6 +321,29 @@ def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model
     assert not (corpus.folder / "out/small/work/ingest").exists()
 
 
+@pytest.mark.parametrize("model", ["own", "lab/on-the-hub"])
+def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_is_fetched(
+    corpus, own_model, monkeypatch, model
+):
+    monkeypatch.setitem(sys.modules, "torch", None)
+    monkeypatch.setattr("zyda_flows.tasks.quality.forms.snapshot_download", None)
+    model = str(own_model) if model == "own" else model
+    recipe = recipe_with(corpus, "worst", classify={"model": model, "keep": ["High"]})
+    said = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"
+    with pytest.raises(ZydaError, match=said) as raised:
+        build_here(recipe)
+    assert len(raised.value.faults) == 1
+
+
+def test_worker_without_the_libraries_of_a_model_says_so(own_model, monkeypatch):
+    model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
+    monkeypatch.setitem(sys.modules, "transformers", None)
+    with pytest.raises(
+        ZydaError, match=r"a worker cannot run it: transformers not installed; pip install 'zyda"
+    ):
+        load_model(model, 64)
+
+
 def spoil(folder, value):
     """Give the model's first output a value that is no finite number."""
     weights = load_file(folder / "model.safetensors")
@@ -328,6 +353,7 @@ def spoil(folder, value):
     save_file({**weights, bias: changed}, folder / "model.safetensors", metadata={"format": "pt"})
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("on_bad_rows", ["fail", "set_aside"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("form", ["labels", "score"])

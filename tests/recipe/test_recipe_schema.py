@@ -87,6 +87,7 @@ VALUES = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: ".".join(map(str, field)))
 def test_schema_accepts_and_refuses_what_the_command_does(corpus, field):
     validator = jsonschema.Draft202012Validator(json.loads(PUBLISHED.read_text()))

@@ -32,6 +32,7 @@ def crossed(corpus):
     return corpus
 
 
+@pytest.mark.slow
 def test_figures_are_those_of_the_published_tables(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
@@ -71,6 +72,7 @@ def test_figures_are_those_of_the_published_tables(crossed):
     assert cells_of(page, "False positives by threshold").keys() >= {"0.5 (25 x 5)"}
 
 
+@pytest.mark.slow
 def test_it_is_linked_loads_nothing_and_names_its_axes(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
@@ -83,6 +85,7 @@ def test_it_is_linked_loads_nothing_and_names_its_axes(crossed):
     assert "Several bandings" not in read(page)
 
 
+@pytest.mark.slow
 def test_a_damaged_record_of_bandings_is_said_and_passed_over(crossed, caplog):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
@@ -92,6 +95,7 @@ def test_a_damaged_record_of_bandings_is_said_and_passed_over(crossed, caplog):
     assert "zyda params --try makes it again" in caplog.text
 
 
+@pytest.mark.slow
 def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
@@ -103,6 +107,7 @@ def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
     assert published(recipe).exists("components.parquet")
 
 
+@pytest.mark.slow
 def test_bandings_of_other_shingles_are_said_to_be(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)

@@ -5,6 +5,7 @@ import time
 import xml.etree.ElementTree as ET
 from pathlib import Path
 
+import pytest
 from report_pages import cells_of, page_of, plain_counts, read, titles
 from small_corpus import (
     Corpus,
@@ -32,6 +33,7 @@ def markdown_of(recipe):
     return as_markdown(recipe, findings, [*sections(findings), *about_sections(findings)])
 
 
+@pytest.mark.slow
 def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
     recipe = labelled.load()
     build_here(recipe)
@@ -93,6 +95,7 @@ def test_corpus_without_clusters_has_no_chapters_about_them(corpus):
     assert titles(page_of(recipe, has_plots=False)) == ["Tokens", "Composition", "Lengths"]
 
 
+@pytest.mark.slow
 def test_each_round_of_several_has_its_chapters(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
@@ -106,6 +109,7 @@ def test_each_round_of_several_has_its_chapters(labelled):
     assert "clusters of round 2 with several labelled documents" in page
 
 
+@pytest.mark.slow
 def test_report_is_about_what_is_published_and_not_about_a_recipe_that_changed_since(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
@@ -168,6 +172,7 @@ def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
     assert "<script>" not in markdown_of(recipe)
 
 
+@pytest.mark.slow
 def test_report_of_many_sources_draws_the_largest(tmp_path):
     corpus = Corpus(tmp_path)
     for i in range(40):

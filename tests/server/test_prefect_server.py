@@ -78,6 +78,7 @@ class Healthy(BaseHTTPRequestHandler):
         pass
 
 
+@pytest.mark.slow
 def test_another_users_server_on_the_port_is_not_taken_for_ours(stranger, tmp_path, monkeypatch):
     """Its port is on the command line, and whoever listens there first would get the login."""
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
@@ -133,6 +134,7 @@ def stranger(tmp_path):
         server.server_close()
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("is_tls", [True, False])
 def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stranger, tmp_path, is_tls):
     """Before, the worker of `zyda up` asked him for runs, and ran what he answered."""
@@ -160,6 +162,7 @@ def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stran
     assert Healthy.told == []
 
 
+@pytest.mark.slow
 def test_a_tab_that_outlives_its_server_gives_nobody_a_login_of_any_use(browser, tmp_path, monkeypatch):
     lasting = "admin:of all my servers"
     monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", lasting)

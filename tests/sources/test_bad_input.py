@@ -123,6 +123,7 @@ def test_bad_row_stops_the_build_and_says_where(corpus, case):
     assert reason in str(raised.value)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", IN_THE_MIDDLE)
 def test_bad_row_is_set_aside_where_the_recipe_says_so(corpus, case):
     name, write, row, reason, left = IN_THE_MIDDLE[case]
@@ -358,6 +359,7 @@ def unsign(path):
     path.write_bytes(content[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("columns", [["text"], ["name"]])
 @pytest.mark.parametrize("footer", ["plain", "unsigned", "encrypted"])
 def test_encrypted_columns_are_one_line_or_a_bad_file_and_end_no_process(corpus, columns, footer):

@@ -182,6 +182,7 @@ def wrote_and_read(path, write, bounds):
         return run_bounded(account_of, path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("name", "write", "said", "bounds"), BOMBS, ids=[name for name, *_ in BOMBS])
 def test_file_that_grows_is_bad_rows_within_bounds(tmp_path, name, write, said, bounds):
     _, reasons, seen, counted = wrote_and_read(tmp_path / name, write, bounds).result
@@ -189,6 +190,7 @@ def test_file_that_grows_is_bad_rows_within_bounds(tmp_path, name, write, said, 
     assert seen == counted
 
 
+@pytest.mark.slow
 def test_build_goes_on_beside_files_that_grow_and_its_account_adds_up(corpus):
     chosen = {"one_value.parquet", "list.parquet", "rows.parquet", "runs.arrow", "nulls.arrow", "feeds.jsonl.gz",
               "rows.csv.zst", "file.txt.gz", "quotes.csv.bz2"}  # fmt: skip
@@ -228,6 +230,7 @@ def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
     assert run.result.names == ("text",)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("outcome", "count"),
     [

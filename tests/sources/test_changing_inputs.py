@@ -176,6 +176,7 @@ class Placed:
             new.replace(self.path)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["http", "in place", "renamed", "s3", "gcs"])
 def test_file_that_is_replaced_while_it_is_read_is_never_read_as_half_of_each(
@@ -298,6 +299,7 @@ PAGES = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("page", PAGES)
 def test_answer_that_is_no_data_is_asked_for_again_and_is_no_damage(site, name, page):

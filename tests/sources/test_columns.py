@@ -51,6 +51,7 @@ def same(given, found):
     return given == found
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(st.lists(json_rows, min_size=1, max_size=4))
 def test_json_values_are_kept_whatever_stands_beside_them(chunks):
@@ -183,6 +184,7 @@ ODD = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("odd", ODD)
 def test_type_that_parquet_does_not_have_is_converted_and_published(corpus, odd):
     table = pa.table({"text": ["one", "two"], "odd": ODD[odd]})

@@ -179,6 +179,7 @@ def special(name, kind, size=0, link=""):
     return member.tobuf(tarfile.GNU_FORMAT)
 
 
+@pytest.mark.slow
 def test_eprints_that_grow_are_bad_rows(tmp_path):
     end, main = b"\0" * 1024, tar_of({"main.tex": REAL})[: 512 * 2]
     huge = special("a.tex", tarfile.REGTYPE, 1 << 40)

@@ -164,6 +164,7 @@ FAULTS = {"answers_500": 0.3, "resets_bodies": 0.5, "cuts_bodies": 0.5}
 BREAKING = [(p, f) for p in ("s3", "http", "https") for f in FAULTS if (p, f) != ("https", "answers_500")]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(("protocol", "fault"), BREAKING)
 def test_store_of_inputs_that_breaks_changes_nothing_and_is_never_taken_for_damage(
     corpus, web, request, monkeypatch, patient, protocol, fault

@@ -31,6 +31,7 @@ BOMBS = {
 LARGE = r"(it has more than|it decompresses to more than|lines, expected at most)"
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ending", BOMBS)
 @pytest.mark.parametrize("content", [b"\n", b"example.org\n", b"x"])
 def test_lists_of_gigabytes_are_one_error(tmp_path, ending, content):

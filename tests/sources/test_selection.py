@@ -32,6 +32,7 @@ def wide(request, tmp_path):
     return build
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("fields", "carried"),
     [

@@ -102,6 +102,7 @@ BOMBS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
 def test_bomb_is_bad_and_costs_little(name, tmp_path):
     ending, make = BOMBS[name]
@@ -146,6 +147,7 @@ FRAMINGS = {
 }  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", FRAMINGS)
 def test_time_grows_with_the_file(name):
     kind, make = FRAMINGS[name]

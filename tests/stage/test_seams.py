@@ -25,13 +25,13 @@ from small_corpus import (
     write_rows,
 )
 
-from zyda_flows.flows.build import run_pipeline
 from zyda_flows.flows.command.explain import decision
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
 from zyda_flows.tasks.quality.document_filter import run_filter
+from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.sources import reading
 from zyda_flows.tasks.stage.results import HERE
 from zyda_flows.tasks.stage.stage import stage

@@ -87,6 +87,7 @@ def same(found, expected):
     return found.schema == expected.schema and found.equals(expected)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
 def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_path):
     folder = built.folder.folder("copy")
@@ -162,6 +163,7 @@ def undo_what_reads(recipe, stage):
     folder.delete("published")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
     corpus = with_model(tmp_path)
@@ -180,6 +182,7 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
         assert read_table(folder, artifact).num_rows == artifact.rows
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
     recipe = with_model(tmp_path).load()
@@ -222,6 +225,7 @@ PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the 
              "the table of files": "files-*.parquet"}  # fmt: skip
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
 @pytest.mark.parametrize("what", PUBLISHED)
 def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, what, ready):
@@ -527,7 +531,7 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
 def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
     import shutil
 
-    from zyda_flows.flows.build import run_pipeline
+    from zyda_flows.tasks.running import run_pipeline
     from zyda_flows.tasks.stage.results import HERE
 
     corpus = with_model(tmp_path)
@@ -557,6 +561,7 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
     assert before - set(folder.files("work")) == {"work/built.json"}
 
 
+@pytest.mark.slow
 def test_repaired_corpus_can_be_cleaned_at_once(tmp_path, ready):
     """What a repair has written is no build's that has not come to its end."""
     corpus = ready

@@ -109,6 +109,7 @@ def is_as_listed(folder):
     return {path: hashlib.sha256(there.read(path)).hexdigest() for path in listed} == listed
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("moment", ["manifest.json", "README.md", "ledger.json", "a deletion"])
 def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_build(
     corpus, monkeypatch, moment

@@ -112,6 +112,7 @@ def check(theirs, model, texts, k=3):
             assert model.labels[ours[i]] == names[i].removeprefix("__label__"), text[:99]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
 def test_labels_are_those_of_fasttext(trained, kind):
     theirs, content = trained(kind)

@@ -101,6 +101,7 @@ def test_hostile_expressions():
         )
 
 
+@pytest.mark.slow
 @settings(deadline=None, max_examples=600)
 @given(
     st.lists(st.tuples(FLAGS, EXPRESSION).map("".join), min_size=1, max_size=4),

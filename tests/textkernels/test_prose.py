@@ -348,6 +348,7 @@ def check(texts, given_texts):
     assert is_changed.tolist() == [refined_text(text) != text for text in texts]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text(text):
     check([text], column(text))

@@ -81,6 +81,7 @@ def check(texts, options, skipped=0):
     assert is_changed.tolist() == [one != other for one, other in zip(texts[skipped:], expected, strict=True)]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text(text):
     check([text], {})
@@ -106,6 +107,7 @@ def test_any_characters(texts, options):
     check(texts, options)
 
 
+@pytest.mark.slow
 def test_every_character_alone_and_after_another():
     every = [chr(code) for code in range(0x20000) if not 0xD800 <= code < 0xE000]
     for form in ("NFC", "NFKD"):

@@ -120,6 +120,7 @@ def test_sketch_of_words_is_that_of_the_plain_twin(texts, width, values):
     ]
 
 
+@pytest.mark.slow
 def test_every_character_is_folded_as_the_plain_twin_folds_it():
     characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     texts = [f"{a}x{b}" for a, b in zip(characters[::2], characters[1::2], strict=True)]

@@ -97,6 +97,7 @@ def test_characters_are_what_regular_expressions_take_them_for():
         assert found == expected
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("text", HOSTILE, ids=range(len(HOSTILE)))
 def test_hostile_text(text):
     assert statistics(column(text)).to_pylist() == [plain_statistics(text)]

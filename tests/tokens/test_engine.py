@@ -37,6 +37,7 @@ def check(engine, texts):
     assert found.counts.tolist() == list(map(len, exact))
 
 
+@pytest.mark.slow
 def test_every_code_point_alone_and_between_letters_digits_and_spaces(engine, request):
     """Where hardly any is assigned, all with one tokenizer and some with the others."""
     some = 7 if request.node.callspec.id == "demo" else 61
@@ -123,6 +124,7 @@ def test_added_tokens_inside_words_and_in_normalised_text(engine):
     check(engine, ["no token", "with <|endoftext|> inside", "none", "two <|padding|><|padding|>", "none"])
 
 
+@pytest.mark.slow
 def test_long_texts_without_a_space(engine):
     chance = random.Random(5)
     letters = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(1 << 20))
@@ -140,6 +142,7 @@ def test_control_characters_and_empty_texts(engine):
     )
 
 
+@pytest.mark.slow
 @settings(max_examples=300, deadline=None)
 @given(
     texts=st.lists(
@@ -150,6 +153,7 @@ def test_any_mixture_of_awkward_characters(engine, texts):
     check(engine, texts)
 
 
+@pytest.mark.slow
 def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(engine):
     """Long texts are cut 64 bytes at a time; so every piece comes before, on and after the end of so many."""
     chance = random.Random(7)
@@ -165,6 +169,7 @@ def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(engine):
     check(engine, ["a" * n + piece + "b c" * 40 for n in range(55, 70) for piece in awkward])
 
 
+@pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(texts=st.lists(st.text(max_size=60), max_size=4))
 def test_any_text(engine, texts):
@@ -217,6 +222,7 @@ def test_characters_that_only_a_later_unicode_knows(engine):
     )
 
 
+@pytest.mark.slow
 def test_threads_of_one_worker_share_an_engine():
     engine = Engine(demo_tokenizer())
     chance = random.Random(5)
@@ -395,6 +401,7 @@ LACKING = [
 ]
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("model", LACKING, ids=lambda model: type(model).__name__)
 def test_tokenizer_without_its_token_for_what_is_unknown_is_one_line(tmp_path, model):
     tokenizer = Tokenizer(model)

@@ -29,6 +29,7 @@ HOSTILE = {
 }
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("case", HOSTILE)
 def test_hostile_tokenizer_is_one_error(tmp_path, case):
     changes, said = HOSTILE[case]

@@ -38,6 +38,7 @@ def large(texts):
     return pa.array(texts, pa.large_string())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("name", TOKENIZERS)
 def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(name):
     plain, given = TOKENIZERS[name](), TOKENIZERS[name]()

@@ -29,7 +29,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load
 from zyda_flows.tasks.storage.parts import read_part
 from zyda_flows.tasks.storage.tables import rows_between, tables_of
 
-VERSION = 2
+VERSION = 1
 EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uint64())])
 
 

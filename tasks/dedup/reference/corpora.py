@@ -150,10 +150,7 @@ def index_of(other: ReferenceCorpus, dedup: Dedup) -> list[Artifact]:
             return files
         differences.append(difference(keys.parameters, params))
     if not differences:
-        raise Denied(
-            f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false), or it was built "
-            "before there were any"
-        )
+        raise Denied(f"{other.url}: it publishes no band keys: its recipe says so (publish_bands: false)")
     raise Denied(
         f"{other.url}: its band keys were made with other parameters ({'; or '.join(differences)}); give this "
         "round the same"
@@ -167,16 +164,11 @@ def texts_of(other: ReferenceCorpus) -> list[Artifact]:
 
 
 def readable(other: ReferenceCorpus, place: str) -> list[Artifact]:
-    """Return the files of a folder as artifacts. Raises Denied where the corpus does not say enough of them."""
+    """Return the files of a folder as artifacts. Raises Denied where the corpus's table of files is damaged."""
     try:
-        artifacts = [file.to_read() for file in PublishedFiles(other.folder, other.manifest, "").below(place)]
+        return [file.to_read() for file in PublishedFiles(other.folder, other.manifest, "").below(place)]
     except Damaged as error:
         raise Denied(f"{other.url}: {error}") from error
-    if None in artifacts:
-        raise Denied(
-            f"{other.label}: it was published by an older version, whose manifest does not say enough"
-        )
-    return [artifact for artifact in artifacts if artifact is not None]
 
 
 def kind_in_words(parameters: dict[str, Any]) -> str:

@@ -5,11 +5,12 @@ from contextlib import suppress
 from functools import partial
 from typing import Any
 
+import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources import lines
-from zyda_flows.tasks.sources.columns import as_bytes, plain_schema
+from zyda_flows.tasks.sources.columns import as_bytes, plain, plain_schema
 from zyda_flows.tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
 from zyda_flows.tasks.sources.listing import Piece
 from zyda_flows.tasks.sources.rows import (
@@ -28,7 +29,7 @@ NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
 DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is
-VERSION = 3
+VERSION = 1
 
 
 def inspect(
@@ -38,6 +39,20 @@ def inspect(
     return checked_columns(stream, text, plain_schema(ipc_reader(stream).schema), may_be_bad=may_be_bad), (
         Piece(),
     )
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first rows of the first batch that has some. Raises one of DAMAGED."""
+    reader = ipc_reader(stream)
+    stream.watch = MessageBounds(reader.schema).see
+    table = reader.schema.empty_table()
+    with suppress(StopIteration):
+        for get_batch in ipc_batches(reader):
+            if (batch := get_batch()).num_rows:
+                check_offsets(batch)
+                table = pa.Table.from_batches([next(parts_of(batch))[0].slice(0, count)])
+                break
+    return Chunk(np.arange(len(table)), plain(table))
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:

@@ -20,7 +20,14 @@ from zyda_flows.tasks.extraction.eprints import NoLatex, TooLarge, is_source, la
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of
 from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import (
+    Bad,
+    Outcome,
+    Skip,
+    checked_outcomes,
+    chunks_of_outcomes,
+    first_documents,
+)
 from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
@@ -30,7 +37,7 @@ from zyda_flows.tasks.storage.stores import Stream
 NAME = "arxiv"
 ENDINGS = (".tar",)
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -143,6 +150,11 @@ def inspect(
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns that all files have, after a look at the first e-prints."""
     return checked_outcomes(stream, Eprints(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first e-prints, up to the last of so many documents."""
+    return first_documents(Eprints(stream), SCHEMA, count)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:

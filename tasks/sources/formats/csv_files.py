@@ -15,11 +15,19 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.column_names import separator_fault
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
 from zyda_flows.tasks.sources.compression import COMPRESSIONS
 from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
 from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import (
+    Bad,
+    Outcome,
+    Skip,
+    checked_outcomes,
+    chunks_of_outcomes,
+    first_documents,
+)
 from zyda_flows.tasks.sources.rows import Chunk, Tally, check_names, utf8_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
@@ -27,7 +35,7 @@ from zyda_flows.tasks.sources.streams import Input, damage
 NAME = "csv"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = Skip("blank line")
 CSV_FAULTS = {
@@ -179,6 +187,14 @@ def inspect(
     records = Records(stream)
     schema = checked_outcomes(stream, records, records.schema, text, may_be_bad=may_be_bad)
     return schema, (Piece(),)
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first records. Raises BadInput where the columns are not parted as the name says."""
+    records = Records(stream)
+    if fault := separator_fault(records.schema):
+        raise bad_input(stream.source, fault, file=stream.url)
+    return first_documents(records, records.schema, count)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:

@@ -11,11 +11,11 @@ import numpy as np
 import orjson
 import pyarrow as pa
 
-from zyda_flows.tasks.errors import bad_input, bad_row, first_line
+from zyda_flows.tasks.errors import bad_input, bad_row
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.columns import TooWide, table_of
 from zyda_flows.tasks.sources.compression import BLOCK, COMPRESSIONS
-from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number
+from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number, json_fault
 from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
 from zyda_flows.tasks.sources.listing import Piece
 from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
@@ -26,7 +26,7 @@ NAME = "jsonl"
 # ".json.gz" is how Dolma names JSON Lines.
 ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 2
+VERSION = 1
 CHUNK_BYTES = 32 << 20
 CHUNK_LINES = 1 << 16  # of those that are no documents: they have few bytes to count, or none
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
@@ -159,17 +159,6 @@ def weight(line: bytes | LongLine) -> int:
     return max(len(content), VALUE_BYTES * (content.count(b"[") + content.count(b"{")))
 
 
-def json_fault(error: orjson.JSONDecodeError) -> str:
-    """Say why a line is no JSON that can be read."""
-    if "depth limit" in error.msg:
-        return str(TooDeep())
-    if "infinity" in error.msg:  # said of whole numbers, too
-        return (
-            f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller one"
-        )
-    return f"invalid JSON: {first_line(error)}"
-
-
 def is_one_value(start: bytes) -> bool:
     """Say whether the beginning of a file is that of an array or object over several lines, or a long array."""
     line, end, following = start.partition(b"\n")
@@ -188,9 +177,7 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
     """Return the columns of the first lines, or None where there is no object among them."""
     objects, first_bad, row, size = list[dict[str, Any]](), None, -1, 0
     try:
-        if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
-            shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
-            raise bad_input(source, shape, file=url, row=0)
+        expect_lines(source, url, lines)
         for row, line in enumerate(islice(lines, INSPECTED_LINES)):
             objects += objects_of(line)
             first_bad = first_bad or bad_line(row, line, text)
@@ -212,6 +199,28 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
         return table_of(objects).schema
     except TooWide as error:
         raise bad_input(source, str(error), file=url) from error
+
+
+def expect_lines(source: str, url: str, lines: Lines) -> None:
+    """Raise BadInput where a file begins as one JSON value over several lines does."""
+    if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
+        shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
+        raise bad_input(source, shape, file=url, row=0)
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first objects, at most so many, and the lines among them that are none."""
+    rows, objects, bad, size, lines = list[int](), list[dict[str, Any]](), list[BadRow](), 0, Lines(stream)
+    expect_lines(stream.source, stream.url, lines)
+    for row, line in enumerate(islice(lines, INSPECTED_LINES)):
+        size += weight(line)
+        if values := objects_of(line):
+            rows, objects = [*rows, row], [*objects, *values]
+        elif fault := bad_line(row, line, ""):
+            bad.append(BadRow(*fault))
+        if len(objects) == count or size > limits().inspected_bytes:
+            break
+    return Chunk(np.array(rows, np.int64), table_of(objects) if any(objects) else pa.table({}), bad)
 
 
 def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | None:

@@ -25,7 +25,14 @@ from zyda_flows.tasks.sources.message_heads import (
     read_head,
     read_http_head,
 )
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import (
+    Bad,
+    Outcome,
+    Skip,
+    checked_outcomes,
+    chunks_of_outcomes,
+    first_documents,
+)
 from zyda_flows.tasks.sources.rows import Chunk, Tally, utf8_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
@@ -35,7 +42,7 @@ from zyda_flows.tasks.sources.warc_framing import Framed, Framing
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))
 AT_RANDOM = False
-VERSION = 3
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -67,9 +74,7 @@ def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns that all WARC files have, after a look at the first records."""
-    framing = framing_of(stream)
-    if framing.window.begins_with(ARC):
-        raise bad_input(stream.source, "it is an ARC file, the form before WARC; convert it", file=stream.url)
+    framing = checked_framing(stream)
     schema = checked_outcomes(stream, outcomes_of(framing), SCHEMA, text, may_be_bad=may_be_bad)
     return schema, (Piece(),)
 
@@ -79,6 +84,18 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
     framing = framing_of(stream)
     yield from chunks_of_outcomes(outcomes_of(framing), SCHEMA, text, tally, selection)
     tally.rows += framing.records
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first records, up to the last of so many documents."""
+    return first_documents(outcomes_of(checked_framing(stream)), SCHEMA, count)
+
+
+def checked_framing(stream: Input) -> Framing:
+    framing = framing_of(stream)
+    if framing.window.begins_with(ARC):
+        raise bad_input(stream.source, "it is an ARC file, the form before WARC; convert it", file=stream.url)
+    return framing
 
 
 def framing_of(stream: Input) -> Framing:

@@ -14,7 +14,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
 from zyda_flows.tasks.sources.lines import UNREADABLE
 from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents
 from zyda_flows.tasks.sources.rows import Chunk, Tally, checked_columns
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
@@ -39,6 +39,10 @@ class WholeFiles:
     ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
         """Return the columns that all files have."""
         return checked_columns(stream, text, SCHEMA), (Piece(),)
+
+    def first_rows(self, stream: Input, count: int) -> Chunk:
+        """Return the only row of a file."""
+        return first_documents([document_in(stream, self.decode)], SCHEMA, count)
 
     def read(
         self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL
@@ -73,7 +77,5 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
 
 
 # A page says its encoding itself; of a text goes the mark with which Windows begins one.
-HTML = WholeFiles(
-    "html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None), VERSION=2
-)
+HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))

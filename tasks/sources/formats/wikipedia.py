@@ -17,7 +17,14 @@ from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
 from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, Skip, checked_outcomes, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import (
+    Bad,
+    Outcome,
+    Skip,
+    checked_outcomes,
+    chunks_of_outcomes,
+    first_documents,
+)
 from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
@@ -26,7 +33,7 @@ NAME = "wikipedia"
 # Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
 ENDINGS = (".xml", *(f".xml{end}" for end in COMPRESSIONS), ".bz2")
 AT_RANDOM = False
-VERSION = 2
+VERSION = 1
 SCHEMA = pa.schema(
     [
         ("text", pa.large_string()),
@@ -213,6 +220,11 @@ def inspect(
 ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
     """Return the columns that all dumps have, after a look at the first pages."""
     return checked_outcomes(stream, Pages(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+
+
+def first_rows(stream: Input, count: int) -> Chunk:
+    """Return the first pages, up to the last of so many articles."""
+    return first_documents(Pages(stream), SCHEMA, count)
 
 
 def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:

@@ -1,46 +1,46 @@
-"""Gather the demo's sources: real text that every machine with this project installed has.
+"""The demo's sources: real text that every machine with this project installed has.
 
-    python recipes/gather_demo.py demo/sources
-
-Four sources from the packages of the running Python, in the four formats that ingest reads. They
-overlap as published datasets do: many packages carry the same licence, and a README lies in the
-package and in its metadata.
+Four sources from the packages of the running Python, in four of the formats that ingest reads. They overlap as
+published datasets do: many packages carry the same licence, and a README lies in the package and in its metadata.
 """
 
-import argparse
 import ast
 import gzip
 import hashlib
 import json
 from collections.abc import Iterator
 from importlib.metadata import Distribution, distributions
+from itertools import islice
 from pathlib import Path
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
+from zyda_flows.flows.command.terminal import say
+
 TEXT_ENDINGS = {".md", ".rst", ".txt"}
 MIN_CHARACTERS, MAX_CHARACTERS = 200, 200_000
+SCHEMA = pa.schema(
+    [("package", pa.string()), ("path", pa.string()), ("n_chars", pa.int64()), ("text", pa.string())]
+)
 
 Row = dict[str, str | int]
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description="Gather text from the installed packages.")
-    parser.add_argument("folder", type=Path, help="where to put the four sources")
-    folder: Path = parser.parse_args().folder
+def gather(folder: Path, most: int | None = None) -> None:
+    """Write the four sources into a folder. most: how many documents of each at most."""
     folder.mkdir(parents=True, exist_ok=True)
     # Without this project itself, whose description is the README that shows what comes of it.
     other_packages = (package for package in distributions() if package.name != "zyda-flows")
     packages = sorted(other_packages, key=lambda package: package.name.lower())
-    documentation = list(documents(packages))
+    documentation = list(islice(documents(packages), most))
     half = len(documentation) // 2
     write(folder / "documentation-0.parquet", documentation[:half])
     write(folder / "documentation-1.parquet", documentation[half:])
-    write(folder / "descriptions.jsonl.gz", list(descriptions(packages)))
-    write(folder / "docstrings.arrow", list(docstrings(packages)))
-    write(folder / "licences.jsonl.zst", list(licences(packages)))
+    write(folder / "descriptions.jsonl.gz", list(islice(descriptions(packages), most)))
+    write(folder / "docstrings.arrow", list(islice(docstrings(packages), most)))
+    write(folder / "licences.jsonl.zst", list(islice(licences(packages), most)))
 
 
 def row(package: Distribution, path: str, text: str) -> Iterator[Row]:
@@ -111,8 +111,9 @@ def write(path: Path, rows: list[Row]) -> None:
     digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
     if path.exists() and mark.exists() and mark.read_text() == digest:
         return
+    mark.unlink(missing_ok=True)  # if the file is not written to its end, nothing vouches for it
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
-    table = pa.Table.from_pylist(rows)
+    table = pa.Table.from_pylist(rows, schema=SCHEMA)
     if path.suffix == ".parquet":
         pq.write_table(table, path, compression="zstd")
     elif path.suffix == ".arrow":
@@ -123,8 +124,4 @@ def write(path: Path, rows: list[Row]) -> None:
     else:
         path.write_bytes(zstandard.compress(lines))
     mark.write_text(digest)
-    print(f"{path}: {len(rows):,} documents")
-
-
-if __name__ == "__main__":
-    main()
+    say(f"{path}: {len(rows):,} documents")

@@ -1,0 +1,97 @@
+"""`zyda demo`: a small corpus and a mixture of it, from the text of the installed packages."""
+
+import shutil
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zyda_flows.flows.command.build import build
+from zyda_flows.flows.command.mix import mix
+from zyda_flows.flows.command.packaged import PACKAGE, SCHEMA, text_of
+from zyda_flows.flows.command.terminal import say
+from zyda_flows.flows.command.trace_ import trace_
+from zyda_flows.tasks.errors import Denied
+
+EXAMPLES = ("zyda demo demo", "zyda demo demo --documents 50")
+MODELS = "models"
+NEEDS_MODELS = "# needs the extra `models`"  # ends the lines that need torch and transformers
+FILES = {"recipe.yaml": "demo", "mixture.yaml": "mixtures/demo"}
+
+
+def demo(
+    folder: Annotated[
+        Path, typer.Argument(metavar="FOLDER", help="A new folder, or one of an earlier demo.")
+    ],
+    documents: Annotated[
+        int | None, typer.Option(min=1, metavar="N", help="Take at most N documents of each kind of text.")
+    ] = None,
+) -> None:
+    """Make a small corpus and a mixture of it in FOLDER, from the text of the installed Python packages.
+
+    It needs no network. FOLDER then has what a corpus of your own has: sources, a recipe, models, the corpus with
+    its report, a mixture. Start it again after an interruption: what is finished is not done again.
+    """
+    write_demo(folder, documents)
+    recipe, mixture = (str(folder / name) for name in FILES)
+    build(recipe)
+    mix(mixture)
+    trace_(str(folder / "mixtures/demo"), 0)
+    for line in next_steps(folder):
+        say(line)
+
+
+def write_demo(folder: Path, documents: int | None = None) -> None:
+    """Write the sources, the models, the recipe and the mixture. Raises Denied where another recipe is there."""
+    from zyda_flows.flows.command.demo_sources import gather  # late
+
+    has_models = can_classify()
+    for name, packaged in FILES.items():
+        expect_ours(folder / name, text_of(packaged))
+    shutil.copytree(PACKAGE / "recipes" / MODELS, folder / MODELS, dirs_exist_ok=True)
+    for name, packaged in FILES.items():
+        text = text_of(packaged)
+        (folder / name).write_text(text if has_models else without_models(text), encoding="utf-8")
+    if not has_models:
+        say("without the quality model, which needs torch and transformers: pip install 'zyda-flows[models]'")
+    gather(folder / "sources", documents)
+
+
+def can_classify() -> bool:
+    from zyda_flows.tasks.quality.encoders import missing_libraries  # late
+
+    return not missing_libraries()
+
+
+def without_models(text: str) -> str:
+    """Return a recipe or a mixture without the lines that need the extra `models`."""
+    return "".join(line for line in text.splitlines(keepends=True) if NEEDS_MODELS not in line)
+
+
+def expect_ours(path: Path, text: str) -> None:
+    """Raise Denied where a file is there that is not the demo's, with or without models."""
+    if path.exists() and of_any_place(path.read_text(encoding="utf-8")) not in map(
+        of_any_place, (text, without_models(text))
+    ):
+        command = "build" if path.name == "recipe.yaml" else "mix"
+        raise Denied(
+            f"{path}: it is not as the demo writes it; zyda {command} {path} works with it as it is, and zyda demo "
+            "needs a new folder"
+        )
+
+
+def of_any_place(text: str) -> str:
+    """Return the text of a file without its line for editors, which names the folder of the package."""
+    return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(SCHEMA))
+
+
+def next_steps(folder: Path) -> list[str]:
+    return [
+        "",
+        "the demo is complete; look at:",
+        f"  {folder}/demo/report.html   the accounts of the corpus, and what was removed as duplicates",
+        f"  {folder}/demo/published     the corpus: Parquet files of documents",
+        f"  {folder}/mixtures/demo      the mixture: files of tokens for Megatron and OLMo-core",
+        f"  {folder}/recipe.yaml        what it was made by; change it, then: zyda build {folder}/recipe.yaml",
+        f"  zyda explain {folder}/recipe.yaml 0",
+    ]

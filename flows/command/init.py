@@ -1,0 +1,118 @@
+"""`zyda init`: a recipe for files, folders, globs or URLs, with what was guessed of them and why."""
+
+import os
+import shlex
+import sys
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from zyda_flows.flows.command.arguments import Storage
+from zyda_flows.flows.command.terminal import as_size, console, say, table_of
+from zyda_flows.tasks.errors import BadRecipe
+
+if TYPE_CHECKING:
+    from collections.abc import Sequence
+
+    from rich.table import Table
+
+    from zyda_flows.tasks.planning.draft_sources import DraftSource
+
+EXAMPLES = (
+    "zyda init texts/",
+    'zyda init wiki.parquet "crawl/*.jsonl.gz" --tokenizer openai-community/gpt2',
+    "zyda init hf://datasets/HuggingFaceFW/finewiki/data/dewiki --output wiki.yaml",
+)
+TOKENIZER = "EleutherAI/gpt-neox-20b"
+
+
+def init(
+    inputs: Annotated[
+        list[str], typer.Argument(metavar="FILES-OR-URLS...", help="Files, folders, globs in quotes, URLs.")
+    ],
+    output: Annotated[
+        str, typer.Option("--output", metavar="FILE", help="Where the recipe is written; - prints it.")
+    ] = "recipe.yaml",
+    tokenizer: Annotated[
+        str | None,
+        typer.Option(
+            metavar="NAME",
+            help=f"A hub name or a tokenizer.json; without, a terminal is asked, else {TOKENIZER}.",
+        ),
+    ] = None,
+    storage: Storage = None,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace FILE if it is there.")] = False,
+) -> None:
+    """Write a recipe for your files. Its columns of text, address and language are guessed, with the reasons.
+
+    The first rows of some of the files are read. Files that look alike become one source, and the order in
+    which they are given is the rank of the sources. Every field can be changed in the recipe.
+    """
+    from zyda_flows.tasks.planning.draft_recipe import Draft, left_out_lines, recipe_text  # late
+    from zyda_flows.tasks.planning.draft_sources import drafted  # late
+
+    expect_free(output, is_replaced=replace)
+    sources, left_out = drafted(inputs)
+    folder = os.getcwd() if output == "-" else str(Path(output).resolve().parent)
+    out = console(stderr=output == "-")
+    out.print(table_of_sources(sources))
+    for line in left_out_lines(left_out):
+        out.print(line, markup=False, soft_wrap=True)
+    draft = Draft(sources, left_out, folder, chosen_tokenizer(tokenizer, folder), storage)
+    text = recipe_text(draft)
+    if output == "-":
+        say(text.removesuffix("\n"))
+        return
+    Path(output).write_text(text, encoding="utf-8")
+    say(f"wrote {output}: read it, and change what was guessed wrongly")
+    say(f"next: zyda check {shlex.quote(output)}")
+
+
+def expect_free(output: str, *, is_replaced: bool) -> None:
+    """Raise BadRecipe where a file would be replaced without a word."""
+    if output != "-" and os.path.lexists(output) and not is_replaced:
+        raise BadRecipe(
+            f"{output}: it is there already; name another file by --output, or replace it by --replace"
+        )
+
+
+def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
+    """Make the table of the sources that were found."""
+    table = table_of(
+        "source", "files", "size", "format", "text", "url", words=["source", "format", "text", "url"]
+    )
+    for source in sources:
+        url = source.guesses.url.name if source.guesses.url else ""
+        size = as_size(sum(file.size for file in source.files))
+        cells = (source.name, f"{len(source.files):,}", size, source.kind.NAME, source.guesses.text.name, url)
+        table.add_row(*map(escaped, cells))
+    return table
+
+
+def escaped(text: str) -> str:
+    """Return a text of whatever origin that rich prints as it is."""
+    from rich.markup import escape  # late
+
+    return escape(text)
+
+
+def chosen_tokenizer(name: str | None, folder: str) -> str:
+    """Return the tokenizer as a recipe in a folder names it: that of the option, of an answer, or the default.
+
+    Raises BadRecipe where one that was chosen cannot be loaded. The default may be out of reach now.
+    """
+    from zyda_flows.tasks.tokens.stored import load_tokenizer  # late
+
+    if name is None and sys.stdin.isatty():
+        question = "Tokenizer that counts tokens: a hub name, or the path of a tokenizer.json"
+        name = typer.prompt(question, default=TOKENIZER, err=True)
+    try:
+        load_tokenizer(name or TOKENIZER)
+    except BadRecipe as error:
+        if name is not None and name != TOKENIZER:
+            raise
+        fault = f"{error}. Name another by --tokenizer, or in the recipe"
+        console(stderr=True).print(fault, markup=False, soft_wrap=True)
+    is_relative = name is not None and os.path.exists(name) and not os.path.isabs(name)
+    return os.path.relpath(name, folder) if name and is_relative else name or TOKENIZER

@@ -1,0 +1,47 @@
+"""`zyda recipes`: the recipes and mixtures that come with the package, to read and to copy."""
+
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from zyda_flows.flows.command.packaged import packaged_files, sentence_of, text_of, write_new
+from zyda_flows.flows.command.terminal import console, say, table_of
+
+EXAMPLES = ("zyda recipes", "zyda recipes zyda2 > my.yaml", "zyda recipes mixtures/zyda2 --to mixture.yaml")
+
+
+def names_like(incomplete: str) -> list[str]:
+    return [name for name in packaged_files() if name.startswith(incomplete)]
+
+
+def recipes(
+    name: Annotated[
+        str | None,
+        typer.Argument(metavar="NAME", help="The recipe or mixture to print.", autocompletion=names_like),
+    ] = None,
+    to: Annotated[
+        Path | None, typer.Option(metavar="FILE", help="Write it to this new file instead of printing it.")
+    ] = None,
+) -> None:
+    """List the recipes and mixtures that come with the package, or print one.
+
+    A copy is yours to change: set `storage`, and the files of its sources. A mixture has a name that begins with
+    `mixtures/`.
+    """
+    if name is None:
+        print_list()
+    elif to is None:
+        typer.echo(text_of(name), nl=False)
+    else:
+        write_new(to, text_of(name))
+        look = "zyda mix --plan" if name.startswith("mixtures/") else "zyda check"
+        say(f"{to}: written; change it, then: {look} {to}")
+
+
+def print_list() -> None:
+    """Print the name of each recipe and mixture, with a sentence."""
+    table = table_of("name", "", words=["name", ""])
+    for name, path in packaged_files().items():
+        table.add_row(name, sentence_of(path))
+    console().print(table)

@@ -1,0 +1,72 @@
+"""What will not fit into memory, disks and ids, and what the figures of a plan leave out."""
+
+import shutil
+import tempfile
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+from zyda_flows.tasks.forecast.trial import Trial
+from zyda_flows.tasks.ids import MAX_FILES
+from zyda_flows.tasks.planning.estimates import Plan, SourceEstimate
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.stage.cost import AT_MOST
+from zyda_flows.tasks.words import counted
+
+REST = 0.4  # of a task's memory, what a worker keeps of those before it
+SAFE = 0.95  # of a worker's memory limit
+
+
+def faults_of(plan: Plan, recipe: Recipe) -> Iterator[str]:
+    """Yield a sentence for each thing that will not fit."""
+    largest = max(plan.stages, key=lambda stage: stage.spent.peak)
+    with_rest = largest.spent.peak * (1 + REST)
+    if with_rest > SAFE * plan.memory:
+        yield (
+            f"the largest task, of {largest.stage}, takes {gib(largest.spent.peak)}, {gib(with_rest)} with "
+            f"what is left of tasks before it, and a worker has {gib(plan.memory)}: start fewer workers with "
+            "more each, or make shard_mib smaller"
+        )
+    if recipe.folder.is_local:
+        yield from no_room(recipe.folder.url, plan.at_most, "the corpus")
+    elif plan.scratch:
+        yield from no_room(tempfile.gettempdir(), plan.scratch, "files that are being written")
+    for source in plan.sources:
+        if source.files > MAX_FILES:
+            yield f"source {source.source}: {source.files:,} files, and ids have room for {MAX_FILES:,}"
+
+
+def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) -> Iterator[str]:
+    """Yield a sentence for each thing that the figures leave out."""
+    yield (
+        "How many documents are duplicates no sample can tell: what is published is reckoned as if none were, "
+        f"and time as if a tenth of the documents were in clusters, at most {AT_MOST:.0%}."
+    )
+    largest = len(trial.parts)
+    if largest < len(sources):
+        yield (
+            f"Of {counted(len(sources), 'source')}, the {largest} largest were tried; "
+            "the others are reckoned as if they were like those."
+        )
+    for name, tried in trial.models.items():
+        yield (
+            f"The model of {name} was asked about {counted(tried.documents, 'document')}, and lets "
+            f"{tried.kept:.0%} stay; of all it may be another part."
+        )
+    yield (
+        "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
+        "so for this plan; the time is for machines that have."
+    )
+    if recipe.is_against_others:
+        yield "What the corpora of `against` take to compare with, and what goes for them, is not reckoned."
+
+
+def no_room(place: str, needed: float, what: str) -> Iterator[str]:
+    """Say where a disk of this machine has too little room."""
+    there = next(path for path in (Path(place), *Path(place).parents) if path.exists())
+    free = shutil.disk_usage(there).free
+    if needed > free:
+        yield f"{place}: {what} will take {gib(needed)}, and {gib(free)} are free there"
+
+
+def gib(size: float) -> str:
+    return f"{size / 2**30:,.1f} GiB"

@@ -1,0 +1,45 @@
+"""The trial of a model: some seconds of one core, or of the device that a worker has."""
+
+import sys
+import time
+from collections.abc import Callable
+from typing import Any
+
+import pyarrow as pa
+
+from zyda_flows.tasks.quality.forms import Model, load_model
+from zyda_flows.tasks.recipe.source import Classify
+from zyda_flows.tasks.stage.cost import ModelTrial
+
+MODEL_SECONDS, WINDOW = 8.0, 32  # for a model, and texts that it is given at once
+LABEL = "quality_pred"
+
+
+def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
+    """Ask a model about some texts, for some seconds: those of its device, or of one core as a worker has it."""
+    loading = time.process_time()
+    answers = load_model(model, classify.max_tokens)
+    clock = on_one_core()
+    answers(texts[:1].to_pylist())  # loads it
+    loading = time.process_time() - loading
+    labels, began, spent, done = list[Any](), time.monotonic(), clock(), 0
+    while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
+        columns = dict(
+            zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW].to_pylist()), strict=True)
+        )
+        done = min(len(texts), done + WINDOW)
+        labels += columns[LABEL].to_pylist() if LABEL in columns else []
+    kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0
+    return ModelTrial(done, (clock() - spent) / max(1, done), kept, loading)
+
+
+def on_one_core() -> Callable[[], float]:
+    """Give models one core, as each worker does, and return the clock of what they take: of the core or the GPU.
+
+    Threads that wait for each other take many times as long where other programs run, too.
+    """
+    torch = sys.modules.get("torch")  # not every model is one of torch's
+    if torch is None:
+        return time.process_time
+    torch.set_num_threads(1)
+    return time.monotonic if torch.cuda.is_available() else time.process_time

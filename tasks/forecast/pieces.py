@@ -1,0 +1,138 @@
+"""The pieces of files that a trial reads, and how much of each."""
+
+import hashlib
+import time
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+import pyarrow.compute as pc
+
+from zyda_flows.tasks.ingest.pieces import (
+    IngestedPiece,
+    PieceToIngest,
+    ingest_chunks,
+    read_piece,
+    with_engine,
+)
+from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
+from zyda_flows.tasks.sources.listing import InputFile, Piece
+from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.tokens.engine import Engine
+
+PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
+TEXT_OF_BYTE = 2.5  # bytes of text in one of Parquet, about
+SIZES = (
+    0.25,
+    3,
+)  # times the text of a part, so that what each call takes is told from what grows with the text
+
+
+@dataclass
+class PartRead:
+    """What is read of a piece of a file.
+
+    size: of the file. most: bytes of text to read, where there are no row groups. of_groups: the part of the file's
+    row groups, 0 where it has none. rows: that were read. finished: the part of the rows that were begun.
+    """
+
+    size: int
+    most: float
+    of_groups: float
+    rows: int = 0
+    is_whole: bool = True
+    finished: float = 1.0
+
+    @property
+    def has_footer(self) -> bool:
+        return self.of_groups > 0
+
+    def chunks(self, job: "PartOfPiece", tally: Tally) -> Iterator[Chunk]:
+        """Read a piece until there is enough, or for some seconds; the tally counts the rows that were read."""
+        text, seen, until = job.parameters.text, 0, time.monotonic() + PART_SECONDS
+        for chunk in read_piece(job, tally):
+            bad = sum(
+                not row.is_rest for row in chunk.bad
+            )  # what stands for the rest is counted by the tally
+            self.rows += len(chunk.rows) + bad + len(chunk.blank) + len(chunk.skipped)
+            if text in chunk.table.column_names:
+                seen += pc.sum(pc.binary_length(chunk.table.column(text))).as_py() or 0
+            yield chunk
+            if (seen >= self.most and not self.has_footer) or time.monotonic() > until:
+                self.is_whole = False
+                break
+        self.finished = self.rows / max(1, tally.rows) if self.has_footer else 1.0
+        tally.rows = self.rows
+
+    def weight(self, inputs: int) -> float:
+        """Return the bytes of the file that were read, by all that were: with its footer, if it has one."""
+        if self.is_whole and self.of_groups in {0, 1}:
+            return float(self.size)
+        if not self.has_footer:
+            return float(min(self.size, inputs))
+        read = min(self.size, inputs - FOOTER_AT_ONCE)
+        # Of a small file the footer has come with its rows.
+        return (read if read > FOOTER_AT_ONCE else self.size * self.of_groups) * self.finished
+
+
+@dataclass(frozen=True)
+class PartOfPiece(PieceToIngest):
+    """A part of a piece."""
+
+    part: PartRead
+
+    def make(self) -> IngestedPiece:
+        def ingest(engine: Engine) -> IngestedPiece:
+            self.part.rows, tally = 0, Tally()
+            return ingest_chunks(self, self.part.chunks(self, tally), tally, engine)
+
+        return self.recorded(with_engine(self, ingest))
+
+
+def with_pieces(pieces: Sequence[tuple[InputFile, Piece]]) -> list[InputFile]:
+    """Return files with those of their pieces that were chosen, in the order of their URLs."""
+    files = {file.url: file for file, _ in pieces}
+    return [
+        files[url].model_copy(update={"pieces": tuple(piece for file, piece in pieces if file.url == url)})
+        for url in sorted(files)
+    ]
+
+
+def groups_in(piece: Piece) -> int:
+    """Return how many row groups a piece has, 0 where it is of none."""
+    return len(piece.row_groups or ())
+
+
+def rows_of(file: InputFile) -> int | None:
+    """Return how many rows a file has, where its footer says so."""
+    rows = [piece.rows for piece in file.pieces]
+    return None if None in rows else sum(row for row in rows if row is not None)
+
+
+def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tuple[InputFile, Piece]]:
+    """Choose pieces of a source, from as many of its files as there are, by a hash of their names.
+
+    most: of each, the bytes of text that are read.
+    """
+    ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
+    in_turn = [
+        (file, part_of(file, turn + i, most))
+        for turn in range(max(len(file.pieces) for file in files))
+        for i, file in enumerate(ranked)
+        if turn < len(file.pieces)
+    ]
+    return in_turn[:pieces]
+
+
+def part_of(file: InputFile, turn: int, most: int) -> Piece:
+    """Return another piece of a file in each turn: of row groups, some from a place within it on.
+
+    Files begin with what came first. The rows of such a piece are numbered as if it was the first.
+    """
+    piece = file.pieces[(file.seed + turn) % len(file.pieces)]
+    if not piece.row_groups:
+        return piece
+    groups = sum(map(groups_in, file.pieces))
+    wanted = max(1, round(most * SIZES[turn % len(SIZES)] / TEXT_OF_BYTE / file.size * groups))
+    start = file.seed % len(piece.row_groups)
+    in_turn = (*piece.row_groups[start:], *piece.row_groups[:start])
+    return piece.model_copy(update={"row_groups": in_turn[:wanted]})

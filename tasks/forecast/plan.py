@@ -1,0 +1,194 @@
+"""A plan: what a build will take, from listings, footers and a trial of its stages, before anything is built.
+
+What grows with the texts is what the trial took, by their size. What grows with the documents is computed from how
+the stages cut their work, at the rates of docs/speed.md, because a trial has too few documents to measure it. No
+sample can tell how many documents are duplicates: the figures are for none that are removed, and for a tenth and
+four fifths of the documents in clusters.
+"""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from functools import cached_property
+
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.forecast.limits import faults_of, notes_of
+from zyda_flows.tasks.forecast.run_trial import run_trial
+from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.trial import Trial
+from zyda_flows.tasks.forecast.workload import TrialWorkload
+from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, StageEstimate
+from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
+from zyda_flows.tasks.publish.costs import CORPUS, corpus_cost
+from zyda_flows.tasks.publish.files import publish
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.signatures.costs import largest_merged
+from zyda_flows.tasks.signatures.index import index
+from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.spent import METER, Spent
+from zyda_flows.tasks.stage.cost import BY_SHARD, StageCost, scaled
+from zyda_flows.tasks.stage.results import Step
+from zyda_flows.tasks.stage.runner import threads_for
+from zyda_flows.tasks.stage.stage import Stage
+from zyda_flows.tasks.storage.records import digest_of
+
+MOST_INSPECTED = 64  # files of a source that are looked into
+LATE = 0.5  # of START_SECONDS, by which these may be more
+# Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
+# kind of stage.
+START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
+# By which a core is slower beside others than alone: from nothing to what two took of each other's memory.
+BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
+
+
+def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
+    """Plan a build on so many workers with so many bytes of memory each. Raises what a build would, early.
+
+    spread: calls a function on every file to look into.
+    """
+    return planning_of(recipe, spread).plan(workers, memory)
+
+
+def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
+    """Look into a recipe's files and try a part of them: all that a plan is made from."""
+    survey = check_sources(recipe, replace=True)
+    survey.expect_none()
+    some = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
+    METER.take()
+    looked_into = inspect_new(recipe, replace(survey, chosen=some), spread)
+    inspecting = METER.take()
+    files = {
+        source.name: files_with_pieces(source, survey, chosen, [one.file for one in inspected])
+        for source, chosen, inspected in zip(recipe.sources, some, looked_into.inspected, strict=True)
+    }
+    return Planning(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
+
+
+def files_with_pieces(
+    source: Source, survey: SourceSurvey, chosen: Sequence[InputFile], inspected: Sequence[InputFile]
+) -> list[InputFile]:
+    """Return the chosen files of a source as they were looked into, now or for an earlier build."""
+    known = {file.key: file for file in survey.register.files.get(source.name, ())}
+    known |= {file.key: file for file in inspected}
+    return [known[file.key].model_copy(update={"location": file.location}) for file in chosen]
+
+
+@dataclass(frozen=True)
+class Planning:
+    """A recipe, its files, and what a trial of it took.
+
+    files: those that were looked into, with their pieces. inspecting: what that took.
+    """
+
+    recipe: Recipe
+    survey: SourceSurvey
+    files: dict[str, list[InputFile]]
+    trial: Trial
+    inspecting: Spent
+
+    @cached_property
+    def sizes(self) -> Sizes:
+        return Sizes(self.recipe, self.survey, self.files, self.trial)
+
+    @property
+    def sources(self) -> dict[str, SourceEstimate]:
+        return self.sizes.estimates
+
+    def plan(self, workers: int, memory: int) -> Plan:
+        """Put together what the stages will take."""
+        workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
+        stages = tuple(self.stages(workload))
+        by_stage = {stage.stage: stage.spent for stage in stages}
+        published = sum(by_stage.get(one.name, Spent()).written for one in (publish, index))
+        written = sum(one.written for name, one in by_stage.items() if name != CORPUS)
+        is_local = self.recipe.folder.is_local
+        largest_file = round(max(shard_bytes(self.recipe), largest_merged(workload, self.recipe)))
+        plan = Plan(
+            recipe=digest_of(self.recipe.as_written),
+            made_at=datetime.now(UTC).isoformat(timespec="seconds"),
+            workers=workers,
+            threads=threads,
+            memory=memory,
+            sources=tuple(self.sources.values()),
+            stages=stages,
+            work=written,
+            published=published,
+            in_storage=written + published if self.recipe.work_copies and not is_local else written,
+            at_most=written if is_local else written + published,
+            scratch=0 if is_local else threads * largest_file,
+            seconds=self.seconds(stages, threads),
+            model_seconds={
+                name: source.model.seconds * source.entering_model
+                for name, source in workload.sources.items()
+                if source.model
+            },
+        )
+        notes = notes_of(self.recipe, self.trial, plan.sources)
+        return plan.model_copy(update={"faults": tuple(faults_of(plan, self.recipe)), "notes": tuple(notes)})
+
+    def stages(self, workload: TrialWorkload) -> Iterator[StageEstimate]:
+        """Yield what each stage takes, and each fan-out of another name, in the order of the trial."""
+        costs, (first, *_) = self.costs(workload), pipeline.steps(self.recipe)
+        names = [prepare.name, *(name for name, _ in self.trial.calls), *self.trial.rest, *costs]
+        for name in dict.fromkeys(names):
+            cost = costs.get(name) or StageCost(name, workload.by_shard(name))
+            spent = cost.spent + replace(self.trial.rest.get(name, Spent()), peak=0)
+            if name == prepare.name:
+                spent += self.preparing
+            elif name == first.name:  # each worker loads what it needs when it first works
+                spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warming)
+            yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
+
+    @property
+    def preparing(self) -> Spent:
+        """What it takes to look into all files."""
+        files = sum(source.files for source in self.sources.values())
+        return replace(scaled(self.inspecting, files / sum(map(len, self.files.values()))), calls=files)
+
+    def costs(self, workload: TrialWorkload) -> dict[str, StageCost]:
+        """Return the costs that the stages of the recipe state, by the names of their fan-outs."""
+        costs = dict[str, StageCost]()
+        stated = [*self.stated(workload), *corpus_cost(workload, self.recipe)]
+        for cost in stated:
+            costs[cost.name] = costs[cost.name] + cost if cost.name in costs else cost
+        return costs
+
+    def stated(self, workload: TrialWorkload) -> Iterator[StageCost]:
+        for step in pipeline.steps(self.recipe):
+            if not isinstance(step.work, Stage):
+                continue
+            yield from step.work.cost(workload, step.subject, step.name)
+            if step.work.cost is BY_SHARD:
+                yield StageCost(step.name, Spent(calls=untried_shards(step, workload)))
+
+    def seconds(self, stages: Sequence[StageEstimate], threads: int) -> Estimate:
+        """Estimate the seconds of a build on so many threads, of which the scheduler's is one more."""
+        cores = min(threads, threads // threads_for(self.recipe))
+        least, most = (sum(of(stage) for stage in stages) for of in (cpu_of, most_of))
+        calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
+        low, value, high = (
+            START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
+            for cpu, factor in ((least, BESIDE.low), (least, BESIDE.value), (most, BESIDE.high))
+        )
+        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
+
+
+def untried_shards(step: Step, workload: TrialWorkload) -> int:
+    """Return the shards of sources for which the trial did not run a stage: one task for each."""
+    names, calls = step.sources or tuple(workload.sources), workload.calls(step.name)
+    if step.name in workload.sizes.trial.rest and (not step.sources or not calls):
+        return 0
+    return sum(
+        len(workload.sources[name].shards) for name in names if not workload.of_source(step.name, name).calls
+    )
+
+
+def cpu_of(stage: StageEstimate) -> float:
+    return stage.spent.cpu
+
+
+def most_of(stage: StageEstimate) -> float:
+    return stage.most_clustered

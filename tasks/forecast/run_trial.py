@@ -1,0 +1,223 @@
+"""The run of a trial: some pieces of a recipe's sources, built by the stages of a build in a folder of its own.
+
+What a stage takes of a source depends on the texts, the machine and the stores; so a plan measures it with the
+stages themselves, on as much as takes some seconds.
+"""
+
+import json
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from importlib import import_module
+from itertools import islice
+from math import ceil
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+
+import pyarrow as pa
+
+from zyda_flows.tasks.errors import ZydaError
+from zyda_flows.tasks.forecast.models import try_model
+from zyda_flows.tasks.forecast.pieces import (
+    SIZES,
+    PartOfPiece,
+    PartRead,
+    groups_in,
+    pieces_to_try,
+    with_pieces,
+)
+from zyda_flows.tasks.forecast.trial import Calls, Part, Trial
+from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
+from zyda_flows.tasks.ingest.pieces import IngestedPiece
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.planning.prepare import prepare, rows_of_sample, source_plan
+from zyda_flows.tasks.planning.survey import SourceSurvey
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.running import run_pipeline
+from zyda_flows.tasks.sources.listing import InputFile, Piece, load_listing
+from zyda_flows.tasks.sources.register import Register, number_files, number_sources
+from zyda_flows.tasks.spent import METER, telling
+from zyda_flows.tasks.stage.results import HERE, Runner
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
+from zyda_flows.tasks.storage.tables import tables_of
+from zyda_flows.tasks.tokens.stored import store_tokenizer
+from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
+from zyda_flows.tasks.workers.process import IMPORTED
+from zyda_flows.tasks.workers.window import DEATHS
+
+MOST_SOURCES = 8  # that are tried, the largest
+PIECES = 12  # of all sources together, and two of each at least
+PART_BYTES, WARM_BYTES = 32 << 20, 16 << 20  # of text of a piece: that is measured, and before
+
+
+def tried_sources(recipe: Recipe, survey: SourceSurvey) -> list[str]:
+    """Choose the sources to try: those with most bytes, in the order of their rank."""
+    sizes = {
+        source.name: sum(file.size for file in files)
+        for source, files in zip(recipe.sources, survey.chosen, strict=True)
+    }
+    largest = sorted(sizes, key=lambda name: -sizes[name])[:MOST_SOURCES]
+    return [name for name in sizes if name in largest]
+
+
+def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputFile]]) -> Trial:
+    """Build a part of a recipe's sources, once to have all compiled and loaded, and once to measure.
+
+    files: of each source, those that have been looked into. Raises what a build would.
+    """
+    tried = tried_sources(recipe, survey)
+    each = max(2, ceil(PIECES / len(tried)))
+    pieces = {name: pieces_to_try(files[name], each, PART_BYTES) for name in tried}
+    first = {name: pieces_to_try(files[name], 1, WARM_BYTES) for name in tried}
+    for name in IMPORTED:  # as workers have
+        import_module(name)
+    with folder_for(recipe, tried) as smaller:
+        compile_kernels(smaller)
+        began = time.process_time()
+        warm = TrialBuild(recipe, smaller, survey, first, WARM_BYTES).run()
+        first_time = time.process_time() - began
+        smaller.folder.delete("")  # and in the same again, for which it now knows the tokenizer's words
+        build = TrialBuild(recipe, smaller, survey, pieces, PART_BYTES)
+        began = time.process_time()
+        trial = build.run()
+        again = (time.process_time() - began) * warm.text / max(1, trial.text)
+        trial.warming = max(0.0, first_time - again)
+        for source in recipe.sources:
+            if source.classify and source.name in tried and (model := survey.models.get(source.name)):
+                trial.models[source.name] = try_model(source.classify, model, build.texts(source.name))
+    return trial
+
+
+def compile_kernels(recipe: Recipe) -> None:
+    """Build a few near-duplicates, so that numba has in files what a build of this recipe calls.
+
+    A part of the sources may have no near-duplicates, and compiling is no part of what a build takes later.
+    """
+    text = " ".join(f"word{i}" for i in range(300))
+    rows = [{"text": text}, {"text": f"{text} more"}, {"text": f"other {text}"}]
+    with TemporaryDirectory(prefix="zyda-plan-") as folder, suppress(ZydaError):
+        sources = []
+        for number in range(2):
+            path = Path(folder, f"{number}.jsonl")
+            path.write_text("".join(f"{json.dumps(row)}\n" for row in rows), encoding="utf-8")
+            sources.append(Source(name=f"compiled{number}", files=(str(path),)))
+        small = recipe.model_copy(update={"storage": folder, "sources": tuple(sources)})
+        run_pipeline(small, HERE)
+
+
+@contextmanager
+def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
+    """Give a recipe for the sources to try, without models, other corpora and limits, in a folder that goes."""
+    sources = tuple(
+        source.model_copy(
+            update={"max_loss": None} | ({"classify": None, "keep": None} if source.classify else {})
+        )
+        for source in recipe.sources
+        if source.name in tried
+    )
+    rounds = tuple(dedup.model_copy(update={"against": ()}) for dedup in recipe.rounds)
+    with TemporaryDirectory(prefix="zyda-plan-") as folder:
+        yield recipe.model_copy(
+            update={"storage": folder, "sources": sources, "rounds": rounds, "max_loss": None}
+        )
+
+
+@dataclass
+class TrialBuild:
+    """A build of some pieces of each source. whole: the recipe. most: the bytes of text of each piece."""
+
+    whole: Recipe
+    recipe: Recipe
+    survey: SourceSurvey
+    pieces: dict[str, list[tuple[InputFile, Piece]]]
+    most: int
+    trial: Trial = field(default_factory=Trial)
+    shards: dict[str, Artifact] = field(default_factory=dict)  # the first of each source
+
+    def run(self) -> Trial:
+        """Build them with the stages of a build, here."""
+        plans, partial_ingest = self.plans(), replace(ingest, run=self.ingest)
+
+        def submit(work: Any, *inputs: Any, **options: Any) -> Any:
+            if work is prepare:
+                return plans
+            return HERE.submit(partial_ingest if work is ingest else work, *inputs, **options)
+
+        token = ALLOWED_DEATHS.set(DEATHS)  # so that work leaves its marks, as on a cluster
+        try:
+            with telling(self.trial.tell):
+                self.trial.ledger = run_pipeline(self.recipe, Runner(submit, HERE.result, HERE.finished))
+        finally:
+            ALLOWED_DEATHS.reset(token)
+        return self.trial
+
+    def plans(self) -> list[SourcePlan]:
+        """Plan what is ingested of each source: files that have these pieces alone."""
+        METER.take()
+        tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer)
+        register = number_sources(Register(), list(self.pieces))
+        plans = list[SourcePlan]()
+        columns = (self.whole.sources, self.survey.listed, self.survey.chosen, self.survey.documents)
+        for source, listed, chosen, documents in zip(*columns, strict=True):
+            if source.name not in self.pieces:
+                continue
+            files = with_pieces(self.pieces[source.name])
+            register = number_files(register, source.name, files)
+            plan = source_plan(
+                self.recipe,
+                source,
+                register,
+                files,
+                len(files),
+                tokenizer,
+                None,
+                documents,
+                self.survey.denied,
+            )
+            rows = rows_of_sample(self.whole, len(listed), len(chosen))
+            parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
+            plans.append(plan.model_copy(update={"parameters": parameters}))
+        self.trial.rest[prepare.name] = METER.take()
+        return plans
+
+    def texts(self, source: str) -> pa.ChunkedArray:
+        """Return the texts of the first shard of a source."""
+        tables = tables_of(self.recipe.folder, self.shards[source], ["text"])
+        return pa.concat_tables(islice(tables, 1)).column("text")
+
+    def ingest(self, recipe: Recipe, plan: SourcePlan) -> Manifest:
+        """Ingest a part of each piece of a source, and note what it took."""
+        companions, _ = companions_of(recipe, plan.source)
+        made, parts = list[IngestedPiece](), self.trial.parts.setdefault(plan.source, [])
+        groups = {file.url: sum(map(groups_in, file.pieces)) for file, _ in self.pieces[plan.source]}
+        for file in load_listing(recipe.folder, plan.listing):
+            for i, piece in enumerate(file.pieces):
+                most = self.most * SIZES[(file.number + i) % len(SIZES)]
+                read = PartRead(file.size, most, groups_in(piece) / max(1, groups[file.url]))
+                job = PartOfPiece(
+                    recipe.folder,
+                    plan.source,
+                    plan.number,
+                    plan.parameters,
+                    companions,
+                    file,
+                    piece,
+                    (),
+                    read,
+                )
+                METER.take()
+                ingested = job()
+                spent = replace(METER.take(), calls=1)
+                made.append(ingested)
+                if ingested.shards:
+                    self.shards.setdefault(plan.source, ingested.shards[0])
+                aside = sum(one.counts.documents for one in ingested.set_aside)
+                weight, rows = read.weight(spent.inputs), read.rows
+                parts.append(Part(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
+                self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
+                    ingested.seen.bytes, spent
+                )
+        return manifest_of(recipe, plan, made)

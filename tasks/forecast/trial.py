@@ -1,0 +1,61 @@
+"""A trial: what was measured while a part of a recipe's sources was built."""
+
+from dataclasses import dataclass, field
+from typing import Any
+
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.cost import ModelTrial
+from zyda_flows.tasks.stage.progress import documents_in
+from zyda_flows.tasks.storage.artifacts import Counts
+
+
+@dataclass(frozen=True)
+class Part:
+    """A part of a piece that was ingested. weight: the bytes of its file that it stands for.
+
+    rows: that were read.
+    """
+
+    weight: float
+    rows: int
+    documents: Counts
+    shards: int
+    set_aside: int
+    spent: Spent
+
+
+@dataclass
+class Calls:
+    """What calls of a stage about a source did, and for each the bytes of text that it saw."""
+
+    spent: Spent = field(default_factory=Spent)
+    each: list[tuple[float, Spent]] = field(default_factory=list)
+
+    def add(self, size: float, spent: Spent) -> None:
+        self.spent += spent
+        self.each.append((size, spent))
+
+
+@dataclass
+class Trial:
+    """What was measured: parts by source, calls by stage and source, and what was left after each stage."""
+
+    parts: dict[str, list[Part]] = field(default_factory=dict)
+    models: dict[str, ModelTrial] = field(default_factory=dict)
+    calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
+    rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, beside its calls
+    warming: float = 0.0  # seconds in which a process loads and compiles what it needs
+    ledger: Ledger | None = None
+
+    @property
+    def text(self) -> int:
+        """The bytes of text that were read."""
+        return sum(part.documents.bytes for parts in self.parts.values() for part in parts)
+
+    def tell(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
+        """Take what a call of a stage did, or what was done beside its calls."""
+        if not spent.calls:
+            self.rest[stage] = self.rest.get(stage, Spent()) + spent
+            return
+        self.calls.setdefault((stage, source), Calls()).add(documents_in(result).bytes, spent)

@@ -1,0 +1,111 @@
+"""The workload of a build, by a trial of it: what stages that go through the shards take of whole sources."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from typing import Any, NamedTuple
+
+from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.trial import Calls
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.cost import SourceSize, shards_of
+from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
+
+NOT_COUNTS = 1 << 12  # bytes: files and requests of a call are fewer
+ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
+ALIKE = 0.1  # of their mean, the spread of sizes that tell nothing of how something grows with them
+
+
+@dataclass(frozen=True)
+class TrialWorkload:
+    """The workload of a build on so many workers (see `tasks.stage.cost.Workload`)."""
+
+    sizes: Sizes
+    workers: int
+
+    @property
+    def sources(self) -> Mapping[str, SourceSize]:
+        return self.sizes.sources
+
+    @property
+    def tried_shards(self) -> int:
+        return sum(part.shards for part in self.sizes.all_parts)
+
+    def tried(self, name: str) -> Spent:
+        return sum((calls.spent for calls in self.calls(name).values()), Spent())
+
+    def calls(self, name: str) -> dict[str | None, Calls]:
+        """Return the calls of a name in the trial, by source."""
+        return {source: calls for (of, source), calls in self.sizes.trial.calls.items() if of == name}
+
+    def by_shard(self, name: str) -> Spent:
+        of_sources = sum((self.of_source(name, source) for source in self.sources), Spent())
+        about_corpus = self.calls(name).get(None)
+        return of_sources + self.about_corpus(about_corpus.spent) if about_corpus else of_sources
+
+    def of_source(self, name: str, source: str) -> Spent:
+        """Return what calls take of a source: by what they took of its parts, or of all where it was not tried."""
+        tried, is_tried = self.sizes.trial.parts, source in self.sizes.trial.parts
+        calls = [
+            calls for of, calls in self.calls(name).items() if (of == source if is_tried else of in tried)
+        ]
+        spent = sum((one.spent for one in calls), Spent())
+        if not spent.calls:
+            return spent
+        parts = self.sizes.parts_of(source)
+        by_size = self.sizes.estimates[source].bytes / max(1.0, sum(part.weight for part in parts))
+        by_calls = len(self.sources[source].shards) / max(1, sum(part.shards for part in parts))
+        size = by_size * sum(seen for one in calls for seen, _ in one.each)
+        count = spent.calls * by_calls
+        grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
+        known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
+        # The files of the trial are small, and go to a store in one request each.
+        grown["requests"] += count * requests_for_parts(grown["written"] / count)
+        whole = {figure: round(value) for figure, value in grown.items()}
+        return Spent(calls=round(count), **(whole | known))
+
+    def about_corpus(self, tried: Spent) -> Spent:
+        """Return what calls about the corpus take that look at each shard once."""
+        size = sum(source.bytes for source in self.sizes.estimates.values())
+        by_size = size / max(1.0, sum(part.weight for part in self.sizes.all_parts))
+        by_shards = shards_of(self) / max(1, self.tried_shards)
+        return replace(
+            tried,
+            **{
+                figure: round(getattr(tried, figure) * by_shards) for figure in ("calls", "requests", "files")
+            },
+            **{figure: round(getattr(tried, figure) * by_size) for figure in ("read", "written")},
+            cpu=tried.cpu * by_size,
+        )
+
+    def growths(self, name: str) -> "dict[str, Growth]":
+        """Return how what calls ask of stores grows with the text that they see, over all sources."""
+        each = [one for source, calls in self.calls(name).items() if source for one in calls.each]
+        sizes = [size for size, _ in each]
+        return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
+
+
+class Growth(NamedTuple):
+    """What a call takes, whatever its size, and each byte of text."""
+
+    of_call: float
+    of_byte: float
+
+    def of(self, calls: float, size: float) -> float:
+        return self.of_call * calls + self.of_byte * size
+
+
+def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
+    """Tell what calls took for themselves from what grew with their sizes, by least squares; neither is below 0."""
+    mean, mean_size = sum(taken) / len(taken), sum(sizes) / len(sizes)
+    spread = sum((size - mean_size) ** 2 for size in sizes)
+    if spread <= len(sizes) * (ALIKE * mean_size) ** 2:
+        return Growth(0.0, mean / mean_size) if mean > NOT_COUNTS and mean_size else Growth(mean, 0.0)
+    together = sum((one - mean) * (size - mean_size) for one, size in zip(taken, sizes, strict=True))
+    of_byte = min(max(0.0, together / spread), mean / mean_size)
+    return Growth(mean - of_byte * mean_size, of_byte)
+
+
+def requests_for_parts(size: float) -> int:
+    """Return how many requests more than one it takes to write a file of so many bytes to a store."""
+    return 0 if size < UPLOAD_BYTES else 1 + ceil(size / UPLOAD_BYTES)

@@ -1,0 +1,174 @@
+"""The files, folders, globs and URLs for which `zyda init` writes a recipe: what they list, and their patterns."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from glob import escape
+from pathlib import Path
+
+from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError
+from zyda_flows.tasks.recipe.source import Source
+from zyda_flows.tasks.recipe.values import readable, without_credentials
+from zyda_flows.tasks.sources.listing import MARKS, InputFile, list_by_pattern, where_files_are
+from zyda_flows.tasks.sources.small_files import of_no_source
+
+NAME = "input"  # in errors, in place of a source's name
+MOST_NAMED = 1000  # files that a recipe names one by one
+MOST_PATTERNS = 10
+
+
+@dataclass(frozen=True)
+class Pattern:
+    """A pattern or a path below a folder, whose own name is no pattern."""
+
+    root: str
+    tail: str
+    has_marks: bool = True
+
+    @property
+    def url(self) -> str:
+        return self.below(self.root)
+
+    def below(self, folder: str) -> str:
+        """Return it below a folder; a path with an asterisk would be read as a pattern, and is escaped."""
+        if self.has_marks:
+            return f"{escape(folder)}/{self.tail}"
+        path = f"{folder}/{self.tail}"
+        return escape(path) if "*" in path else path
+
+    def from_folder(self, folder: str) -> str:
+        """Return it relative to a folder of this machine."""
+        root = os.path.relpath(self.root, folder)
+        path = self.below(root).removeprefix("./")
+        return self.url if path.startswith("~") else path
+
+
+@dataclass(frozen=True)
+class Given:
+    """One input as it was typed, and its files.
+
+    root: the folder below which they are. pattern: what lists them, None for a folder with all below it.
+    is_absolute: whether a recipe names them as they are, and not relative to itself.
+    """
+
+    typed: str
+    root: str
+    pattern: Pattern | None
+    files: tuple[InputFile, ...]
+    is_absolute: bool
+
+    @property
+    def is_single(self) -> bool:
+        """Whether it names one file, which then has to be one that can be read."""
+        return self.pattern is not None and not self.pattern.has_marks and len(self.files) == 1
+
+
+def given(typed: str) -> Given:
+    """List the files of an input. Raises BadInput where there are none, BadRecipe for a URL of no use."""
+    try:
+        is_file = typed.startswith("~") and os.path.lexists(typed)  # and no folder of a user
+        place = readable(without_credentials(os.path.abspath(typed) if is_file else typed))
+    except ValueError as error:
+        raise BadRecipe(f"an input cannot be used: {error}") from error
+    if "://" in place:
+        return given_url(typed, place)
+    path = place if os.path.lexists(place) else str(Path(place).expanduser())
+    whole, is_absolute = os.path.abspath(path), os.path.isabs(path)
+    if os.path.isdir(whole) and not has_own_files(whole):
+        return Given(typed, whole, None, files_below(typed, whole), is_absolute)
+    pattern = pattern_of(whole if os.path.lexists(path) else path, is_there=os.path.lexists(path))
+    pattern = replace(pattern, root=os.path.abspath(pattern.root or "."))
+    return Given(typed, pattern.root, pattern, files_of([pattern.url]), is_absolute)
+
+
+def given_url(typed: str, url: str) -> Given:
+    pattern = pattern_of(url, is_there=not any(mark in url for mark in "*["))
+    try:
+        return Given(typed, pattern.root, pattern, files_of([url]), is_absolute=True)
+    except BadInput:
+        if not where_files_are(url):
+            raise
+    folder = url.rstrip("/")
+    return Given(typed, folder, None, files_below(typed, folder), is_absolute=True)
+
+
+def pattern_of(place: str, *, is_there: bool) -> Pattern:
+    """Return a path as it is, or what is a pattern below the folder before its first mark."""
+    fixed = place if is_there else re.split(f"[{re.escape(MARKS)}]", place)[0]
+    root = fixed.rpartition("/")[0]
+    return Pattern(root, place.removeprefix(root).removeprefix("/"), has_marks=fixed != place)
+
+
+def has_own_files(folder: str) -> bool:
+    """Say whether a folder is one dataset, as the `x.parquet` that Spark writes, with files of that ending."""
+    try:
+        pattern = pattern_of(folder, is_there=True)
+        return bool(os.path.splitext(folder)[1] and files_of([pattern.url]))
+    except ZydaError:
+        return False
+
+
+def files_below(typed: str, folder: str) -> tuple[InputFile, ...]:
+    try:
+        return files_of([Pattern(folder, "**").url])
+    except BadInput as error:
+        if "no file matches" not in str(error):
+            raise
+        raise BadInput(f"{NAME}: the folder {typed} has no files") from error
+
+
+def files_of(patterns: Sequence[str]) -> tuple[InputFile, ...]:
+    """List the files of patterns. Raises BadInput where one of them has none."""
+    source = Source.model_construct(name=NAME, files=tuple(patterns))
+    with of_no_source(NAME):
+        listed = list_by_pattern(source)
+    return tuple({file.url: file for files in listed.values() for file in files}.values())
+
+
+def fewest_patterns(
+    inputs: Sequence[Given], files: Sequence[InputFile], ends: Sequence[str]
+) -> list[Pattern]:
+    """Return patterns that list these files and no others, or the files themselves.
+
+    inputs: of one folder, which list the files. ends: the endings of their names. Raises BadInput for too many.
+    """
+    wanted, root = {file.url for file in files}, inputs[0].root
+    for one in inputs:
+        if one.pattern and wanted == {file.url for file in one.files}:
+            return [one.pattern]
+    if (len(files) > 1 or inputs[0].pattern is None) and not root.startswith(
+        "http"
+    ):  # whose servers list nothing
+        for tails in tails_of(files, ends):
+            patterns = [Pattern(root, tail) for tail in tails]
+            if len(patterns) <= MOST_PATTERNS and urls_of(patterns) == wanted:
+                return patterns
+    if len(files) > MOST_NAMED:
+        fault = f"{len(files):,} files are mixed with others of the same names; give each kind a folder"
+        raise BadInput(f"{NAME}, folder {root}: {fault}")
+    return [pattern_of(file.url, is_there=True) for file in files]
+
+
+def tails_of(files: Sequence[InputFile], ends: Sequence[str]) -> Iterator[list[str]]:
+    """Yield lists of patterns below a root, the simplest first."""
+    names = [file.url.rpartition("/")[2] for file in files]
+    alike = [*dict.fromkeys(form_of(name) for name in names)]
+    for folders in ("", "**/"):
+        yield [f"{folders}*{escape(end)}" for end in ends]
+        yield [f"{folders}{form}" for form in alike]
+    if len(files) > 1:
+        yield [*dict.fromkeys(form_of(file.name) for file in files)]
+
+
+def form_of(name: str) -> str:
+    """Return a pattern for the names that differ from this one in their numbers alone."""
+    return "*".join(escape(part) for part in re.split(r"\d+", name))
+
+
+def urls_of(patterns: Sequence[Pattern]) -> set[str]:
+    """Return what patterns list; nothing where one of them lists none."""
+    try:
+        return {file.url for file in files_of([pattern.url for pattern in patterns])}
+    except ZydaError:
+        return set()

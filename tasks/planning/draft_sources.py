@@ -1,0 +1,170 @@
+"""The sources for which `zyda init` writes a recipe: files that look alike, by the first rows of some of them."""
+
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from itertools import chain, groupby
+
+from zyda_flows.tasks.errors import BadInput, bad_input
+from zyda_flows.tasks.planning.draft_columns import Guesses
+from zyda_flows.tasks.planning.draft_groups import Alike, LeftOut, ends_of, name_of, parted
+from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
+from zyda_flows.tasks.recipe.source import RESERVED_NAMES
+from zyda_flows.tasks.sources.formats import arxiv, jsonl
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.reading import FIRST_BYTES, FORMATS, Format, format_of, opened
+from zyda_flows.tasks.sources.small_files import of_no_source
+
+EXTRACTORS = {"html": "structured", "wikipedia": "wikitext", "arxiv": "latex"}
+ABOUT_DATA = re.compile(  # which folders of data have beside it
+    r"(?:readme|licen[cs]e|notice|changelog|citation|dataset_infos?|state)(?:\.[a-z]+)?", re.IGNORECASE
+)
+OF_PARTS = re.compile(
+    r"(?:part|data|train|shard|chunk|file|of|[0-9._-])*", re.IGNORECASE
+)  # names that say nothing
+
+
+@dataclass(frozen=True)
+class DraftSource:
+    """A source of a recipe to be written. format: where the names of its files do not show it."""
+
+    name: str
+    patterns: tuple[Pattern, ...]
+    is_absolute: bool
+    kind: Format
+    format: str
+    files: tuple[InputFile, ...]
+    looked: int
+    bad: tuple[str, ...]
+    guesses: Guesses
+
+    @property
+    def extractor(self) -> str | None:
+        """What makes a text of its documents, if they are pages or markup."""
+        return EXTRACTORS.get(self.kind.NAME) or ("structured" if self.guesses.text.column.is_html else None)
+
+    @property
+    def has_bad_rows(self) -> bool:
+        return bool(self.bad or self.guesses.nulls)
+
+
+def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOut]]:
+    """Make sources of inputs, in their order. Raises BadInput where a file that was named cannot be read."""
+    with of_no_source(NAME):
+        return sources_of([given(one) for one in typed])
+
+
+def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut]]:
+    sources, left_out, seen = list[DraftSource](), list[LeftOut](), set[str]()
+    for _, same_root in groupby(inputs, key=lambda one: (one.root, one.pattern is None)):
+        own = [*same_root]
+        formats = dict[tuple[str, str], Alike]()
+        for file, is_named in files_in(own, seen):
+            try:
+                file = with_format(file, is_named=is_named)
+                kind = format_of(NAME, file)
+            except BadInput:
+                if is_named:
+                    raise
+                left_out.append(LeftOut(file.url, "its ending is that of no format"))
+                continue
+            formats.setdefault((kind.NAME, file.format), Alike(kind, [])).files.append(file)
+        for every in without_papers([*formats.values()], left_out):
+            readable, unreadable = parted(every, is_named=any(one.is_single for one in own))
+            left_out += unreadable
+            sources += [source_of(own, alike) for alike in readable]
+    if not sources:
+        first = left_out[0]
+        raise bad_input(NAME, first.reason, file=first.url)
+    return with_own_names(sources), left_out
+
+
+def files_in(inputs: Sequence[Given], seen: set[str]) -> Iterator[tuple[InputFile, bool]]:
+    """Yield the files of inputs that no input before them has, and whether each was named by itself."""
+    for one in inputs:
+        for file in one.files:
+            if file.url not in seen:
+                seen.add(file.url)
+                yield file, one.is_single
+
+
+def with_format(file: InputFile, *, is_named: bool) -> InputFile:
+    """Give a file without a known ending the format that its first bytes show, if they show one."""
+    try:
+        format_of(NAME, file)
+    except BadInput:
+        if arxiv.ID.match(name_of(file).lower().removesuffix(".gz")):
+            return file.model_copy(update={"format": arxiv.NAME})
+        with opened(NAME, file, jsonl) as stream:
+            first = stream.read(max(map(len, FIRST_BYTES))) if is_named else b""
+        ends = [ends for mark, (_, ends) in FIRST_BYTES.items() if first.startswith(mark)]
+        known = [kind.NAME for kind in FORMATS if ends and ends[0][0] in kind.ENDINGS]
+        return file.model_copy(update={"format": known[0]}) if known else file
+    return file
+
+
+def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]:
+    """Leave out the README and its like, which folders have beside their data, where there is anything else."""
+    for alike in formats:
+        papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
+        if len(papers) < sum(len(other.files) for other in formats):
+            left_out += [LeftOut(file.url, "its name is that of a file about data") for file in papers]
+            alike.files = [file for file in alike.files if file not in papers]
+    return [alike for alike in formats if alike.files]
+
+
+def source_of(inputs: Sequence[Given], alike: Alike) -> DraftSource:
+    assert alike.guesses is not None
+    patterns = fewest_patterns(inputs, alike.files, ends_of(alike))
+    return DraftSource(
+        name=source_name(inputs[0], alike.files),
+        patterns=tuple(patterns),
+        is_absolute=inputs[0].is_absolute,
+        kind=alike.kind,
+        format=alike.files[0].format,
+        files=tuple(alike.files),
+        looked=len(alike.looked),
+        bad=tuple(alike.bad),
+        guesses=alike.guesses,
+    )
+
+
+def source_name(given: Given, files: Sequence[InputFile]) -> str:
+    """Name a source as its folder, or as its files where they were named."""
+    return (
+        os.path.basename(given.root)
+        if given.pattern is None
+        else own_name(files) or os.path.basename(given.root)
+    )
+
+
+def own_name(files: Sequence[InputFile]) -> str:
+    """Return what the names of files begin with, or their folder; nothing where they share none."""
+    stems = [re.split(r"\.(?=[A-Za-z])", name_of(file))[0] for file in files]
+    start = re.split(r"[0-9]", stems[0])[0] if len(stems) > 1 else stems[0]
+    if all(stem.startswith(start) for stem in stems) and not OF_PARTS.fullmatch(start):
+        return start
+    folders = {file.name.partition("/")[0] for file in files if "/" in file.name}
+    return folders.pop() if len(folders) == 1 else ""
+
+
+def with_own_names(sources: Sequence[DraftSource]) -> list[DraftSource]:
+    """Give sources names of their own: of those with the same, by their files, their formats, or numbers."""
+    named, taken = list[DraftSource](), set[str]()
+    for source in sources:
+        stems = [source.name]
+        if sum(other.name == source.name for other in sources) > 1:
+            stems = [own_name(source.files), f"{source.name}-{source.kind.NAME}"]
+        plain = [valid_name(stem) for stem in stems if stem]
+        numbered = (f"{plain[-1]}-{number}" for number in range(2, len(sources) + 2))
+        name = next(name for name in chain(plain, numbered) if name.lower() not in taken)
+        taken.add(name.lower())
+        named.append(replace(source, name=name))
+    return named
+
+
+def valid_name(name: str) -> str:
+    """Return a name of a source, without the characters that none has."""
+    plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:80] or "source"
+    return f"{plain}-source" if plain.lower() in RESERVED_NAMES else plain

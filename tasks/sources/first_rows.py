@@ -1,0 +1,28 @@
+"""The first rows of a file of which no recipe says yet which column is the text."""
+
+from zyda_flows.tasks.errors import BadInput, bad_input
+from zyda_flows.tasks.sources.columns import TooWide
+from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, misnamed, opened
+from zyda_flows.tasks.sources.rows import Chunk
+from zyda_flows.tasks.sources.streams import damage
+
+UNREADABLE: tuple[type[Exception], ...] = (*UNINSPECTABLE, TooWide)
+
+
+def first_rows(source: str, file: InputFile, count: int) -> Chunk:
+    """Return the first rows of a file, at most so many, whichever column is the text.
+
+    Raises BadInput where the file cannot be read, and Unavailable where it is the store that failed.
+    """
+    kind = format_of(source, file)
+    with opened(source, file, kind) as stream:
+        try:
+            return kind.first_rows(stream, count)
+        except UNREADABLE as error:
+            stream.expect_unchanged()
+            fault = misnamed(stream)
+            if isinstance(error, BadInput) and not fault:
+                raise
+            fault = fault or damage(stream, error)
+            raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error

@@ -1,0 +1,125 @@
+"""The cost of a stage: what it takes in a whole build, estimated from what a trial of it took.
+
+`zyda plan` builds a part of the sources and asks each stage for its cost. A stage that states none is BY_SHARD. A
+stage whose tasks are cut by documents or keys, of which a trial has too few, states a function beside it:
+
+    @stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
+"""
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import NamedTuple, Protocol
+
+from zyda_flows.tasks.recipe.rounds import Subject
+from zyda_flows.tasks.spent import NAMES, Spent
+
+MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # imports; the most of a step over documents
+USUALLY, AT_MOST = (
+    0.1,
+    0.8,
+)  # share of documents in clusters: docs/speed.md, and the largest sources of Zyda-2
+
+
+class ModelTrial(NamedTuple):
+    """A trial of a model: its documents, seconds for each, the share of them that it keeps, and seconds to load."""
+
+    documents: int
+    seconds: float
+    kept: float
+    loading: float
+
+
+@dataclass(frozen=True)
+class SourceSize:
+    """The estimated size of a source.
+
+    documents: ingested. text: their UTF-8 bytes. kept: share of its tokens that rules, filters and models keep;
+    before_model: that rules and filters keep. shards: their names. model: the trial of its model, if it has one.
+    """
+
+    documents: float
+    text: float
+    kept: float
+    before_model: float
+    shards: Sequence[str]
+    model: ModelTrial | None = None
+
+    @property
+    def entering_model(self) -> float:
+        """The documents that a model is asked about, if none is removed as a duplicate."""
+        return self.documents * self.before_model
+
+
+class Workload(Protocol):
+    """What a cost is computed from: the sizes of a build, and what a trial of its stages took.
+
+    A name is that of a stage or of a fan-out, as `fan_out(stage=...)` has it.
+    """
+
+    @property
+    def workers(self) -> int: ...
+
+    @property
+    def sources(self) -> Mapping[str, SourceSize]: ...
+
+    @property
+    def tried_shards(self) -> int:
+        """The number of shards of the trial."""
+
+    def tried(self, name: str) -> Spent:
+        """Return what all calls of a name took in the trial."""
+
+    def by_shard(self, name: str) -> Spent:
+        """Return what the calls of a name take that go through the shards: one task per shard."""
+
+
+@dataclass(frozen=True)
+class StageCost:
+    """What the calls of a name take.
+
+    most_clustered: processor seconds if AT_MOST of the documents are in clusters.
+    """
+
+    name: str
+    spent: Spent
+    most_clustered: float = 0.0
+
+    def __add__(self, other: "StageCost") -> "StageCost":
+        most = self.most_clustered + other.most_clustered
+        return replace(self, spent=self.spent + other.spent, most_clustered=most)
+
+
+# Takes the stage's subject and its name in the round; yields a cost for each name under which it fans out. Costs of
+# one name add up. A name that no cost has is BY_SHARD.
+Cost = Callable[[Workload, Subject, str], Iterable[StageCost]]
+
+
+def by_shard(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
+    """Scale the trial's calls: one task per shard, and time by the size of the sources."""
+    yield StageCost(name, workload.by_shard(name))
+
+
+def once(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
+    """Take what the trial took: the calls are as many in any build."""
+    yield StageCost(name, workload.tried(name))
+
+
+BY_SHARD: Cost = by_shard
+ONCE: Cost = once
+
+
+def documents_of(workload: Workload) -> float:
+    """Return the number of documents that are ingested from all sources."""
+    return sum(source.documents for source in workload.sources.values())
+
+
+def shards_of(workload: Workload) -> int:
+    """Return the number of shards of all sources."""
+    return sum(len(source.shards) for source in workload.sources.values())
+
+
+def scaled(spent: Spent, factor: float) -> Spent:
+    """Multiply all that was spent, but for the memory of the largest call."""
+    values = {name: getattr(spent, name) * factor for name in NAMES}
+    whole = {name: round(value) for name, value in values.items()}
+    return Spent(**(whole | {"cpu": values["cpu"], "peak": spent.peak}))

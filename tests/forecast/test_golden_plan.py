@@ -1,0 +1,138 @@
+"""Plans of trials that are written out here, beside what the planner gave before stages stated their costs.
+
+The figures in tests/data/plans.json were made by that planner (commit a4add6a), whose formulas knew the stages by name.
+"""
+
+import json
+import random
+from dataclasses import asdict, replace
+
+import pytest
+from small_corpus import QUALITY, REPOSITORY
+
+from zyda_flows.tasks.accounts.ledger import Ledger, Line
+from zyda_flows.tasks.forecast.plan import Planning
+from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Part, Trial
+from zyda_flows.tasks.planning.survey import SourceSurvey
+from zyda_flows.tasks.recipe.rounds import rounds_of
+from zyda_flows.tasks.sources.listing import InputFile, Piece
+from zyda_flows.tasks.sources.register import Register
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.storage.artifacts import Counts
+
+GOLDEN = json.loads((REPOSITORY / "tests/data/plans.json").read_text(encoding="utf-8"))
+OF_SOURCES = ("ingest", "rules", "minhash", "removals", "filter", "publish")
+OF_ROUNDS = ("edges", "clusters", "own_clusters", "decisions", "overlap")
+CLASSIFIED = [
+    {"name": "best", "files": "in/best-*.parquet", "classify": {"model": str(QUALITY)}},
+    {"name": "middle", "files": "in/middle*.jsonl.gz"},
+    {"name": "worst", "files": ["in/worst-*.jsonl.zst", "in/worst-*.arrow"]},
+]
+TWO_ROUNDS = [{"exact": "text"}, {"bands": 16, "rows": 8}]
+CASES = {
+    "small": ({}, 6, 2),
+    "an object store": ({"storage": "memory://far", "publish_bands": True}, 5_000, 300),
+    "two rounds": ({"storage": "memory://far", "publish_bands": True, "work_copies": True, "dedup": TWO_ROUNDS}, 900, 40),
+    "models": ({"sources": CLASSIFIED, "publish_bands": True}, 40, 4),
+}  # fmt: skip
+
+
+def spent(chance, *, reads_inputs=False):
+    return Spent(
+        calls=1,
+        cpu=chance.uniform(0.1, 4.0),
+        peak=chance.randrange(200 << 20, 900 << 20),
+        inputs=chance.randrange(1 << 20, 9 << 20) if reads_inputs else 0,
+        input_requests=chance.randrange(1, 9) if reads_inputs else 0,
+        read=chance.randrange(1 << 20, 30 << 20),
+        written=chance.randrange(1 << 20, 30 << 20),
+        requests=chance.randrange(2, 20),
+        files=chance.randrange(1, 4),
+    )
+
+
+def trial_of(recipe, chance):
+    """Return what a trial of the first sources could have measured."""
+    tried = [source.name for source in recipe.sources][:2]
+    trial, lines = Trial(warming=3.5), []
+    for source in tried:
+        parts = trial.parts.setdefault(source, [])
+        for _ in range(3):
+            tokens = chance.randrange(100_000, 900_000)
+            documents = Counts(documents=chance.randrange(500, 3000), tokens=tokens, bytes=5 * tokens)
+            parts.append(
+                Part(2.5e6, 3000, documents, 1, chance.randrange(5), spent(chance, reads_inputs=True))
+            )
+            for stage in (*OF_SOURCES, "minhash2", "removals2") if len(recipe.rounds) > 1 else OF_SOURCES:
+                taken = spent(chance, reads_inputs=stage == "ingest")
+                trial.calls.setdefault((stage, source), Calls()).add(5.0 * tokens, taken)
+        for stage in ("ingest", "rules", "filter"):
+            out, removed = (
+                Counts(documents=90, tokens=9000),
+                Counts(documents=10, tokens=chance.randrange(900)),
+            )
+            lines.append(Line(stage=stage, source=source, out=out, removed=removed, set_aside=Counts()))
+    add_corpus_stages(trial, recipe, chance)
+    trial.ledger = Ledger(lines=tuple(lines))
+    trial.models = {
+        source.name: ModelTrial(100, 0.05, 0.6, 2.0)
+        for source in recipe.sources
+        if source.classify and source.name in tried
+    }
+    return trial
+
+
+def add_corpus_stages(trial, recipe, chance):
+    """Add what stages about the corpus could have taken, and what was taken beside the calls of each."""
+    for of_round in rounds_of(recipe):
+        for stage in (*OF_ROUNDS, "index") if recipe.publish_bands else OF_ROUNDS:
+            for _ in range(8 if stage in {"edges", "index"} else 1):
+                trial.calls.setdefault((of_round.name_of(stage), None), Calls()).add(0, spent(chance))
+    for stage, calls in {"contamination": 6, "corpus": 40}.items():
+        for _ in range(calls):
+            trial.calls.setdefault((stage, None), Calls()).add(0, spent(chance))
+    for stage, _ in [*trial.calls]:
+        trial.rest[stage] = replace(spent(chance), calls=0)
+    audits = [one.name_of("audit") for one in rounds_of(recipe) if one.dedup.has_signatures]
+    trial.rest |= {name: replace(spent(chance), calls=0) for name in ("prepare", *audits)}
+
+
+def planning_of(recipe, files):
+    """Return a planning of a recipe whose sources have so many files, of which 64 were looked into."""
+    chosen = [
+        [
+            InputFile(url=f"{source.name}/{i}", name=f"{i}", version="1", size=50_000_000 + 1000 * i,
+                      pieces=(Piece(rows=30_000),) if source.name == "best" else (Piece(), Piece(part=1)))
+            for i in range(files)
+        ]
+        for source in recipe.sources
+    ]  # fmt: skip
+    survey = SourceSurvey(Register(), chosen, chosen, {}, [])
+    known = {source.name: of[:64] for source, of in zip(recipe.sources, chosen, strict=True)}
+    chance = random.Random(7)
+    return Planning(recipe, survey, known, trial_of(recipe, chance), replace(spent(chance), calls=64))
+
+
+def figures_of(planning, workers):
+    """Return all figures of a plan, but for the texts of an audit, which had no tasks before."""
+    plan = planning.plan(workers, 8 << 30)
+    stages = [one for one in plan.stages if one.stage != "audit texts"]
+    figures = plan.model_dump(mode="json", exclude={"made_at", "recipe", "notes", "faults"})
+    by_name = {one.stage: asdict(one.spent) | {"most": one.most_clustered} for one in stages}
+    return figures | {"stages": by_name, "seconds": planning.seconds(stages, plan.threads).model_dump()}
+
+
+def flat(figures, place=""):
+    """Yield the numbers of figures that are nested in each other, with their places."""
+    if isinstance(figures, dict | list):
+        for name, value in figures.items() if isinstance(figures, dict) else enumerate(figures):
+            yield from flat(value, f"{place}/{name}")
+    else:
+        yield place, figures
+
+
+@pytest.mark.parametrize("case", CASES)
+def test_plan_is_as_before_stages_stated_their_costs(corpus, case):
+    changes, files, workers = CASES[case]
+    made = figures_of(planning_of(corpus.load(**changes), files), workers)
+    assert dict(flat(made)) == pytest.approx(dict(flat(GOLDEN[case])), rel=1e-9)

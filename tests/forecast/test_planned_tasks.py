@@ -1,0 +1,113 @@
+"""The tasks that a plan expects of each stage, beside those that a build of the same recipe then has."""
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import QUALITY, STEPS, Corpus, build_here, edited, prose, rows, write_rows
+
+from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.forecast.plan import plan_of
+from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
+from zyda_flows.tasks.spent import telling
+from zyda_flows.tasks.stage.cost import ONCE
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import VERDICTS, load_histories
+from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
+
+FILES, DOCUMENTS = 14, 10
+pytestmark = pytest.mark.slow
+NEVER = DocumentFilter("odd", version=1, verdicts=lambda _: VERDICTS.empty_table(), reasons={})
+
+
+@stage("odd", NEVER.key)
+def odd(recipe, trail):
+    """Remove nothing: a stage that the planner has never heard of, with a job for each shard."""
+    return run_filter(recipe, trail, NEVER)
+
+
+def counted(name, jobs, **options):
+    """Return a stage about the corpus that counts the shards, in the jobs that a function makes of them."""
+
+    def key(recipe, trails):
+        return stage_key(name, 1, None, *(identity for trail in trails for identity in trail.identities))
+
+    @stage(name, key, scope="corpus", inputs=("trails",), **options)
+    def count(recipe, trails):
+        shards = [one.shard for trail in trails for one in load_histories(recipe.folder, trail)]
+        fan_out(len, jobs(shards), stage=name, source=None)
+        return Manifest(stage=name)
+
+    return count
+
+
+BY_SHARD = counted("heavy", lambda shards: [[shard] for shard in shards])
+TOGETHER = counted("together", lambda shards: [shards], cost=ONCE)
+
+
+@pytest.fixture(scope="module")
+def crowded(tmp_path_factory):
+    """Give a corpus of two sources of many files, in each of which is a near-duplicate, and every kind of step."""
+    corpus = Corpus(tmp_path_factory.mktemp("crowded"))
+    for i in range(FILES):
+        documents = {f"m{i}_{j}": prose(f"m{i}_{j}", 200 + 37 * (j % 9)) for j in range(DOCUMENTS)}
+        path = corpus.folder / f"many/part-{i}.parquet"
+        path.parent.mkdir(exist_ok=True)
+        pq.write_table(pa.Table.from_pylist(rows(**documents)), path)
+        others = {f"l{i}_{j}": prose(f"l{i}_{j}", 150 + 53 * (j % 5)) for j in range(DOCUMENTS)}
+        others |= {f"l{i}_like": edited(documents[f"m{i}_1"])}
+        write_rows(corpus.folder / f"lines/part-{i}.jsonl.gz", rows(**others))
+    item = {"question": prose("a question", 30), "choices": ["yes", "no"], "answer": 0}
+    pq.write_table(pa.Table.from_pylist([item]), corpus.folder / "set.parquet")
+    (corpus.folder / "asked.txt").write_text("nobody.example\n")
+    corpus.recipe |= {
+        "name": "crowded",
+        "deny": "asked.txt",
+        "documents": [
+            *STEPS,
+            {"decontaminate": {"sets": {"one": str(corpus.folder / "set.parquet")}}},
+        ],
+        "dedup": [{"exact": "text"}, {"bands": 8, "rows": 16, "verify": {"jaccard": 0.5}}],
+        "sources": [
+            {"name": "many", "files": "many/*.parquet", "keep": "stars > 0"},
+            {"name": "lines", "files": "lines/*.jsonl.gz", "classify": {"model": str(QUALITY), "keep": ["High"]}},
+        ],
+    }  # fmt: skip
+    return corpus
+
+
+@pytest.fixture(scope="module")
+def tasks(crowded):
+    """Plan and build the corpus; return the tasks of each stage that were planned and that were run."""
+    with pytest.MonkeyPatch.context() as patch:
+        before, *after = pipeline.PIPELINE
+        patch.setattr(pipeline, "PIPELINE", (before, odd, *after[:-1], BY_SHARD, TOGETHER, after[-1]))
+        recipe = crowded.load()
+        plan = plan_of(recipe, 2, 8 << 30, lambda function, items, **_: [function(item) for item in items])
+        run = dict[str, int]()
+        with telling(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
+            build_here(recipe)
+    return {one.stage: one.spent.calls for one in plan.stages}, run
+
+
+def test_stages_that_the_planner_does_not_know_have_a_task_for_each_shard(tasks):
+    planned, run = tasks
+    assert planned["odd"] == run["odd"] == 2 * FILES
+    assert planned["heavy"] == run["heavy"] == 2 * FILES
+    assert planned["together"] == run["together"] == 1
+
+
+def test_every_stage_is_planned_with_the_tasks_that_it_runs(tasks):
+    planned, run = tasks
+    assert planned.keys() >= {name for name, calls in run.items() if calls}
+    # The trial has no model and publishes no documents that its answers remove. Of an audit, the
+    # batches of pairs are not one for each shard.
+    nearly = {"corpus": 0.25, "audit": 0.1, "audit2": 1}
+    wrong = {
+        name: (planned[name], calls)
+        for name, calls in run.items()
+        if planned[name] != pytest.approx(calls, rel=nearly.get(name, 0))
+    }
+    assert wrong == {}
+    run_once = {name.rstrip("2") for name, calls in run.items() if calls}
+    assert {*pipeline.names()} - run_once == {"matches", "against"}, "which need another corpus"
