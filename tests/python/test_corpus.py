@@ -89,7 +89,9 @@ def test_accounts_are_those_that_are_published_and_printed(built_once, opened):
 def test_explain_names_the_document_that_was_kept(built_once, opened):
     name = pc.field("name")
     (kept,) = opened.documents(["doc_id"], name == "best_of_all").to_table().column("doc_id").to_pylist()
-    duplicates = opened.removed(["doc_id"], pc.field("kept_doc_id") == kept).to_table().column("doc_id").to_pylist()
+    duplicates = (
+        opened.removed(["doc_id"], pc.field("kept_doc_id") == kept).to_table().column("doc_id").to_pylist()
+    )
     explanation = opened.explain(duplicates[0])
     assert (explanation.reason, explanation.kept.doc_id) == ("duplicate", kept)
     assert str(explanation.place.row) in zyda_here("explain", str(built_once.path), str(duplicates[0])).stdout
@@ -119,9 +121,9 @@ def test_corpus_in_a_store_is_read(built_once, s3, monkeypatch):
 
 
 def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
-    with pytest.raises(zyda.BadInput, match="FieldRef.Name.nope.; the columns are doc_id, source,"):
+    with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
         opened.documents(["nope"]).to_table()
-    with pytest.raises(zyda.BadInput, match="FieldRef.Name.nope.; the columns are doc_id, source,"):
+    with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
         opened.documents(filter=pc.field("nope") > 1).count_rows()
     with pytest.raises(zyda.BadInput, match="no source 'nope'; the sources are best, middle, worst"):
         opened.documents(sources=["nope"])
@@ -140,7 +142,9 @@ def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
 def damaged(ready):
     """Give an opened corpus, a file of which can be damaged, and the rows of that file."""
     FOOTERS.clear()
-    return zyda.open(ready.folder / "out/small"), next((ready.folder / "out/small/published/middle").glob("*"))
+    return zyda.open(ready.folder / "out/small"), next(
+        (ready.folder / "out/small/published/middle").glob("*")
+    )
 
 
 def changed(path, content):
@@ -195,7 +199,9 @@ def test_columns_of_one_name_with_two_types_are_read_source_by_source(corpus, tm
     sources = [{"name": name, "files": f"{name}.jsonl"} for name in ("a", "b")]
     build_here(corpus.load(sources=sources))
     opened = zyda.open(corpus.path)
-    with pytest.raises(zyda.BadInput, match="different types, so that each has to be read by itself.*number"):
+    with pytest.raises(
+        zyda.BadInput, match=r"different types, so that each has to be read by itself.*number"
+    ):
         opened.documents().to_table()
     assert opened.documents().count_rows() == 2
     assert [opened.documents(["number"], sources=[name]).to_table().to_pylist() for name in ("a", "b")] == [
