@@ -59,6 +59,11 @@ def in_python(program, *arguments, **more):
     )
 
 
+def in_folders(corpus):
+    """Return the digests of documents, removed documents and keys; the files beside them name the inputs' folder."""
+    return {path: digest for path, digest in contents(corpus.load()).items() if "/" in path}
+
+
 def test_script_without_a_guard_builds_in_a_thread_and_leaves_nothing(corpus, built_once, terminal):
     process = in_python(SCRIPT, json.dumps(corpus.recipe), cwd=corpus.folder, env=terminal())
     output, errors = process.communicate()
@@ -69,7 +74,7 @@ def test_script_without_a_guard_builds_in_a_thread_and_leaves_nothing(corpus, bu
     expected = zyda.open(built_once.path)
     assert found["tokens"] == found["again"] == expected.tokens
     assert found["rows"] == expected.documents().count_rows()
-    assert contents(corpus.load()) == contents(built_once.load())
+    assert in_folders(corpus) == in_folders(built_once) != {}
     assert "nothing-*.parquet" in found["fault"]
     assert found["fault"].startswith("source none")
     lines = errors.splitlines()
