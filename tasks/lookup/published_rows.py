@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import NOT_DECODED, footer_of, tables_of
 
 BATCH_ROWS = 4096
-READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches and files
+READ_AHEAD = {"batch_readahead": 4, "fragment_readahead": 1}  # batches and files
 
 
 class StoreFiles(pafs.FSSpecHandler):
