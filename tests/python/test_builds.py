@@ -75,8 +75,8 @@ def test_script_without_a_guard_builds_in_a_thread_and_leaves_nothing(corpus, bu
     assert found["tokens"] == found["again"] == expected.tokens
     assert found["rows"] == expected.documents().count_rows()
     assert in_folders(corpus) == in_folders(built_once) != {}
-    assert "nothing-*.parquet" in found["fault"]
-    assert found["fault"].startswith("source none")
+    assert "source none: no file matches" in found["fault"]
+    assert found["fault"].endswith("/nothing-*.parquet")
     lines = errors.splitlines()
     assert lines[0].startswith("dashboard: http://127.0.0.1:")
     assert not [line for line in lines if "Traceback" in line or " | INFO" in line]
