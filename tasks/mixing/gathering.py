@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.formats import Batch, Writer, writer_of
 from zyda_flows.tasks.mixing.scattering import SEGMENT
 from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
@@ -90,21 +91,15 @@ class OutputFile(RecordJob[Output]):
     packed: int | None
     filler: int
     tokenizer: str
-    labels: tuple[str, ...]
+    labels: Annotated[tuple[str, ...], NotInKey("only formats that name corpora have them")]
 
     @property
     def name(self) -> str:
         return self.called
 
     @property
-    def params(self) -> Any:
-        of_file = [self.number, self.of_kind, self.place, self.formats, self.width]
-        labels = self.labels if {"olmo", "text"} & {*self.formats} else ()
-        return [*of_file, self.packed, self.filler, self.tokenizer, labels]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(segment.digest for _, segment in self.segments)
+    def also_in_key(self) -> tuple[str, ...]:
+        return self.labels if {"olmo", "text"} & {*self.formats} else ()
 
     def made_before(self) -> Output | None:
         made = super().made_before()

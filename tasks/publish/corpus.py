@@ -197,8 +197,8 @@ def accounts(
 
 def lists_of(inputs: Sequence[SourcePlan]) -> tuple[NamedDigest, ...]:
     """Return the lists of terms that rules counted, by the set and their name there."""
-    measures = [m for plan in inputs for step in plan.parameters.documents.steps for m in step.measures]
-    lists = {(f"{m.of}.{name}", digest) for m in measures for name, digest in m.digests.items()}
+    steps = [step for plan in inputs for step in plan.parameters.documents.steps]
+    lists = {listed for step in steps for listed in step.term_files().items()}
     return tuple(NamedDigest(name=name, sha256=digest) for name, digest in sorted(lists))
 
 

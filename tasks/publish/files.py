@@ -10,7 +10,6 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -55,7 +54,7 @@ from zyda_flows.tasks.storage.artifacts import (
 )
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.facts import Facts
-from zyda_flows.tasks.storage.records import Record, pack, unpack
+from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 1
@@ -120,15 +119,6 @@ class ShardToPublish(RecordJob[PublishedShard]):
     @property
     def name(self) -> str:
         return self.history.shard.name
-
-    @property
-    def params(self) -> list[Any]:
-        added = [list(output.added_columns) for output in self.history.outputs]
-        return [self.source, self.table_schema, added, pack(self.removed_schema), self.in_folders, self.named]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.history.digests
 
     def make(self) -> PublishedShard:
         return self.recorded(publish_shard(self))
