@@ -154,7 +154,7 @@ COMMANDS = [
     ["recipes", "mixtures/zyda2", "--to", "copy.yaml"],
     ["check", RECIPE],
     ["try", "demo/rules.yaml", "--documents", "20"],
-    ["params", RECIPE, "--try", "0.6,0.85"],
+    ["params", "--threshold", "0.85"],
     ["fetch", RECIPE, "--to", "copies"],
     ["plan", RECIPE],
     ["build", RECIPE],
