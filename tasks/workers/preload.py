@@ -13,7 +13,9 @@ MODULES = ["prefect_dask", "prefect.task_engine", "zyda_flows.tasks.pipeline"]
 gc.disable()
 for name in MODULES:
     import_module(name)
-with suppress(ImportError):  # pandas is no dependency; pyarrow imports it, if installed, to look for its columns
+with suppress(
+    ImportError
+):  # pandas is no dependency; pyarrow imports it, if installed, to look for its columns
     import_module("pandas")
 gc.freeze()
 gc.enable()
