@@ -17,7 +17,7 @@ run: .venv/installed  ## make a small corpus and a mixture of it, from the text 
 test: .venv/installed-dev  ## run all the tests
 	$(BIN)/pytest $(BESIDE)
 
-test-fast: .venv/installed-dev  ## run the tests that start no server, cluster or command
+test-fast: .venv/installed-dev  ## run the tests that take no longer than a moment: no server, cluster or command
 	$(BIN)/pytest $(BESIDE) -m "not slow"
 
 test-readers: .venv/installed-dev .readers/installed  ## read mixtures with the libraries of trainers

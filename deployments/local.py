@@ -204,7 +204,7 @@ def worker_commands(
         **({"gpu-workers": (gpu, {})} if gpus else {}),
         "worker": (
             ["prefect", "worker", "start", "--pool", POOL, "--name", "local"],
-            {WORKER_LOOKS: LOOK_SECONDS},
+            {WORKER_LOOKS: os.environ.get(WORKER_LOOKS, LOOK_SECONDS)},
         ),
     }
 

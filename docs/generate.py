@@ -16,18 +16,28 @@ from zyda_flows.tasks.limits import Limits
 from zyda_flows.tasks.mixing.mixture import Budget, Mixture, Part, Validation
 from zyda_flows.tasks.recipe.cleaning import PersonalData
 from zyda_flows.tasks.recipe.dedup import Verify
-from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
+from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom
 from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
-from zyda_flows.tasks.recipe.license_filter import LicenseFilter
 from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
-from zyda_flows.tasks.recipe.steps import KINDS
-from zyda_flows.tasks.recipe.web_steps import LanguageId, UrlRules
+from zyda_flows.tasks.recipe.steps.registry import KINDS, STEPS
 
 ROOT = Path(__file__).parents[1]
 MADE = "`make generate` writes this page."
 CHAPTERS = ("flows", "tasks", "deployments", "textkernels")
+
+
+def models_of_steps() -> dict[str, tuple[str, type[BaseModel]]]:
+    """Return the settings of each step on documents that are fields, by title."""
+    settings = {step.kind: step.model_fields[step.kind].annotation for step in STEPS}
+    return {
+        f"Step `{kind}`": ("A step of `documents`. ", model)
+        for kind, model in settings.items()
+        if isinstance(model, type) and issubclass(model, BaseModel)
+    }
+
+
 MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Recipe": ("", Recipe),
     "A source": ("An entry of `sources`. ", Source),
@@ -38,11 +48,8 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Personal data": ("`pii` of a step `clean`. ", PersonalData),
     "List of files": ("`files_from` of a source. ", FilesFrom),
     "Common Crawl": ("`commoncrawl` of a source. ", CommonCrawl),
-    "Rules on addresses": ("A step `url_rules` of `documents`. ", UrlRules),
-    "Languages": ("A step `language_id` of `documents`. ", LanguageId),
-    "License filter": ("A step `license_filter` of `documents`. ", LicenseFilter),
-    "Decontaminate": ("A step `decontaminate` of `documents`. ", Decontaminate),
-    "An evaluation set": ("An entry of its `sets`. ", EvaluationSet),
+    **models_of_steps(),
+    "An evaluation set": ("An entry of `sets` of `decontaminate`. ", EvaluationSet),
     "Limits of losses": ("`max_loss`, where it is not one number. ", MaxLosses),
 }
 MODELS_OF_MIXTURES: dict[str, tuple[str, type[BaseModel]]] = {

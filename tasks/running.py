@@ -5,6 +5,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger, make_ledger
 from zyda_flows.tasks.dedup.reference.matches import load_references
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.watching import record_last_build
+from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.corpus import publish_corpus
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.groups import receipts_of
@@ -39,8 +40,16 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
     # Stages about the corpus have no source in their receipts, and no line in the ledger.
     ledger = make_ledger(of_stage for of_stage in receipts.values() if of_stage[0].source)
     corpus_receipts = {folder: receipts[name][0] for folder, name in about_corpus.items()}
-    files = (corpus_receipts, receipts["publish"])
-    result(submit(publish_corpus, recipe, ledger, plans, references, *files, pipeline.reasons(recipe)))
+    built = BuiltCorpus(
+        recipe=recipe,
+        ledger=ledger,
+        plans=plans,
+        references=references,
+        corpus_receipts=corpus_receipts,
+        publish_receipts=receipts["publish"],
+        reasons=pipeline.reasons(recipe),
+    )
+    result(submit(publish_corpus, recipe, built))
     # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
     result(submit(record_last_build, recipe, plans, references, receipts_of(receipts.values())))
     return ledger

@@ -66,8 +66,6 @@ os.environ.pop("ZYDA_ENGINE", None)
 # One thread for arithmetic, as Dask's workers have it: small tables cost more in several, and tests run beside each other.
 os.environ["OMP_NUM_THREADS"] = "1"
 pyarrow.set_cpu_count(1)
-# Every import of a test module makes objects that stay: to look for garbage among them takes a third of the collection.
-gc.disable()
 OBJECTS_BETWEEN_COLLECTIONS = 20_000  # of garbage; Python's 700 are for small programs
 LONGEST_ID = {str: 80, bytes: 16}  # characters or bytes of a value that names a test
 ABOUT_GPUS = Path(__file__).parent / "gpu"
@@ -115,12 +113,17 @@ def pytest_collection_modifyitems(items):
     items.sort(key=turn_of)
 
 
-def pytest_collection_finish():
-    """Collect garbage again, but not among what has been imported, which stays."""
-    gc.collect()
-    gc.freeze()
-    gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
-    gc.enable()
+@pytest.hookimpl(wrapper=True)
+def pytest_collection():
+    """Collect no garbage while test modules are imported: that took a third of the time. What is imported stays."""
+    gc.disable()
+    try:
+        return (yield)
+    finally:
+        gc.collect()
+        gc.freeze()
+        gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
+        gc.enable()
 
 
 @pytest.hookimpl(trylast=True)

@@ -92,7 +92,14 @@ def test_chapters_name_modules_that_are_there(package):
 
 
 GUIDE = (REPOSITORY / "CONTRIBUTING.md").read_text()
-EXAMPLES = {"shouting", "brevity", "lengths", "plain_text"}  # files that stand in the guide alone
+EXAMPLES = {
+    "shouting",
+    "brevity",
+    "lengths",
+    "plain_text",
+    "most_words",
+    "subtitles",
+}  # files that stand in the guide alone
 MOST_FILES = 35  # that one opens to follow a document
 
 

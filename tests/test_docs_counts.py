@@ -10,9 +10,9 @@ from small_corpus import REPOSITORY
 from docs.generate import PAGES
 from zyda_flows.flows.command.cli import app
 from zyda_flows.tasks.dedup.likeness import AUDIT
+from zyda_flows.tasks.extraction.extractors import EXTRACTORS
 from zyda_flows.tasks.recipe.cleaning import NAMED_CLEANINGS, Cleaning, PersonalData
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
-from zyda_flows.tasks.recipe.steps import EXTRACTORS
 from zyda_flows.tasks.sources.compression import COMPRESSIONS
 from zyda_flows.tasks.sources.reading import FORMATS, plain_ending
 

@@ -5,8 +5,7 @@
     corpus = zyda.build("recipe.yaml")
     corpus.documents(["text"]).head()
 
-The packages in this folder are those of the folders beside it, under one name. What is needed is imported when it
-is first used.
+The packages in this folder are links to the folders beside it. A module is imported when it is first used.
 """
 
 from importlib import import_module

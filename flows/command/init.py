@@ -1,4 +1,4 @@
-"""`zyda init`: a recipe for files, folders, globs or URLs, with what was guessed of them and why."""
+"""`zyda init`: a recipe for files, folders, globs or URLs, with a reason for each guess."""
 
 import os
 import shlex
@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Annotated
 
 import typer
 
-from zyda_flows.flows.command.arguments import Storage
 from zyda_flows.flows.command.terminal import as_size, console, say, table_of
 from zyda_flows.tasks.errors import BadRecipe
 
@@ -21,8 +20,8 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "zyda init texts/",
-    'zyda init wiki.parquet "crawl/*.jsonl.gz" --tokenizer openai-community/gpt2',
-    "zyda init hf://datasets/HuggingFaceFW/finewiki/data/dewiki --output wiki.yaml",
+    'zyda init wiki.parquet "crawl/*.jsonl.gz"',
+    "zyda init hf://datasets/lab/wiki --output wiki.yaml",
 )
 TOKENIZER = "EleutherAI/gpt-neox-20b"
 
@@ -41,7 +40,13 @@ def init(
             help=f"A hub name or a tokenizer.json; without, a terminal is asked, else {TOKENIZER}.",
         ),
     ] = None,
-    storage: Storage = None,
+    storage: Annotated[
+        str | None,
+        typer.Option(
+            metavar="URL",
+            help="Where the corpus goes, any fsspec URL; without, the folder corpus beside FILE.",
+        ),
+    ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace FILE if it is there.")] = False,
 ) -> None:
     """Write a recipe for your files. Its columns of text, address and language are guessed, with the reasons.
@@ -100,19 +105,21 @@ def escaped(text: str) -> str:
 def chosen_tokenizer(name: str | None, folder: str) -> str:
     """Return the tokenizer as a recipe in a folder names it: that of the option, of an answer, or the default.
 
-    Raises BadRecipe where one that was chosen cannot be loaded. The default may be out of reach now.
+    Raises BadRecipe if a chosen tokenizer cannot be loaded. If the default cannot, the recipe names it anyway.
     """
     from zyda_flows.tasks.tokens.stored import load_tokenizer  # late
 
     if name is None and sys.stdin.isatty():
         question = "Tokenizer that counts tokens: a hub name, or the path of a tokenizer.json"
         name = typer.prompt(question, default=TOKENIZER, err=True)
+    err = console(stderr=True)
     try:
-        load_tokenizer(name or TOKENIZER)
+        with err.status(f"loading the tokenizer {escaped(name or TOKENIZER)}"):
+            load_tokenizer(name or TOKENIZER)
     except BadRecipe as error:
         if name is not None and name != TOKENIZER:
             raise
         fault = f"{error}. Name another by --tokenizer, or in the recipe"
-        console(stderr=True).print(fault, markup=False, soft_wrap=True)
+        err.print(fault, markup=False, soft_wrap=True)
     is_relative = name is not None and os.path.exists(name) and not os.path.isabs(name)
     return os.path.relpath(name, folder) if name and is_relative else name or TOKENIZER

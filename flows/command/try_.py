@@ -85,18 +85,9 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
 def limits(taken: "RuleCount") -> str:
     """Say which values let a document stay."""
-    from zyda_flows.tasks.documents.extraction import FAILED  # late
-    from zyda_flows.tasks.documents.planning import noted_sentences  # late
-
     bound = taken.bound
-    if bound.rule == "decontaminate":
-        return "an item of an evaluation set; phrases that are frequent in the corpus are not known yet"
-    if bound.rule in (sentences := noted_sentences()):
-        return sentences[bound.rule]
-    if bound.rule.endswith(f".{FAILED}"):
-        return "its page could not be taken apart"
     if bound.is_noted:
-        return "a function of your own"
+        return taken.sentence
     if bound.languages:
         of_each = [f"{name} {in_words(*ends)}" for name, ends in bound.by_language.items()]
         more = ["..."] if len(of_each) > MOST_LANGUAGES else []

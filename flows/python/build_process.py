@@ -22,12 +22,12 @@ from zyda_flows.flows.server.signals import RESUME_ADVICE
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.planning.checked import Checked
 
-LONGEST_END = 120  # seconds that an end in order may take where nobody waits for it
+LONGEST_END = 120  # seconds that an end in order may take
 SECONDS_BETWEEN_LINES = 10.0
 
 
 class Request(BaseModel):
-    """What to do with a recipe: a path, a URL or a mapping. The others are the options of `zyda build`."""
+    """A recipe, as a path, a URL or a mapping, with the options of `zyda build`."""
 
     recipe: str | dict[str, object]
     only_check: bool = False
@@ -45,7 +45,7 @@ class Fault(BaseModel):
 
 
 class Answer(BaseModel):
-    """What came of a request."""
+    """The result of a request: a fault, the result of a check, or neither where a corpus was built."""
 
     fault: Fault | None = None
     checked: Checked | None = None
@@ -60,7 +60,7 @@ def answer_request() -> int:
 
 def answer_to(request: Request) -> int:
     output = sys.stdout
-    with redirect_stdout(sys.stderr):  # what libraries print is no answer
+    with redirect_stdout(sys.stderr):  # output of libraries is no answer
         answer = answered(request)
     write(answer, output)
     return 1 if answer.fault else 0
@@ -72,7 +72,7 @@ def write(answer: Answer, output: IO[str]) -> None:
 
 
 def answered(request: Request) -> Answer:
-    """Do what is requested."""
+    """Do a request, and catch our errors."""
     try:
         return Answer(checked=done(request))
     except ZydaError as error:
@@ -81,7 +81,7 @@ def answered(request: Request) -> Answer:
 
 
 def done(request: Request) -> Checked | None:
-    """Check a recipe, and return what was found; or build its corpus. Raises what either raises."""
+    """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
     from zyda_flows.flows.command.build import build_if_needed, keep_prefect_off_the_screen
 
     keep_prefect_off_the_screen()  # before Prefect is imported

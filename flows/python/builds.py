@@ -2,7 +2,7 @@
 
 So a build can be started in a script, in a notebook with a running event loop, in a thread and in an interactive
 shell. Its signals, environment, logging and imports are its own, and its workers do not run the script again. It
-ends with the program, however that one ends, and leaves no process.
+ends with the program, even if the program is killed, and leaves no process.
 """
 
 import os
@@ -10,7 +10,7 @@ import subprocess
 import sys
 from collections import deque
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import IO
 
@@ -22,13 +22,13 @@ from zyda_flows.tasks.planning.checked import Checked
 
 # Without the working directory, which may be a dataset with files of any name, among the places of modules.
 PROGRAM = ["-P", "-m", "zyda_flows.flows.python.build_process"]
-LAST_LINES = 20  # of what a process wrote, in the message about its end
+LAST_LINES = 20  # of a process's output, in the message about its end
 
 
 class BuildStopped(ZydaError):
     """The process of a build or a check ended without an answer."""
 
-    advice = "What is finished is kept: the next build goes on from there."
+    advice = "Finished work is kept: start the build again."
 
 
 def build(
@@ -39,15 +39,15 @@ def build(
     replace: bool = False,
     quiet: bool = False,
 ) -> PublishedCorpus:
-    """Build the corpus of a recipe, or what is missing of it, and open it.
+    """Build the missing parts of a recipe's corpus, and open the corpus.
 
     The build is a process of its own, which ends with the block of code that waits for it: at an interrupt, too.
-    What is finished is kept, and the next build goes on from there.
+    Finished work is kept for the next build.
 
     Args:
         recipe: The path or the URL of a YAML file, or a mapping with the same fields. Relative paths in a file are
-            relative to its folder, those in a mapping or behind a URL to the working directory.
-        storage: Where the corpus goes, instead of where the recipe says: a path or any fsspec URL.
+            relative to its folder; paths in a mapping or behind a URL are relative to the working directory.
+        storage: The folder of corpora, instead of the recipe's: a path or any fsspec URL.
         sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
         replace: Replace a corpus of this name that was built from other sources.
         quiet: Show no progress.
@@ -55,7 +55,7 @@ def build(
     Raises:
         BadRecipe: The recipe cannot be built: a line for each fault.
         BuildStopped: The process of the build was killed, or failed by a bug.
-        ZydaError: What else ended the build, as the command line prints it.
+        ZydaError: Another error, with the message of the command line.
     """
     place = as_place(storage)
     answer_of(Request(recipe=as_json(recipe), storage=place, sample=sample, replace=replace), quiet=quiet)
@@ -69,7 +69,7 @@ def check(
     sample: float | None = None,
     replace: bool = False,
 ) -> Checked:
-    """Look for every fault of a recipe that can be found before work, and return what a build would read.
+    """Look for every fault of a recipe that can be found before work, and return the input of a build.
 
     Args: as of `build`.
 
@@ -85,13 +85,14 @@ def check(
 
 
 def answer_of(request: Request, *, quiet: bool) -> Answer:
-    """Have a request done by another process, and return its answer. Raises what the process answers as a fault."""
+    """Have a request done by another process, and return its answer. Raises the fault of the answer."""
     with TemporaryFile() as answer, TemporaryFile() as unseen:
         errors = unseen if quiet else None if is_our_terminal(sys.stderr) else subprocess.PIPE
         with child(answer, errors) as process:
             assert process.stdin is not None
-            process.stdin.write(request.model_dump_json().encode() + b"\n")
-            process.stdin.flush()
+            with suppress(BrokenPipeError):  # a process that has ended already shows why
+                process.stdin.write(request.model_dump_json().encode() + b"\n")
+                process.stdin.flush()
             last = deque(shown(process.stderr), LAST_LINES)
             status = process.wait()
         answer.seek(0)
@@ -110,7 +111,7 @@ def answer_of(request: Request, *, quiet: bool) -> Answer:
 def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subprocess.Popen[bytes]]":
     """Start the process of a build, which has ended when the block is left.
 
-    In a session of its own: Ctrl-C reaches this process alone, which ends the other one once.
+    In a session of its own: Ctrl-C reaches this process alone, which then ends the child.
     """
     command, environment = [sys.executable, *PROGRAM], dict(os.environ)
     if errors is not None:  # a notebook asks all programs for colours, and shows no bars
@@ -121,7 +122,8 @@ def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subpro
     try:
         yield process
     except BaseException:
-        process.stdin.close()  # type: ignore[union-attr]
+        with suppress(BrokenPipeError):
+            process.stdin.close()  # type: ignore[union-attr]
         deque(shown(process.stderr), maxlen=0)
         process.wait()
         raise
@@ -129,7 +131,8 @@ def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subpro
         process.kill()  # only where somebody interrupts the end, too
         process.wait()
         for stream in filter(None, (process.stdin, process.stderr)):
-            stream.close()
+            with suppress(BrokenPipeError):
+                stream.close()
 
 
 def is_our_terminal(stream: IO[str] | None) -> bool:
@@ -165,5 +168,5 @@ def error_of(fault: Fault) -> ZydaError:
 
 def all_kinds(kind: type[ZydaError]) -> Iterator[type[ZydaError]]:
     yield kind
-    for one in kind.__subclasses__():
-        yield from all_kinds(one)
+    for subclass in kind.__subclasses__():
+        yield from all_kinds(subclass)

@@ -1,4 +1,4 @@
-"""A published corpus, opened in Python: its documents, its accounts, and what became of each document."""
+"""A published corpus, opened in Python: its documents, its accounts, and the reason of each removal."""
 
 import os
 from collections.abc import Iterable, Sequence
@@ -34,7 +34,7 @@ def open_corpus(
     Args:
         place: The URL or the path of the folder of a corpus, or of its published folder; or its recipe: the path
             or the URL of a YAML file, or a mapping.
-        storage: Where the corpus of a recipe is, instead of where the recipe says.
+        storage: The folder of corpora, instead of the recipe's.
         sample: The part of the input, of a corpus that is a sample.
 
     Raises:
@@ -87,7 +87,7 @@ class PublishedCorpus:
 
     @cached_property
     def manifest(self) -> Published:
-        """What the manifest has: the recipe, the ledger, the reasons of removals, the digests of other corpora."""
+        """The manifest: the recipe, the ledger, the reasons of removals, the digests of other corpora."""
         return self.published.manifest
 
     @property
@@ -107,12 +107,12 @@ class PublishedCorpus:
 
     @property
     def ledger(self) -> pa.Table:
-        """What each stage left of each source, removed and set aside: documents, tokens and bytes."""
+        """The documents, tokens and bytes that each stage kept of each source, removed and set aside."""
         return self.manifest.ledger.table()
 
     @property
     def reasons(self) -> pa.Table:
-        """What each stage removed of each source, by reason: documents, tokens and bytes."""
+        """The documents, tokens and bytes that each stage removed of each source, by reason."""
         return self.manifest.ledger.reasons()
 
     def documents(
@@ -162,7 +162,7 @@ class PublishedCorpus:
         return names
 
     def explain(self, doc_id: int | str) -> "Explanation":
-        """Return where a document came from, what was decided about it and why, as `zyda explain` prints it.
+        """Return the origin of a document and the decisions about it, as `zyda explain` prints them.
 
         Raises:
             BadInput: The corpus never had this document, or was not opened by its recipe.
@@ -181,7 +181,7 @@ class PublishedCorpus:
 
         return nearest(self.its_recipe("nearest"), text, most)
 
-    def its_recipe(self, what: str) -> Recipe:
+    def its_recipe(self, method: str) -> Recipe:
         if self.recipe is None:
-            raise BadInput(f"{what}: open the corpus by its recipe: zyda.open('recipe.yaml')")
+            raise BadInput(f"{method}: open the corpus by its recipe: zyda.open('recipe.yaml')")
         return self.recipe

@@ -15,7 +15,7 @@ from zyda_flows.tasks.storage.stores import open_stream
 
 AnyRecipe = str | os.PathLike[str] | Mapping[str, Any]
 ENDINGS = (".yaml", ".yml")
-NAME = "recipe"  # of one that is a mapping, in messages
+NAME = "recipe"  # of a mapping, in messages
 
 
 def is_recipe(place: object) -> bool:
@@ -35,7 +35,7 @@ def as_json(recipe: AnyRecipe) -> str | dict[str, Any]:
 
 
 def as_text(value: object) -> Any:
-    """Return what stands for a value in JSON. Raises TypeError."""
+    """Return the JSON form of a value. Raises TypeError."""
     return dict(value) if isinstance(value, Mapping) else os.fspath(value)  # type: ignore[call-overload]
 
 

@@ -21,7 +21,6 @@ from prefect.client.schemas.filters import (
 )
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
-from sqlalchemy import make_url
 
 from zyda_flows.flows.server.liveness import OURS, PAGE
 from zyda_flows.tasks.errors import ZydaError
@@ -83,6 +82,8 @@ def is_of(run: FlowRun, recipe: Recipe) -> bool:
 
 def database() -> Path | None:
     """Return the file of Prefect's database on this machine, if there is one."""
+    from sqlalchemy import make_url  # late: it imports much, and builds seldom need it
+
     url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value() or "sqlite://")
     path = Path(url.database) if url.drivername.startswith("sqlite") and url.database else None
     return path if path is not None and path.is_file() else None

@@ -12,15 +12,14 @@ from zyda_flows.tasks.storage.artifacts import Counts, totals
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 
-COMPONENTS_FILE = "components.parquet"
+# What documents are counted by: a field of what publishes them, and a table of the corpus.
+COUNTED_BY = ("components", "licenses", "languages")
+COMPONENTS_FILE, LICENSES_FILE, LANGUAGES_FILE = (f"{what}.parquet" for what in COUNTED_BY)
 COMPONENTS = pa.schema(
     [("source", pa.string()), ("component", pa.string()), ("stage", pa.string()), ("reason", pa.string())]
     + [(unit, pa.int64()) for unit in ("documents", "tokens", "bytes")]
 )
 
-
-LICENSES_FILE = "licenses.parquet"
-LANGUAGES_FILE = "languages.parquet"
 MOST_NAMES = 1000  # of a shard, beyond which names are counted together
 OTHERS = "(others)"
 NOT_KNOWN = "unknown: "  # before names of licences that are in no list
@@ -56,6 +55,10 @@ def count_components(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCou
     ]])  # fmt: skip
 
 
+# The counts of each source, by its name: by one of COUNTED_BY.
+CountsBySource = Mapping[str, Sequence[ComponentCounts]]
+
+
 def added_up(parts: Iterable[Sequence[ComponentCounts]]) -> tuple[ComponentCounts, ...]:
     """Add up the counts of several shards, sorted; those that stay and those without a component come last."""
     sums = totals({(one.component, one.stage, one.reason): one.counts} for one in chain.from_iterable(parts))
@@ -86,7 +89,7 @@ def count_names(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, 
     return count_components(counted, removed)
 
 
-def component_table(of_sources: Mapping[str, Sequence[ComponentCounts]], name: str = "component") -> pa.Table:
+def component_table(of_sources: CountsBySource, name: str = "component") -> pa.Table:
     """Return the accounts of all components as they are published: COMPONENTS, `component` under another name."""
     rows = [
         {"source": source, "component": one.component, "stage": one.stage, "reason": one.reason,
@@ -96,6 +99,15 @@ def component_table(of_sources: Mapping[str, Sequence[ComponentCounts]], name: s
     ]  # fmt: skip
     names = [name if field.name == "component" else field.name for field in COMPONENTS]
     return pa.Table.from_pylist(rows, COMPONENTS).rename_columns(names)
+
+
+def counted_tables(counted_by: Mapping[str, CountsBySource]) -> dict[str, pa.Table]:
+    """Return the published tables of what is counted, by the names of their files."""
+    return {
+        f"{what}.parquet": component_table(counted_by[what], what.removesuffix("s"))
+        for what in COUNTED_BY
+        if counted_by.get(what)
+    }
 
 
 def accounts_of(folder: Folder, name: str = "component") -> dict[str, list[ComponentCounts]]:

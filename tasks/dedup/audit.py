@@ -56,14 +56,6 @@ class TextsOfShard(ArtifactJob):
     def name(self) -> str:
         return self.shard.name
 
-    @property
-    def params(self) -> list[int]:
-        return [int(doc_id) for doc_id in self.doc_ids]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.shard.digest,)
-
     def make(self) -> Artifact:
         wanted = pc.field("doc_id").isin(pa.array(self.doc_ids))
         parts = [part.filter(wanted) for part in tables_of(self.folder, self.shard, ["doc_id", "text"])]

@@ -7,7 +7,7 @@ similarities, in files by ranges of doc_ids.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 
@@ -20,6 +20,7 @@ from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import with_columns
 from zyda_flows.tasks.storage.artifacts import Artifact, total
 from zyda_flows.tasks.storage.parts import read_part
@@ -53,21 +54,17 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
     gathered: Files
     part: int
     number: int
-    order: Preference
+    order: Annotated[Preference, NotInKey("`order_key` is a hash of it")]
     order_key: str
-    comparison: Comparison
+    comparison: Annotated[Comparison, NotInKey("its rule is in the key")]
 
     @property
     def name(self) -> str:
         return f"part-{self.number:05d}"
 
     @property
-    def params(self) -> list[Any]:
-        return ["judged", self.number, self.comparison.rule, self.order_key]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.gathered.path,)
+    def also_in_key(self) -> list[Any]:
+        return self.comparison.rule
 
     def make(self) -> ComparedPartRecord:
         with self.folder.scratch_file() as scratch:
@@ -107,14 +104,6 @@ class DecidedFile(ArtifactJob):
     @property
     def name(self) -> str:
         return f"range-{self.number:05d}"
-
-    @property
-    def params(self) -> list[Any]:
-        return ["decided"]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.clustered.digest, self.compared_parts.path)
 
     def make(self) -> Artifact:
         rows = read_table(self.folder, self.clustered)

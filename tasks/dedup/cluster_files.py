@@ -161,10 +161,6 @@ class PlacedDocuments(RowsByPart):
 
     cuts: tuple[int, ...] = field(kw_only=True)
 
-    @property
-    def params(self) -> list[Any]:
-        return [*super().params, self.cuts]
-
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
         (clusters, *of_clusters), _ = self.part_columns(SIZED)

@@ -14,6 +14,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
+from typing import Annotated
 
 from zyda_flows.tasks.dedup.cluster_files import (
     ClusterFiles,
@@ -41,6 +42,7 @@ from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.sources.listing import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
@@ -64,7 +66,9 @@ class JoinedFiles(Job[Made]):
     artifacts: tuple[Artifact, ...]
     level: int
     number: int
-    within_sources: bool = field(default=False, kw_only=True)
+    within_sources: Annotated[bool, NotInKey("where it counts, the stage is another")] = field(
+        default=False, kw_only=True
+    )
 
     @property
     def stage(self) -> str:
@@ -74,10 +78,6 @@ class JoinedFiles(Job[Made]):
     @property
     def name(self) -> str:
         return f"{self.level:02d}-{self.number:05d}"
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(artifact.digest for artifact in self.artifacts)
 
     def forest(self) -> Forest:
         return (self.on_gpu() if is_on_gpu() else None) or self.on_cpu()
@@ -120,10 +120,6 @@ class JoinedFiles(Job[Made]):
 class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
     """Some files to reduce to one forest."""
 
-    @property
-    def params(self) -> object:
-        return self.level == 0
-
     def make(self) -> Artifact:
         whole = self.forest()
 
@@ -142,10 +138,6 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
     kind = ClusterFiles
 
     cuts: tuple[int, ...]
-
-    @property
-    def params(self) -> list[object]:
-        return [self.level == 0, "clusters", self.cuts]
 
     def make(self) -> ClusterFiles:
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -25,6 +25,7 @@ from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
@@ -60,12 +61,8 @@ class ContestedDocuments(ArtifactJob):
         return f"contested-{self.number:05d}"
 
     @property
-    def params(self) -> list[object]:
-        return ["contested", self.across, limits().cluster_documents]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.cluster_table.digest,)
+    def also_in_key(self) -> int:
+        return limits().cluster_documents
 
     def make(self) -> Artifact:
         def fill(scratch: Path) -> Counts:
@@ -95,23 +92,19 @@ class RowsByCluster(ArtifactJob):
     stage, version = "verify", VERSION
 
     shards: tuple[Artifact, ...]
-    contested: Files
+    contested: Annotated[Files, NotInKey("only those of these shards count, which `also_in_key` has")]
     bits: int
-    order: Preference
-    comparison: Comparison
+    order: Annotated[Preference, NotInKey("only its columns are read here")]
+    comparison: Annotated[Comparison, NotInKey("only its pieces and whether it reads texts count here")]
 
     @property
     def name(self) -> str:
         return self.shards[0].name
 
     @property
-    def params(self) -> list[object]:
+    def also_in_key(self) -> list[object]:
         cut, reads_texts = self.comparison.cut(self.pieces), bool(self.comparison.columns)
-        return ["rows", self.bits, self.contested_here, cut, self.order.prefer, reads_texts]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(shard.digest for shard in self.shards)
+        return [self.contested_here, cut, self.order.prefer, reads_texts]
 
     @cached_property
     def documents(self) -> pa.Table:
@@ -179,14 +172,6 @@ class RowsOfPart(ArtifactJob):
     @property
     def name(self) -> str:
         return f"part-{self.part:05d}-{self.first:07d}"
-
-    @property
-    def params(self) -> list[object]:
-        return ["rows of part", self.part, self.first, self.bits, self.all_bits]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.gathered.path,)
 
     def make(self) -> Artifact:
         # Each has a part of 2**bits, so that as many files have as much of this one as one of them has of all.

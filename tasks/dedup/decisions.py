@@ -14,7 +14,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import numpy as np
 import pyarrow as pa
@@ -44,6 +44,7 @@ from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.sources.listing import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
@@ -98,12 +99,8 @@ class BestOfFile(RowsByPart):
 
     stage, version = "decisions", VERSION
 
-    order: Preference = field(kw_only=True)
+    order: Annotated[Preference, NotInKey("`order_key` is a hash of it")] = field(kw_only=True)
     order_key: str = field(kw_only=True)
-
-    @property
-    def params(self) -> list[Any]:
-        return [*super().params, self.order_key]
 
     def rows(self) -> pa.Table:
         (clustered,) = self.artifacts
@@ -136,12 +133,12 @@ class DecidedFile(ArtifactJob):
 
     version = VERSION
 
-    clustered: Artifact
-    number: int
-    shared_files: Files | None
-    order: Preference
-    scope: Scope
-    of_stage: str
+    clustered: Annotated[Artifact, NotInKey("`key_of_stage` is a hash of it")]
+    number: Annotated[int, NotInKey("its name has it")]
+    shared_files: Annotated[Files | None, NotInKey("`key_of_stage` is a hash of it")]
+    order: Annotated[Preference, NotInKey("`key_of_stage` is a hash of it")]
+    scope: Annotated[Scope, NotInKey("`key_of_stage` is a hash of it")]
+    of_stage: Annotated[str, NotInKey("its path has it")]
     key_of_stage: str
 
     @property

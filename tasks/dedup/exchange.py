@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
 from pathlib import Path
-from typing import Any, TypeVar
+from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
@@ -21,6 +21,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.ids import hash_ids, ids_of_hashes
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
@@ -84,7 +85,7 @@ class FileList(Record):
 class Files:
     """A list of files, by the record in which it stands: jobs by the thousand name files by the thousand."""
 
-    folder: Folder
+    folder: Annotated[Folder, NotInKey("where it lies")]
     path: str
 
     @property
@@ -160,18 +161,6 @@ class PartJob(Job[Made]):
     def name(self) -> str:
         return f"{self.naming.number}-{type(self).__name__.lower()}-{self.part:05d}"
 
-    @property
-    def params(self) -> list[Any]:
-        together = [self.shift] if self.shift else []
-        return [type(self).__name__, self.naming.number, self.naming.bits, self.part, *together]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (
-            *(artifact.digest for artifact in self.artifacts),
-            *([self.shared_files.path] if self.shared_files else []),
-        )
-
     def own_columns(self, schema: pa.Schema) -> list[Any]:
         """Read its own files: their columns but PART, (n,) each."""
         return columns_of([read_table(self.folder, artifact) for artifact in self.artifacts], schema)
@@ -209,10 +198,6 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
     @property
     def name(self) -> str:
         return f"{super().name}-{self.first:05d}"
-
-    @property
-    def params(self) -> list[Any]:
-        return [*super().params, self.first, self.count]
 
     def make(self) -> Artifact:
         assert self.shared_files

@@ -76,10 +76,6 @@ class OverlapOfRange(ArtifactJob):
     def name(self) -> str:
         return f"range-{self.number:05d}"
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(one.digest for one in (self.decided, self.as_global, self.as_own, *self.shards))
-
     def make(self) -> Artifact:
         ids = read_table(self.folder, self.as_global, ["doc_id"]).column("doc_id").to_numpy()
         tokens = self.tokens(ids)

@@ -7,6 +7,7 @@ shard, so that a shard about which nothing has changed is known by its digest.
 """
 
 from dataclasses import dataclass
+from typing import Annotated
 
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -17,6 +18,7 @@ from zyda_flows.tasks.dedup.forests import SIZES
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.sources.column_names import CLUSTER_COLUMNS
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, with_columns
@@ -36,7 +38,7 @@ class RemovalsOfShard(VerdictJob):
     stage, version = "removals", VERSION
 
     decisions: Files
-    evidence: tuple[pa.Field, ...]
+    evidence: Annotated[tuple[pa.Field, ...], NotInKey("columns of `decisions`")]
     reason: str
     names: tuple[str, ...]
 
@@ -47,14 +49,6 @@ class RemovalsOfShard(VerdictJob):
     @property
     def added_columns(self) -> tuple[str, ...]:
         return self.names
-
-    @property
-    def params(self) -> list[str]:
-        return [self.reason, *self.names]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (*self.history.digests, self.decisions.path)
 
     @property
     def schema(self) -> pa.Schema:

@@ -7,7 +7,28 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.planning import Bound
+from zyda_flows.tasks.recipe.rule_settings import Limits
+from zyda_flows.tasks.storage.records import Record
+
+
+class Bound(Record):
+    """A rule: the column of the statistics that it reads, and the values of documents that stay.
+
+    A bound without low and high, of licences or a filter of the user's own, is noted: every document whose
+    column is not null is removed, and that text is published as `note`. by_language: low and high of the
+    languages in `languages`, a column of the statistics; they replace the others.
+    """
+
+    rule: str
+    column: str
+    low: float | None = None
+    high: float | None = None
+    languages: str = ""
+    by_language: dict[str, Limits] = {}
+
+    @property
+    def is_noted(self) -> bool:
+        return self.low is None and self.high is None and not self.languages
 
 
 def breaks(columns: Mapping[str, pa.Array], bound: Bound) -> NDArray[np.bool_]:

@@ -15,9 +15,11 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet
 from zyda_flows.tasks.documents.item_search import TWO, ItemSearch, search_for
-from zyda_flows.tasks.documents.planning import FOUND, STATISTICS, DocumentPlan
+from zyda_flows.tasks.documents.planning import STATISTICS, DocumentPlan
+from zyda_flows.tasks.documents.steps.decontaminate import FOUND, Decontamination
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
@@ -62,7 +64,8 @@ class PhraseCounts(Facts):
 def asked_of(recipe: Recipe, source: str) -> tuple[int, Decontaminate] | None:
     """Return the number of the step of a source that decontaminates, and what it says; None where there is none."""
     steps = enumerate(recipe.steps_of(source), 1)
-    return next(((number, step.decontaminate) for number, step in steps if step.decontaminate), None)
+    asked = ((number, step) for number, step in steps if isinstance(step, DecontaminateStep))
+    return next(((number, step.decontaminate) for number, step in asked), None)
 
 
 def is_asked(recipe: Recipe, source: str) -> bool:
@@ -82,14 +85,6 @@ class PhrasesOfShard(ArtifactJob):
     @property
     def name(self) -> str:
         return self.shard.name
-
-    @property
-    def params(self) -> Any:
-        return self.column
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.shard.digest,)
 
     def make(self) -> Artifact:
         found = pc.list_flatten(measured(self.folder, self.shard, self.column))
@@ -138,8 +133,9 @@ def limits(asked: Decontaminate) -> tuple[int, float]:
 
 def planned_sets(sources: Sequence[Planned]) -> list[PlannedSet]:
     """Return the sets that any source is searched for, each once."""
-    steps = (step for plan in sources for step in plan.parameters.documents.steps)
-    return [*{digest_of(one.model_dump()): one for step in steps for one in step.evaluation}.values()]
+    steps = [step for plan in sources for step in plan.parameters.documents.steps]
+    sets = [one for step in steps if isinstance(step, Decontamination) for one in step.evaluation]
+    return [*{digest_of(one.model_dump()): one for one in sets}.values()]
 
 
 @stage(

@@ -23,15 +23,13 @@ from zyda_flows.tasks.documents.contamination import (
     limits,
     measured,
 )
-from zyda_flows.tasks.documents.item_search import MARK, TWO
-from zyda_flows.tasks.documents.planning import ITEMS
-from zyda_flows.tasks.recipe.evaluation import Decontaminate
+from zyda_flows.tasks.documents.item_search import MARK
+from zyda_flows.tasks.documents.steps.decontaminate import ITEMS, share_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, load_manifest, stage_key
-from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table
 
 VERSION = 1
@@ -52,10 +50,6 @@ class ItemsOfShard(VerdictJob):
     share: float
     marks: bool
     frequent: tuple[int, ...]
-
-    @property
-    def params(self) -> list[Any]:
-        return [self.column, list(self.sets), self.share, self.marks, digest_of(list(self.frequent))]
 
     @property
     def schema(self) -> pa.Schema:
@@ -96,28 +90,6 @@ class ItemsOfShard(VerdictJob):
         return (
             {"reason": None, **evidence, MARK.name: sets} if self.marks else {"reason": sets[0], **evidence}
         )
-
-
-def share_of(item: dict[str, Any], frequent: Collection[int]) -> float:
-    """Return which part of an item's phrases that are evidence was found; 0 where there are too few to say."""
-    found, evidence = (sum(phrase not in frequent for phrase in item[name]) for name in ("found", "phrases"))
-    return found / evidence if found >= min(TWO, len(item["phrases"])) else 0.0
-
-
-def items_in_short(held: pa.Array, asked: Decontaminate) -> pa.StringArray:
-    """Say of each document which item it holds, null where none, as if every phrase were evidence."""
-    holding = [
-        max(items or (), key=lambda item: share_of(item, ()), default=None) for items in held.to_pylist()
-    ]
-    return pa.array(
-        [
-            f"{item['set']}, item {item['row']}: {item['words']}"
-            if item and share_of(item, ()) >= asked.share
-            else None
-            for item in holding
-        ],
-        pa.string(),
-    )
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:

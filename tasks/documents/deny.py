@@ -12,7 +12,7 @@ request makes again only the shards that it touches, also the first one.
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -38,6 +38,7 @@ from zyda_flows.tasks.signatures.letters import LETTERS, LettersRound
 from zyda_flows.tasks.sources.named_values import column_of, texts_in
 from zyda_flows.tasks.sources.small_files import PlannedFile
 from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
@@ -76,15 +77,15 @@ class DeniedOfShard(VerdictJob):
 
     stage, version = "deny", VERSION
 
-    lists: tuple[PlannedFile, ...]
+    lists: Annotated[tuple[PlannedFile, ...], NotInKey("their digests are in the key")]
     url: str
-    rounds: tuple[MinHashRound, ...] = ()
+    rounds: Annotated[tuple[MinHashRound, ...], NotInKey("only what makes their signatures counts")] = ()
 
     @property
-    def params(self) -> list[Any]:
+    def also_in_key(self) -> list[Any]:
         letters = (LETTERS,) if deny_list(self.lists).letter_hashes else ()
         keys = [dedup.key_parameters for dedup in (*self.rounds, *letters)]
-        return [[file.sha256 for file in self.lists], self.url, keys]
+        return [[file.sha256 for file in self.lists], keys]
 
     @property
     def schema(self) -> pa.Schema:

@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import orjson
 import pyarrow as pa
@@ -30,6 +30,7 @@ from zyda_flows.tasks.sources.named_values import as_text, column_of, value_at
 from zyda_flows.tasks.sources.small_files import PlannedFile
 from zyda_flows.tasks.sources.web_addresses import domain, with_parents
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 
@@ -265,19 +266,15 @@ class RowsWithoutDenied(ArtifactJob):
 
     source: str
     rows: Artifact
-    lists: tuple[PlannedFile, ...]
+    lists: Annotated[tuple[PlannedFile, ...], NotInKey("their digests are in the key")]
 
     @property
     def name(self) -> str:
         return self.rows.name
 
     @property
-    def params(self) -> list[str]:
+    def also_in_key(self) -> list[str]:
         return [file.sha256 for file in self.lists]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.rows.digest,)
 
     def make(self) -> Artifact:
         judge = RowJudge(deny_list(self.lists))

@@ -1,7 +1,5 @@
 """Texts out of pages, wikitext and LaTeX, each by itself: what fails is a text of nothing, and has its reason."""
 
-from collections.abc import Callable
-from importlib.metadata import PackageNotFoundError, version
 from itertools import pairwise
 from typing import NamedTuple
 
@@ -9,50 +7,13 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import first_line
-from zyda_flows.tasks.extraction.nesting import Bytes
+from zyda_flows.tasks.extraction.extractors import extractor_named
 from zyda_flows.tasks.storage.artifacts import CleaningCounts
 from zyda_flows.textkernels.buffers import text_buffers
 
-Extractor = Callable[[Bytes], str]  # of a text in UTF-8
 FAILED = "failed"
 LONGEST = 200  # characters of why one failed
-VERSION = "1"  # raised when an extractor of ours gives other texts
 MOST_REPLACED = 0.01  # share of characters that are U+FFFD, which stands for bytes in another encoding
-MARKDOWN = ("structured", "wikitext", "latex")  # which write it
-LIBRARIES = {"fast": "resiliparse", "structured": "resiliparse", "trafilatura": "trafilatura"}
-
-
-def known_as(name: str) -> str:
-    """Return an extractor with the versions its texts depend on. Raises ValueError where it is not installed."""
-    library = LIBRARIES.get(name)
-    try:
-        return " ".join([name, VERSION, *([library, version(library)] if library else [])])
-    except PackageNotFoundError as error:
-        needed = f"extract: {library} is not installed here; pip install 'zyda-flows[{library}]'"
-        raise ValueError(needed) from error
-
-
-def extractor_named(name: str) -> Extractor:
-    """Return an extractor of ours. It is imported late: most recipes need none."""
-    if name == "fast":
-        from zyda_flows.tasks.extraction.pages import main_content
-
-        return main_content
-    if name == "structured":
-        from zyda_flows.tasks.extraction.structured import structured_text
-
-        return structured_text
-    if name == "trafilatura":
-        from zyda_flows.tasks.extraction.by_trafilatura import trafilatura_text
-
-        return trafilatura_text
-    if name == "wikitext":
-        from zyda_flows.tasks.extraction.wikitext import BACK_MATTER, text_of_wikitext
-
-        return lambda text: text_of_wikitext(str(text.data, "utf-8"), BACK_MATTER)
-    from zyda_flows.tasks.extraction.latex import text_of_latex
-
-    return lambda text: text_of_latex(str(text.data, "utf-8"))
 
 
 def whole(text: str) -> str:
@@ -74,8 +35,8 @@ class Extracted(NamedTuple):
 
 
 def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
-    """Extract texts, (n,)."""
-    extract = extractor_named(name)
+    """Extract texts, (n,). Raises ValueError for an unknown name."""
+    extract = extractor_named(name).load()
     found, reasons, after = list[bytes](), list[str | None](), 0
     data, offsets = text_buffers(texts)
     for start, end in pairwise(offsets.tolist()):

@@ -19,6 +19,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import BadInput, BadRecipe, first_line
+from zyda_flows.tasks.recipe.steps.step import Step
+from zyda_flows.tasks.storage.records import Record
 
 ALLOWED = "ZYDA_STEPS"
 
@@ -139,3 +141,20 @@ def may_be(given: pa.DataType, kind: pa.DataType) -> bool:
         for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
     )
     return is_number if kind == pa.float64() else is_text
+
+
+class OwnFunction(Record):
+    """A function of the user's own. code: the hash of its module's file."""
+
+    named: str
+    code: str
+
+    def answer(self, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
+        """Call it on texts. Raises BadInput."""
+        return answer_of(self.named, self.code, texts, kind)
+
+
+def own_function(settings: Step) -> OwnFunction | None:
+    """Return the user's function that does a step, if one does. Raises BadRecipe."""
+    named = settings.function
+    return OwnFunction(named=named, code=digest_of_code(named)) if named else None

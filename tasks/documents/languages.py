@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.documents.language_rules import SCORE, language_rules
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.recipe.web_steps import LanguageId
+from zyda_flows.tasks.recipe.steps.language_id import LanguageId
 from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
 from zyda_flows.tasks.storage.records import Record
 

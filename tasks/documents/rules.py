@@ -9,31 +9,17 @@ recipe measures, a row for every document, with the columns that are published b
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.bounds import broken_rules, first_broken, limits
-from zyda_flows.tasks.documents.extraction import FAILED
-from zyda_flows.tasks.documents.languages import TYPES as LANGUAGE_TYPES
-from zyda_flows.tasks.documents.licenses import MISSING, RULES
-from zyda_flows.tasks.documents.planning import (
-    EMPTIED,
-    NOTED,
-    STATISTICS,
-    Bound,
-    bounds_of,
-    naming_columns,
-    noted_rules,
-    published_columns,
-)
+from zyda_flows.tasks.documents.bounds import Bound, broken_rules, first_broken, limits
+from zyda_flows.tasks.documents.planning import STATISTICS, asked_steps, bounds_of, published_columns
+from zyda_flows.tasks.documents.steps.step import NeededColumn, PublishedColumn
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
-from zyda_flows.tasks.recipe.steps import Step
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail, load_histories
@@ -51,25 +37,21 @@ EVIDENCE = pa.schema(
 
 @dataclass(frozen=True)
 class RulesOfShard(VerdictJob):
-    """Which documents of a shard break rules. published: columns beside the documents, each with its statistic."""
+    """Which documents of a shard break rules. published: the columns beside the documents."""
 
     stage, version = "rules", VERSION
 
     bounds: tuple[Bound, ...]
-    published: tuple[tuple[str, str], ...]
-
-    @property
-    def params(self) -> list[Any]:
-        return [[bound.model_dump() for bound in self.bounds], [list(names) for names in self.published]]
+    published: tuple[PublishedColumn, ...]
 
     @cached_property
     def schema(self) -> pa.Schema:
-        added = [pa.field(name, LANGUAGE_TYPES.get(name, pa.float64())) for name in self.added_columns]
+        added = [pa.field(column.name, column.type) for column in self.published]
         return pa.schema([*VERDICTS, *EVIDENCE, *added])
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        return tuple(name for name, _ in self.published)
+        return tuple(column.name for column in self.published)
 
     @property
     def reasons(self) -> Collection[str]:
@@ -80,8 +62,8 @@ class RulesOfShard(VerdictJob):
         measured = table.column(STATISTICS).combine_chunks()
         columns = {field.name: measured.field(i) for i, field in enumerate(measured.type)}
         verdict_table = verdicts(table.column("doc_id"), columns, self.bounds)
-        for name, statistic in self.published:
-            verdict_table = verdict_table.append_column(name, columns[statistic])
+        for column in self.published:
+            verdict_table = verdict_table.append_column(column.name, columns[column.statistic])
         if len(remaining) < len(verdict_table):  # a stage before this one has let some go
             verdict_table = verdict_table.filter(
                 pc.is_in(verdict_table.column("doc_id"), remaining.column("doc_id").combine_chunks())
@@ -137,42 +119,28 @@ def other_reasons(
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
     """Return the rules of a recipe, of whichever source, each with a sentence about a document."""
-    steps = [step for source in recipe.sources for step in recipe.steps_of(source.name)]
-    return {rule: sentence for step in steps for rule, sentence in sentences(step).items()}
+    sources = [recipe.steps_of(source.name) for source in recipe.sources]
+    asked = [one for steps in sources for one in asked_steps(steps)]
+    return {rule.bound.rule: rule.sentence for kind, step in asked for rule in kind.rules(step)}
 
 
-def sentences(step: Step) -> dict[str, str]:
-    """Return what each rule of a step means."""
-    if step.extract is not None:
-        failed = {} if step.function else {f"{step.name}.{FAILED}": "its page could not be taken apart"}
-        return failed | {f"{step.name}.{EMPTIED}": "there is no text in it"}
-    if step.kind == "clean" or step.cuts:
-        return {f"{step.name}.{EMPTIED}": "nothing is left of it after cleaning"}
-    if step.kind in NOTED:
-        return dict(noted_rules(step))
-    if step.kind in {"measure", "decontaminate"}:
-        return {}
-    if step.function:
-        return {step.function: "the function of that name let it go"}
-    sentences_by_reason = dict[str, str]()
-    for settings in step.sets():
-        for rule in settings.bounds:
-            of, _, statistic = f"{settings.of}.{rule}".partition(".") if settings.of else rule.partition(".")
-            sentences_by_reason[f"{settings.name}.{rule}"] = RULE_SETS[of].rules[statistic].sentence
-    return sentences_by_reason
+def has_rules(recipe: Recipe, source: str) -> bool:
+    """Return whether any step of a source has rules or publishes columns."""
+    asked = asked_steps(recipe.steps_of(source))
+    return any([*kind.rules(step), *kind.published(step)] for kind, step in asked)
 
 
-def has_steps(recipe: Recipe, source: str) -> bool:
-    return any(step.kind != "decontaminate" or step.cuts for step in recipe.steps_of(source))
+def named(columns: Sequence[PublishedColumn]) -> list[list[str]]:
+    return [[column.name, column.statistic] for column in columns]
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
     bounds = [bound.model_dump() for bound in bounds_of(recipe, trail.source)]
-    columns = [list(names) for names in published_columns(recipe.steps_of(trail.source))]
+    columns = named(published_columns(recipe.steps_of(trail.source)))
     return stage_key("rules", VERSION, [bounds, columns], *trail.identities)
 
 
-@stage("rules", key, enabled=has_steps, reasons=reasons_of, evidence=EVIDENCE)
+@stage("rules", key, enabled=has_rules, reasons=reasons_of, evidence=EVIDENCE)
 def rules(recipe: Recipe, trail: Trail) -> Manifest:
     """Let documents of a source go by the rules of the recipe."""
     bounds = bounds_of(recipe, trail.source)
@@ -182,20 +150,21 @@ def rules(recipe: Recipe, trail: Trail) -> Manifest:
         for history in load_histories(recipe.folder, trail)
     ]
     manifest = run_jobs("rules", trail, jobs)
-    column = naming_columns(recipe, trail.source).get("licenses")
-    if column and not manifest.out.documents and manifest.removed_by.keys() & RULES.keys() == {MISSING}:
-        expect_some_license(recipe, trail, column)
+    if not manifest.out.documents:
+        for kind, step in asked_steps(recipe.steps_of(trail.source)):
+            if needed := kind.needed_column(step, manifest.removed_by.keys()):
+                expect_some(recipe, trail, needed)
     return manifest
 
 
-def expect_some_license(recipe: Recipe, trail: Trail, column: str) -> None:
-    """Raise BadInput where no document of a source names a licence, also of those that other rules took."""
+def expect_some(recipe: Recipe, trail: Trail, needed: NeededColumn) -> None:
+    """Raise BadInput where no document of a source has a value, also of those that other rules removed."""
     count = 0
     for history in load_histories(recipe.folder, trail):
         statistics = (
             read_table(recipe.folder, history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
         )
-        if statistics.field(column).null_count < len(statistics):
+        if statistics.field(needed.column).null_count < len(statistics):
             return
         count += len(statistics)
-    raise bad_input(trail.source, f"license_filter: none of its {count:,} documents names a licence")
+    raise bad_input(trail.source, needed.fault.format(count=count))

@@ -20,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import entries_of, lines_of_list, read_entries
 from zyda_flows.tasks.sources.named_values import texts_in
 from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files

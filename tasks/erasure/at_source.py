@@ -21,8 +21,6 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.rows import Chunk
 
-CHANGING = {"clean", "extract"}  # the steps that make another text
-
 
 @dataclass
 class AtSource:
@@ -82,7 +80,7 @@ def add_chunk(found: AtSource, corpus: Corpus, source: str, chunk: Chunk, rows: 
         table = chunk.table.take(places)
         texts = as_one_array(table.column(text)).cast(pa.large_string())
         plan = plan_documents(corpus.recipe, source)
-        changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.kind in CHANGING))
+        changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.changes_text))
         cleaned = run_steps(changing, texts, table.drop_columns([text])).text if changing.steps else texts
         both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
         found.texts += [one for one in both if one]

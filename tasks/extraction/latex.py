@@ -27,6 +27,7 @@ from zyda_flows.tasks.extraction.latex_text import (
     written,
 )
 from zyda_flows.tasks.extraction.latex_words import ACCENTS, STATEMENTS, SYMBOLS
+from zyda_flows.tasks.extraction.nesting import Bytes
 from zyda_flows.tasks.limits import limits
 
 TOKEN = re.compile(
@@ -39,6 +40,11 @@ QUOTED_TOKEN = re.compile(TOKEN.pattern + r"|(?P<quote>\"(?:---|--[~*]|[`'<>=~|/
 TITLE = re.compile(r"\\title\s*+(?:\[[^\[\]]*+\]\s*+)?+(?=\{)")
 ABSTRACT = re.compile(r"\\begin\{abstract\}(.*?)(?:\\end\{abstract\}|\Z)|\\abstract\s*+(?=\{)", re.DOTALL)
 Method = Callable[[str, str, int, int], tuple[int, str]]
+
+
+def latex_article(source: Bytes) -> str:
+    """Return the text of a source in UTF-8."""
+    return text_of_latex(str(source.data, "utf-8"))
 
 
 def text_of_latex(latex: str) -> str:

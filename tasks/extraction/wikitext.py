@@ -10,6 +10,7 @@ import html
 import re
 from collections.abc import Collection
 
+from zyda_flows.tasks.extraction.nesting import Bytes
 from zyda_flows.tasks.extraction.wikitext_lines import BREAK, markdown_of_lines
 from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
 from zyda_flows.tasks.extraction.wikitext_tables import table_of_wikitext
@@ -268,6 +269,11 @@ def without_marks(wikitext: str) -> str:
     for character in ("\0", BREAK, "\r"):
         wikitext = wikitext.replace(character, "")
     return wikitext
+
+
+def wikitext_article(page: Bytes) -> str:
+    """Return the text of an article in UTF-8, without its back matter."""
+    return text_of_wikitext(str(page.data, "utf-8"), BACK_MATTER)
 
 
 def text_of_wikitext(wikitext: str, dropped_sections: Collection[str] = ()) -> str:

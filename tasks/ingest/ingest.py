@@ -17,7 +17,6 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
-from zyda_flows.tasks.documents.planning import measured_statistics
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
@@ -51,8 +50,7 @@ def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
-    versions = (*format_versions(), *measured_statistics(plan.parameters.documents))
-    forgotten = sha256(forgotten_ids(recipe, plan).tobytes()).hexdigest()
+    versions, forgotten = format_versions(), sha256(forgotten_ids(recipe, plan).tobytes()).hexdigest()
     return stage_key("ingest", VERSION, plan.model_dump(exclude={"denied"}), *versions, forgotten)
 
 

@@ -10,9 +10,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.languages import LANGUAGE
+from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.planning import STATISTICS
-from zyda_flows.tasks.documents.run_steps import Documents, run_steps
+from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, bad_input, bad_row
 from zyda_flows.tasks.ids import MAX_ROWS
 from zyda_flows.tasks.ingest.plan import IngestParameters
@@ -151,7 +151,7 @@ class Reader:
             pa.array(tokens),
             pa.array(sizes.astype(np.uint32)),
         ]
-        stored = texts if documents is None else documents.stored_texts(plan)
+        stored = texts if documents is None else documents.stored_texts(keeps_text=plan.keeps_text)
         added = self.component(table, documents)
         schema = stored_schema(
             own.schema,
@@ -162,7 +162,7 @@ class Reader:
         )
         numbered = pa.table([*counted, stored, *own.columns, *added], schema=schema)
         if documents is not None:
-            numbered = numbered.append_column(STATISTICS, documents.statistics(plan))
+            numbered = numbered.append_column(STATISTICS, documents.statistics(plan.columns()))
         return without_content(numbered, self.forgotten) if self.forgotten else numbered
 
     def component(self, table: pa.Table, documents: Documents | None) -> list[pa.Array]:
@@ -170,8 +170,7 @@ class Reader:
         if (component := self.parameters.component) is None:
             return []
         if component.language and documents is not None:
-            (step,) = (step for step in self.parameters.documents.steps if step.languages)
-            found = documents.columns.get(f"{step.number}.{LANGUAGE}")
+            found = documents.columns.get(self.parameters.documents.language)
             return [pa.nulls(len(table), COMPONENT.type) if found is None else found]
         try:
             return [components_of(component, table, self.file)]

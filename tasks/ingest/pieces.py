@@ -5,12 +5,12 @@ from dataclasses import dataclass
 from functools import partial
 from itertools import groupby
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.planning import STATISTICS, measured_statistics
+from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
@@ -24,6 +24,7 @@ from zyda_flows.tasks.sources.reading import read, version_of
 from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.type_unification import ValueRanges, value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     CleaningCounts,
@@ -70,7 +71,6 @@ class IngestedPiece(Record):
 class PieceToIngest(RecordJob[IngestedPiece]):
     """One piece of a file to ingest, on whichever worker.
 
-    `companions` are not in the key: the shards do not depend on them, and what they make has a key of its own.
     `forgotten` are the ids of rows of which nothing may be stored but counts, for deny lists name them.
     """
 
@@ -79,17 +79,17 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     source: str
     number: int
     parameters: IngestParameters
-    companions: tuple[Callable[[], Companion], ...]
-    file: InputFile
-    piece: Piece
+    companions: Annotated[
+        tuple[Callable[[], Companion], ...], NotInKey("what they make has a key of its own")
+    ]
+    file: Annotated[InputFile, NotInKey("its identity is in the key, and not where it is read")]
+    piece: Annotated[Piece, NotInKey("how many rows it has follows from the rest, which is in the key")]
     forgotten: tuple[int, ...]
 
     @property
-    def params(self) -> list[Any]:
+    def also_in_key(self) -> list[Any]:
         piece = self.piece.model_dump(exclude={"rows"})
-        made_from = [self.number, self.parameters.model_dump(), self.file.identity, piece]
-        versions = [version_of(self.source, self.file), measured_statistics(self.parameters.documents)]
-        return [*made_from, *versions, self.forgotten]
+        return [self.file.identity, piece, version_of(self.source, self.file)]
 
     @property
     def name(self) -> str:

@@ -137,7 +137,7 @@ class Corpus:
     def extractor_of(self, doc_id: int) -> str:
         """Return the extractor of ours that made the text of a document, "" where none did."""
         steps = self.recipe.steps_of(self.source_of(doc_id).name)
-        return next((str(step.extract) for step in steps if step.extract and not step.function), "")
+        return next((step.extractor for step in steps if step.extractor), "")
 
     def source_of(self, doc_id: int) -> Source:
         """Return the source of a document as the recipe has it. Raises BadInput where it has it no more."""

@@ -1,4 +1,4 @@
-"""Rows of a published corpus, as pyarrow reads them: some columns of those that a filter keeps, a batch at a time.
+"""Rows of a published corpus, read by pyarrow: some columns of the rows that a filter keeps, a batch at a time.
 
 pyarrow skips the row groups and the columns that are not needed. The manifest has the size and the footer of each
 file, and pages have checksums, so that a damaged file is named.
@@ -22,11 +22,11 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import NOT_DECODED, footer_of, tables_of
 
 BATCH_ROWS = 4096
-READ_AHEAD = {"batch_readahead": 8, "fragment_readahead": 2}  # batches and files, beside what is looked at
+READ_AHEAD = {"batch_readahead": 4, "fragment_readahead": 1}  # batches and files
 
 
 class StoreFiles(pafs.FSSpecHandler):
-    """Opens files of a store for pyarrow as we open them: what the store does is one of our errors."""
+    """Opens files of a store for pyarrow as `Folder` does, so that failures of the store are our errors."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder.fs)
@@ -38,7 +38,7 @@ class StoreFiles(pafs.FSSpecHandler):
 
 
 def file_system(folder: Folder) -> pafs.FileSystem:
-    """Return what pyarrow reads a folder with: for local files its own, which holds nothing of Python's."""
+    """Return the file system by which pyarrow reads a folder: for local files its own, without Python's objects."""
     return pafs.LocalFileSystem() if folder.is_local else pafs.PyFileSystem(StoreFiles(folder))
 
 
@@ -47,7 +47,8 @@ class Rows:
     """Rows of some files of a published corpus, which are read as they are used.
 
     files: sorted as they are read. base: the schema where there is no file.
-    columns: the names of those to read; None means all. filter: an expression of pyarrow.compute over any columns.
+    columns: the names of the columns to read; None means all.
+    filter: an expression of pyarrow.compute over any columns.
     """
 
     corpus: ReferenceCorpus
@@ -74,7 +75,7 @@ class Rows:
 
     @cached_property
     def whole_schema(self) -> pa.Schema:
-        """The columns of all files: those of a source's files are the same. Raises BadInput, Denied."""
+        """The columns of all files. All files of a source have the same columns. Raises BadInput, Denied."""
         with belongs_to(self.corpus):
             schemas = [
                 footer_of(self.corpus.folder, file).schema.to_arrow_schema()
@@ -85,8 +86,8 @@ class Rows:
                                     promote_options="permissive")  # fmt: skip
         except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
             raise BadInput(
-                f"{self.corpus.url}: two sources have a column of one name with different types, so that each has "
-                f"to be read by itself (sources=): {first_line(error)}"
+                f"{self.corpus.url}: a column has different types in two sources; name other columns, or read "
+                f"each source by itself (sources=): {first_line(error)}"
             ) from error
 
     @property
@@ -118,7 +119,7 @@ class Rows:
             self.check_up_to("", unchecked)
 
     def check_up_to(self, path: str, unchecked: deque[Artifact]) -> None:
-        """Compare the footers of files with the manifest, up to the one before `path`, or of all files."""
+        """Compare the footers of files with the manifest, up to `path`, or of all files."""
         folder = self.corpus.folder
         while unchecked and folder.path(unchecked[0].path) != path:
             footer_of(folder, unchecked[0])
@@ -128,9 +129,9 @@ class Rows:
 
     @contextmanager
     def damage_named(self, unread: Iterable[Artifact]) -> Iterator[None]:
-        """Raise Denied with the name of a damaged file for what pyarrow raises.
+        """Turn pyarrow's errors into Denied with the name of the damaged file.
 
-        unread: the files that may be the one, which are read to find it.
+        unread: the files that may be damaged; they are read again to find the damaged file.
         """
         try:
             with belongs_to(self.corpus):

@@ -1,7 +1,7 @@
 """Which documents are of which part of a mixture, how often one epoch has them, and which are held out."""
 
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from zyda_flows.tasks.mixing.tokenising import COUNTS
 from zyda_flows.tasks.quality.keep import columns_of, keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.tables import open_table, read_table, rows_of, tables_of, write_table
 
@@ -57,18 +58,6 @@ class ChosenOfFile(FileJob):
     held_out: int
     salt: int
     around: int
-
-    @property
-    def params(self) -> Any:
-        return [self.parts, self.repeat, self.held_out, self.salt, self.around]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (
-            self.artifact.digest,
-            self.tokens.digest,
-            *(one.digest for one in (self.shares, self.neighbours) if one),
-        )
 
     def make(self) -> Artifact:
         wheres = [where for _, where, _ in self.parts if where]
@@ -150,12 +139,8 @@ class TallyOfFile(ArtifactJob):
         return self.chosen.name
 
     @property
-    def params(self) -> Any:
-        return [self.around, self.chosen.path]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.chosen.digest,)
+    def also_in_key(self) -> str:
+        return self.chosen.path
 
     def make(self) -> Artifact:
         table = read_table(self.folder, self.chosen)
@@ -197,21 +182,13 @@ class SharesOfClusters(ArtifactJob):
 
     stage, version = "shares", VERSION
 
-    corpus: ReferenceCorpus
+    corpus: Annotated[ReferenceCorpus, NotInKey("`files` are all that is read of it")]
     files: tuple[Artifact, ...]
     repeat: tuple[tuple[int, int], ...]
 
     @property
     def name(self) -> str:
         return self.corpus.label
-
-    @property
-    def params(self) -> Any:
-        return [self.repeat]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(file.digest for file in self.files)
 
     def make(self) -> Artifact:
         ids, firsts, sizes = list[Numbers](), list[Numbers](), list[NDArray[np.int64]]()

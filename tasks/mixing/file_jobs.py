@@ -1,9 +1,11 @@
 """What is made of one published file of a corpus."""
 
 from dataclasses import dataclass
+from typing import Annotated
 
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 
 
@@ -11,7 +13,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 class FileJob(ArtifactJob):
     """An artifact to make of a published file. corpus: as it was when the mixture was planned."""
 
-    corpus: ReferenceCorpus
+    corpus: Annotated[ReferenceCorpus, NotInKey("`artifact` is all that is read of it")]
     artifact: Artifact
 
     @property

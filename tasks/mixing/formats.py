@@ -38,12 +38,37 @@ class Batch:
     origins: pa.Table
 
 
+@dataclass(frozen=True)
+class Target:
+    """Where a writer writes: files of a name in a folder of this machine.
+
+    width: bytes of an id, 2 or 4. tokenizer: its name. labels: of the corpora, by their numbers in ORIGINS.
+    """
+
+    folder: Path
+    name: str
+    width: int
+    tokenizer: str
+    labels: Sequence[str]
+
+
 class Writer(Protocol):
-    """Writes sequences to files in a folder of this machine."""
+    """Writes sequences to the files of a target."""
+
+    def __init__(self, target: Target) -> None: ...
 
     def add(self, batch: Batch) -> None: ...
 
     def close(self) -> None: ...
+
+    def check(self, tokens: int) -> None:
+        """Raise NotConserved if the closed files do not hold so many tokens."""
+
+
+def expect_bytes(path: Path, tokens: int, width: int) -> None:
+    """Raise NotConserved if a file of bare ids does not have the bytes of so many tokens."""
+    if (size := path.stat().st_size) != tokens * width:
+        raise NotConserved(f"{path.name} has {size:,} bytes, for {tokens:,} tokens")
 
 
 class Megatron:
@@ -52,9 +77,10 @@ class Megatron:
     Each sequence is a document of its own. As megatron/core/datasets/indexed_dataset.py (0.16) reads them.
     """
 
-    def __init__(self, folder: Path, name: str, width: int) -> None:
-        self.index, self.width = folder / f"{name}.idx", width
-        self.data = (folder / f"{name}.bin").open("wb")
+    def __init__(self, target: Target) -> None:
+        self.index, self.width = target.folder / f"{target.name}.idx", target.width
+        self.path = target.folder / f"{target.name}.bin"
+        self.data = self.path.open("wb")
         self.lengths = list[Counts]()
 
     def add(self, batch: Batch) -> None:
@@ -81,13 +107,19 @@ class Megatron:
             (offsets - lengths * self.width).tofile(file)
             np.arange(len(lengths) + 1, dtype=np.int64).tofile(file)
 
+    def check(self, tokens: int) -> None:
+        expect_bytes(self.path, tokens, self.width)
+
 
 class Datatrove:
     """`.ds`: bare ids. `.ds.index`: ends of documents (uint64). `.ds.metadata`: tokenizer and bytes, tokens."""
 
-    def __init__(self, folder: Path, name: str, width: int, tokenizer: str) -> None:
-        self.metadata, self.tokenizer, self.width = folder / f"{name}.ds.metadata", tokenizer, width
-        self.data, self.index = ((folder / f"{name}{end}").open("wb") for end in (".ds", ".ds.index"))
+    def __init__(self, target: Target) -> None:
+        self.path, self.index_path, self.metadata = (
+            target.folder / f"{target.name}{ending}" for ending in (".ds", ".ds.index", ".ds.metadata")
+        )
+        self.tokenizer, self.width = target.tokenizer, target.width
+        self.data, self.index = self.path.open("wb"), self.index_path.open("wb")
         self.tokens = 0
 
     def add(self, batch: Batch) -> None:
@@ -100,18 +132,22 @@ class Datatrove:
         self.index.close()
         self.metadata.write_text(f"{self.tokenizer}|{self.width}\n{self.tokens}\n{self.tokens:,} tokens")
 
+    def check(self, tokens: int) -> None:
+        expect_bytes(self.path, tokens, self.width)
+
 
 class Olmo:
     """`.npy`: bare ids, without a header. `.csv.gz`: start, end, id, src and loc of each piece."""
 
-    def __init__(self, folder: Path, name: str, labels: Sequence[str]) -> None:
-        self.data = (folder / f"{name}.npy").open("wb")
-        self.raw = (folder / f"{name}.csv.gz").open("wb")
+    def __init__(self, target: Target) -> None:
+        self.path, self.width = target.folder / f"{target.name}.npy", target.width
+        self.data = self.path.open("wb")
+        self.raw = (target.folder / f"{target.name}.csv.gz").open("wb")
         self.packed = gzip.GzipFile(
             "", "wb", 6, self.raw, mtime=0
         )  # with a time in it, no two would be the same
         self.rows = io.TextIOWrapper(self.packed, newline="")
-        self.labels = labels
+        self.labels = target.labels
 
     def add(self, batch: Batch) -> None:
         batch.ids.tofile(self.data)
@@ -128,12 +164,15 @@ class Olmo:
         self.rows.close()
         self.raw.close()
 
+    def check(self, tokens: int) -> None:
+        expect_bytes(self.path, tokens, self.width)
+
 
 class Torchtitan:
     """A folder with `tokens.bin`, ids of four bytes, and `document_offsets.npy`, (documents + 1,) int64."""
 
-    def __init__(self, folder: Path, name: str) -> None:
-        self.folder = folder / name
+    def __init__(self, target: Target) -> None:
+        self.folder = target.folder / target.name
         self.folder.mkdir()
         self.data = (self.folder / "tokens.bin").open("wb")
         self.ends, self.tokens = [np.zeros(1, np.int64)], 0
@@ -147,15 +186,19 @@ class Torchtitan:
         self.data.close()
         np.save(self.folder / "document_offsets.npy", np.concatenate(self.ends))
 
+    def check(self, tokens: int) -> None:
+        expect_bytes(self.folder / "tokens.bin", tokens, 4)
+
 
 class ParquetOfTokens:
     """Parquet with a list of ids, `input_ids`, a row for each sequence."""
 
-    def __init__(self, folder: Path, name: str, width: int) -> None:
-        kind = pa.uint16() if width == 2 else pa.uint32()
+    def __init__(self, target: Target) -> None:
+        kind = pa.uint16() if target.width == 2 else pa.uint32()
+        self.path, self.tokens = target.folder / f"{target.name}.parquet", 0
         self.schema = pa.schema([("input_ids", pa.large_list(kind))])
         self.writer = pq.ParquetWriter(
-            folder / f"{name}.parquet",
+            self.path,
             self.schema,
             compression="zstd",
             write_page_checksum=True,
@@ -165,19 +208,20 @@ class ParquetOfTokens:
     def add(self, batch: Batch) -> None:
         lists = pa.LargeListArray.from_arrays(pa.array(batch.ends), pa.array(batch.ids))
         self.writer.write_table(pa.table([lists], schema=self.schema), row_group_size=1 << 14)
+        self.tokens += len(batch.ids)
 
     def close(self) -> None:
         self.writer.close()
 
+    def check(self, tokens: int) -> None:
+        if self.tokens != tokens:
+            raise NotConserved(f"{self.path.name} has {self.tokens:,} tokens, not {tokens:,}")
 
-def writer_of(
-    form: str, folder: Path, name: str, width: int, tokenizer: str, labels: Sequence[str]
-) -> Writer:
-    """Return what writes sequences of ids in a form."""
-    if form == "megatron":
-        return Megatron(folder, name, width)
-    if form == "datatrove":
-        return Datatrove(folder, name, width, tokenizer)
-    if form == "olmo":
-        return Olmo(folder, name, labels)
-    return Torchtitan(folder, name) if form == "torchtitan" else ParquetOfTokens(folder, name, width)
+
+WRITERS: dict[str, type[Writer]] = {
+    "megatron": Megatron,
+    "datatrove": Datatrove,
+    "olmo": Olmo,
+    "torchtitan": Torchtitan,
+    "parquet": ParquetOfTokens,
+}

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -18,9 +18,10 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
-from zyda_flows.tasks.mixing.formats import Batch, Writer, writer_of
+from zyda_flows.tasks.mixing.formats import WRITERS, Batch, Target, Writer
 from zyda_flows.tasks.mixing.scattering import SEGMENT
 from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
@@ -90,21 +91,15 @@ class OutputFile(RecordJob[Output]):
     packed: int | None
     filler: int
     tokenizer: str
-    labels: tuple[str, ...]
+    labels: Annotated[tuple[str, ...], NotInKey("only formats that name corpora have them")]
 
     @property
     def name(self) -> str:
         return self.called
 
     @property
-    def params(self) -> Any:
-        of_file = [self.number, self.of_kind, self.place, self.formats, self.width]
-        labels = self.labels if {"olmo", "text"} & {*self.formats} else ()
-        return [*of_file, self.packed, self.filler, self.tokenizer, labels]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(segment.digest for _, segment in self.segments)
+    def also_in_key(self) -> tuple[str, ...]:
+        return self.labels if {"olmo", "text"} & {*self.formats} else ()
 
     def made_before(self) -> Output | None:
         made = super().made_before()
@@ -216,7 +211,8 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
     writers = list[Writer]()
     for form in job.formats:
         (out / form).mkdir()
-        writers.append(writer_of(form, out / form, job.name, job.width, job.tokenizer, job.labels))
+        target = Target(out / form, job.name, job.width, job.tokenizer, job.labels)
+        writers.append(WRITERS[form](target))
     (out / "origins").mkdir()
     sequences = tokens = padded = cut = 0
     parts = dict[int, PartCounts]()
@@ -240,7 +236,8 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
             check_counts(job, table, own)
     for writer in writers:
         writer.close()
-    check_sizes(job, out, tokens)
+    for writer in writers:
+        writer.check(tokens)
     return Output(
         name=job.name, files=(), sequences=sequences, tokens=tokens, padded=padded, cut=cut, parts=parts
     )
@@ -269,13 +266,6 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
     found = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
     if found != expected:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
-
-
-def check_sizes(job: OutputFile, out: Path, tokens: int) -> None:
-    """Raise NotConserved where a file of bare ids has not the bytes of so many tokens."""
-    for path in (path for ending in (".bin", ".ds", ".npy") for path in out.glob(f"*/{job.name}{ending}")):
-        if (size := path.stat().st_size) != tokens * job.width:
-            raise NotConserved(f"{job.whose}: {path.name} has {size:,} bytes, for {tokens:,} tokens")
 
 
 def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:

@@ -9,6 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.amounts import (
@@ -21,9 +22,9 @@ from zyda_flows.tasks.mixing.amounts import (
 )
 from zyda_flows.tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
 from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
-from zyda_flows.tasks.mixing.mixture import TOKEN_FORMATS
+from zyda_flows.tasks.mixing.mixture import TEXT
 from zyda_flows.tasks.mixing.neighbours import Neighbours, incomparable, neighbour_jobs, recall_at
-from zyda_flows.tasks.mixing.planning import Inputs, expect_same
+from zyda_flows.tasks.mixing.planning import Inputs, PublishedFile, expect_same
 from zyda_flows.tasks.mixing.scattering import Framing, SegmentsOfFile
 from zyda_flows.tasks.mixing.tokenising import TokensOfFile
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
@@ -127,12 +128,18 @@ class Mixing:
         """What makes the ids of the documents of each file."""
         return [
             TokensOfFile(
-                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
-                self.encoding.digest, self.encoding.special_tokens, self.encoding.width,
-                self.inputs.is_counted(file.corpus),
+                *self.published_file(file),
+                tokenizer=self.encoding.digest,
+                special_tokens=self.encoding.special_tokens,
+                width=self.encoding.width,
+                is_counted=self.inputs.is_counted(file.corpus),
             )
             for file, _ in self.files
-        ]  # fmt: skip
+        ]
+
+    def published_file(self, file: PublishedFile) -> tuple[Folder, str | None, ReferenceCorpus, Artifact]:
+        """Return the first fields of a `FileJob`."""
+        return self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact
 
     @cached_property
     def tokens(self) -> list[Artifact]:
@@ -147,13 +154,18 @@ class Mixing:
         neighbours = self.neighbours
         jobs = [
             ChosenOfFile(
-                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact,
-                of_file, tuple((number, part.where, part.weight != 0) for number, part in parts), repeat,
-                shares.get(file.corpus), neighbours.get(file.corpus), self.held_out,
-                self.inputs.draw_salt(file.corpus), self.encoding.around,
+                *self.published_file(file),
+                tokens=tokens_of_file,
+                parts=tuple((number, part.where, part.weight != 0) for number, part in parts),
+                repeat=repeat,
+                shares=shares.get(file.corpus),
+                neighbours=neighbours.get(file.corpus),
+                held_out=self.held_out,
+                salt=self.inputs.draw_salt(file.corpus),
+                around=self.encoding.around,
             )
-            for (file, parts), of_file in zip(self.files, tokens, strict=True)
-        ]  # fmt: skip
+            for (file, parts), tokens_of_file in zip(self.files, tokens, strict=True)
+        ]
         return self.spread(jobs, "choice")
 
     @cached_property
@@ -270,7 +282,7 @@ class Mixing:
             return self.finish(before)
         for sentence in self.nothing_held_out:
             warn(sentence)
-        token_formats = tuple(form for form in self.mixture.formats if form in TOKEN_FORMATS)
+        token_formats = tuple(form for form in self.mixture.formats if form != TEXT)
         counts = self.file_counts
         outputs = self.outputs("ids", token_formats, counts) if token_formats else []
         # Readers of text take the last shard alone for the validation.
@@ -308,27 +320,43 @@ class Mixing:
         framing = Framing(encoding.width, *around, packed)
         jobs = [
             SegmentsOfFile(
-                self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact, tokens,
-                chosen, amounts, counts, self.inputs.salt("order", labels[file.corpus]), content,
-                framing,
+                *self.published_file(file),
+                tokens=tokens,
+                chosen=chosen,
+                amounts=amounts,
+                file_counts=counts,
+                salt=self.inputs.salt("order", labels[file.corpus]),
+                content=content,
+                framing=framing,
             )
             for (file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
-        ]  # fmt: skip
+        ]
         made = self.spread(jobs, f"shuffle of {content}")
         segments = tuple((file.corpus, one) for (file, _), one in zip(self.files, made, strict=True))
         writes = [
             OutputFile(
-                self.folder, None, name_of(number, counts[0], is_text=is_text), number,
-                counts[0] if number < counts[0] else counts[1],
-                self.place, segments, formats, encoding.width, packed, (*encoding.after, 0)[0], self.tokenizer_name,
-                tuple(labels),
+                self.folder,
+                source=None,
+                called=name_of(number, counts[0], is_text=is_text),
+                number=number,
+                of_kind=counts[0] if number < counts[0] else counts[1],
+                place=self.place,
+                segments=segments,
+                formats=formats,
+                width=encoding.width,
+                packed=packed,
+                filler=(*encoding.after, 0)[0],
+                tokenizer=self.tokenizer_name,
+                labels=tuple(labels),
             )
             for number in range(sum(counts))
-        ]  # fmt: skip
+        ]
         return self.spread(writes, f"files of {content}")
 
     def mixed(self, outputs: Sequence[Output], texts: Sequence[Output]) -> Mixed:
         """Account for what was written. Raises NotConserved where it is not what was planned."""
+        if not outputs and not texts:
+            raise NotConserved(f"mixture {self.mixture.name}: no file was written in {self.mixture.formats}")
         parts = self.parts(outputs, texts)
         return Mixed(
             name=self.mixture.name,

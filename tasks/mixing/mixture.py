@@ -2,8 +2,9 @@
 
 import os
 import re
+from collections.abc import Iterable
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Literal, get_args
 
 from pydantic import (
     AfterValidator,
@@ -16,6 +17,7 @@ from pydantic import (
 )
 
 from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.mixing.formats import WRITERS
 from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.loading import NumberedKeys, read_mapping
 from zyda_flows.tasks.recipe.source import Name
@@ -31,10 +33,22 @@ from zyda_flows.tasks.recipe.values import (
 from zyda_flows.tasks.storage.folder import Folder, absolute
 
 Format = Literal["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
-TOKEN_FORMATS = ("megatron", "datatrove", "olmo", "torchtitan", "parquet")
+TEXT = "text"  # the one format without tokens
 SUFFIXES = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?) ?([KMBT]?)")
 SHARES_NOTHING = 1e-12
+
+
+def expect_writers(formats: Iterable[str], writers: Iterable[str]) -> None:
+    """Raise TypeError unless each format of tokens has a writer, and each writer its format."""
+    if different := {*formats} ^ {*writers, TEXT}:
+        names = ", ".join(sorted(different))
+        raise TypeError(
+            f"Format of tasks.mixing.mixture and WRITERS of tasks.mixing.formats differ in {names}"
+        )
+
+
+expect_writers(get_args(Format), WRITERS)
 
 
 def amount(value: object) -> object:

@@ -7,7 +7,7 @@ the bands that the corpora were deduplicated with: of those with a likeness s, 1
 from collections.abc import Sequence
 from dataclasses import dataclass
 from itertools import combinations
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -19,6 +19,7 @@ from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.mixing.planning import Inputs
 from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.tables import open_table, read_table, write_table
 
@@ -43,17 +44,15 @@ class NeighboursOfFile(FileJob):
 
     stage, version = "neighbours", VERSION
 
-    others: tuple[tuple[ReferenceCorpus, tuple[Artifact, ...]], ...]
+    others: Annotated[
+        tuple[tuple[ReferenceCorpus, tuple[Artifact, ...]], ...], NotInKey("the digests of their files count")
+    ]
     held_out: int
     salt: int
 
     @property
-    def params(self) -> Any:
-        return [self.held_out, self.salt]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.artifact.digest, *(file.digest for _, files in self.others for file in files))
+    def also_in_key(self) -> list[str]:
+        return [file.digest for _, files in self.others for file in files]
 
     def make(self) -> Artifact:
         keys, ids = self.candidates()
@@ -86,16 +85,12 @@ class Neighbours(ArtifactJob):
 
     stage, version = "neighbours", VERSION
 
-    corpus: ReferenceCorpus
+    corpus: Annotated[ReferenceCorpus, NotInKey("`found` is all that is read")]
     found: tuple[Artifact, ...]
 
     @property
     def name(self) -> str:
         return self.corpus.label
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(one.digest for one in self.found)
 
     def make(self) -> Artifact:
         ids = [read_table(self.folder, one).column("doc_id").to_numpy() for one in self.found]

@@ -8,9 +8,9 @@ output file each.
 """
 
 from collections.abc import Iterator
-from dataclasses import astuple, dataclass
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.amounts import Amount
 from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.textkernels.buffers import text_buffers
@@ -103,20 +104,15 @@ class SegmentsOfFile(FileJob):
 
     tokens: Artifact
     chosen: Artifact
-    amounts: tuple[Amount, ...]
+    amounts: Annotated[tuple[Amount, ...], NotInKey("only their epochs and last draws count")]
     file_counts: tuple[int, int]
     salt: int
     content: str
     framing: Framing
 
     @property
-    def params(self) -> Any:
-        amounts = [(one.whole, one.last) for one in self.amounts]
-        return [amounts, self.file_counts, self.salt, self.content, astuple(self.framing)]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.tokens.digest, self.chosen.digest)
+    def also_in_key(self) -> Any:
+        return [(one.whole, one.last) for one in self.amounts]
 
     def make(self) -> Artifact:
         chosen = read_table(self.folder, self.chosen)

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -15,6 +15,7 @@ from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
@@ -46,15 +47,11 @@ class TokensOfFile(FileJob):
     tokenizer: str
     special_tokens: SpecialAs
     width: int
-    is_counted: bool
+    is_counted: Annotated[bool, NotInKey("it only compares counts")]
 
     @property
-    def params(self) -> Any:
-        return [self.tokenizer, self.special_tokens, self.width, self.artifact.path]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.artifact.digest,)
+    def also_in_key(self) -> str:
+        return self.artifact.path
 
     def make(self) -> Artifact:
         stored = partial(stored_engine, self.folder, self.tokenizer, self.special_tokens)

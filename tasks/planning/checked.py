@@ -1,4 +1,4 @@
-"""Checked: what a build would read and do, found without building."""
+"""The result of a check: the input and the tools of a build."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -30,9 +30,9 @@ class DamagedFile(Record):
 
 
 class Checked(Record):
-    """What a build would do: read these sources, count tokens by this tokenizer, and publish at `url`.
+    """The plan of a build: it reads these sources, counts tokens by this tokenizer, and publishes at `url`.
 
-    models: of each source that has one. against: the documents of each other corpus, by its name.
+    models: by source. against: the documents of each other corpus, by its name.
     shared_files: sentences on sources that read the same files. is_complete: a build has nothing to do.
     """
 
@@ -90,7 +90,7 @@ def checked_sources(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[Checke
 
 
 def rows_of(files: "Sequence[InputFile]") -> int | None:
-    """Add up the rows of files, or return None where one has no footer with their number."""
+    """Add up the rows of files, or return None if a file has no footer with their number."""
     rows = [piece.rows for file in files for piece in file.pieces]
     return None if None in rows else sum(row for row in rows if row is not None)
 

@@ -85,7 +85,7 @@ class Guess:
 
 @dataclass(frozen=True)
 class Guesses:
-    """What is guessed of the columns of some rows. names: of all of them. nulls: rows without a text."""
+    """The columns that were guessed from some rows. names: all columns. nulls: rows without a text."""
 
     text: Guess
     names: tuple[str, ...]
@@ -139,6 +139,8 @@ def arrays_of(table: pa.Table) -> Iterator[tuple[str, pa.Array, bool]]:
         array = as_one_array(table.column(named.name))
         if pa.types.is_struct(named.type):
             for inner in named.type:
+                if f"{named.name}.{inner.name}" in table.column_names:  # which `meta.url` means then
+                    continue
                 yield f"{named.name}.{inner.name}", pc.struct_field(array, inner.name), True
         yield named.name, pa.nulls(len(array)) if is_json(named) else array, False
 
@@ -171,7 +173,7 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
 
 
 def url_guess(columns: Sequence[Column]) -> Guess | None:
-    """Choose a column of addresses of the web, of which one with a usual name comes first."""
+    """Choose a column of addresses of the web; usual names come first."""
     found = [column for column in columns if column.texts and column.is_of_addresses]
     ranks = {name: rank for rank, name in enumerate(KNOWN_URLS)}
     found.sort(key=lambda one: (one.is_field, ranks.get(one.last_name.lower(), len(ranks))))

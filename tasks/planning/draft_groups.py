@@ -15,7 +15,7 @@ from zyda_flows.tasks.sources.reading import Format
 from zyda_flows.tasks.sources.rows import Chunk
 
 ROWS = 50  # of a file
-MOST_FILES = 20  # of a folder and a format, into which somebody looks
+MOST_FILES = 20  # of a folder and a format, that are read
 WHOLE = (whole_files.HTML, whole_files.TEXT)
 SAME_COLUMNS: tuple[Format, ...] = (*WHOLE, warc, wikipedia, arxiv)  # in all their files, with a `text`
 
@@ -41,7 +41,7 @@ class Alike:
 
     @property
     def key(self) -> Hashable:
-        """What two files that look alike have in common."""
+        """Equal for files that look alike; None for files that cannot be read."""
         if self.guesses is None:
             return None
         names = None if self.kind is jsonl else frozenset(self.guesses.names)
@@ -57,10 +57,10 @@ class Alike:
 
 
 def parted(every: Alike, *, is_named: bool) -> tuple[list[Alike], list[LeftOut]]:
-    """Part files of one format by what their first rows look like. is_named: those that cannot be read are faults.
+    """Group the files of one format by their first rows. is_named: raise BadInput for an unreadable file.
 
-    Of files whose names differ in their numbers alone, one is read; files into which nobody looks are taken for
-    what most others are.
+    Among files whose names differ only in their numbers, one is read. At most MOST_FILES are read; the other
+    files join the largest group.
     """
     groups = dict[Hashable, Alike]()
     for number, files in enumerate(by_form(every)):
@@ -139,6 +139,6 @@ def name_of(file: InputFile) -> str:
 
 
 def reason_of(error: BadInput) -> str:
-    """Return what an error says of a file, without the name of the file."""
+    """Return the message of an error without the name of the file."""
     after = first_line(error).partition(f"file {error.where.get('file', '')}")[2]
     return after.partition(": ")[2] or first_line(error)

@@ -1,4 +1,4 @@
-"""The files, folders, globs and URLs for which `zyda init` writes a recipe: what they list, and their patterns."""
+"""The files, folders, globs and URLs for which `zyda init` writes a recipe: their files and their patterns."""
 
 import os
 import re
@@ -14,7 +14,7 @@ from zyda_flows.tasks.sources.listing import MARKS, InputFile, list_by_pattern, 
 from zyda_flows.tasks.sources.small_files import of_no_source
 
 NAME = "input"  # in errors, in place of a source's name
-MOST_NAMED = 1000  # files that a recipe names one by one
+MOST_NAMED = 1000  # files that a recipe names singly
 MOST_PATTERNS = 10
 
 
@@ -48,8 +48,8 @@ class Pattern:
 class Given:
     """One input as it was typed, and its files.
 
-    root: the folder below which they are. pattern: what lists them, None for a folder with all below it.
-    is_absolute: whether a recipe names them as they are, and not relative to itself.
+    root: the folder that holds them. pattern: lists them; None for a whole folder.
+    is_absolute: whether a recipe gives their absolute paths.
     """
 
     typed: str
@@ -60,7 +60,7 @@ class Given:
 
     @property
     def is_single(self) -> bool:
-        """Whether it names one file, which then has to be one that can be read."""
+        """Whether it names a single file, which has to be readable."""
         return self.pattern is not None and not self.pattern.has_marks and len(self.files) == 1
 
 
@@ -94,14 +94,14 @@ def given_url(typed: str, url: str) -> Given:
 
 
 def pattern_of(place: str, *, is_there: bool) -> Pattern:
-    """Return a path as it is, or what is a pattern below the folder before its first mark."""
+    """Split a path, or a pattern before its first mark, into a folder and the rest."""
     fixed = place if is_there else re.split(f"[{re.escape(MARKS)}]", place)[0]
     root = fixed.rpartition("/")[0]
     return Pattern(root, place.removeprefix(root).removeprefix("/"), has_marks=fixed != place)
 
 
 def has_own_files(folder: str) -> bool:
-    """Say whether a folder is one dataset, as the `x.parquet` that Spark writes, with files of that ending."""
+    """Return whether a folder is a dataset such as Spark's `x.parquet`, with files of that ending."""
     try:
         pattern = pattern_of(folder, is_there=True)
         return bool(os.path.splitext(folder)[1] and files_of([pattern.url]))

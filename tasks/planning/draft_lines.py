@@ -1,4 +1,4 @@
-"""The lines of a source in the recipe that `zyda init` writes, with the reasons for what was guessed."""
+"""The lines of a source in the recipe that `zyda init` writes, with the reason for each guess."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -37,13 +37,13 @@ def line(name: str, value: Any, why: str = "") -> str:
 
 
 def comment(text: str) -> str:
-    """Write a comment of one line, whatever the text has of files' names and values."""
+    """Write a comment of one line, without the control characters of its text."""
     plain = "".join(char if char.isprintable() else "?" for char in text)
     return f"# {plain}" if len(plain) <= LONGEST_COMMENT else f"# {plain[:LONGEST_COMMENT]} ..."
 
 
 def source_lines(source: DraftSource, folder: str, shared_extractor: str | None) -> Iterator[str]:
-    """Write a source of a recipe in a folder. shared_extractor: the one in the steps of all sources."""
+    """Write a source of a recipe in a folder. shared_extractor: the extractor in the recipe's own steps."""
     yield f"  - name: {scalar(source.name)}"
     lines = [comment(facts(source)), line("files", patterns_of(source, folder))]
     if source.format:
@@ -70,7 +70,7 @@ def patterns_of(source: DraftSource, folder: str) -> str | list[str]:
 
 
 def facts(source: DraftSource) -> str:
-    """Say what the files are and how many were read."""
+    """Describe the files, and count the rows that were read."""
     size = sum(file.size for file in source.files)
     ends = [end for end in COMPRESSIONS if any(file.url.lower().endswith(end) for file in source.files)]
     kinds = " and ".join(COMPRESSIONS[end] for end in ends)
@@ -82,7 +82,7 @@ def facts(source: DraftSource) -> str:
 
 
 def column_lines(source: DraftSource) -> Iterator[str]:
-    """Write which columns are named, and state those that are carried."""
+    """Write the guessed columns with their reasons, and list the columns to carry."""
     guesses = source.guesses
     yield comment(f"text: {guesses.text.reason}")
     if guesses.text.name != DEFAULT_TEXT:

@@ -1,4 +1,4 @@
-"""The recipe that `zyda init` writes: what was guessed, why, and options to choose from, as commented lines.
+"""The recipe that `zyda init` writes: guesses with their reasons, and options as commented lines.
 
 A comment begins with `# `. An option begins with `#` and no space: without it, it is a line of the recipe.
 """
@@ -11,7 +11,7 @@ from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.planning.draft_groups import LeftOut
 from zyda_flows.tasks.planning.draft_lines import EXTRACTS, comment, line, scalar, source_lines
 from zyda_flows.tasks.planning.draft_sources import DraftSource
-from zyda_flows.tasks.recipe.license_filter import LicenseFilter
+from zyda_flows.tasks.recipe.steps.license_filter import LicenseFilter
 from zyda_flows.tasks.words import counted
 
 STORAGE = "./corpus"
@@ -24,7 +24,7 @@ All fields are in docs/recipe-fields.md, and their meaning in docs/recipe.md."""
 
 @dataclass(frozen=True)
 class Draft:
-    """What a recipe is written of. folder: in which it will lie. storage: None for a folder beside it."""
+    """The content of a recipe. folder: holds the recipe. storage: None for a folder beside the recipe."""
 
     sources: Sequence[DraftSource]
     left_out: Sequence[LeftOut]
@@ -86,7 +86,7 @@ def recipe_text(draft: Draft) -> str:
 
 
 def bad_rows(sources: Sequence[DraftSource]) -> Iterator[str]:
-    """Set bad rows aside where some were seen, and say which."""
+    """Set bad rows aside if any were read, and list the reasons."""
     bad = [f"{source.name}: {reason}" for source in sources for reason in source.bad]
     bad += [
         f"{source.name}: {counted(source.guesses.nulls, 'row')} without a text in {source.guesses.text.name!r}"
@@ -115,7 +115,7 @@ def ranking(sources: Sequence[DraftSource]) -> Iterator[str]:
 
 
 def steps(sources: Sequence[DraftSource], extractor: str | None) -> list[str]:
-    """Write the steps on documents: what makes texts of pages, and rules to choose from."""
+    """Write the steps on documents: the extractor, and rules to choose from."""
     lines = [
         comment(
             "Steps on each document, in this order. `zyda try` shows what each removes (docs/documents.md)."

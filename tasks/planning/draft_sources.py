@@ -22,7 +22,7 @@ ABOUT_DATA = re.compile(  # which folders of data have beside it
 )
 OF_PARTS = re.compile(
     r"(?:part|data|train|shard|chunk|file|of|[0-9._-])*", re.IGNORECASE
-)  # names that say nothing
+)  # names without a meaning
 
 
 @dataclass(frozen=True)
@@ -41,7 +41,7 @@ class DraftSource:
 
     @property
     def extractor(self) -> str | None:
-        """What makes a text of its documents, if they are pages or markup."""
+        """The extractor for its documents, if they are pages or markup."""
         return EXTRACTORS.get(self.kind.NAME) or ("structured" if self.guesses.text.column.is_html else None)
 
     @property
@@ -150,12 +150,13 @@ def own_name(files: Sequence[InputFile]) -> str:
 
 
 def with_own_names(sources: Sequence[DraftSource]) -> list[DraftSource]:
-    """Give sources names of their own: of those with the same, by their files, their formats, or numbers."""
+    """Make the names of sources unique, by their files, formats or numbers."""
     named, taken = list[DraftSource](), set[str]()
     for source in sources:
-        stems = [source.name]
-        if sum(other.name == source.name for other in sources) > 1:
-            stems = [own_name(source.files), f"{source.name}-{source.kind.NAME}"]
+        same = [other.kind.NAME for other in sources if other.name == source.name]
+        stems = [f"{source.name}-{source.kind.NAME}" if len(same) > 1 else source.name]
+        if same.count(source.kind.NAME) > 1:
+            stems.insert(0, own_name(source.files))
         plain = [valid_name(stem) for stem in stems if stem]
         numbered = (f"{plain[-1]}-{number}" for number in range(2, len(sources) + 2))
         name = next(name for name in chain(plain, numbered) if name.lower() not in taken)

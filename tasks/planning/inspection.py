@@ -9,9 +9,8 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.dedup.preference import check_preferred
-from zyda_flows.tasks.documents.licenses import judged_licenses
-from zyda_flows.tasks.documents.personal_columns import with_clean_columns
 from zyda_flows.tasks.documents.planning import published_columns
+from zyda_flows.tasks.documents.steps.registry import BY_KIND
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.survey import Check, SourceSurvey, call_each
@@ -19,7 +18,7 @@ from zyda_flows.tasks.quality.filter import check_keep
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.sources.column_names import stored_schema
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.components import COMPONENT, check_paths, components_of
@@ -190,14 +189,11 @@ def check_columns_of_steps(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a column is of a kind that names no licences, or holds no texts to be cleaned."""
-    for step in (step for step in steps if step.license_filter or step.columns):
+    """Raise BadInput where a column is of a type that a step cannot read."""
+    for step in (step for step in steps if step.columns):
         for job, table in empty_tables(source, jobs, outcomes):
             try:
-                if step.license_filter:
-                    judged_licenses(step.license_filter.model_dump(), table)
-                elif step.clean is not None and step.cleaning.pii:
-                    with_clean_columns(table, step.cleaning.pii.model_dump())
+                BY_KIND[step.kind].check_columns(step, table)
             except ValueError as error:
                 raise bad_input(source.name, f"{step.kind}: {error}", file=job.file.url) from error
 
@@ -282,7 +278,7 @@ def columns_together(
         if isinstance(outcome, InspectedFile) and outcome.table_schema
     ]
     classified = source.classify is not None
-    measured = [name for name, _ in published_columns(recipe.steps_of(source.name))]
+    measured = [column.name for column in published_columns(recipe.steps_of(source.name))]
     added = [COMPONENT] if source.component else []
     stored = [
         stored_schema(schema, source.text, classified=classified, measured=measured, added=added)

@@ -14,11 +14,10 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
-from zyda_flows.tasks.documents.contamination import asked_of
-from zyda_flows.tasks.documents.decontaminate import items_in_short
-from zyda_flows.tasks.documents.planning import ITEMS, Bound, bounds_of, plan_documents
-from zyda_flows.tasks.documents.run_steps import Documents, run_steps
+from zyda_flows.tasks.documents.batch import Documents
+from zyda_flows.tasks.documents.bounds import Bound, broken_rules, first_broken
+from zyda_flows.tasks.documents.planning import asked_steps, bounds_of, plan_documents
+from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
@@ -29,7 +28,6 @@ from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
 
-HOLDS_ITEM = "decontaminate"
 SHARES = 8  # of a source's documents, each from another file where there are so many
 SHARD_BYTES = 64 << 20
 
@@ -59,10 +57,12 @@ class Example:
 class RuleCount:
     """What a rule takes: how many documents of each source.
 
-    first: those of them that no rule before it takes. also: those that another rule takes, too.
+    first: those of them that no rule before it takes. also: those that another rule takes, too. sentence: what a
+    rule without numbers means.
     """
 
     bound: Bound
+    sentence: str = ""
     documents: dict[str, int] = field(default_factory=dict)
     first: int = 0
     also: int = 0
@@ -112,16 +112,16 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, bounds = plan_documents(all_measured, source.name), [*bounds_of(recipe, source.name)]
-        number, asked = asked_of(recipe, source.name) or (0, None)
-        if asked:
-            bounds.append(Bound(rule=HOLDS_ITEM, column=HOLDS_ITEM))
+        plan, asked = plan_documents(all_measured, source.name), [*asked_steps(recipe.steps_of(source.name))]
+        later = [rule for kind, step in asked for rule in kind.later_rules(step)]
+        rules = [rule for kind, step in asked for rule in kind.rules(step)]
+        shown = {rule.bound.rule: rule.in_trial or rule.sentence for rule in [*rules, *later]}
+        bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
-            trial.rules.setdefault(bound.rule, RuleCount(bound))
+            trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
         for some in sample_documents(recipe, source, each):
             done = run_steps(plan, some.texts, some.own)
-            if asked:
-                done.columns[HOLDS_ITEM] = items_in_short(done.columns[f"{number}.{ITEMS}"], asked)
+            done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
             trial.count(source.name, some, done, bounds, examples)
     return trial
 

@@ -3,10 +3,8 @@
 import re
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from html import escape
-from types import MappingProxyType
 from typing import Any
 
-import pyarrow as pa
 import yaml
 
 from zyda_flows.tasks.accounts.components import (
@@ -14,13 +12,14 @@ from zyda_flows.tasks.accounts.components import (
     LANGUAGES_FILE,
     LICENSES_FILE,
     NOT_KNOWN,
-    ComponentCounts,
+    CountsBySource,
     added_up,
     start_and_end,
 )
 from zyda_flows.tasks.accounts.ledger_formats import as_markdown, reasons_as_markdown
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.certificate import certificate
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
@@ -100,23 +99,9 @@ FEW = 4  # reasons that are said in a sentence
 OTHERS = "Before that, documents near a document of another published corpus were removed: {names}."
 
 
-def card(
-    recipe: Recipe,
-    manifest: Published,
-    places: Collection[str],
-    overlaps: Sequence[tuple[int, Overlap]],
-    components: Mapping[str, Sequence[ComponentCounts]],
-    evaluation_sets: pa.Table | None = None,
-    licenses: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
-    languages: Mapping[str, Sequence[ComponentCounts]] = MappingProxyType({}),
-) -> str:
-    """Write the card of a corpus.
-
-    places: its folders. overlaps: what the sources had of each other, with the number of the round.
-    components: of each source that has any. evaluation_sets: those that were looked for. licenses, languages:
-    of each source where they were looked at.
-    """
-    ledger = manifest.ledger
+def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> str:
+    """Write the card of a corpus. places: its folders."""
+    recipe, ledger, counted_by = built.recipe, manifest.ledger, built.counted_by
     counts = ledger.of(ledger.stages[-1])
     head = {
         **({"license": recipe.license} if recipe.license else {}),
@@ -138,12 +123,12 @@ def card(
         cleaned=cleaning_lines(manifest),
         special_tokens=special_lines(manifest),
         skipped=skipped_lines(manifest),
-        certificate=certificate(recipe, manifest, evaluation_sets),
+        certificate=certificate(recipe, manifest, built.evaluation_sets),
         audit="\n\n".join(headline.sentence() for headline in manifest.audits.values()),
-        overlaps="".join(overlap_tables(number if recipe.rounds[1:] else 0, of) for number, of in overlaps),
-        components=components_as_markdown(components),
-        licenses=licenses_as_markdown(licenses),
-        languages=languages_as_markdown(languages),
+        overlaps="".join(overlap_tables(number, of) for number, of in built.overlaps),
+        components=components_as_markdown(counted_by["components"]),
+        licenses=licenses_as_markdown(counted_by["licenses"]),
+        languages=languages_as_markdown(counted_by["languages"]),
         origins=source_lines(manifest),
         tokenizer=without_local_folders(manifest.tokenizer["name"]),
         tokenizer_digest=manifest.tokenizer["digest"],
@@ -209,7 +194,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
     ]
 
 
-def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) -> str:
+def components_as_markdown(components: CountsBySource) -> str:
     """Write documents and tokens of each component, at the start and at the end."""
     return "".join(
         f"Components of `{source}`:\n\n{starts_and_ends('component', found.items(), COMPONENTS_FILE)}"
@@ -218,7 +203,7 @@ def components_as_markdown(components: Mapping[str, Sequence[ComponentCounts]]) 
     )
 
 
-def licenses_as_markdown(licenses: Mapping[str, Sequence[ComponentCounts]]) -> str:
+def licenses_as_markdown(licenses: CountsBySource) -> str:
     """Write documents and tokens of each licence in all sources, at the start and at the end; and unknown names."""
     if not licenses:
         return ""
@@ -235,7 +220,7 @@ def licenses_as_markdown(licenses: Mapping[str, Sequence[ComponentCounts]]) -> s
     return text
 
 
-def languages_as_markdown(languages: Mapping[str, Sequence[ComponentCounts]]) -> str:
+def languages_as_markdown(languages: CountsBySource) -> str:
     """Write documents and tokens of each language in all sources, at the start and at the end."""
     if not languages:
         return ""

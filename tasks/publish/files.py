@@ -10,14 +10,19 @@ from collections.abc import Iterator, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.components import ComponentCounts, added_up, count_components, count_names
+from zyda_flows.tasks.accounts.components import (
+    COUNTED_BY,
+    ComponentCounts,
+    added_up,
+    count_components,
+    count_names,
+)
 from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import STATISTICS, naming_columns
 from zyda_flows.tasks.errors import NotConserved, bad_input
@@ -55,7 +60,7 @@ from zyda_flows.tasks.storage.artifacts import (
 )
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.facts import Facts
-from zyda_flows.tasks.storage.records import Record, pack, unpack
+from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 1
@@ -65,16 +70,14 @@ MOST_FOLDERS = 1000  # of the components of a shard
 class PublishedShard(Record):
     """The files of one shard: what stays, and what was removed; None where that is nothing.
 
-    by_folder: what stays, where each component has a folder. components: what became of those of each, if they have
-    any. licenses, languages: likewise, if the recipe asks for them.
+    by_folder: what stays, where each component has a folder. counted_by: the documents of each component, licence
+    and language, by COUNTED_BY, as far as the recipe has these counted.
     """
 
     kept: Artifact | None
     removed: Artifact | None
     by_folder: tuple[Artifact, ...] = ()
-    components: tuple[ComponentCounts, ...] = ()
-    licenses: tuple[ComponentCounts, ...] = ()
-    languages: tuple[ComponentCounts, ...] = ()
+    counted_by: dict[str, tuple[ComponentCounts, ...]] = {}
 
     @property
     def files(self) -> tuple[Artifact, ...]:
@@ -87,16 +90,14 @@ class PublishedShard(Record):
 
 
 class PublishedSource(Facts):
-    """The facts of the manifest: the tables of removed documents, and what became of those of each component.
+    """The facts of the manifest: the tables of removed documents and of rows that are set aside.
 
-    set_aside: the tables of rows that are set aside. licenses, languages: likewise.
+    counted_by: the documents of each component, licence and language, as far as the recipe has these counted.
     """
 
     removed: tuple[Artifact, ...] = ()
     set_aside: tuple[Artifact, ...] = ()
-    components: tuple[ComponentCounts, ...] | None = None
-    licenses: tuple[ComponentCounts, ...] | None = None
-    languages: tuple[ComponentCounts, ...] | None = None
+    counted_by: dict[str, tuple[ComponentCounts, ...]] = {}
 
 
 @dataclass(frozen=True)
@@ -121,15 +122,6 @@ class ShardToPublish(RecordJob[PublishedShard]):
     def name(self) -> str:
         return self.history.shard.name
 
-    @property
-    def params(self) -> list[Any]:
-        added = [list(output.added_columns) for output in self.history.outputs]
-        return [self.source, self.table_schema, added, pack(self.removed_schema), self.in_folders, self.named]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.history.digests
-
     def make(self) -> PublishedShard:
         return self.recorded(publish_shard(self))
 
@@ -149,12 +141,14 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
             files[name] = write_documents(job, of_folder, added, counted, name)
     elif len(left_ids):
         files[""] = write_documents(job, left_ids, added, counted)
+    counted_by = {what: count_names(named_by(job, column, counted), removed) for what, column in job.named}
+    if has_components:
+        counted_by["components"] = count_components(counted, removed)
     return PublishedShard(
         kept=files.pop("", None),
         removed=write_removed(job, removed) if len(gone_ids) else None,
         by_folder=tuple(files.values()),
-        components=count_components(counted, removed) if has_components else (),
-        **{what: count_names(named_by(job, column, counted), removed) for what, column in job.named},
+        counted_by=counted_by,
     )
 
 
@@ -305,11 +299,10 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
-    components = added_up(shard.components for shard in files) if component else None
-    by_name = {what: added_up(getattr(shard, what) for shard in files) for what in named}
-    for what, counts in {"components": components, **by_name}.items():
-        if counts is not None:
-            check_components(source, what, counts, trail)
+    counted = [what for what in COUNTED_BY if what in named or (what == "components" and component)]
+    counted_by = {what: added_up(shard.counted_by[what] for shard in files) for what in counted}
+    for what, counts in counted_by.items():
+        check_components(source, what, counts, trail)
     return Manifest(
         stage="publish",
         source=source,
@@ -319,8 +312,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
             set_aside=set_aside_of(facts, later_manifests),
-            components=components,
-            **by_name,
+            counted_by=counted_by,
         ).written(),
     )
 

@@ -7,7 +7,7 @@ classified that are new.
 
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import SourceSize, StageCost, Workload
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.progress import reporting_progress
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
@@ -41,20 +42,22 @@ class AnswersForShard(VerdictJob):
 
     stage, version = "classify", VERSION
 
-    model: Model
+    model: Annotated[Model, NotInKey("its digest is in the key")]
     max_tokens: int
-    device: str | None  # the best of the worker where none is named
+    # The best of the worker where none is named.
+    device: Annotated[str | None, NotInKey("its precision is in the key")]
 
     @property
-    def params(self) -> Any:
+    def also_in_key(self) -> list[Any]:
         from zyda_flows.tasks.quality.torch_models import precision
 
-        return [self.model.digest, self.max_tokens, precision(self.device)]
+        return [self.model.digest, precision(self.device)]
 
     @property
     def answers(self) -> str:
         """The folder of all that the model ever said about this shard, on such a machine."""
-        key = stage_key(self.stage, self.version, self.params, self.history.shard.digest)
+        params = [self.max_tokens, *self.also_in_key]
+        key = stage_key(self.stage, self.version, params, self.history.shard.digest)
         return f"{WORK}/{self.stage}/{self.source}/{self.name}-{key}"
 
     @property

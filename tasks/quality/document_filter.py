@@ -7,7 +7,7 @@ source has them, and all columns that stages before it added. It is never given 
 
 from collections.abc import Callable, Collection, Iterator
 from dataclasses import dataclass
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +16,7 @@ from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.quality.ingested import ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import conform
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import (
     REASON,
@@ -30,7 +31,6 @@ from zyda_flows.tasks.stage.verdicts import (
 from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import pack
 from zyda_flows.tasks.storage.tables import open_table, parts_of
 
 NO_EVIDENCE = pa.schema([])
@@ -63,7 +63,7 @@ class DocumentFilter:
 class FilterShard(VerdictJob):
     """Which documents of what is left of one shard go. table_schema: of the columns that are shown."""
 
-    document_filter: DocumentFilter
+    document_filter: Annotated[DocumentFilter, NotInKey("its version and params are in the key")]
     table_schema: pa.Schema
 
     @property
@@ -75,8 +75,8 @@ class FilterShard(VerdictJob):
         return self.document_filter.version
 
     @property
-    def params(self) -> list[Any]:
-        return [self.document_filter.params, pack(self.table_schema)]
+    def also_in_key(self) -> Any:
+        return self.document_filter.params
 
     @property
     def schema(self) -> pa.Schema:

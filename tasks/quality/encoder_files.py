@@ -6,8 +6,6 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
-from huggingface_hub import hf_hub_download
-
 FILES = ["*.json", "*.safetensors", "*.model", "*.txt"]
 WEIGHTS, PICKLED = "model.safetensors", ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.pkl")
 
@@ -23,6 +21,8 @@ def load_config(folder: Path) -> dict[str, Any]:
 
 @lru_cache(maxsize=16)
 def hub_config(base_model: str) -> Path:
+    from huggingface_hub import hf_hub_download  # late: it imports much
+
     return Path(hf_hub_download(base_model, "config.json"))
 
 

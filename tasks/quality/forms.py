@@ -15,7 +15,6 @@ from threading import Lock
 from typing import Protocol
 
 import pyarrow as pa
-from huggingface_hub import snapshot_download
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.quality import encoders
@@ -92,6 +91,8 @@ def model_folder(name: str, revision: str | None = None) -> Path:
 
 
 def hub_folder(name: str, revision: str | None) -> Path:
+    from huggingface_hub import snapshot_download  # late: it imports much
+
     patterns = sorted({pattern for form in FORMS for pattern in form.FILES})
     return Path(snapshot_download(name, revision=revision, allow_patterns=patterns))
 

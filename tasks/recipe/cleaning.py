@@ -116,11 +116,6 @@ class Cleaning(Strict):
         None, description="Personal data: which kinds go, and what is put in their place."
     )
 
-    @model_serializer(mode="wrap")
-    def without_what_is_later(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out what keys had no word of at first, where it says nothing: those keys stay as they are."""
-        return {name: value for name, value in dump(self).items() if name != "pii" or value}
-
     @field_validator("unicode")
     @classmethod
     def options_or_defaults(cls, value: bool | dict[str, Any]) -> bool | dict[str, Any]:

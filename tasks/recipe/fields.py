@@ -18,7 +18,8 @@ from zyda_flows.tasks.ids import MAX_SOURCES
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
 from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
-from zyda_flows.tasks.recipe.steps import Step
+from zyda_flows.tasks.recipe.steps.registry import KINDS, AnyStep
+from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.recipe.values import (
     Duration,
     Number,
@@ -82,10 +83,10 @@ class Recipe(Strict):
         description="How special tokens that are written in a text, `<|endoftext|>` say, are counted: as the "
         "`text` that they are, or as the `control` tokens that they name.",
     )
-    documents: Annotated[tuple[Step, ...], STEPS] = Field(
+    documents: Annotated[tuple[AnyStep, ...], STEPS] = Field(
         (),
-        description="Steps on each document while its text is in memory: license_filter, url_rules, extract, "
-        "language_id, clean, filter, decontaminate and measure.",
+        description="Steps on each document while its text is in memory: "
+        f"{', '.join(KINDS[:-1])} and {KINDS[-1]}.",
     )
     keep_text: Yes = Field(
         False,
@@ -192,7 +193,7 @@ class Recipe(Strict):
     @model_validator(mode="after")
     def components_by_language_are_found(self) -> "Recipe":
         for source in self.sources:
-            has_step = any(step.language_id is not None for step in self.steps_of(source.name))
+            has_step = any(step.finds_language for step in self.steps_of(source.name))
             if source.component and source.component.language and not has_step:
                 raise ValueError(
                     f"component: nothing finds the language of source {source.name}; give it a step language_id"
@@ -204,7 +205,7 @@ class Recipe(Strict):
         known = dict[str, EvaluationSet]()
         for source in self.sources:
             for step in self.steps_of(source.name):
-                for name, one in (step.decontaminate.sets if step.decontaminate else {}).items():
+                for name, one in step.evaluation_sets.items():
                     if known.setdefault(name, one) != one:
                         raise ValueError(f"the set {name} is another one for source {source.name}; rename it")
         return self

@@ -17,7 +17,7 @@ from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.recipe.steps import Step, with_list_urls
+from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.storage.folder import absolute
 from zyda_flows.tasks.workers.engine import requested_engine
 
@@ -128,7 +128,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
 
     def placed_steps(steps: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
         at = partial(place, always=True)
-        return None if steps is None else tuple(with_list_urls(step, at) for step in steps)
+        return None if steps is None else tuple(step.with_files(at) for step in steps)
 
     def of_round(dedup: Dedup) -> Dedup:
         against = tuple(place(url, always=True) for url in dedup.against)

@@ -14,7 +14,7 @@ from pydantic import (
 
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
-from zyda_flows.tasks.recipe.steps import Step, as_steps
+from zyda_flows.tasks.recipe.steps.registry import AnyStep, as_steps
 from zyda_flows.tasks.recipe.values import (
     SAYS_SOMETHING,
     Names,
@@ -37,7 +37,7 @@ RESERVED_NAMES = {
     "languages.parquet", "contamination", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
-STEPS = BeforeValidator(as_steps, json_schema_input_type=list[Step])
+STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
@@ -158,7 +158,7 @@ class Source(Strict):
     )
     max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
     on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
-    documents: Annotated[tuple[Step, ...], STEPS] | None = Field(
+    documents: Annotated[tuple[AnyStep, ...], STEPS] | None = Field(
         None, description="Its own steps, in place of the recipe's; an empty list for none."
     )
 

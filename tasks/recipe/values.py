@@ -104,6 +104,7 @@ Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readabl
 OneOrMore = (
     Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
 )
+Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
 Names = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=list[str] | str),

@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from itertools import chain
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,6 +33,7 @@ from zyda_flows.tasks.signatures.bands import (
 from zyda_flows.tasks.signatures.costs import edges_cost
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import RecordJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
@@ -126,10 +127,10 @@ class EdgesOfRange(RecordJob[EdgeFiles]):
 
     stage, version, kind = "edges", VERSION, EdgeFiles
 
-    manifests: tuple[Receipt, ...]
-    band: int
-    keys: KeyRange
-    number: int
+    manifests: Annotated[tuple[Receipt, ...], NotInKey("`key_of_stage` is a hash of them")]
+    band: Annotated[int, NotInKey("its name has it")]
+    keys: Annotated[KeyRange, NotInKey("`number` and `key_of_stage` decide it")]
+    number: Annotated[int, NotInKey("its name has it")]
     key_of_stage: str
 
     @property

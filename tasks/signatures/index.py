@@ -8,6 +8,7 @@ without its text, and `zyda find` look a text up. Rows out, in a file for each r
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Annotated
 
 from zyda_flows.tasks.accounts.published import PublishedKeys
 from zyda_flows.tasks.errors import NotConserved
@@ -25,6 +26,7 @@ from zyda_flows.tasks.signatures.minhash import keys_of_source
 from zyda_flows.tasks.sources.listing import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
@@ -43,7 +45,7 @@ class IndexedRange(ArtifactJob):
 
     stage, version = "index", VERSION
 
-    artifacts: tuple[Artifact, ...]
+    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
     of_artifacts: str
     band: int
     keys: KeyRange
@@ -55,12 +57,8 @@ class IndexedRange(ArtifactJob):
         return f"{self.band:03d}-{self.number:05d}"
 
     @property
-    def params(self) -> list[int]:
-        return [self.band, self.keys.low, self.keys.high, GROUP_ROWS]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.of_artifacts,)
+    def also_in_key(self) -> int:
+        return GROUP_ROWS
 
     def make(self) -> Artifact:
         keys, doc_ids = read_range(self.folder, self.artifacts, self.band, self.keys)

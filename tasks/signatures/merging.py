@@ -45,14 +45,6 @@ class Merge(ArtifactJob):
     def name(self) -> str:
         return self.artifacts[0].name
 
-    @property
-    def params(self) -> int:
-        return self.bands
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return tuple(artifact.digest for artifact in self.artifacts)
-
     def make(self) -> Artifact:
         """Merge a range of a band at a time."""
         rows = sum(artifact.rows for artifact in self.artifacts) // self.bands

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from functools import cached_property, partial
 from hashlib import sha256
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -36,6 +36,7 @@ from zyda_flows.tasks.sources.named_values import column_of
 from zyda_flows.tasks.sources.web_addresses import as_compared
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
@@ -133,19 +134,15 @@ class KeysOfShard(ArtifactJob):
     stage, version = "minhash", VERSION
 
     shard: Artifact
-    dedup: Dedup
+    dedup: Annotated[Dedup, NotInKey("only what makes its keys counts")]
 
     @property
     def name(self) -> str:
         return self.shard.name
 
     @property
-    def params(self) -> Any:
+    def also_in_key(self) -> Any:
         return self.dedup.key_parameters
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.shard.digest,)
 
     def make(self) -> Artifact:
         if is_on_gpu() and isinstance(self.dedup, MinHashRound):
@@ -179,8 +176,10 @@ class RemainingKeys(ArtifactJob):
 
     stage, version = "keys-left", VERSION
 
-    history: ShardHistory
-    whole: KeysOfShard
+    history: Annotated[
+        ShardHistory, NotInKey("which documents are gone counts, and not what else was said of them")
+    ]
+    whole: Annotated[KeysOfShard, NotInKey("its key is in the key")]
 
     @property
     def name(self) -> str:
@@ -191,13 +190,8 @@ class RemainingKeys(ArtifactJob):
         return removed_ids(self.folder, self.history)
 
     @property
-    def inputs(self) -> tuple[str, ...]:
-        # Which documents are gone, and not what else was said of them.
-        return (self.history.shard.digest, sha256(self.gone_ids.tobytes()).hexdigest())
-
-    @property
-    def params(self) -> Any:
-        return self.whole.params
+    def also_in_key(self) -> list[str]:
+        return [self.whole.key, sha256(self.gone_ids.tobytes()).hexdigest()]
 
     def make(self) -> Artifact:
         keys_of_all, gone_ids, dedup = self.whole(), self.gone_ids, self.whole.dedup

@@ -1,4 +1,4 @@
-"""The first rows of a file of which no recipe says yet which column is the text."""
+"""The first rows of a file, before a recipe names the column of the text."""
 
 from zyda_flows.tasks.errors import BadInput, bad_input
 from zyda_flows.tasks.sources.columns import TooWide

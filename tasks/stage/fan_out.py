@@ -3,7 +3,6 @@
 import logging
 from collections.abc import Callable, Iterable
 from contextvars import Context, copy_context
-from dataclasses import asdict
 from typing import TypeVar
 from uuid import uuid4
 
@@ -68,7 +67,7 @@ def report_spent(stage: str) -> None:
     spent = METER.take()
     if tell := TELL.get():
         tell(stage, None, None, spent)
-    log_event(TOPIC, current_run(), {"number": uuid4().hex, "stage": stage, "spent": asdict(spent)})
+    log_event(TOPIC, current_run(), {"number": uuid4().hex, "stage": stage, "spent": {**vars(spent)}})
 
 
 def has_gpus(engine: Engine) -> bool:

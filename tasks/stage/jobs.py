@@ -3,9 +3,10 @@
 from abc import ABC, abstractmethod
 from contextlib import suppress
 from dataclasses import dataclass
-from typing import Any, Generic, TypeVar
+from typing import Annotated, Any, Generic, TypeVar
 
 from zyda_flows.tasks.errors import Denied, Unavailable
+from zyda_flows.tasks.stage.keys import NotInKey, key_content
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     artifact_path,
@@ -32,8 +33,8 @@ def forget_attempts(folder: Folder) -> None:
 class Job(ABC, Generic[Made]):
     """Something to make, on whichever worker; calling it makes it, unless that was done before."""
 
-    folder: Folder
-    source: str | None
+    folder: Annotated[Folder, NotInKey("where it lies")]
+    source: Annotated[str | None, NotInKey("its path has it")]
 
     @property
     @abstractmethod
@@ -51,14 +52,9 @@ class Job(ABC, Generic[Made]):
         """What it is called, beside its key."""
 
     @property
-    def params(self) -> Any:
-        """All that the recipe says which can change it: a JSON value."""
+    def also_in_key(self) -> Any:
+        """What can change it besides its fields, as constants and content of storage: a JSON value."""
         return None
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        """The digests of what it is made from."""
-        return ()
 
     @abstractmethod
     def make(self) -> Made:
@@ -70,7 +66,8 @@ class Job(ABC, Generic[Made]):
 
     @property
     def key(self) -> str:
-        return stage_key(self.stage, self.version, self.params, *self.inputs)
+        """A hash of its class, its stage and version, its fields and `also_in_key`."""
+        return stage_key(self.stage, self.version, [type(self).__name__, self.also_in_key, key_content(self)])
 
     @property
     def path(self) -> str:

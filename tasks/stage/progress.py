@@ -4,7 +4,7 @@ import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from contextvars import ContextVar
-from dataclasses import asdict, replace
+from dataclasses import replace
 from typing import Any, TypeVar
 from uuid import uuid4
 
@@ -53,7 +53,7 @@ class Progress:
     def tell_followers(self) -> None:
         report: dict[str, Any] = {"stage": self.stage, "source": self.source}
         report |= {"done": self.done, "total": self.total, "seen": self.seen.model_dump()}
-        report |= {"number": self.number, "spent": asdict(self.spent)}
+        report |= {"number": self.number, "spent": {**vars(self.spent)}}
         log_event(TOPIC, self.run, report)
 
 

@@ -57,10 +57,6 @@ class VerdictJob(ArtifactJob):
     def name(self) -> str:
         return self.history.shard.name
 
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return self.history.digests
-
     def make(self) -> Artifact:
         remaining = load_remaining(self.folder, self.history)
         try:

@@ -25,8 +25,6 @@ def load_tokenizer(name: str) -> Tokenizer:
     """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
     try:
         is_file = name.endswith(".json") or Path(name).is_file()
-        # It warns of each retry, and says at the end that all failed.
-        getLogger("huggingface_hub").setLevel(ERROR)
         path = Path(name) if is_file else path_on_hub(name)
         if (size := path.stat().st_size) > limits().tokenizer_bytes:
             raise ValueError(f"it has {size:,} bytes, expected at most {limits().tokenizer_bytes:,}")
@@ -49,6 +47,8 @@ def path_on_hub(name: str) -> Path:
     """Return where the tokenizer.json of a repository on the hub is kept on this machine."""
     from huggingface_hub import hf_hub_download  # late: it imports much
 
+    # It warns of each retry, and says at the end that all failed. Its import sets the level.
+    getLogger("huggingface_hub").setLevel(ERROR)
     return Path(hf_hub_download(name, "tokenizer.json"))
 
 

@@ -5,13 +5,17 @@ the imported objects: it would write to each of them, and each worker would get 
 """
 
 import gc
+from contextlib import suppress
 from importlib import import_module
 
-# pyarrow imports pandas, where it is there, to see whether a list is one of its columns.
-MODULES = ["prefect_dask", "prefect.task_engine", "zyda_flows.tasks.pipeline", "pandas"]
+MODULES = ["prefect_dask", "prefect.task_engine", "zyda_flows.tasks.pipeline"]
 
 gc.disable()
 for name in MODULES:
     import_module(name)
+with suppress(
+    ImportError
+):  # pandas is no dependency; pyarrow imports it, if installed, to look for its columns
+    import_module("pandas")
 gc.freeze()
 gc.enable()

@@ -12,7 +12,6 @@ from small_corpus import (
     build_here,
     contents,
     listed_files,
-    zyda,
     zyda_here,
 )
 
@@ -94,13 +93,13 @@ def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
 
 
 @pytest.mark.slow
-def test_file_of_a_stranger_with_any_name_disturbs_nobody(built):
+def test_stray_file_with_an_undecodable_name_leaves_the_corpus_up_to_date(built):
     recipe = built.load()
     stranger = os.fsencode(built.folder / "out/small/published/best") + b"/\xff\xfe"
     with open(stranger, "wb") as file:
         file.write(b"x")
     assert ledger_if_complete(recipe) is not None
-    assert "\nup to date: yes\n" in zyda("status", str(built.path)).stdout
+    assert "\nup to date: yes\n" in zyda_here("status", str(built.path)).stdout
 
 
 DAMAGES = {
@@ -112,7 +111,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said", DAMAGES)
-def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
+def test_damaged_table_is_one_line_of_status_and_is_rebuilt(built, said):
     recipe = built.load()
     undisturbed = contents(recipe)
     (path,) = (built.folder / "out/small/published").glob("files-*.parquet")
@@ -121,7 +120,7 @@ def test_table_that_is_damaged_is_said_in_a_line_and_made_again(built, said):
     if content:
         path.write_bytes(content)
     line = rf"{path.name} .*{said}.*; zyda verify --repair mends it"
-    assert re.search(line, zyda("status", str(built.path)).stdout)
+    assert re.search(line, zyda_here("status", str(built.path)).stdout)
     assert re.fullmatch(f"zyda: .*{line}\n", zyda_here("explain", str(built.path), "0").stderr)
     assert ledger_if_complete(recipe) is None
     build_here(recipe)

@@ -6,10 +6,13 @@ import re
 import threading
 from functools import partial
 
+import fsspec
 import pytest
 import yaml
+from huggingface_hub import HfFileSystem
 from init_files import init, jsonl, lines, parquet, written_recipe
 from small_corpus import prose, write_rows, zyda_here
+from stand_in_hub import StandInHub, point_client_at
 
 from zyda_flows.tasks.recipe.loading import load_recipe
 
@@ -21,6 +24,15 @@ def here(tmp_path, monkeypatch):
     """Give a folder of this test, in which commands are typed."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
+
+
+@pytest.fixture
+def hub(monkeypatch):
+    made = StandInHub()
+    point_client_at(made, monkeypatch)
+    yield made
+    made.close()
+    HfFileSystem.clear_instance_cache()
 
 
 class Quiet(http.server.SimpleHTTPRequestHandler):
@@ -137,3 +149,19 @@ def test_files_of_a_web_server_are_named_by_their_urls(here, served):
     ]  # fmt: skip
     said = init(f"{url}/nothing.jsonl", "--replace")
     assert (said.returncode, said.stderr) == (1, f"zyda: input: no file matches {url}/nothing.jsonl\n")
+
+
+def test_repository_on_the_hub_is_read_as_a_folder(here, hub):
+    files = {f"data/part-{number}.jsonl": lines([{"text": prose(f"d{number}")}]) for number in range(3)}
+    hub.commit("lab/web", {**files, "README.md": b"# a card", ".gitattributes": b"*.parquet lfs"})
+    recipe = written_recipe("hf://datasets/lab/web")
+    (source,) = recipe.sources
+    assert (source.name, source.files) == ("web", ("hf://datasets/lab/web/**/*.jsonl",))
+    assert "README.md: its name is that of a file about data" in (here / "recipe.yaml").read_text()
+
+
+def test_tables_of_a_store_are_read(here, s3):
+    with fsspec.open(f"{s3}/in/deep/a.jsonl", "wb") as file:
+        file.write(lines([{"body": prose("a")}]))
+    recipe = written_recipe(f"{s3}/in")
+    assert [(source.files, source.text) for source in recipe.sources] == [((f"{s3}/in/**/*.jsonl",), "body")]

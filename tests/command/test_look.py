@@ -219,7 +219,7 @@ def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, c
 @pytest.mark.slow
 def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp_path):
     file = tmp_path / "look.html"
-    said = zyda("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")
+    said = zyda_here("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")
     assert said.returncode == 0, said.stderr
     requests = []
     page.on("request", lambda request: requests.append(request.url))
@@ -378,7 +378,7 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
             page.reload()
             assert token not in str(received)
             assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
-    results = zyda("look", str(corpus.path), "--results")
+    results = zyda_here("look", str(corpus.path), "--results")
     assert "removals: duplicate" in " ".join(results.stdout.split())
     (looking,) = [one for one in all_lookings(corpus.load().folder) if one.who == "dora"]
     assert len(looking.judgements) == 7

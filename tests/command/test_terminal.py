@@ -4,7 +4,7 @@ import io
 import re
 
 import pytest
-from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda
+from small_corpus import Corpus, build_here, edited, prose, rows, table_of, write_rows, zyda_here
 
 from zyda_flows.flows.command import terminal
 from zyda_flows.flows.command.inert_console import InertConsole
@@ -51,7 +51,7 @@ def hostile(tmp_path_factory, compiled):
 @pytest.mark.parametrize(
     "command", ["explain", "find", "audit", "check", "ledger", "report", "status", "verify", "bad"]
 )
-def test_no_command_gives_the_terminal_what_it_would_obey(hostile, command):
+def test_commands_print_no_control_sequences_of_a_corpus(hostile, command):
     path, more = hostile.write(), []
     if command == "explain":
         ids = [row["doc_id"] for row in table_of(hostile.load(), "removed") if row["source"] == "worst"]
@@ -62,7 +62,7 @@ def test_no_command_gives_the_terminal_what_it_would_obey(hostile, command):
         write_rows(hostile.folder / "in/\x1b[2J.jsonl", [{"text": HOSTILE}, {"no": "text"}])
         sources = [{"name": "best", "files": "in/*.jsonl", "keep": f"text = '\x1b[2J{HOSTILE[:-2]}'"}]
         path = hostile.write(name="bad", sources=sources)
-    said = zyda("check" if command == "bad" else command, path, *more)
+    said = zyda_here("check" if command == "bad" else command, path, *more)
     assert said.stdout + said.stderr
     assert not OBEYED.search(said.stdout + said.stderr), repr(said)
     if command in ("explain", "find", "bad"):

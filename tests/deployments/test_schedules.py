@@ -28,7 +28,7 @@ def watched_corpora(tmp_path_factory):
     found = []
     for name in ("first", "second"):
         corpus = Corpus(tmp_path_factory.mktemp(name))
-        corpus.recipe["name"] = name
+        corpus.recipe |= {"name": name, "sources": corpus.recipe["sources"][:1]}
         build_here(corpus.load())
         found.append(corpus)
     return found

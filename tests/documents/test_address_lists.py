@@ -9,7 +9,7 @@ from growth import grows_linearly
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
 from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import fields_of
 from zyda_flows.tasks.sources.web_addresses import domain, folder_ends, normalised
 

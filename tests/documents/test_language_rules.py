@@ -12,15 +12,17 @@ from small_corpus import REPOSITORY, TOKENIZER, build_here
 
 from zyda_flows.flows.command.try_ import limits
 from zyda_flows.tasks.documents import rules as rules_stage
+from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
 from zyda_flows.tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
-from zyda_flows.tasks.documents.planning import Languages, PlannedStep, bounds_of, bounds_of_step, measures_of
-from zyda_flows.tasks.documents.run_steps import Documents, prose_of
+from zyda_flows.tasks.documents.planning import bounds_of
+from zyda_flows.tasks.documents.steps.rules import RuleFiltering
+from zyda_flows.tasks.documents.steps.step import StepOfRecipe
 from zyda_flows.tasks.errors import BadInput, BadRecipe, NotConserved
 from zyda_flows.tasks.planning.try_rules import try_steps
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.recipe.steps import Step
-from zyda_flows.tasks.recipe.web_steps import LanguageId
+from zyda_flows.tasks.recipe.steps.language_id import LanguageId, LanguageIdStep
+from zyda_flows.tasks.recipe.steps.rules import FilterStep
 
 ORACLES = REPOSITORY / "tests/data/published"
 
@@ -173,16 +175,17 @@ def test_published_file_is_read_as_it_is(tmp_path):
 def test_texts_of_many_languages_go_for_what_datatrove_lets_them_go():
     said = pq.read_table(ORACLES / "oracles/fineweb2.parquet")
     keep = dict.fromkeys(said.column("language").unique().to_pylist(), 0.5)
-    languages = Languages("1.language", LanguageId(model="any.bin", keep=keep))
-    step = Step(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
-    measures, bounds = tuple(measures_of(step, languages)), [*bounds_of_step(2, step, languages)]
+    before = LanguageIdStep(language_id=LanguageId(model="any.bin", keep=keep))
+    asked = FilterStep(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
+    step = StepOfRecipe(2, asked, (before,))
+    planned, bounds = RuleFiltering.plan(step), [*RuleFiltering.bounds_of(step)]
     texts, n = said.column("text").combine_chunks().cast(pa.large_string()), len(said)
     documents = Documents(
         texts, texts, {"1.language": said.column("language").combine_chunks()},
         is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_),
     )  # fmt: skip
-    planned = PlannedStep(number=2, kind="filter", name=step.name, measures=measures)
-    prose_of([planned], measures)(documents)
+    for part in planned.parts([planned]):
+        part(documents)
     found = [
         bounds[i].rule if i >= 0 else None for i in first_broken(broken_rules(documents.columns, bounds))
     ]

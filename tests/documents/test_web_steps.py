@@ -4,6 +4,7 @@ import gzip
 import json
 import re
 from importlib.metadata import PackageNotFoundError
+from types import SimpleNamespace
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -19,7 +20,7 @@ from zyda_flows.tasks.errors import BadRecipe, Damaged
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 
 LISTS = {
     "domains": "bad.example\n# a note\n*.worse.example\n10.0.0.1\nmüller.example\n",
@@ -261,7 +262,7 @@ def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
 
     monkeypatch.setattr(
         "zyda_flows.tasks.documents.extraction.extractor_named",
-        lambda name: lambda html: breaking(str(html.data, "utf-8")),
+        lambda name: SimpleNamespace(load=lambda: lambda html: breaking(str(html.data, "utf-8"))),
     )
     (pages / "breaking.yaml").write_text(
         (pages / "recipe.yaml").read_text().replace("name: web", "name: breaking")
@@ -358,7 +359,7 @@ def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypa
     def missing(library):
         raise PackageNotFoundError(library)
 
-    monkeypatch.setattr("zyda_flows.tasks.documents.extraction.version", missing)
+    monkeypatch.setattr("zyda_flows.tasks.extraction.extractors.version", missing)
     (pages / "other.yaml").write_text(
         (pages / "recipe.yaml").read_text().replace("extract: fast", "extract: trafilatura")
     )

@@ -11,6 +11,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import yaml
+from disturbances import using
 from forgetting import asking, forget, in_turn
 from leaks import decoded, files_with, texts_in, token_ids
 from small_corpus import STEPS, TOKENIZER, build_here, edited, prose, table_of, write_rows, zyda
@@ -530,13 +531,13 @@ def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
 
 
 @pytest.mark.slow
-def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, terminal):
+def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, server):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
     found = find(recipe, asked, in_turn)
     promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     assert len(unfinished(recipe.folder)) == 1
-    done = zyda("forget", str(mine.path), env=terminal())
+    done = zyda("forget", str(mine.path), env=using(server))
     assert done.returncode == 0, done.stderr
     assert "removed 4 documents; certificate:" in done.stdout
     assert unfinished(recipe.folder) == []

@@ -2,12 +2,12 @@
 
 import re
 import shutil
-import subprocess
-import sys
+import signal
 
 import pytest
+from killed_child import run_and_kill
 from leaks import files_with
-from small_corpus import REPOSITORY, Corpus, build_here, edited, prose, rows, write_rows
+from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 
 from zyda_flows.tasks.erasure.asked import Asking
 from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise, unfinished
@@ -17,22 +17,6 @@ from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.recipe.loading import load_recipe
 
 ASKED = prose("asked about")
-KILLED = """
-import os, signal, sys
-sys.path[:0] = ["tests/fixtures", "tests/erasure"]
-from zyda_flows.tasks.storage.folder import Folder
-from test_killed_requests import forget_or_finish
-recipe, name, beginning, count = sys.argv[1:]
-method, left = getattr(Folder, name), [int(count)]
-def killed(folder, *arguments, **options):
-    if any(str(one).startswith(beginning) for one in arguments[:2]):
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return method(folder, *arguments, **options)
-setattr(Folder, name, killed)
-forget_or_finish(recipe)
-"""
 MOMENTS = {
     "before anything is promised": ("write", "denied/", 1),
     "while it ingests": ("put", "work/ingest", 1),
@@ -99,9 +83,7 @@ def test_certificate_after_an_interruption_is_that_of_an_undisturbed_request(cor
     assert [of["documents"] for of in expected["gone"]] == [1, 2]
     for number, (name, moment) in enumerate(MOMENTS.items()):
         path = copied(corpus, tmp_path / str(number))
-        command = [sys.executable, "-c", KILLED, path, *map(str, moment)]
-        ended = subprocess.run(command, cwd=REPOSITORY, check=False, capture_output=True)
-        assert ended.returncode == -9, (name, ended.stderr.decode()[-2000:])
+        assert run_and_kill(moment, forget_or_finish, path) == -signal.SIGKILL, name
         certificate = forget_or_finish(path)
         assert told(certificate) == expected | {"corpus": "mine"}, name
         assert files_with(ASKED, tmp_path / str(number) / "out") == [], name

@@ -9,7 +9,7 @@ import sys
 from contextlib import chdir
 
 import pytest
-from small_corpus import REPOSITORY, STEPS, Corpus, prose, zyda_here
+from small_corpus import REPOSITORY, STEPS, TOKENIZER, Corpus, prose, zyda_here
 from small_mixtures import mixture_file
 from stand_in_hub import StandInHub
 
@@ -92,6 +92,7 @@ WITHOUT_SERVER = {
     "explain",
     "export",
     "find",
+    "init",
     "ledger",
     "plan",
     "report",
@@ -113,6 +114,7 @@ STANDS_FOR = {
     "POSITION": "7",
     "NAME": "example.org",
     "FOLDER": "packages",
+    "FILES-OR-URLS": "in",
     "0.001": "0.5",  # of a dozen documents
 }
 
@@ -140,6 +142,8 @@ def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
         }
     elif typed.startswith("zyda look "):
         typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
+    elif typed.startswith("zyda init "):
+        typed += f" --output {tmp_path}/new.yaml --tokenizer {shlex.quote(str(TOKENIZER))}"
     elif typed.startswith("zyda demo "):
         typed += " --documents 20"
     elif typed.startswith("zyda forget "):

@@ -56,8 +56,8 @@ HOSTILE = [
 SIZES = [(25, 16, 4, sketching.TILE), (5, 12, 3, sketching.TILE), (5, 6, 3, 23), (3, 4, 4, 11), (1, 2, 1, 7)]
 WORD_SIZES = [(13, 16, sketching.TILE), (2, 6, 5), (1, 3, 3)]
 if SIMULATED:  # where a value of a signature takes a second
-    SIZES = [(25, 4, 2, sketching.TILE), (5, 6, 3, 23), (3, 2, 2, 11), (1, 2, 1, 7)]
-    WORD_SIZES = [(13, 4, sketching.TILE), (2, 3, 5), (1, 2, 3)]
+    SIZES = [(25, 2, 2, sketching.TILE), (5, 6, 3, 23), (3, 2, 2, 11), (1, 2, 1, 7)]
+    WORD_SIZES = [(13, 2, sketching.TILE), (2, 3, 5), (1, 2, 3)]
 
 
 @pytest.fixture(autouse=True)

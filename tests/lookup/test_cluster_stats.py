@@ -13,7 +13,7 @@ from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.ids import SOURCE_SHIFT
 from zyda_flows.tasks.lookup import cluster_stats
 from zyda_flows.tasks.lookup.corpus_reader import Corpus
-from zyda_flows.tasks.publish.corpus import file
+from zyda_flows.tasks.publish.built_corpus import table_file
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_artifact
 
@@ -33,7 +33,7 @@ def corpus_in(folder, table, row_group_size=7):
             name,
             lambda scratch, part=part: pq.write_table(part, scratch, row_group_size=row_group_size),
         )
-        files.append(file("clusters", "", shard).model_copy(update={"path": path}))
+        files.append(table_file("clusters", "", shard).model_copy(update={"path": path}))
     corpus.files = SimpleNamespace(below=lambda prefix: [one for one in files if one.path.startswith(prefix)])
     # Numbers are given as sources come, and not as they rank.
     corpus.register = SimpleNamespace(sources={name: 10 - i for i, name in enumerate(NAMES)})

@@ -2,13 +2,13 @@
 
 import os
 import shutil
-import subprocess
-import sys
+import signal
 from collections import Counter
 
 import pytest
+from killed_child import run_and_kill
 from leaks import files_with
-from small_corpus import REPOSITORY, build_here, prose, table_of
+from small_corpus import build_here, prose, table_of
 from small_mixtures import corpus_of, here, mixed_in, mixing_of, mixture_file
 from typer.testing import CliRunner
 
@@ -216,25 +216,6 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
             recipe.folder.remove(one)
 
 
-KILLED = """
-import os, signal, sys
-from pathlib import Path
-from zyda_flows.tasks.mixing.removal import forget, promised
-from zyda_flows.tasks.mixing.mixture import load_mixture
-from zyda_flows.tasks.mixing.planning import inputs_of
-from zyda_flows.tasks.storage.folder import Folder
-mixture, name, beginning, count = sys.argv[1:]
-method, left = getattr(Folder, name), [int(count)]
-def killed(folder, *arguments, **options):
-    if any(str(one).startswith(beginning) for one in arguments[:2]):
-        left[0] -= 1
-        if left[0] == 0:
-            os.kill(os.getpid(), signal.SIGKILL)
-    return method(folder, *arguments, **options)
-setattr(Folder, name, killed)
-inputs = inputs_of(load_mixture(mixture))
-forget(inputs, promised(inputs), lambda jobs, step: [job() for job in jobs])
-"""
 MOMENTS = {
     "before the certificate": ("write", "forgotten/", 1),
     "while it encodes": ("write", "work/tokens", 1),
@@ -263,9 +244,7 @@ def test_call_that_was_killed_is_finished_by_the_next_with_the_same_certificate(
     expected, files = said(place), {one for one in files_in(place) if not one.startswith("forgotten/")}
     for number, (name, moment) in enumerate(MOMENTS.items()):
         place, file = copied(f"killed-{number}")
-        command = [sys.executable, "-c", KILLED, file, *moment]
-        ended = subprocess.run([*map(str, command)], cwd=REPOSITORY, check=False, capture_output=True)
-        assert ended.returncode == -9, (name, ended.stderr.decode()[-2000:])
+        assert run_and_kill(moment, forgotten_in, file) == -signal.SIGKILL, name
         forgotten_in(file)
         assert said(place) == expected, name
         assert {one for one in files_in(place) if not one.startswith("forgotten/")} == files, name

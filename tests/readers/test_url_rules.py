@@ -17,7 +17,7 @@ import pytest
 from small_corpus import REPOSITORY
 
 from zyda_flows.tasks.documents.url_rules import lists_of, planned_url_rules
-from zyda_flows.tasks.recipe.web_steps import UrlRules
+from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 
 READERS = REPOSITORY / ".readers"
 ASSETS = READERS / "datatrove/assets"

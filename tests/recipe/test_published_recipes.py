@@ -62,8 +62,12 @@ def rules_of(recipe, name):
     return {statistic: [rule.low, rule.high] for statistic, rule in RULE_SETS[name].rules.items()}
 
 
+def filter_steps(recipe):
+    return [step for step in recipe.documents if step.kind == "filter"]
+
+
 def filters_of(recipe):
-    return [name for step in recipe.documents for name in named(step.filter)]
+    return [name for step in filter_steps(recipe) for name in named(step.filter)]
 
 
 def named(said):
@@ -100,11 +104,13 @@ READ = {
     "begins with": lambda recipe: recipe.sources[0].files,
     "order of filters": filters_of,
     "terminal punctuation in C4's filter": lambda recipe: next(
-        step.filter["c4"]["terminal_punctuation"] for step in recipe.documents if "c4" in named(step.filter)
+        step.filter["c4"]["terminal_punctuation"]
+        for step in filter_steps(recipe)
+        if "c4" in named(step.filter)
     ),
     "deduplicates": lambda recipe: "each crawl by itself" if len(recipe.sources) == 1 else "all together",
     "first step": lambda recipe: "WARC files" if recipe.sources[0].commoncrawl.kind == "warc" else "others",
-    "text of a page": lambda recipe: next(step.extract for step in recipe.documents if step.extract),
+    "text of a page": lambda recipe: next(step.extractor for step in recipe.documents if step.extractor),
     "order of steps": lambda recipe: [
         *(step.name for step in recipe.documents if step.kind in {"language_id", "filter", "clean"}),
         "dedup",
@@ -118,7 +124,9 @@ READ = {
         r"\1{lang_script}",
         recipe.documents[3].filter["fineweb-2"]["languages"][0],
     ),
-    "personal data": lambda recipe: [step.clean for step in recipe.documents if "pii" in str(step.clean)],
+    "personal data": lambda recipe: [
+        step.settings for step in recipe.documents if "pii" in str(step.settings)
+    ],
 }
 
 
@@ -146,7 +154,7 @@ def test_page_has_a_row_for_each_fact_and_no_other(name):
 def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
     assert f"made them: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
     assert list(CHAPTERS) == list(PUBLISHED) == re.findall(r"^`recipes/(\w+)\.yaml`", PAGE, re.MULTILINE)
-    (step,) = [step for step in load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")).documents if step.filter]
+    (step,) = filter_steps(load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")))
     without = {rule for settings in step.sets() for rule in settings.bounds}
     (settings,) = step.sets()
     of_lists = {rule for rule in without if rule.rpartition(".")[2].partition("_share")[0] in settings.lists}

@@ -157,7 +157,7 @@ def test_list_in_a_store_that_may_answer_later_is_tried_again(corpus, monkeypatc
     def unavailable(*_):
         raise Unavailable("later")
 
-    monkeypatch.setattr("zyda_flows.tasks.documents.planning.content_of", unavailable)
+    monkeypatch.setattr("zyda_flows.tasks.documents.measures.content_of", unavailable)
     recipe = corpus.load(**of({"filter": {"zyda1": {"lists": {"sexual": "words.txt"}}}}))
     with pytest.raises(Unavailable):
         plan_documents(recipe, "best")
@@ -244,7 +244,7 @@ def test_source_has_its_own_steps_or_none(corpus):
     assert [len(plan_documents(recipe, source.name).steps) for source in recipe.sources] == [0, 1, 1]
     assert not bounds_of(recipe, "middle")
     assert len(bounds_of(recipe, "worst")) == 4
-    columns = [name for name, _ in published_columns(recipe.steps_of("middle"))]
+    columns = [column.name for column in published_columns(recipe.steps_of("middle"))]
     assert columns == [f"code_{name}" for name in RULE_SETS["code"].rules]
 
 

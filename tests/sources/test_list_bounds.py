@@ -14,7 +14,7 @@ from bombs import run_bounded
 from zyda_flows.tasks.documents.deny_list import requests_in
 from zyda_flows.tasks.documents.evaluation_sets import rows_of
 from zyda_flows.tasks.documents.language_rules import language_rules
-from zyda_flows.tasks.documents.planning import content_of
+from zyda_flows.tasks.documents.measures import content_of
 from zyda_flows.tasks.documents.url_rules import entries_of_kind
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import replaced_limits

@@ -5,7 +5,7 @@ import shutil
 from datetime import UTC, datetime, timedelta
 
 import pytest
-from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda
+from small_corpus import Corpus, build_here, contents, prose, rows, write_rows, zyda_here
 
 from zyda_flows.tasks.accounts.published import FileStamps
 from zyda_flows.tasks.dedup.cluster_files import ClusterFiles
@@ -118,7 +118,7 @@ def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
     folder = copied.load().folder
     folder.write("work/register/000001.json", folder.read("history/000001.json"))
     for arguments in (["find", str(copied.path), "a text"], ["explain", str(copied.path), "0"]):
-        said = zyda(*arguments)
+        said = zyda_here(*arguments)
         assert said.returncode == 1
         assert "Traceback" not in said.stderr
         assert said.stderr.count("put it back from a copy") == 1

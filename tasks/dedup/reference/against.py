@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from hashlib import sha256
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
@@ -22,6 +22,7 @@ from zyda_flows.tasks.dedup.reference.texts import TextsByPart, in_groups, write
 from zyda_flows.tasks.dedup.verify import TextComparison, comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories
@@ -42,9 +43,11 @@ class AgainstOfShard(VerdictJob):
 
     stage, version = "against", VERSION
 
-    matched: tuple[Artifact, ...]
-    others: tuple[ReferenceCorpus, ...]
-    comparison: Comparison
+    matched: Annotated[
+        tuple[Artifact, ...], NotInKey("only the matches of this shard count, which `also_in_key` has")
+    ]
+    others: Annotated[tuple[ReferenceCorpus, ...], NotInKey("only their labels and matches count")]
+    comparison: Annotated[Comparison, NotInKey("its reason and rule are in the key")]
 
     @property
     def reason(self) -> str:
@@ -65,7 +68,7 @@ class AgainstOfShard(VerdictJob):
         return None
 
     @property
-    def params(self) -> list[Any]:
+    def also_in_key(self) -> list[Any]:
         content = sha256(b"".join(column.to_numpy().tobytes() for column in self.matches.columns)).hexdigest()
         return [self.reason, [other.label for other in self.others], content, self.rule]
 
@@ -101,18 +104,14 @@ class AgainstByTexts(AgainstOfShard):
     they follow from all else.
     """
 
-    comparison: TextComparison
+    comparison: Annotated[TextComparison, NotInKey("its reason and rule are in the key")]
     of_texts: tuple[str, ...] = ()
-    gathered: tuple[Artifact, ...] = ()
-    part: int = 0
+    gathered: Annotated[tuple[Artifact, ...], NotInKey("`of_texts` and the matches decide it")] = ()
+    part: Annotated[int, NotInKey("`of_texts` and the matches decide it")] = 0
 
     @property
     def rule(self) -> list[Any]:
         return self.comparison.rule
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (*self.history.digests, *self.of_texts)
 
     def wanted(self) -> pa.Table | None:
         """Return the documents of other corpora whose texts are needed, `corpus` and `matched_doc_id`."""

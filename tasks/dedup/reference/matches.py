@@ -9,7 +9,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -32,6 +32,7 @@ from zyda_flows.tasks.signatures.minhash import keys_of_source
 from zyda_flows.tasks.sources.listing import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories
@@ -62,9 +63,9 @@ class CollisionsInFile(ArtifactJob):
 
     stage, version = "matches", VERSION
 
-    other: ReferenceCorpus
+    other: Annotated[ReferenceCorpus, NotInKey("`file` is all that is read of it")]
     file: Artifact
-    artifacts: tuple[Artifact, ...]
+    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
     of_artifacts: str
     bands: int
 
@@ -73,12 +74,8 @@ class CollisionsInFile(ArtifactJob):
         return self.file.name
 
     @property
-    def params(self) -> list[Any]:
-        return ["met", MOST_OF_BUCKET]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.file.digest, self.of_artifacts)
+    def also_in_key(self) -> int:
+        return MOST_OF_BUCKET
 
     def make(self) -> Artifact:
         band = int(self.file.name.partition("-")[0])
@@ -108,7 +105,7 @@ class MatchesOfFiles(ArtifactJob):
     stage, version = "matches", VERSION
 
     source: str
-    met_in: tuple[tuple[Artifact, ...], ...]
+    met_in: Annotated[tuple[tuple[Artifact, ...], ...], NotInKey("`of_met` is a hash of them")]
     of_met: str
     first: int
     last: int
@@ -118,12 +115,8 @@ class MatchesOfFiles(ArtifactJob):
         return f"from-{self.first:020d}"
 
     @property
-    def params(self) -> list[int]:
-        return [self.first, self.last, MOST_OF_CORPUS, *(len(files) for files in self.met_in)]
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.of_met,)
+    def also_in_key(self) -> list[int]:
+        return [MOST_OF_CORPUS, *(len(files) for files in self.met_in)]
 
     def make(self) -> Artifact:
         tables = [MATCHES.empty_table()]

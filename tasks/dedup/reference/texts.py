@@ -8,6 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 from pathlib import Path
+from typing import Annotated
 
 import numpy as np
 import pyarrow as pa
@@ -16,6 +17,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import write_parts
@@ -42,7 +44,7 @@ class TextsByPart(ArtifactJob):
     stage, version = "matches", VERSION
 
     source: str
-    other: ReferenceCorpus
+    other: Annotated[ReferenceCorpus, NotInKey("`files` are all that is read of it")]
     corpus: int
     files: tuple[Artifact, ...]
     wanted: Artifact
@@ -50,14 +52,6 @@ class TextsByPart(ArtifactJob):
     @property
     def name(self) -> str:
         return f"texts-{self.files[0].name}"
-
-    @property
-    def params(self) -> int:
-        return self.corpus
-
-    @property
-    def inputs(self) -> tuple[str, ...]:
-        return (self.wanted.digest, *(file.digest for file in self.files))
 
     def make(self) -> Artifact:
         tables = [TEXTS.empty_table()]

@@ -11,6 +11,7 @@ from typing import Annotated
 
 from pydantic import AfterValidator, Field, model_validator
 
+from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.recipe.values import Names, Strict, not_blank
 
 
@@ -37,3 +38,18 @@ class LicenseFilter(Strict):
 
         Licenses(self.keep, self.names)
         return self
+
+
+class LicenseFilterStep(Step):
+    """Remove documents by their licence."""
+
+    once = "give all that it says in one step"
+    reads_text = False
+
+    license_filter: LicenseFilter = Field(
+        description="Let documents go that have another licence than these, by a column of their source."
+    )
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        return (self.license_filter.column,)

@@ -1,0 +1,91 @@
+"""The passes over texts by which rule sets are measured; one pass serves all steps that ask for it.
+
+Each takes the documents of a batch that remain, and the measures by the number of their step.
+"""
+
+from collections.abc import Mapping, Sequence
+from functools import lru_cache
+from typing import TYPE_CHECKING
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.documents.batch import Columns, Documents
+from zyda_flows.tasks.documents.measures import PERSONAL, ZYDA1, Measure
+from zyda_flows.textkernels.texts.zyda1 import of_characters, of_patterns
+
+if TYPE_CHECKING:
+    from zyda_flows.textkernels.rules.quality import WordLists
+
+OF_CODE = {"code"}  # sets for what is no prose
+Wanted = Sequence[tuple[int, Measure]]  # each with the number of its step
+
+
+def measure_prose(documents: Documents, wanted: Wanted, *, is_markdown: bool) -> None:
+    """Measure all sets about words and lines, of all steps, in one pass."""
+    from zyda_flows.textkernels.texts.markdown import prose
+    from zyda_flows.textkernels.texts.prose import measured
+
+    measures = [measure for _, measure in wanted]
+    options = sorted({measure.terminal for measure in measures if measure.of == "c4"}) or [True]
+    batch, sets = documents.remaining_documents(), {measure.of for measure in measures}
+    texts, listed = prose(batch.text) if is_markdown else batch.text, stop_words_for(batch, measures)
+    tables = {options[0]: measured(texts, sets - OF_CODE, options[0], *listed)}
+    tables[options[0]] |= measured(batch.text, sets & OF_CODE)
+    for option in options[1:]:
+        tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
+    for number, measure in wanted:
+        table = tables.get(measure.terminal, tables[options[0]])[measure.of]
+        statistics = {name: table.column(name).to_numpy() for name in table.column_names}
+        documents.set_columns(numbered(number, measure.of, statistics))
+
+
+def measure_personal(documents: Documents, wanted: Wanted) -> None:
+    """Count the personal data of texts, once for all steps."""
+    from zyda_flows.textkernels.texts.personal import counted
+
+    counts = counted(documents.remaining_documents().text)
+    for number, _ in wanted:
+        documents.set_columns(numbered(number, PERSONAL, counts))
+
+
+def measure_characters(documents: Documents, number: int) -> None:
+    """Measure the statistics of Zyda-1 that count characters."""
+    batch = documents.remaining_documents()
+    counts = of_characters(batch.original, batch.text, batch.is_changed)
+    documents.set_columns(numbered(number, ZYDA1, counts))
+
+
+def measure_patterns(documents: Documents, number: int, measure: Measure) -> None:
+    """Measure the statistics of Zyda-1 that count patterns and terms; those of characters are there."""
+    batch = documents.remaining_documents()
+    lengths = batch.columns[f"{number}.{ZYDA1}.length"].to_numpy()
+    documents.set_columns(numbered(number, ZYDA1, of_patterns(batch.original, lengths, measure.terms)))
+
+
+def numbered(number: int, of: str, statistics: Mapping[str, NDArray[np.generic]]) -> Columns:
+    """Return statistics as columns of a step."""
+    return {
+        f"{number}.{of}.{name}": pa.array(values.astype(np.float64)) for name, values in statistics.items()
+    }
+
+
+def stop_words_for(
+    batch: Documents, measures: Sequence[Measure]
+) -> "tuple[WordLists, NDArray[np.int64]] | tuple[()]":
+    """Return the lists of stop words, and which is for the language of each document: (n,) int64, -1 for none."""
+    for measure in measures:
+        if measure.languages:
+            known = pa.array([*measure.stop_words], pa.string())
+            places = pc.index_in(batch.columns[measure.languages], known).fill_null(-1).to_numpy()
+            return word_lists(tuple(measure.stop_words.values())), places.astype(np.int64)
+    return ()
+
+
+@lru_cache(maxsize=4)
+def word_lists(lists: tuple[tuple[str, ...], ...]) -> "WordLists":
+    from zyda_flows.textkernels.rules.quality import WordLists
+
+    return WordLists(lists)

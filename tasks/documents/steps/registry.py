@@ -1,0 +1,38 @@
+"""All steps on documents as they are executed, and which of them executes a step of a recipe."""
+
+from typing import Annotated, Any
+
+from pydantic import PlainValidator, SerializeAsAny
+
+from zyda_flows.tasks.documents.steps.clean import TextCleaning
+from zyda_flows.tasks.documents.steps.decontaminate import Decontamination
+from zyda_flows.tasks.documents.steps.extract import Extraction
+from zyda_flows.tasks.documents.steps.language_id import LanguageIdentification
+from zyda_flows.tasks.documents.steps.license_filter import LicenseFiltering
+from zyda_flows.tasks.documents.steps.rules import Measuring, RuleFiltering
+from zyda_flows.tasks.documents.steps.step import DocumentStep
+from zyda_flows.tasks.documents.steps.url_rules import UrlFiltering
+from zyda_flows.tasks.recipe.steps.registry import KINDS
+
+STEPS: tuple[type[DocumentStep[Any]], ...] = (
+    LicenseFiltering,
+    UrlFiltering,
+    Extraction,
+    LanguageIdentification,
+    TextCleaning,
+    RuleFiltering,
+    Decontamination,
+    Measuring,
+)
+BY_KIND = {step.settings.kind: step for step in STEPS}
+if unmatched := BY_KIND.keys() ^ {*KINDS}:
+    raise TypeError(f"steps in STEPS of one registry alone: {', '.join(sorted(unmatched))}")
+
+
+def as_planned(value: Any) -> DocumentStep[Any]:
+    """Return a planned step, also from JSON."""
+    return value if isinstance(value, DocumentStep) else BY_KIND[value["kind"]].model_validate(value)
+
+
+# A plain validator: for pydantic, a step is no instance of DocumentStep[Any].
+PlannedStep = Annotated[SerializeAsAny[DocumentStep[Any]], PlainValidator(as_planned)]

@@ -1,0 +1,41 @@
+"""The step `url_rules`, executed."""
+
+from collections.abc import Iterator
+from typing import Any
+
+import pyarrow as pa
+
+from zyda_flows.tasks.documents.batch import Columns
+from zyda_flows.tasks.documents.steps.step import ColumnStep, Rule, StepOfRecipe
+from zyda_flows.tasks.documents.url_rules import (
+    RULE,
+    PlannedUrlRules,
+    judged_urls,
+    planned_url_rules,
+    rules_of,
+)
+from zyda_flows.tasks.recipe.steps.url_rules import UrlRulesStep
+
+Given = StepOfRecipe[UrlRulesStep]
+
+
+class UrlFiltering(ColumnStep[UrlRulesStep]):
+    """Removes documents by their address."""
+
+    settings = UrlRulesStep
+
+    urls: PlannedUrlRules
+
+    @classmethod
+    def needs(cls, step: Given) -> dict[str, Any]:
+        return {"urls": planned_url_rules(step.settings.url_rules)}
+
+    @classmethod
+    def rules(cls, step: Given) -> Iterator[Rule]:
+        return step.noted(rules_of(step.settings.url_rules))
+
+    def columns(self) -> Iterator[pa.Field]:
+        yield from (pa.field(self.column(f"{RULE}.{kind}"), pa.string()) for kind, _ in self.urls.files)
+
+    def look(self, table: pa.Table) -> Columns:
+        return judged_urls(self.urls, table)

@@ -1,0 +1,159 @@
+"""A built corpus: what the stages of a build left, of which the published folder is made."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+from functools import cached_property
+
+import pyarrow as pa
+
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import (
+    NO_TABLE,
+    NamedDigest,
+    Published,
+    PublishedKeys,
+    TableFile,
+)
+from zyda_flows.tasks.dedup.audit import minhash_round_of
+from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.publish.audits import by_index_of, count_unlike, removed_in
+from zyda_flows.tasks.publish.files import PublishedSource
+from zyda_flows.tasks.publish.one_copy import published_name
+from zyda_flows.tasks.publish.provenance import origins, software, tokenizer_of
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Round, rounds_of
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest
+from zyda_flows.tasks.storage.tables import read_table
+
+
+@dataclass(frozen=True)
+class BuiltCorpus:
+    """What the stages of a build left.
+
+    references: corpora that a round is against, by their URLs. corpus_receipts: those of clusters, audits and band
+    keys, by their folders. publish_receipts: of each source. reasons: of each stage that removes documents, with a
+    sentence about one.
+    """
+
+    recipe: Recipe
+    ledger: Ledger
+    plans: list[SourcePlan]
+    references: dict[str, ReferenceCorpus]
+    corpus_receipts: dict[str, Receipt]
+    publish_receipts: list[Receipt]
+    reasons: dict[str, dict[str, str]]
+
+    @property
+    def receipts(self) -> list[Receipt]:
+        return [*self.corpus_receipts.values(), *self.publish_receipts]
+
+    @cached_property
+    def manifest(self) -> Published:
+        """The manifest, still without the table of files and the accounts, which are written from it."""
+        named = {other.label: other.digest for other in self.references.values()}
+        return Published(
+            name=self.recipe.name,
+            sample=self.recipe.sample,
+            software=software(),
+            tokenizer=tokenizer_of(self.recipe, self.plans),
+            recipe=self.recipe.as_written,
+            made_of=origins(self.recipe, self.plans),
+            id_bits=BITS,
+            ledger=self.ledger,
+            reasons=self.reasons,
+            audits=dict(self.audits()),
+            bands=dict(self.band_keys()),
+            table=NO_TABLE,
+            accounts=(),
+            against=tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items()),
+            lists=self.lists,
+        )
+
+    @property
+    def files(self) -> list[TableFile]:
+        """The Parquet files of the corpus, by path."""
+        files = [
+            table_file(place, "", shard)
+            for place, receipt in self.corpus_receipts.items()
+            for shard in self.load(receipt).artifacts
+            if shard.rows
+        ]
+        for receipt in self.publish_receipts:
+            facts, source = self.facts[str(receipt.source)], str(receipt.source)
+            files += [table_file(source, "", shard) for shard in self.load(receipt).artifacts]
+            files += [table_file("removed", f"{source}-", shard) for shard in facts.removed]
+            files += [table_file("set_aside", f"{source}-", shard) for shard in facts.set_aside]
+        return sorted(files, key=lambda file: file.path)
+
+    @cached_property
+    def facts(self) -> dict[str, PublishedSource]:
+        """The facts of each source's published files."""
+        return {str(one.source): self.load(one).facts_as(PublishedSource) for one in self.publish_receipts}
+
+    @property
+    def counted_by(self) -> dict[str, CountsBySource]:
+        """The documents of each component, licence and language, by COUNTED_BY and source."""
+        return {
+            what: {
+                source: one.counted_by[what] for source, one in self.facts.items() if what in one.counted_by
+            }
+            for what in COUNTED_BY
+        }
+
+    @property
+    def overlaps(self) -> Iterator[tuple[int, Overlap]]:
+        """What sources have of each other and of themselves, with the number of the round, 0 of the only one."""
+        for of_round, receipt in self.of_rounds("overlap"):
+            table = read_table(self.recipe.folder, self.load(receipt).artifacts[0])
+            if overlap := Overlap.of_table(table):
+                yield of_round.number if self.recipe.rounds[1:] else 0, overlap
+
+    @property
+    def evaluation_sets(self) -> pa.Table | None:
+        """The evaluation sets that were looked for, None where there were none."""
+        receipt = self.corpus_receipts.get("contamination")
+        return read_table(self.recipe.folder, self.load(receipt).artifacts[0]) if receipt else None
+
+    @property
+    def lists(self) -> tuple[NamedDigest, ...]:
+        """The lists of terms that rules counted, by the set and their name there."""
+        steps = [step for plan in self.plans for step in plan.parameters.documents.steps]
+        lists = {named for step in steps for named in step.term_files().items()}
+        return tuple(NamedDigest(name=name, sha256=digest) for name, digest in sorted(lists))
+
+    def audits(self) -> Iterator[tuple[str, AuditCounts]]:
+        """Yield what the audit of each round found, by its name."""
+        for of_round, receipt in self.of_rounds("audit"):
+            audit = self.load(receipt)
+            pairs = read_table(self.recipe.folder, audit.artifacts[0])
+            dedup = minhash_round_of(of_round)
+            counts = count_unlike(pairs, dedup, by_index_of(audit), removed_in(audit))
+            yield of_round.name_of("audit"), counts
+
+    def band_keys(self) -> Iterator[tuple[str, PublishedKeys]]:
+        """Yield what the published band keys of each round were made with, by their folder."""
+        for of_round, receipt in self.of_rounds("bands"):
+            yield of_round.name_of("bands"), self.load(receipt).facts_as(PublishedKeys)
+
+    def of_rounds(self, place: str) -> Iterator[tuple[Round, Receipt]]:
+        """Yield the rounds that publish tables in a folder, each with the receipt for them."""
+        for of_round in rounds_of(self.recipe):
+            if receipt := self.corpus_receipts.get(of_round.name_of(place)):
+                yield of_round, receipt
+
+    def load(self, receipt: Receipt) -> Manifest:
+        return load_manifest(self.recipe.folder, receipt)
+
+
+def table_file(place: str, prefix: str, shard: Artifact) -> TableFile:
+    """Return the entry of a table that is published in a folder."""
+    path = f"{place}/{prefix}{published_name(shard)}"
+    return TableFile(
+        path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
+        footer_sha256=shard.footer_digest, made_as=shard,
+    )  # fmt: skip

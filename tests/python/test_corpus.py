@@ -1,0 +1,222 @@
+"""`zyda.open`: what it reads is what pyarrow reads from the published files, and damage has the name of its file."""
+
+import json
+import subprocess
+import sys
+
+import duckdb
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+import pytest
+from small_corpus import build_here, zyda_here
+
+import zyda_flows as zyda
+from zyda_flows.tasks.storage.tables import FOOTERS
+
+SOURCES = ("best", "middle", "worst")
+
+
+@pytest.fixture(scope="module")
+def opened(built_once):
+    return zyda.open(built_once.path)
+
+
+def read_by_pyarrow(corpus, *places):
+    """Return the rows of folders of the published corpus, read by nothing of ours, by doc_id."""
+    published = corpus.folder / "out/small/published"
+    files = [file for place in places for file in sorted((published / place).glob("*.parquet"))]
+    assert files
+    rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
+    return sorted(rows, key=lambda row: row["doc_id"])
+
+
+def without_nulls(rows):
+    """Return rows without the columns that their files do not have, which are null in a table of several."""
+    present = [{name: value for name, value in row.items() if value is not None} for row in rows]
+    return sorted(present, key=lambda row: row["doc_id"])
+
+
+def test_documents_are_those_that_pyarrow_reads(built_once, opened):
+    expected = read_by_pyarrow(built_once, *SOURCES)
+    assert opened.documents().count_rows() == len(expected) > 5
+    assert without_nulls(opened.documents().to_table().to_pylist()) == without_nulls(expected)
+    batches = opened.documents().to_batches()
+    assert sum(batch.num_rows for batch in batches) == len(expected)
+    assert opened.documents().head(2).to_pylist() == opened.documents().to_table().slice(0, 2).to_pylist()
+
+
+def test_columns_and_filter_are_those_of_pyarrow(built_once, opened):
+    expected = [row for row in read_by_pyarrow(built_once, *SOURCES) if row["n_tokens"] > 100]
+    long = opened.documents(["text", "doc_id"], pc.field("n_tokens") > 100)
+    assert 0 < len(expected) == long.count_rows() < opened.documents().count_rows()
+    assert long.schema.names == ["text", "doc_id"]
+    found = {row["doc_id"]: row["text"] for row in long.to_table().to_pylist()}
+    assert found == {row["doc_id"]: row["text"] for row in expected}
+    assert opened.documents(sources=["middle"]).count_rows() == len(read_by_pyarrow(built_once, "middle"))
+
+
+def test_removed_documents_are_those_that_pyarrow_reads(built_once, opened):
+    expected = read_by_pyarrow(built_once, "removed")
+    assert without_nulls(opened.removed().to_table().to_pylist()) == without_nulls(expected)
+    of_keep = opened.removed(["doc_id"], pc.field("reason") == "keep")
+    assert of_keep.count_rows() == sum(row["reason"] == "keep" for row in expected) == 1
+    of_worst = opened.removed(["source"], sources=["worst"]).to_table().column("source").to_pylist()
+    assert of_worst == [row["source"] for row in expected if row["source"] == "worst"]
+
+
+def test_other_libraries_read_rows_as_a_stream(opened):
+    rows = opened.documents(["source", "n_tokens"])
+    tokens = duckdb.sql("SELECT sum(n_tokens) FROM rows").fetchall()[0][0]
+    assert tokens == rows.to_pandas()["n_tokens"].sum() == opened.tokens
+    assert pa.table(rows).num_rows == rows.dataset.count_rows()
+
+
+def test_accounts_are_those_that_are_published_and_printed(built_once, opened):
+    published = built_once.folder / "out/small/published"
+    assert opened.ledger.to_pylist() == pq.read_table(published / "ledger.parquet").to_pylist()
+    assert opened.reasons.to_pylist() == pq.read_table(published / "reasons.parquet").to_pylist()
+    printed = json.loads(zyda_here("ledger", str(built_once.path), "--format", "json").stdout)
+    assert {(line["stage"], line["source"]) for line in printed} == {
+        (row["stage"], row["source"]) for row in opened.ledger.to_pylist()
+    }
+    assert (opened.name, opened.sources) == ("small", SOURCES)
+    assert opened.tokens == sum(row["n_tokens"] for row in read_by_pyarrow(built_once, *SOURCES))
+    assert opened.manifest.recipe["tokenizer"] == opened.tokenizer
+    assert repr(opened).startswith(f"<corpus small: {opened.documents().count_rows()} documents, ")
+
+
+def test_explain_names_the_document_that_was_kept(built_once, opened):
+    name = pc.field("name")
+    (kept,) = opened.documents(["doc_id"], name == "best_of_all").to_table().column("doc_id").to_pylist()
+    duplicates = (
+        opened.removed(["doc_id"], pc.field("kept_doc_id") == kept).to_table().column("doc_id").to_pylist()
+    )
+    explanation = opened.explain(duplicates[0])
+    assert (explanation.reason, explanation.kept.doc_id) == ("duplicate", kept)
+    assert str(explanation.place.row) in zyda_here("explain", str(built_once.path), str(duplicates[0])).stdout
+    text = opened.documents(["text"], name == "best_of_all").to_table().column("text")[0].as_py()
+    assert opened.nearest(text)[0].doc_id == kept
+
+
+def test_corpus_is_opened_by_its_folder_its_published_folder_and_a_mapping(built_once, opened, monkeypatch):
+    for place in (built_once.folder / "out/small", f"file://{built_once.folder}/out/small/published"):
+        by_folder = zyda.open(place)
+        assert by_folder.ledger == opened.ledger
+        with pytest.raises(zyda.BadInput, match="open the corpus by its recipe"):
+            by_folder.explain(1)
+    monkeypatch.chdir(built_once.folder)
+    assert zyda.open({**built_once.recipe, "storage": "out"}).documents().count_rows() > 5
+    assert zyda.open(f"file://{built_once.path}", storage="out").ledger == opened.ledger
+
+
+def test_corpus_in_a_store_is_read(built_once, s3, monkeypatch):
+    import s3fs
+
+    s3fs.S3FileSystem().put(str(built_once.folder / "out/small/published"), f"{s3}/opened", recursive=True)
+    rows = zyda.open(f"{s3}/opened").documents(["doc_id"], pc.field("n_tokens") > 100)
+    local = zyda.open(built_once.path).documents(["doc_id"], pc.field("n_tokens") > 100)
+    assert rows.to_table() == local.to_table()
+    assert rows.count_rows() == local.count_rows() > 0
+
+
+def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
+    with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
+        opened.documents(["nope"]).to_table()
+    with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
+        opened.documents(filter=pc.field("nope") > 1).count_rows()
+    with pytest.raises(zyda.BadInput, match="no source 'nope'; the sources are best, middle, worst"):
+        opened.documents(sources=["nope"])
+    with pytest.raises(zyda.BadInput, match="expected a list of names"):
+        opened.documents("text")
+    with pytest.raises(zyda.Denied, match="no corpus is published there"):
+        zyda.open(tmp_path)
+    with pytest.raises(zyda.BadRecipe, match=r"nope.yaml: cannot be read: No such file"):
+        zyda.open(tmp_path / "nope.yaml")
+    with pytest.raises(zyda.BadRecipe, match="recipe:1: tokenizer: this field is required"):
+        zyda.open({"name": "x"})
+    assert issubclass(zyda.BadInput, zyda.ZydaError)
+
+
+@pytest.fixture
+def damaged(ready):
+    """Give an opened corpus, a file of which can be damaged, and the rows of that file."""
+    FOOTERS.clear()
+    return zyda.open(ready.folder / "out/small"), next(
+        (ready.folder / "out/small/published/middle").glob("*")
+    )
+
+
+def changed(path, content):
+    path.chmod(0o644)
+    path.unlink()  # what it was made of shares its bytes
+    path.write_bytes(content)
+
+
+def test_missing_and_cut_files_are_named_when_rows_are_asked_for(damaged):
+    corpus, file = damaged
+    rows, content = corpus.documents(), file.read_bytes()
+    changed(file, content[:-10])
+    with pytest.raises(zyda.Denied, match=rf"middle/{file.name} has [\d,]+ bytes, expected {len(content):,}"):
+        corpus.documents()
+    with pytest.raises(zyda.Denied, match=rf"middle/{file.name} has "):
+        rows.to_table()
+    file.unlink()
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is not there"):
+        corpus.documents()
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+        list(rows.to_batches())
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+        rows.count_rows()
+    assert corpus.documents(sources=["best"]).count_rows()
+
+
+def test_changed_bytes_are_named_when_they_are_read(damaged):
+    corpus, file = damaged
+    content = bytearray(file.read_bytes())
+    text = pq.ParquetFile(file).metadata.row_group(0).column(pq.read_schema(file).names.index("text"))
+    content[text.data_page_offset + text.total_compressed_size - 5] ^= 1
+    changed(file, content)
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} cannot be read: .*CRC"):
+        corpus.documents(["text"]).to_table()
+
+
+def test_another_file_of_the_same_size_is_named(damaged):
+    corpus, file = damaged
+    content = bytearray(file.read_bytes())
+    content[-20] ^= 1  # in the name of the program that wrote it, or beside it
+    changed(file, content)
+    for read in (corpus.documents(["doc_id"]).to_table, corpus.documents().count_rows):
+        FOOTERS.clear()
+        with pytest.raises(zyda.Denied, match=f"middle/{file.name} has another footer than was written"):
+            read()
+
+
+def test_columns_of_one_name_with_two_types_are_read_source_by_source(corpus, tmp_path):
+    for name, number in (("a", 1), ("b", "one")):
+        line = json.dumps({"text": f"the text of {name} " * 20, "number": number})
+        (tmp_path / f"{name}.jsonl").write_text(line)
+    sources = [{"name": name, "files": f"{name}.jsonl"} for name in ("a", "b")]
+    build_here(corpus.load(sources=sources))
+    opened = zyda.open(corpus.path)
+    with pytest.raises(zyda.BadInput, match=r"a column has different types in two sources; .*number"):
+        opened.documents().to_table()
+    assert opened.documents().count_rows() == 2
+    assert [opened.documents(["number"], sources=[name]).to_table().to_pylist() for name in ("a", "b")] == [
+        [{"number": 1}],
+        [{"number": "one"}],
+    ]
+
+
+LIGHT = """
+import sys, zyda_flows
+heavy = {"prefect", "dask", "distributed", "torch", "transformers", "numba", "pyarrow", "pydantic"}
+assert not heavy & set(sys.modules), heavy & set(sys.modules)
+assert {"build", "check", "open", "ZydaError"} <= set(dir(zyda_flows)) >= set(zyda_flows.__all__)
+for name in zyda_flows.__all__: getattr(zyda_flows, name)
+assert not {"prefect", "torch", "transformers"} & set(sys.modules)
+"""
+
+
+def test_import_is_light_and_offers_all_of_its_names():
+    subprocess.run([sys.executable, "-c", LIGHT], check=True)

@@ -1,0 +1,123 @@
+"""Every field of a job is part of its key, apart from those whose type says why they are not."""
+
+import importlib
+import pkgutil
+import types
+from dataclasses import dataclass, fields, is_dataclass, replace
+from inspect import isabstract
+from typing import Annotated, Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
+
+import numpy as np
+import pyarrow as pa
+import pytest
+from pydantic import BaseModel
+
+import zyda_flows.tasks
+from zyda_flows.tasks.quality.document_filter import DocumentFilter
+from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
+from zyda_flows.tasks.stage.keys import NotInKey, key_content, mark_of
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+
+
+def below(kind):
+    return {kind}.union(*map(below, kind.__subclasses__()))
+
+
+def job_classes():
+    for module in pkgutil.walk_packages(zyda_flows.tasks.__path__, "zyda_flows.tasks."):
+        if ".gpu" not in module.name:
+            importlib.import_module(module.name)
+    found = [
+        kind for kind in below(Job) if kind.__module__.startswith("zyda_flows.") and not isabstract(kind)
+    ]
+    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+
+
+def sample(kind: Any, number: int) -> Any:
+    """Return a value of a type; those of two numbers differ."""
+    origin, arguments = get_origin(kind), get_args(kind)
+    if origin is Annotated or isinstance(kind, TypeVar):
+        return sample(arguments[0], number)
+    if origin in (Union, types.UnionType):
+        return sample(next(one for one in arguments if one is not type(None)), number)
+    if origin is Literal:
+        return arguments[number % len(arguments)]
+    if origin is tuple:
+        return tuple(sample(one, number) for one in arguments if one is not Ellipsis)
+    if origin is dict:
+        return {sample(arguments[0], number): sample(arguments[1], number)}
+    if origin is np.ndarray:
+        return np.array([number], np.uint64)
+    if kind in (str, int, float, bool, Any):
+        return str(number) if kind in (str, Any) else kind(number)
+    return of_class(kind, number)
+
+
+def of_class(kind: Any, number: int) -> Any:
+    if kind is pa.Schema:
+        return pa.schema([(f"c{number}", pa.int8())])
+    if kind is pa.DataType:
+        return [pa.int8(), pa.int16()][number]
+    if kind is Folder:
+        return Folder(f"/{number}")
+    if kind is DocumentFilter:
+        return DocumentFilter("filter", number, len, {})
+    if isabstract(kind):
+        return None
+    if issubclass(kind, BaseModel):
+        return kind.model_construct(
+            **{name: sample(one.annotation, number) for name, one in kind.model_fields.items()}
+        )
+    names = [one.name for one in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
+    hints = get_type_hints(kind)
+    return kind(**{name: sample(hints[name], number) for name in names}) if names else None
+
+
+JOBS = job_classes()
+
+
+def test_all_jobs_are_here():
+    assert len(JOBS) > 40
+
+
+@pytest.mark.parametrize("kind", JOBS, ids=lambda kind: kind.__name__)
+def test_each_field_that_is_not_marked_changes_the_key(kind, monkeypatch):
+    monkeypatch.setattr(kind, "also_in_key", None)
+    job, hints = of_class(kind, 0), get_type_hints(kind)
+    for one in fields(kind):
+        if mark_of(one) is None:
+            assert replace(job, **{one.name: sample(hints[one.name], 1)}).key != job.key, one.name
+    assert all(mark.reason for one in fields(kind) if (mark := mark_of(one)))
+
+
+@dataclass(frozen=True)
+class Counted(ArtifactJob):
+    stage, version, name = "counted", 1, "all"
+
+    shard: Artifact
+    place: Annotated[str, NotInKey("where it lies")] = ""
+
+    def make(self):
+        raise NotImplementedError
+
+
+@dataclass(frozen=True)
+class CountedByWords(Counted):
+    words: int = 0
+
+
+def test_field_that_is_added_later_is_in_the_key():
+    shard = sample(Artifact, 1)
+    first = CountedByWords(Folder("/a"), None, shard)
+    assert first.key == CountedByWords(Folder("/b"), "source", shard, place="elsewhere").key
+    assert first.key != CountedByWords(Folder("/a"), None, shard, words=1).key
+    assert first.key != Counted(Folder("/a"), None, shard).key
+    assert first.key != CountedByWords(Folder("/a"), None, shard.model_copy(update={"digest": "2"})).key
+    moved = shard.model_copy(update={"path": "elsewhere", "name": "other"})
+    assert first.key == CountedByWords(Folder("/a"), None, moved).key
+
+
+def test_value_of_an_unknown_type_cannot_be_in_a_key():
+    with pytest.raises(TypeError, match="a set cannot be part of a key"):
+        key_content({1})
