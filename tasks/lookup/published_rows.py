@@ -81,14 +81,23 @@ class Rows:
                 footer_of(self.corpus.folder, file).schema.to_arrow_schema()
                 for file in first_files(self.files)
             ]
-        try:
-            return pa.unify_schemas([schema.remove_metadata() for schema in schemas or [self.base]],
-                                    promote_options="permissive")  # fmt: skip
-        except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
-            raise BadInput(
-                f"{self.corpus.url}: a column has different types in two sources; name other columns, or read "
-                f"each source by itself (sources=): {first_line(error)}"
-            ) from error
+        return pa.schema([*self.unified([schema.remove_metadata() for schema in schemas or [self.base]])])
+
+    def unified(self, schemas: Sequence[pa.Schema]) -> Iterator[pa.Field]:
+        """Yield each column in a type that holds the values of all sources.
+
+        A column without such a type is left out where other columns were chosen. Raises BadInput otherwise.
+        """
+        for name in dict.fromkeys(name for schema in schemas for name in schema.names):
+            fields = [pa.schema([schema.field(name)]) for schema in schemas if name in schema.names]
+            try:
+                yield pa.unify_schemas(fields, promote_options="permissive").field(0)
+            except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
+                if self.columns is None or name in self.columns:
+                    raise BadInput(
+                        f"{self.corpus.url}: column {name} has different types in two sources; name other columns, "
+                        f"or read each source by itself (sources=): {first_line(error)}"
+                    ) from error
 
     @property
     def schema(self) -> pa.Schema:

@@ -192,15 +192,18 @@ def test_another_file_of_the_same_size_is_named(damaged):
             read()
 
 
-def test_columns_of_one_name_with_two_types_are_read_source_by_source(corpus, tmp_path):
+def test_column_with_two_types_is_read_source_by_source_and_hinders_no_other_column(corpus, tmp_path):
     for name, number in (("a", 1), ("b", "one")):
         line = json.dumps({"text": f"the text of {name} " * 20, "number": number})
         (tmp_path / f"{name}.jsonl").write_text(line)
     sources = [{"name": name, "files": f"{name}.jsonl"} for name in ("a", "b")]
     build_here(corpus.load(sources=sources))
     opened = zyda.open(corpus.path)
-    with pytest.raises(zyda.BadInput, match=r"a column has different types in two sources; .*number"):
+    with pytest.raises(zyda.BadInput, match=r"column number has different types in two sources"):
         opened.documents().to_table()
+    with pytest.raises(zyda.BadInput, match=r"column number has different types in two sources"):
+        opened.documents(["number"]).to_table()
+    assert opened.documents(["source"]).to_table().to_pylist() == [{"source": "a"}, {"source": "b"}]
     assert opened.documents().count_rows() == 2
     assert [opened.documents(["number"], sources=[name]).to_table().to_pylist() for name in ("a", "b")] == [
         [{"number": 1}],
