@@ -7,7 +7,6 @@ documents deduplicated against it. Of the second there are band keys alone, at r
 other texts are; of the new documents some are there as well.
 """
 
-import json
 import random
 import statistics
 import subprocess
@@ -25,7 +24,11 @@ import yaml
 
 from benchmarks.duplicates import WORDS, near_copy
 from benchmarks.measure import REPOSITORY, as_workers_are, show
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.published import NO_TABLE, Published, PublishedKeys, TableFile
+from zyda_flows.tasks.ids import BITS
 from zyda_flows.tasks.lookup.nearest import nearest
+from zyda_flows.tasks.publish.corpus import with_tables
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.loading import load_recipe
@@ -96,7 +99,7 @@ def write_keys(folder: Path, count: int, there: list[str]) -> None:
     """Write what a corpus of so many documents publishes, with their band keys and without their texts."""
     dedup, root = MinHashRound(), Folder(str(folder))
     known, _ = band_keys(pa.array(there, pa.large_string()), dedup)
-    files, chance = list[dict[str, Any]](), np.random.default_rng(4)
+    files, chance = list[TableFile](), np.random.default_rng(4)
     ranges = key_ranges(count)
     for band in range(dedup.bands):
         for number, keys in enumerate(ranges):
@@ -113,16 +116,21 @@ def write_keys(folder: Path, count: int, there: list[str]) -> None:
                 ),
             )  # fmt: skip
             files.append(
-                {"path": shard.path, "sha256": shard.digest, "size": shard.size, "rows": shard.rows,
-                 "footer": shard.footer, "footer_sha256": shard.footer_digest}
+                TableFile(
+                    path=shard.path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
+                    footer_sha256=shard.footer_digest,
+                )
             )  # fmt: skip
     documents = count // len(ranges) * len(ranges) + len(there)
-    bands = {"bands": {"parameters": index_parameters(dedup), "documents": documents}}
-    manifest = {
-        "name": "keys", "sample": 1, "software": "", "tokenizer": {}, "recipe": {}, "made_of": [], "accounts": [],
-        "ledger": {"lines": []}, "bands": bands, "files": files,
-    }  # fmt: skip
-    (folder / "manifest.json").write_text(json.dumps(manifest))
+    manifest = Published(
+        name="keys", sample=1, software="", tokenizer={}, recipe={}, made_of=(), id_bits=BITS, accounts=(),
+        ledger=Ledger(lines=()), table=NO_TABLE,
+        bands={"bands": PublishedKeys(parameters=index_parameters(dedup), documents=documents)},
+    )  # fmt: skip
+    manifest, texts = with_tables(manifest, files, {}, "")
+    for path, content in texts.items():
+        (folder / path).write_bytes(content)
+    (folder / "manifest.json").write_text(manifest.model_dump_json())
 
 
 def against(folder: Path, name: str, there: list[str], url: str, **dedup: Any) -> dict[str, str | float]:

@@ -72,8 +72,9 @@ def documents(packages: list[Distribution]) -> Iterator[Row]:
 def descriptions(packages: list[Distribution]) -> Iterator[Row]:
     """Yield the packages' descriptions, as their index shows them."""
     for package in packages:
-        body = package.metadata.get_payload()  # type: ignore[attr-defined]
-        yield from row(package, "METADATA", body if isinstance(body, str) else "")
+        # Not `package.metadata`: once importlib_metadata is imported, that has the text elsewhere.
+        head = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
+        yield from row(package, "METADATA", head.partition("\n\n")[2])
 
 
 def docstrings(packages: list[Distribution]) -> Iterator[Row]:

@@ -75,7 +75,9 @@ def init(
 
 
 def expect_free(output: str, *, is_replaced: bool) -> None:
-    """Raise BadRecipe where a file would be replaced without a word."""
+    """Raise BadRecipe where a file would be replaced without a word, or has no folder."""
+    if output != "-" and not Path(output).resolve().parent.is_dir():
+        raise BadRecipe(f"{output}: there is no folder {Path(output).resolve().parent}")
     if output != "-" and os.path.lexists(output) and not is_replaced:
         raise BadRecipe(
             f"{output}: it is there already; name another file by --output, or replace it by --replace"

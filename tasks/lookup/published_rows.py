@@ -42,7 +42,7 @@ def file_system(folder: Folder) -> pafs.FileSystem:
     return pafs.LocalFileSystem() if folder.is_local else pafs.PyFileSystem(StoreFiles(folder))
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, repr=False)
 class Rows:
     """Rows of some files of a published corpus, which are read as they are used.
 
@@ -183,8 +183,17 @@ class Rows:
         return pa.Table.from_batches(self.to_batches(), self.schema)
 
     def to_pandas(self, **options: Any) -> Any:
-        """Read all rows into memory as a DataFrame of pandas."""
-        return self.to_table().to_pandas(**options)
+        """Read all rows into memory as a DataFrame of pandas, which has to be installed.
+
+        Integers of 64 bits become Int64 and UInt64, so that ids stay exact in columns with nulls.
+        """
+        import pandas as pd  # no dependency of ours
+
+        exact = {pa.int64(): pd.Int64Dtype(), pa.uint64(): pd.UInt64Dtype()}
+        return self.to_table().to_pandas(**({"types_mapper": exact.get} | options))
+
+    def __repr__(self) -> str:
+        return f"<rows of {len(self.files):,} files of {self.corpus.url}>"
 
 
 def first_files(files: Iterable[Artifact]) -> Iterator[Artifact]:

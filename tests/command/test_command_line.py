@@ -92,7 +92,7 @@ def test_output_that_is_closed_or_that_nobody_reads_to_its_end_is_no_traceback(t
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
 def test_output_that_finds_no_room_is_one_line():
     with open("/dev/full", "w") as full:
-        program = [sys.executable, "-m", "flows", "params", "--threshold", "0.8"]
+        program = [sys.executable, "-m", "zyda_flows", "params", "--threshold", "0.8"]
         said = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert said.returncode == 1
     assert said.stderr == "zyda: the output, or a file of this machine: No space left on device\n"

@@ -105,6 +105,13 @@ def test_bad_rows_among_the_first_are_stated_and_set_aside(here):
     assert "b.txt, row 0: invalid UTF-8 at byte 0" in text
 
 
+def test_recipe_in_a_folder_that_is_not_there_is_refused_before_anything_is_read(here):
+    said = init("nothing.jsonl", "--output", "nowhere/recipe.yaml")
+    assert (said.returncode, said.stderr) == (
+        1, f"zyda: nowhere/recipe.yaml: there is no folder {here.resolve() / 'nowhere'}\n"
+    )  # fmt: skip
+
+
 def test_recipe_that_is_there_is_not_replaced(here):
     parquet(here)
     (here / "recipe.yaml").write_text("mine")

@@ -5,6 +5,7 @@ import subprocess
 import sys
 
 import duckdb
+import pandas as pd
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -54,6 +55,17 @@ def test_columns_and_filter_are_those_of_pyarrow(built_once, opened):
     found = {row["doc_id"]: row["text"] for row in long.to_table().to_pylist()}
     assert found == {row["doc_id"]: row["text"] for row in expected}
     assert opened.documents(sources=["middle"]).count_rows() == len(read_by_pyarrow(built_once, "middle"))
+
+
+def test_ids_are_exact_in_pandas_beside_nulls(opened):
+    """Floats of 64 bits hold 53 bits of an id."""
+    rows = opened.removed(["doc_id", "kept_doc_id"])
+    expected = rows.to_table()
+    assert expected["kept_doc_id"].null_count
+    frame = rows.to_pandas()
+    for name in ("doc_id", "kept_doc_id"):
+        assert [None if value is pd.NA else int(value) for value in frame[name]] == expected[name].to_pylist()
+    assert len(repr(rows)) < 300
 
 
 def test_removed_documents_are_those_that_pyarrow_reads(built_once, opened):

@@ -326,7 +326,7 @@ def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_
     corpus, own_model, monkeypatch, model
 ):
     monkeypatch.setitem(sys.modules, "torch", None)
-    monkeypatch.setattr("zyda_flows.tasks.quality.forms.snapshot_download", None)
+    monkeypatch.setattr("huggingface_hub.snapshot_download", None)
     model = str(own_model) if model == "own" else model
     recipe = recipe_with(corpus, "worst", classify={"model": model, "keep": ["High"]})
     said = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"

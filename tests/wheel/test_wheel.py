@@ -16,12 +16,12 @@ import pytest
 import yaml
 from small_corpus import REPOSITORY
 
-PYTHON = Path(os.environ.get("WHEEL_PYTHON", ""))
+PYTHON = Path(os.environ.get("WHEEL_PYTHON", "."))
 pytestmark = [
     pytest.mark.slow,
     pytest.mark.skipif(not os.environ.get("WHEEL_PYTHON"), reason="make test-wheel makes the environment"),
 ]
-ZYDA = PYTHON.with_name("zyda")
+ZYDA = PYTHON.parent / "zyda"
 NOT_OURS = (
     "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "docs", "benchmarks", "examples", "infra",
     "tests",
