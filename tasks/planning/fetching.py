@@ -249,7 +249,7 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
             )
         if published and sha1.hexdigest() != published:
             raise Unavailable(
-                f"source {file.source}, file {file.url}: its SHA-1 is {sha1.hexdigest()}, and its host lists {published}"
+                f"source {file.source}, file {file.url}: SHA-1 {sha1.hexdigest()}, and its host lists {published}"
             )
         folder.put(scratch, path)
     if (size := folder.size_of(path)) != file.size:
