@@ -5,7 +5,9 @@
     │   ├── BadRecipe       the recipe cannot be built: every fault, with file, line and field
     │   └── PoisonShards    shards that take each worker with them (a LostWorkers, too); all others are finished
     ├── BadInput        a source's data is not as the recipe says: source, file and row
+    │   └── BadRequest      a call or a command names a document, source or column that is not there
     ├── Denied          storage that will not answer differently: no such bucket, no permission
+    │   └── NoCorpus        a place where no corpus is published
     ├── Unavailable     storage that may answer later; the only kind that is tried again
     ├── Damaged         artifacts that are not what was written; they are made again
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
@@ -74,12 +76,24 @@ class BadInput(ZydaError, ValueError):
     )
 
 
+class BadRequest(BadInput):
+    """A call or a command that names a document, a source or a column that is not there."""
+
+    advice = "Correct the names and values of the call or the command, as the message describes."
+
+
 class Denied(ZydaError, OSError):
     """Storage that refuses: trying again cannot help."""
 
     advice = (
         "Look at the permissions, the credentials, the name and the room of that place; then build again."
     )
+
+
+class NoCorpus(Denied):
+    """A place where no corpus is published."""
+
+    advice = "Give the recipe of a corpus, its folder or its published folder; zyda build builds a corpus."
 
 
 class Unavailable(ZydaError, OSError):

@@ -21,7 +21,7 @@ FILES = {"recipe.yaml": "demo", "mixture.yaml": "mixtures/demo"}
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A new folder, or one of an earlier demo.")
+        Path, typer.Argument(metavar="FOLDER", help="A folder; other files in it are not touched.")
     ],
     documents: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Take at most N documents of each kind of text.")

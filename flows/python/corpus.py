@@ -10,7 +10,7 @@ import pyarrow as pa
 from zyda_flows.flows.python.recipes import AnyRecipe, is_recipe, recipe_path
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at, readable
-from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.errors import BadRequest
 from zyda_flows.tasks.lookup.published_rows import Rows
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -45,7 +45,7 @@ def open_corpus(
     if is_recipe(place):
         return open_by_recipe(place, as_place(storage), sample)
     if storage is not None or sample is not None:
-        raise BadInput("storage and sample belong to a recipe; the folder of a corpus has its own")
+        raise BadRequest("storage and sample belong to a recipe; the folder of a corpus has its own")
     return PublishedCorpus(corpus_at(absolute(os.fspath(place))))  # type: ignore[arg-type]
 
 
@@ -127,7 +127,7 @@ class PublishedCorpus:
             sources: The names of the sources to read, in this order; all without.
 
         Raises:
-            BadInput: The corpus has no such source or column.
+            BadRequest: The corpus has no such source or column.
             Denied: A file is missing or damaged.
         """
         places = [f"{source}/" for source in self.known(sources)]
@@ -148,15 +148,15 @@ class PublishedCorpus:
         self, places: Iterable[str], base: pa.Schema, columns: Sequence[str] | None, condition: Any
     ) -> Rows:
         if isinstance(columns, str):
-            raise BadInput(f"columns={columns!r}: expected a list of names")
+            raise BadRequest(f"columns={columns!r}: expected a list of names")
         files = [file for place in places for file in readable(self.published, place)]
         return Rows(self.published, files, base, columns, condition)
 
     def known(self, sources: Iterable[str] | None) -> list[str]:
-        """Return the names of sources, or of all. Raises BadInput where there is no such source."""
+        """Return the names of sources, or of all. Raises BadRequest where there is no such source."""
         names = [*self.sources] if sources is None else [sources] if isinstance(sources, str) else [*sources]
         if unknown := [name for name in names if name not in self.sources]:
-            raise BadInput(
+            raise BadRequest(
                 f"{self.url}: there is no source {unknown[0]!r}; the sources are {', '.join(self.sources)}"
             )
         return names
@@ -165,7 +165,7 @@ class PublishedCorpus:
         """Return the origin of a document and the decisions about it, as `zyda explain` prints them.
 
         Raises:
-            BadInput: The corpus never had this document, or was not opened by its recipe.
+            BadRequest: The corpus never had this document, or was not opened by its recipe.
         """
         from zyda_flows.tasks.lookup.explain import explain
 
@@ -175,7 +175,7 @@ class PublishedCorpus:
         """Return the published documents that are most like a text, as `zyda find` prints them.
 
         Raises:
-            BadInput: There is nothing in the text to look up, or the corpus was not opened by its recipe.
+            BadRequest: There is nothing in the text to look up, or the corpus was not opened by its recipe.
         """
         from zyda_flows.tasks.lookup.nearest import nearest
 
@@ -183,5 +183,5 @@ class PublishedCorpus:
 
     def its_recipe(self, method: str) -> Recipe:
         if self.recipe is None:
-            raise BadInput(f"{method}: open the corpus by its recipe: zyda.open('recipe.yaml')")
+            raise BadRequest(f"{method}: open the corpus by its recipe: zyda.open('recipe.yaml')")
         return self.recipe

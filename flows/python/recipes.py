@@ -2,6 +2,7 @@
 
 import json
 import os
+import re
 from collections.abc import Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
@@ -16,6 +17,8 @@ from zyda_flows.tasks.storage.stores import open_stream
 AnyRecipe = str | os.PathLike[str] | Mapping[str, Any]
 ENDINGS = (".yaml", ".yml")
 NAME = "recipe"  # of a mapping, in messages
+LINE = re.compile(rf"^{NAME}:\d+: ")
+OPTION = re.compile(r"^--(?=\w+: )")  # of the command line, in messages
 
 
 def is_recipe(place: object) -> bool:
@@ -46,6 +49,12 @@ def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
     Relative paths in a mapping and in a file behind a URL are relative to the working directory.
     """
     content = as_json(recipe)
+    with without_lines_and_options(is_mapping=isinstance(content, dict)):
+        yield from path_of(content)
+
+
+def path_of(content: str | dict[str, Any]) -> Iterator[str]:
+    """Yield the path once. A text is given to the reader of recipes until the generator goes on."""
     if isinstance(content, dict):
         with given_text(NAME, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)) as name:
             yield name
@@ -54,6 +63,18 @@ def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
             yield name
     else:
         yield str(Path(content).expanduser())
+
+
+@contextmanager
+def without_lines_and_options(*, is_mapping: bool) -> Iterator[None]:
+    """Change faults for a Python program: a mapping has no lines, and `--sample` is the argument `sample`."""
+    try:
+        yield
+    except BadRecipe as error:
+        faults = [OPTION.sub("", fault) for fault in error.faults]
+        raise BadRecipe(
+            *(LINE.sub(f"{NAME}: ", fault) if is_mapping else fault for fault in faults)
+        ) from error
 
 
 def text_at(url: str) -> str:

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 from zyda_flows.tasks.accounts.published import PUBLISHED, TableFile, corpus_with_ids
 from zyda_flows.tasks.accounts.published_files import PublishedFiles
 from zyda_flows.tasks.documents.extraction import extracted
-from zyda_flows.tasks.errors import BadInput, Damaged, Denied
+from zyda_flows.tasks.errors import BadInput, BadRequest, Damaged, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import last_build, whole_register
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -117,7 +117,7 @@ class Corpus:
         name = next((name for name, n in self.register.sources.items() if n == source), None)
         files = self.register.files.get(name, ()) if name else ()
         if name is None or number >= len(files):
-            raise BadInput(f"{doc_id}: no document of this corpus has this id")
+            raise BadRequest(f"{doc_id}: no document of this corpus has this id")
         return name, files[number], row
 
     def place(self, doc_id: int) -> Place:
@@ -168,7 +168,7 @@ class Corpus:
                 places = (chunk.rows == row).nonzero()[0]
                 if len(places):
                     return dict(chunk.table.slice(int(places[0]), 1).to_pylist()[0])
-        raise BadInput(f"source {source}, file {file.url}, row {row}: there is no such document")
+        raise BadRequest(f"source {source}, file {file.url}, row {row}: there is no such document")
 
 
 def file_prefix(doc_id: int) -> str:

@@ -8,7 +8,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.dedup.reference.corpora import corpora_of
-from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.errors import BadRequest, ZydaError
 from zyda_flows.tasks.ids import parse
 from zyda_flows.tasks.lookup.corpus_reader import Corpus, Place
 from zyda_flows.tasks.lookup.nearest import texts_of
@@ -53,14 +53,14 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     """Look a document up in the published corpus. Raises BadInput for an id that it never had."""
     wanted = parse(doc_id)
     if wanted is None:
-        raise BadInput(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
+        raise BadRequest(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
     corpus = Corpus(recipe)
     place = corpus.place(wanted)
     removed = corpus.removed(wanted)
     published = corpus.published(wanted)
     if not len(removed) and not len(published):
         why = reason_set_aside(corpus, place) or "is no document of this corpus"
-        raise BadInput(f"{wanted}: row {place.row} of {place.file} {why}")
+        raise BadRequest(f"{wanted}: row {place.row} of {place.file} {why}")
     removal = removed.to_pylist()[0] if len(removed) else {}
     place_of_clusters, cluster_id, size = cluster_of(corpus, wanted, removal)
     of_cluster = members(corpus, place_of_clusters, cluster_id, min(size, MOST_MEMBERS))

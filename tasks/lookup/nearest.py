@@ -23,7 +23,7 @@ from zyda_flows.tasks.accounts.published import (
     published_manifest,
 )
 from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.errors import BadInput, Damaged, Denied
+from zyda_flows.tasks.errors import BadRequest, Damaged, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import whole_register
 from zyda_flows.tasks.recipe.dedup import Dedup
@@ -91,7 +91,7 @@ def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) ->
             rounds.append(dedup)
             shared.update(documents_sharing(folder, manifest, place, own_keys))
     if not rounds:
-        raise BadInput("there is nothing in the text to look up: no character, or no word")
+        raise BadRequest("there is nothing in the text to look up: no character, or no word")
     ids = sorted(shared, key=lambda doc_id: (-shared[doc_id], doc_id))[:compared]
     texts = texts_of(folder.folder(PUBLISHED), manifest, ids)
     by_shingles = next((dedup for dedup in rounds if isinstance(dedup, MinHashRound)), MinHashRound())

@@ -16,7 +16,7 @@ import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
 from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, check_listed
-from zyda_flows.tasks.errors import BadInput, Denied, ZydaError, first_line
+from zyda_flows.tasks.errors import BadRequest, Denied, ZydaError, first_line
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import NOT_DECODED, footer_of, tables_of
@@ -94,7 +94,7 @@ class Rows:
                 yield pa.unify_schemas(fields, promote_options="permissive").field(0)
             except (pa.ArrowTypeError, pa.ArrowInvalid) as error:
                 if self.columns is None or name in self.columns:
-                    raise BadInput(
+                    raise BadRequest(
                         f"{self.corpus.url}: column {name} has different types in two sources; name other columns, "
                         f"or read each source by itself (sources=): {first_line(error)}"
                     ) from error
@@ -114,7 +114,7 @@ class Rows:
             )
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, TypeError) as error:
             known = ", ".join(self.whole_schema.names)
-            raise BadInput(
+            raise BadRequest(
                 f"{self.corpus.url}: {first_line(error).partition(' in doc_id:')[0]}; the columns are {known}"
             ) from error
 

@@ -95,7 +95,7 @@ def bad_rows(sources: Sequence[DraftSource]) -> Iterator[str]:
     ]
     for reason in bad[:MOST_REASONS]:
         yield comment(f"no document: {reason}")
-    why = "publishes rows that are no documents in set_aside/; without it, the first one ends a build"
+    why = "lists rows that are no documents, with file, row and reason, in set_aside/; without it, they end a build"
     yield ("" if bad else "#") + line("on_bad_rows", "set_aside", why)
 
 

@@ -14,6 +14,7 @@ from zyda_flows.tasks.planning.survey import Check, call_each
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
+from zyda_flows.tasks.sources.dump_checksums import published_sha1
 from zyda_flows.tasks.sources.file_systems import is_version, version_of
 from zyda_flows.tasks.sources.listing import InputFile, list_by_pattern, sampled_files
 from zyda_flows.tasks.sources.streams import open_input
@@ -228,6 +229,8 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
     where = original.location.url if original.location else ""
     version = "" if original.location else file.version
     digest, path = hashlib.sha256(), path_of(file)
+    published = published_sha1(file.source, file.url)
+    sha1 = hashlib.sha1(usedforsecurity=False)
     with folder.scratch_file() as scratch:
         with (
             scratch.open("wb") as out,
@@ -236,11 +239,17 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
             while content := stream.read(AT_ONCE_BYTES):
                 out.write(content)
                 digest.update(content)
+                if published:
+                    sha1.update(content)
                 tell(len(content))
             stream.expect_unchanged()
         if file.sha256 and digest.hexdigest() != file.sha256:
             raise Unavailable(
                 f"source {file.source}, file {file.url}: what came is not what its store lists (SHA-256)"
+            )
+        if published and sha1.hexdigest() != published:
+            raise Unavailable(
+                f"source {file.source}, file {file.url}: SHA-1 {sha1.hexdigest()}, and its host lists {published}"
             )
         folder.put(scratch, path)
     if (size := folder.size_of(path)) != file.size:

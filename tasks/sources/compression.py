@@ -6,7 +6,7 @@ each record.
 
 import bz2
 import re
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Any, cast
 
@@ -15,15 +15,7 @@ import zstandard
 from isal import isal_zlib
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources import bzip2_blocks, zstd_dictionaries
-from zyda_flows.tasks.sources.bzip2_blocks import (
-    CRC_BITS,
-    MARK_BITS,
-    MAX_BLOCK,
-    Mark,
-    decompressed,
-    next_mark,
-)
+from zyda_flows.tasks.sources import zstd_dictionaries
 from zyda_flows.tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
 from zyda_flows.tasks.storage.stores import Stream
 
@@ -166,11 +158,8 @@ class Members:
         self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
         self.offset = 0  # of what is held, in the file
         self.place = 0  # of the first byte that no decoder was given, in what is held
-        self.done = 0  # where, in the file, the last part ends of which a decoder of bzip2 gave something
-        self.furthest, self.again = (
-            0,
-            0,
-        )  # the last byte in the file that a decoder had, and how many were damaged
+        self.furthest = 0  # the last byte in the file that a decoder had
+        self.again = 0  # bytes of damaged members that were decoded
 
     def again_from(self, offset: int) -> "Members":
         """Return the members from one on. Raises OSError or ValueError where the stream cannot go back."""
@@ -212,9 +201,6 @@ class Members:
                 if not self.pass_dictionary():
                     yield from self.member(start)
             except DAMAGED_MEMBER as error:
-                if self.resumes and self.kind == "bzip2":
-                    yield from self.blocks_of_damaged(error, start)
-                    continue
                 yield Broken(error, start)
                 if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
                     return
@@ -271,67 +257,18 @@ class Members:
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
         decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, FIRST
-        self.done = start
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
             part = bytes(self.held[self.place : self.place + at_once])
             self.place += len(part)
             at_once = min(2 * at_once, AT_ONCE[self.kind])
-            contents: Iterable[bytes] = filter(None, decoder.feed(part))
-            if self.kind == "bzip2":  # the checksum of a block is known when all of it has come out
-                contents = list(contents)
-                self.done = self.offset + self.place if contents else self.done
-            for content in contents:
+            for content in filter(None, decoder.feed(part)):
                 yield Block(content, start, begins)
                 begins = False
             if self.place > (KEPT if self.resumes else BLOCK):
                 self.drop(self.place - KEPT // 2 if self.resumes else self.place)
         self.place -= decoder.left
-
-    def blocks_of_damaged(self, error: Exception, start: int) -> Iterator[Block | Broken]:
-        """Read a member of bzip2 on block by block, from the one in which it proved to be damaged.
-
-        start: where the member begins. A first block that is not behind its head says that others are lost.
-        """
-        is_whole = self.offset == start
-        done, mark = self.done * 8, self.mark_from(self.offset * 8)
-        is_told = is_whole and (mark is None or mark.bit != 8 * (start + len(bzip2_blocks.HEAD)))
-        if is_told:
-            yield Broken(error, start)
-        while mark is not None and not mark.is_end:
-            following = self.mark_from(mark.bit + MARK_BITS)
-            end = (self.offset + len(self.held)) * 8 if following is None else following.bit
-            if end > done:  # the others have been given out
-                block = self.block(mark.bit, end)
-                is_told |= isinstance(block, Broken)
-                yield block
-            mark = following
-            self.drop(0 if mark is None else mark.bit // 8 - self.offset)
-        if not is_told:
-            yield Broken(error, self.done)
-        end = len(self.held) if mark is None else -(-(mark.bit + MARK_BITS + CRC_BITS) // 8) - self.offset
-        self.place = min(end, len(self.held))
-
-    def mark_from(self, bit: int) -> Mark | None:
-        """Return the first mark of bzip2 at a bit of the file or after it; what is held begins before it."""
-        while (found := next_mark(self.held, bit - 8 * self.offset)) is None:
-            bit = max(bit, 8 * (self.offset + len(self.held) - MARK_BITS // 8))
-            if len(self.held) > 2 * MAX_BLOCK:
-                self.drop(MAX_BLOCK)
-            if not self.more():
-                return None
-        return Mark(found.bit + 8 * self.offset, found.is_end)
-
-    def block(self, start: int, end: int) -> Block | Broken:
-        """Decompress a block of bzip2 that lies between two bits of the file."""
-        base = 8 * self.offset
-        try:
-            if start < base:
-                raise EOFError(f"no block of bzip2 ends within {MAX_BLOCK:,} bytes")
-            return Block(decompressed(self.held, start - base, end - base), start // 8, begins=True)
-        except (OSError, EOFError) as error:
-            return Broken(Bzip2Error(str(error)), start // 8)
 
     def skip_zeros(self) -> bool:
         """Go behind zeros; False where nothing comes after them."""

@@ -170,7 +170,7 @@ def test_python_of_the_page_runs(tmp_path, monkeypatch, compiled, capsys):
     printed = capsys.readouterr()
     assert printed.err.count("nothing to do: the corpus is complete") == 2
     assert "near-duplicate of a document that is preferred" in printed.out
-    assert "--sample: expected at most 1 (found 2.0)" in printed.out
+    assert "'sample: expected at most 1 (found 2.0)'" in printed.out
 
 
 def test_notebook_runs_and_leaves_nothing(tmp_path, terminal, monkeypatch, compiled):

@@ -141,11 +141,11 @@ def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
         opened.documents(sources=["nope"])
     with pytest.raises(zyda.BadInput, match="expected a list of names"):
         opened.documents("text")
-    with pytest.raises(zyda.Denied, match="no corpus is published there"):
+    with pytest.raises(zyda.NoCorpus, match="no corpus is published there"):
         zyda.open(tmp_path)
     with pytest.raises(zyda.BadRecipe, match=r"nope.yaml: cannot be read: No such file"):
         zyda.open(tmp_path / "nope.yaml")
-    with pytest.raises(zyda.BadRecipe, match="recipe:1: tokenizer: this field is required"):
+    with pytest.raises(zyda.BadRecipe, match="recipe: tokenizer: this field is required"):
         zyda.open({"name": "x"})
     assert issubclass(zyda.BadInput, zyda.ZydaError)
 

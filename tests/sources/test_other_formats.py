@@ -214,58 +214,49 @@ def blocks_of_pages():
 
 
 @pytest.mark.parametrize("where", [*(i / 20 for i in range(20)), "mark", "head", "end", "crc"])
-def test_flipped_bit_costs_the_block_of_bzip2_that_it_is_in(tmp_path, blocks_of_pages, where):
+def test_flipped_bit_in_a_stream_of_bzip2_ends_the_file_and_changes_no_page(tmp_path, blocks_of_pages, where):
     data, in_block = blocks_of_pages
     places = {"mark": 6, "head": 2, "end": len(data) - 8, "crc": len(data) - 2}
     place = int(where * len(data)) if isinstance(where, float) else places[where]
-    flipped = bytes([*data[:place], data[place] ^ 16, *data[place + 1 :]])
-    (tmp_path / "dump.xml.bz2").write_bytes(data)
-    all_pages = {page["title"]: page["text"] for page in read_file(tmp_path / "dump.xml.bz2")[0]}
-    (tmp_path / "dump.xml.bz2").write_bytes(flipped)
+    all_pages = re.findall(
+        "<title>(.*?)</title>.*?<text[^>]*>(.*?)</text>", bz2.decompress(data).decode(), re.DOTALL
+    )
+    (tmp_path / "dump.xml.bz2").write_bytes(bytes([*data[:place], data[place] ^ 16, *data[place + 1 :]]))
     documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
-    assert len(all_pages) == 100
-    assert len(bad) == 1
-    assert all(all_pages[page["title"]] == page["text"] for page in documents)
-    lost = 0 if where in {0.0, "head", "crc"} else in_block + 2
-    assert len({page["title"] for page in documents}) == len(documents) >= 100 - lost
-    at = int(re.search("damaged at byte ([0-9,]+)", bad[0].reason)[1].replace(",", ""))
-    assert at <= place + 4096
+    pages = [(page["title"], page["text"]) for page in documents]
+    assert pages == all_pages[: len(pages)]
+    before = 100 * place / len(data) - 2 * in_block
+    assert len(pages) >= before
+    assert [row.is_rest for row in bad] == [True]
+    assert re.fullmatch(
+        r"the data are damaged at byte [0-9,]+: .*; zyda fetch copies the dump again.*", bad[0].reason
+    )
 
 
 @pytest.mark.parametrize("where", [i / 12 for i in range(12)])
 def test_bytes_that_are_missing_from_a_dump_join_no_pages(tmp_path, blocks_of_pages, where):
     data = blocks_of_pages[0]
-    (tmp_path / "dump.xml.bz2").write_bytes(data)
-    all_pages = {page["title"]: page["text"] for page in read_file(tmp_path / "dump.xml.bz2")[0]}
+    all_pages = re.findall(
+        "<title>(.*?)</title>.*?<text[^>]*>(.*?)</text>", bz2.decompress(data).decode(), re.DOTALL
+    )
     place = int(where * len(data))
     (tmp_path / "dump.xml.bz2").write_bytes(data[:place] + data[place + 3000 :])
     documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
-    assert bad
-    assert all(all_pages[page["title"]] == page["text"] for page in documents)
-    assert len({page["title"] for page in documents}) == len(documents) >= 15
-
-
-def test_cut_dump_gives_no_page_twice(tmp_path, blocks_of_pages):
-    data = blocks_of_pages[0]
-    with_mark = data[:6000] + b"BZh9" + data[6000:-1000]  # as may stand in it by chance
-    (tmp_path / "dump.xml.bz2").write_bytes(with_mark)
-    documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
-    titles = [page["title"] for page in documents]
-    assert len(titles) == len(set(titles)) > 10
-    assert [row.is_rest for row in bad] == [False, True]
-    assert int(re.search("byte ([0-9,]+)", bad[1].reason)[1].replace(",", "")) > len(data) // 2
+    assert bad[-1].is_rest
+    pages = [(page["title"], page["text"]) for page in documents]
+    assert pages == all_pages[: len(pages)]
 
 
 def test_article_whose_end_is_lost_is_no_part_of_another(tmp_path, blocks_of_pages):
     data = bz2.decompress(blocks_of_pages[0])
     middle = data.index(b"</page>", 50_000) - 300
-    first, second = bz2.compress(data[:middle], 1), bytearray(bz2.compress(data[middle:], 1))
+    parts = [data[:middle], data[middle : middle + 2000], data[middle + 2000 :]]
+    first, second, third = (bytearray(bz2.compress(part, 1)) for part in parts)
     second[5] ^= 1  # of the mark of its first block
-    (tmp_path / "dump.xml.bz2").write_bytes(first + second)
+    (tmp_path / "dump.xml.bz2").write_bytes(first + second + third)
     documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
-    whole = {len(page["text"]) for page in documents}
-    assert len(bad) == 1
-    assert max(whole) < 5_000
+    assert [row.is_rest for row in bad] == [False]
+    assert max(len(page["text"]) for page in documents) < 5_000
     assert 50 <= len(documents) < 100
 
 
@@ -283,19 +274,6 @@ def test_lost_sector_of_a_dump_costs_what_stood_there(tmp_path, byte):
     assert [page["title"][0] for page in documents] == ["0"] * 40 + ["2"] * 40 + ["3"] * 40
     assert bad
     assert not any(row.is_rest for row in bad)
-
-
-def test_block_of_bzip2_without_an_end_takes_no_memory(tmp_path, blocks_of_pages):
-    data, junk = blocks_of_pages[0], random.Random(1).randbytes(1 << 24)
-    (tmp_path / "dump.xml.bz2").write_bytes(data[:-40] + junk + data)
-    tracemalloc.start()
-    documents, bad, _ = read_file(tmp_path / "dump.xml.bz2")
-    most = tracemalloc.get_traced_memory()[1]
-    tracemalloc.stop()
-    assert {page["title"] for page in documents} == {f"Page {i}" for i in range(100)}
-    assert len(documents) > 160
-    assert len(bad) == 1
-    assert most < 40e6
 
 
 PAPER = {

@@ -11,7 +11,7 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, Published
 from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.errors import BadRecipe, Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.errors import BadRecipe, Damaged, Denied, NoCorpus, ZydaError, first_line
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.faults import place_in_recipe
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -80,7 +80,7 @@ def open_corpus(url: str) -> ReferenceCorpus:
                 raise Denied(f"{folder.url}/{MANIFEST}: {manifest.corpus!r:.200} is no name of a corpus")
             digest = hashlib.sha256(content).hexdigest()
             return ReferenceCorpus(url=folder.url, label=manifest.corpus, digest=digest)
-    raise Denied(f"{url}: no corpus is published there: there is no {PUBLISHED}/{MANIFEST}")
+    raise NoCorpus(f"{url}: no corpus is published there: there is no {PUBLISHED}/{MANIFEST}")
 
 
 def corpora_of(recipe: Recipe) -> dict[str, ReferenceCorpus]:

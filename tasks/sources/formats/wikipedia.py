@@ -50,6 +50,7 @@ NAMESPACE = re.compile(rb'<namespace key="(-?\d{1,9})"[^<>]*>([^<]*)</namespace>
 LONG_TAG = re.compile(rb"<[^<>]{65536}")
 # Those whose links show no text where they stand: of media, files and categories, with their names in each wiki.
 UNSHOWN_SPACES = {-2: "Media", 6: "File", 14: "Category"}
+FETCH = "; zyda fetch copies the dump again, and compares it with the checksums that its host publishes"
 BASE = re.compile(rb"<base>([^<]*)/[^</]*</base>")
 ENTITIES = b"<!DOCTYPE"  # which no dump has, and with which a few bytes can become many
 
@@ -77,7 +78,8 @@ class Pages:
             try:
                 page = self.next_page()
             except DamagedBlock as error:
-                page = Bad(str(error), bytes(self.held), is_rest=not self.resume())
+                content, is_rest = bytes(self.held), not self.resume()
+                page = Bad(f"{error}{FETCH if is_rest else ''}", content, is_rest=is_rest)
             if page is None:
                 return
             is_rest = isinstance(page, Bad) and page.is_rest
