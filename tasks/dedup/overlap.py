@@ -5,10 +5,10 @@ Rows out, for each source: `documents` and `tokens` that
 - enter the round (`entering`);
 - would go, were the source deduplicated by itself with scope `global` (`own`);
 - would go, were all sources deduplicated with scope `global`, by the source of the one that is kept (`global`);
-- went, by the source of the document that was kept (`went`).
+- went, by the source of the document that was kept (`removed`).
 
 The first three do not depend on the round's scope. Where a round compares texts (`verify`), `own` and `global` are
-of clusters, which nobody has compared, and so at most what such a round would let go; `went` is what it did.
+of clusters, which nobody has compared, and so at most what such a round would let go; `removed` is what it did.
 """
 
 from collections.abc import Sequence
@@ -80,7 +80,7 @@ class OverlapOfRange(ArtifactJob):
         ids = read_table(self.folder, self.as_global, ["doc_id"]).column("doc_id").to_numpy()
         tokens = self.tokens(ids)
         tallies = list[pa.Table]()
-        for kind, table in (("own", self.as_own), ("global", self.as_global), ("went", self.decided)):
+        for kind, table in (("own", self.as_own), ("global", self.as_global), ("removed", self.decided)):
             gone, kept = self.pairs(table)
             tallies.append(tally(kind, gone, kept, tokens[np.searchsorted(ids, gone)]))
         return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
@@ -216,6 +216,6 @@ def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[Numbered
         for trail in trails
     ]  # fmt: skip
     rank = {source.source: place for place, source in enumerate(sources)}
-    kinds = ("entering", "own", "global", "went")
+    kinds = ("entering", "own", "global", "removed")
     rows.sort(key=lambda row: (kinds.index(row["kind"]), rank[row["source"]], rank[row["other"]]))
     return pa.Table.from_pylist(rows, OVERLAP)
