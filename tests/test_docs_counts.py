@@ -96,5 +96,10 @@ def test_guide_names_the_pages_that_are_made_from_the_code():
 
 
 def test_rows_of_the_table_of_tools_are_whole():
-    rows = chapter("README.md", "Beside other tools").partition("\n\nWhat the others")[0].strip().split("\n")
+    rows = (
+        chapter("README.md", "Comparison with other tools")
+        .partition("\n\nThe other tools")[0]
+        .strip()
+        .split("\n")
+    )
     assert {row.count("|") for row in rows} == {rows[0].count("|")}

@@ -163,13 +163,13 @@ def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list
         salt = inputs.draw_salt(number)
         jobs[number] = [
             NeighboursOfFile(
-                folder,
-                corpus.label,
-                corpus,
-                file,
-                tuple((o, tuple(f)) for o, f in of_bands[band]),
-                held_out,
-                salt,
+                folder=folder,
+                source=corpus.label,
+                corpus=corpus,
+                artifact=file,
+                others=tuple((o, tuple(f)) for o, f in of_bands[band]),
+                held_out=held_out,
+                salt=salt,
             )
             for own, of_bands in rounds.items()
             for band, files in files_by_band(corpus.artifacts(f"{own}/")).items()

@@ -309,10 +309,18 @@ def planned_files(
                 path = f"{place}/{number:05d}-{key}.{options.format}"
                 jobs.append(
                     FileToExport(
-                        folder, to, source, path, parts, options.columns, options.as_strings, options.format,
-                        rows, size,
+                        folder=folder,
+                        to=to,
+                        source=source,
+                        path=path,
+                        parts=parts,
+                        columns=options.columns,
+                        as_strings=options.as_strings,
+                        format=options.format,
+                        rows=rows,
+                        size=size,
                     )
-                )  # fmt: skip
+                )
     return jobs
 
 

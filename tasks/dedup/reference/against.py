@@ -215,7 +215,15 @@ def against(
     if isinstance(comparison, TextComparison):
         of_texts = contents(references)
         by_texts = [
-            AgainstByTexts(folder, trail.source, history, groups, tuple(references), comparison, of_texts)
+            AgainstByTexts(
+                folder=folder,
+                source=trail.source,
+                history=history,
+                matched=groups,
+                others=tuple(references),
+                comparison=comparison,
+                of_texts=of_texts,
+            )
             for history in histories
         ]
         return run_jobs(name, trail, with_texts(trail.source, by_texts, references, name))

@@ -187,7 +187,15 @@ def matches(
     of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
     looking = [
         [
-            CollisionsInFile(folder, None, other, file, artifacts, of_artifacts, dedup.key_bands)
+            CollisionsInFile(
+                folder=folder,
+                source=None,
+                other=other,
+                file=file,
+                artifacts=artifacts,
+                of_artifacts=of_artifacts,
+                bands=dedup.key_bands,
+            )
             for file in index_of(other, dedup)
         ]
         for other in references
