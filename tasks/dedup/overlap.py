@@ -163,7 +163,15 @@ def overlap(
         """Decide by ids, whatever the round does, and with scope `global`."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
-        return decided_by_ids(of_round, tables, order, order_key, "global", its_key, "overlap")
+        return decided_by_ids(
+            of_round=of_round,
+            tables=tables,
+            order=order,
+            order_key=order_key,
+            scope="global",
+            its_key=its_key,
+            stage="overlap",
+        )
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
@@ -171,7 +179,15 @@ def overlap(
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [
-        OverlapOfRange(folder, None, went, of_all, of_own, tuple(shards), number)
+        OverlapOfRange(
+            folder=folder,
+            source=None,
+            decided=went,
+            as_global=of_all,
+            as_own=of_own,
+            shards=tuple(shards),
+            number=number,
+        )
         for number, (went, of_all, of_own, shards) in enumerate(ranges)
     ]
     made = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("overlap"), source=None)
