@@ -63,7 +63,14 @@ def ingested(path: str, tokenizer: str, steps: list[dict[str, object]], folder: 
     companions, _ = companions_of(recipe, "pages")
     (file,) = load_listing(recipe.folder, plan.listing)
     job = PieceToIngest(
-        recipe.folder, "pages", plan.number, plan.parameters, companions, file, file.pieces[0], ()
+        folder=recipe.folder,
+        source="pages",
+        number=plan.number,
+        parameters=plan.parameters,
+        companions=companions,
+        file=file,
+        piece=file.pieces[0],
+        forgotten=(),
     )
     # A worker reads it once for all its files; each of these corpora is another one.
     made_with = plan.parameters

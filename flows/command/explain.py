@@ -9,7 +9,7 @@ from zyda_flows.flows.command.terminal import DIFF_STYLES, console, in_short
 from zyda_flows.tasks.words import counted, in_words
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.lookup.corpus_reader import Place
+    from zyda_flows.tasks.lookup.document_reader import Place
     from zyda_flows.tasks.lookup.explain import Explanation
 
 EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)

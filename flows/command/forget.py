@@ -180,7 +180,7 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
     """Search folders for corpora and mixtures that have what was found."""
     import numpy as np  # late
 
-    from zyda_flows.tasks.dedup.reference.corpora import corpus_at  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
     from zyda_flows.tasks.erasure.dependents import Search  # late
     from zyda_flows.tasks.erasure.found import listed_requests  # late
     from zyda_flows.tasks.erasure.kinds import Subject  # late
@@ -195,7 +195,7 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
             listed = (one.id for one in listed_requests(recipe) if one.id is not None)
             ids = np.array(sorted(listed), np.uint64)
             say(f"searching for all that the corpus was asked to forget: {counted(len(ids), 'document')}")
-        search.follow(Subject(corpus_at(recipe.folder.url), ids))
+        search.follow(Subject(PublishedCorpus.at(recipe.folder.url), ids))
     return search
 
 

@@ -64,9 +64,9 @@ def look(
     folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
     """
     recipe = load(recipe_path, storage, sample)
-    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
-    corpus_of(recipe)
+    PublishedCorpus.of(recipe)  # raises Denied
     if add:
         add_judgements(recipe, Path(add), who)
     if add or results:
@@ -148,7 +148,7 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
 
     Raises Denied, BadInput.
     """
-    from zyda_flows.tasks.lookup.corpus_reader import Corpus  # late
+    from zyda_flows.tasks.lookup.document_reader import DocumentReader  # late
     from zyda_flows.tasks.lookup.judgements import keep_looking, read_judgements  # late
 
     try:
@@ -157,9 +157,9 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
         raise Denied(f"{path}: {error.strerror or error}") from error
     looking = read_judgements(content)
     looking = looking.model_copy(update={"who": who or looking.who})
-    corpus = Corpus(recipe)
+    reader = DocumentReader.of(recipe)
     for one in looking.judgements:
-        if corpus.file_of(one.doc_id)[0] != one.source:
+        if reader.file_of(one.doc_id)[0] != one.source:
             raise BadInput(f"{path}: document {one.doc_id} is of no source {one.source[:100]} of this corpus")
     keep_looking(recipe.folder, looking)
     say(f"{counted(len(looking.judgements), 'judgement')} of {looking.who} added")

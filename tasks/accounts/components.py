@@ -121,7 +121,7 @@ def accounts_of(folder: Folder, name: str = "component") -> dict[str, list[Compo
             )
             found.setdefault(row["source"], []).append(one)
     except (OSError, pa.ArrowInvalid, KeyError) as error:
-        fault = f"{folder.url}/{path} cannot be read: {first_line(error)}; zyda verify --repair mends it"
+        fault = f"{folder.url}/{path} cannot be read: {first_line(error)}; zyda verify --repair repairs it"
         raise Damaged(fault) from error
     return found
 

@@ -18,7 +18,7 @@ class OwnDuplicates(NamedTuple):
     entering: Counts
     own: Counts
     as_global: Counts
-    went: Counts
+    removed: Counts
 
 
 @dataclass(frozen=True)
@@ -47,7 +47,7 @@ class Overlap:
         return total(counts for (one, of, _), counts in self.counts.items() if (one, of) == (kind, source))
 
     def own_duplicates(self) -> list[OwnDuplicates]:
-        kinds = ("entering", "own", "global", "went")
+        kinds = ("entering", "own", "global", "removed")
         return [OwnDuplicates(source, *(self.of(kind, source) for kind in kinds)) for source in self.sources]
 
     def shown(self, kind: str) -> list[str]:

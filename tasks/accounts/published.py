@@ -8,10 +8,8 @@ from pydantic import Field, ValidationError
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.errors import Damaged, Denied
-from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
@@ -20,7 +18,8 @@ from zyda_flows.tasks.storage.records import Record, read_record
 PUBLISHED = "published"
 MANIFEST = "manifest.json"
 STAMPS = f"{WORK}/published.json"
-NOTHING = "{url}: nothing is published there yet; zyda build makes it"
+NOTHING = "{url}: nothing is published there yet; zyda build builds the corpus"
+REPAIR = "zyda verify --repair repairs it"
 
 
 class File(Record):
@@ -47,11 +46,11 @@ class TableFile(File):
     footer_sha256: str
     made_as: Artifact | None = Field(None, exclude=True)
 
-    def to_read(self, place: str = "") -> Artifact:
-        """Return the file as an artifact, to be read with all checks. place: the folder of its path."""
+    def to_read(self) -> Artifact:
+        """Return the file as an artifact of the published folder, to be read with all checks."""
         name = self.path.rpartition("/")[2].rpartition("-")[0]
         return Artifact(
-            name=name, path=f"{place}{self.path}", digest=self.sha256, rows=self.rows, size=self.size,
+            name=name, path=self.path, digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
         )  # fmt: skip
 
@@ -153,46 +152,28 @@ def published_manifest(folder: Folder) -> Published | None:
 
 
 def manifest_if_there(folder: Folder) -> Published | None:
-    """Read the manifest, or return None where there is none. Raises Damaged where it is not as it was published."""
+    """Read the manifest, or return None if nothing is published. Raises Damaged if it has changed."""
+    content = manifest_content(folder)
+    return None if content is None else parsed_manifest(folder, f"{PUBLISHED}/{MANIFEST}", content)
+
+
+def manifest_content(folder: Folder) -> bytes | None:
+    """Return the bytes of the manifest, None if nothing is published. Raises Damaged if they have changed."""
     path = f"{PUBLISHED}/{MANIFEST}"
-    for _ in range(2):  # between the two readings a build may have published another
+    for _ in range(2):  # a build may publish another manifest between the two readings
         content = folder.read_if_there(path)
         expected = {manifest.sha256 for manifest in saved_stamps(folder).manifests}
         if content is None or not expected or hashlib.sha256(content).hexdigest() in expected:
-            break
-    else:
-        raise Damaged(f"{folder.url}/{path} is not as it was published", path)
+            return content
+    raise Damaged(f"{folder.url}/{path} is not as it was published", path)
+
+
+def parsed_manifest(folder: Folder, path: str, content: bytes) -> Published:
+    """Return the manifest that `content` holds. Raises Damaged if it is no manifest of this version."""
     try:
-        return None if content is None else Published.model_validate_json(content)
+        return Published.model_validate_json(content)
     except ValidationError as error:
         raise Damaged(f"{folder.url}/{path} is cut or changed, or of another version", path) from error
-
-
-def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
-    """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
-    folder = recipe.folder
-    try:
-        manifest = manifest_if_there(folder)
-    except Damaged as error:
-        raise Denied(f"{error}; zyda verify --repair mends it") from error
-    if manifest is None:
-        raise Denied(NOTHING.format(url=folder.url))
-    return folder, manifest
-
-
-def corpus_with_ids(recipe: Recipe) -> tuple[Folder, Published]:
-    """Return the same of a corpus whose doc_ids are to be read. Raises Denied where they are of another version."""
-    folder, manifest = corpus_of(recipe)
-    if manifest.id_bits != BITS:
-        raise Denied(
-            f"{folder.url}: its doc_ids are of another version of this software; build the corpus again"
-        )
-    return folder, manifest
-
-
-def published_ledger(recipe: Recipe) -> Ledger:
-    """Read the ledger of a recipe's published corpus. Raises Denied where there is none."""
-    return corpus_of(recipe)[1].ledger
 
 
 def saved_stamps(folder: Folder) -> FileStamps:

@@ -19,7 +19,7 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, file_table, rows_below
 from zyda_flows.tasks.accounts.readings import moment
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
@@ -68,8 +68,8 @@ def states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES
     file when it was published; `now`, what it says. Null where that is not known, or nothing is there.
     Raises Damaged.
     """
-    kept, files = saved_stamps(folder), PublishedFiles(folder, manifest)
-    for place in files.places():
+    kept, files = saved_stamps(folder), FileTable(folder.folder(PUBLISHED), manifest.table)
+    for place in files.folders():
         entries = files.rows(f"{place}/", [*columns])
         yield joined(entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/"))
     # Whoever has the manifest in hand has compared it with its digest.

@@ -197,15 +197,15 @@ def decided_by_ids(
     return spread(
         [
             DecidedFile(
-                folder,
-                None,
-                clusters_file,
-                number,
-                of_files.files(number) if of_files else None,
-                order,
-                scope,
-                stage,
-                its_key,
+                folder=folder,
+                source=None,
+                clustered=clusters_file,
+                number=number,
+                shared_files=of_files.files(number) if of_files else None,
+                order=order,
+                scope=scope,
+                of_stage=stage,
+                key_of_stage=its_key,
             )
             for number, clusters_file in enumerate(tables)
         ]

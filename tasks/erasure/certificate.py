@@ -12,8 +12,8 @@ from typing import Any
 
 import orjson
 
-from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED, corpus_of
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request, sealed
 from zyda_flows.tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
 from zyda_flows.tasks.erasure.asked import Asked
@@ -198,11 +198,10 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
 
 def documents_by_file(recipe: Recipe) -> Counter[str]:
     """Return how many documents of each file of a source are published: by the source and the file's number."""
-    folder, manifest = corpus_of(recipe)
-    counts = Counter[str]()
-    for file in PublishedFiles(folder, manifest).below(""):
+    corpus, counts = PublishedCorpus.of(recipe), Counter[str]()
+    for file in corpus.files():
         source, name = file.path.split("/")[0], file.path.rpartition("/")[2]
-        if source in manifest.ledger.sources:
+        if source in corpus.manifest.ledger.sources:
             counts[f"{source}/{name.partition('-')[0]}"] += file.rows or 0
     return counts
 
@@ -239,14 +238,13 @@ def digest_of_manifest(folder: Folder) -> str:
 
 def published_files(recipe: Recipe) -> dict[str, str]:
     """Return the SHA-256 of each published file, by its path."""
-    folder, manifest = corpus_of(recipe)
-    files = [*manifest.named, *PublishedFiles(folder, manifest).below("")]
-    return {file.path: file.sha256 for file in files}
+    corpus = PublishedCorpus.of(recipe)
+    return {file.path: file.sha256 for file in (*corpus.manifest.named, *corpus.files())}
 
 
 def published_documents(recipe: Recipe) -> dict[str, int]:
     """Return how many documents of each source are published."""
-    ledger = corpus_of(recipe)[1].ledger
+    ledger = PublishedCorpus.of(recipe).manifest.ledger
     return {source: ledger.of(ledger.stages[-1], source).documents for source in ledger.sources}
 
 

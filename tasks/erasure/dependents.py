@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -47,7 +47,7 @@ class Search:
 
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
-    corpora: list[ReferenceCorpus] = field(default_factory=list)
+    corpora: list[PublishedCorpus] = field(default_factory=list)
     mixtures: list[Trace] = field(default_factory=list)
     works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
     exports: list[Folder] = field(default_factory=list)
@@ -83,7 +83,7 @@ class Search:
     def keep_place(self, name: str, at: str) -> None:
         """Keep the folder of a file by the name of the file."""
         if name == MANIFEST:
-            keep(self.corpora, corpus_at(at))
+            keep(self.corpora, PublishedCorpus.at(at))
         elif name == MIXTURE:
             trace = Trace.at(at)
             if trace.folder not in [one.folder for one in self.mixtures]:

@@ -13,6 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny import fault_of_column
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, requests_in
 from zyda_flows.tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures, texts_of
@@ -29,7 +30,7 @@ from zyda_flows.tasks.erasure.in_shards import (
 )
 from zyda_flows.tasks.erasure.rows_aside import FoundRow, rows_set_aside
 from zyda_flows.tasks.errors import BadInput, Denied
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
@@ -80,7 +81,8 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
     alike: also those that are like them, and those that went as duplicates of them. Raises Denied where the corpus
     is not as its recipe says now, or what ingest stored is gone; BadInput where there are too many texts.
     """
-    corpus = Corpus(recipe)
+    reader = DocumentReader.of(recipe)
+    corpus = reader.corpus
     if ledger_if_complete(recipe) is None:
         raise Denied(NOT_BUILT.format(url=recipe.folder.url))
     shards, rounds = ingested(recipe.folder), rounds_with_signatures(recipe.rounds)
@@ -90,7 +92,7 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
     first: list[FoundInShard] = spread(partial(found_in_shard, recipe, denied, rounds, erased), shards)
     likenesses = likenesses_of(first)
     ids = {one.id for one in asked.requests if one.id is not None}
-    at_source = read_at_source(corpus, *without_text(first, ids))
+    at_source = read_at_source(reader, *without_text(first, ids))
     texts = [*dict.fromkeys([*(text for one in first for text in one.texts), *at_source.texts])]
     if len(texts) > MOST_TEXTS:
         raise BadInput(f"{len(texts):,} texts are asked for, more than {MOST_TEXTS:,} at once: ask in parts")
@@ -101,14 +103,14 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
         likenesses |= likenesses_of(again)
     if alike:
         likenesses |= went_for_them(recipe, corpus, shards, likenesses)
-    rows = rows_set_aside(recipe.folder, corpus.register, ids, denied, [*asked.texts, *texts])
+    rows = rows_set_aside(recipe.folder, reader.register, ids, denied, [*asked.texts, *texts])
     aside = [one for one in rows if one.doc_id not in erased]
-    of_rows = read_at_source(corpus, [one.doc_id for one in aside if one.doc_id in ids])
+    of_rows = read_at_source(reader, [one.doc_id for one in aside if one.doc_id in ids])
     of_texts = requests_of_texts([*asked.texts, *of_rows.texts], rounds, alike=alike)
     known_by = [*of_texts, *by_text]
     known_by += [*(one.known_by for one in aside if one.known_by), *of_rows.rows]
     notes = [*notes_on(recipe, asked, shards), *at_source.notes, *of_rows.notes]
-    documents = documents_of(recipe, corpus, shards, likenesses, spread)
+    documents = documents_of(recipe, reader, shards, likenesses, spread)
     return Findings([*documents, *map(document_of_row, aside)], known_by, notes)
 
 
@@ -117,17 +119,17 @@ def likenesses_of(found: Iterable[FoundInShard]) -> Likenesses:
 
 
 def documents_of(
-    recipe: Recipe, corpus: Corpus, shards: Sequence[Shard], likenesses: Likenesses, spread: Spread
+    recipe: Recipe, reader: DocumentReader, shards: Sequence[Shard], likenesses: Likenesses, spread: Spread
 ) -> list[Document]:
     """Return the documents with some ids, ascending: where they are, their tokens, and by which stage they went."""
     wanted = np.array(sorted(likenesses), np.uint64)
     tokens = dict[int, int]()
     for of_shard in spread(partial(tokens_of, recipe.folder, wanted), shards):
         tokens |= of_shard
-    stages = stages_of(corpus, likenesses)
+    stages = stages_of(reader.corpus, likenesses)
     return [
         Document(
-            **corpus.place(doc_id).model_dump(), tokens=tokens[doc_id], likeness=likenesses[doc_id],
+            **reader.place(doc_id).model_dump(), tokens=tokens[doc_id], likeness=likenesses[doc_id],
             stage=stages.get(doc_id),
         )
         for doc_id in sorted(likenesses)
@@ -167,7 +169,9 @@ def notes_on(recipe: Recipe, asked: Asked, shards: Sequence[Shard]) -> Iterator[
                 yield f"source {source}: {fault}, so no document of it is found by that"
 
 
-def went_for_them(recipe: Recipe, corpus: Corpus, shards: Sequence[Shard], found: Likenesses) -> Likenesses:
+def went_for_them(
+    recipe: Recipe, corpus: PublishedCorpus, shards: Sequence[Shard], found: Likenesses
+) -> Likenesses:
     """Return the documents that went as duplicates of some, and of these in turn: they would come back.
 
     Of each an estimate of how like it is to the one that it went for.
@@ -175,7 +179,7 @@ def went_for_them(recipe: Recipe, corpus: Corpus, shards: Sequence[Shard], found
     kept_for, pairs = set(found), dict[int, int]()
     while True:
         new = dict[int, int]()
-        for table in corpus.blocks("removed", ["doc_id", "kept_doc_id"]):
+        for table in corpus.row_groups("removed", ["doc_id", "kept_doc_id"]):
             rows = table.filter(
                 pc.is_in(table.column("kept_doc_id"), pa.array(sorted(kept_for), pa.uint64()))
             )
@@ -204,10 +208,10 @@ def estimates(pairs: Sequence[tuple[str, str]]) -> list[float]:
     return likenesses
 
 
-def stages_of(corpus: Corpus, wanted: Likenesses) -> dict[int, str]:
+def stages_of(corpus: PublishedCorpus, wanted: Likenesses) -> dict[int, str]:
     """Return the stages by which those of some documents went that are not published."""
     ids = pa.array(list(wanted), pa.uint64())
-    tables = corpus.blocks("removed", ["doc_id", "stage"]) if len(ids) else ()
+    tables = corpus.row_groups("removed", ["doc_id", "stage"]) if len(ids) else ()
     stages = dict[int, str]()
     for table in tables:
         gone = table.filter(pc.is_in(table.column("doc_id"), ids))

@@ -5,7 +5,7 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.storage.records import Record
 
 MOST_POSITIONS = 1000  # of a mixture that are listed
@@ -55,5 +55,5 @@ class Dependent(Record):
 class Subject:
     """A corpus with documents that are to be removed: ids, ascending, (n,)."""
 
-    corpus: ReferenceCorpus
+    corpus: PublishedCorpus
     ids: Ids

@@ -167,15 +167,15 @@ class TrialBuild:
             files = with_pieces(self.pieces[source.name])
             register = number_files(register, source.name, files)
             plan = source_plan(
-                self.recipe,
-                source,
-                register,
-                files,
-                len(files),
-                tokenizer,
-                None,
-                documents,
-                self.survey.denied,
+                recipe=self.recipe,
+                source=source,
+                register=register,
+                files=files,
+                listed=len(files),
+                tokenizer=tokenizer,
+                model=None,
+                documents=documents,
+                denied=self.survey.denied,
             )
             rows = rows_of_sample(self.whole, len(listed), len(chosen))
             parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
@@ -198,15 +198,15 @@ class TrialBuild:
                 most = self.most * SIZES[(file.number + i) % len(SIZES)]
                 read = PartRead(file.size, most, groups_in(piece) / max(1, groups[file.url]))
                 job = PartOfPiece(
-                    recipe.folder,
-                    plan.source,
-                    plan.number,
-                    plan.parameters,
-                    companions,
-                    file,
-                    piece,
-                    (),
-                    read,
+                    folder=recipe.folder,
+                    source=plan.source,
+                    number=plan.number,
+                    parameters=plan.parameters,
+                    companions=companions,
+                    file=file,
+                    piece=piece,
+                    forgotten=(),
+                    part=read,
                 )
                 METER.take()
                 ingested = job()

@@ -14,7 +14,7 @@ from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
-from zyda_flows.tasks.ingest.numbering import DocumentReader, number_parts, row_groups
+from zyda_flows.tasks.ingest.numbering import RowConverter, number_parts, row_groups
 from zyda_flows.tasks.ingest.set_aside import SetAside
 from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.log import warn
@@ -138,7 +138,7 @@ def ingest_chunks(
 ) -> IngestedPiece:
     """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
     first = first_id(job.number, job.file.number)
-    reader = DocumentReader(
+    reader = RowConverter(
         job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten)
     )
     path = artifact_path("set_aside", job.source, job.name, job.key)

@@ -119,12 +119,18 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
     companions, follow_up = companions_of(recipe, plan.source)
     jobs = [
         PieceToIngest(
-            folder, plan.source, plan.number, plan.parameters, companions, file, piece,
-            forgotten_of_piece(forgotten, plan.number, file.number, piece),
+            folder=folder,
+            source=plan.source,
+            number=plan.number,
+            parameters=plan.parameters,
+            companions=companions,
+            file=file,
+            piece=piece,
+            forgotten=forgotten_of_piece(forgotten, plan.number, file.number, piece),
         )
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
-    ]  # fmt: skip
+    ]
     pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
     return manifest_of(recipe, plan, pieces)
 

@@ -52,7 +52,7 @@ class BadRowSink(Protocol):
 
 
 @dataclass
-class DocumentReader:
+class RowConverter:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
     `max_rows` is how many a file may have, and `max_text` how many bytes a text. `blank` counts the rows of

@@ -15,10 +15,10 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.ids import sources_of
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
 
 LARGEST = 8  # clusters that are shown
 
@@ -75,13 +75,14 @@ class ClusterStats:
 
 
 def cluster_stats(
-    corpus: Corpus, place: str, sources: Sequence[str], limits: Limits = LIMITS
+    corpus: PublishedCorpus, place: str, sources: Sequence[str], limits: Limits = LIMITS
 ) -> ClusterStats | None:
     """Count the clusters of a round, or return None where it has none.
 
     place: their folder in the corpus. sources: their names, in the order of `shared`. Raises Denied.
     """
-    counting = Counting(corpus, place, [corpus.register.sources[source] for source in sources], limits)
+    numbers = {name: number for number, name in corpus.source_names.items()}
+    counting = Counting(corpus, place, [numbers[source] for source in sources], limits)
     counting.count()
     if not counting.clusters:
         return None
@@ -94,13 +95,13 @@ def cluster_stats(
     return ClusterStats(counting.clusters, counting.documents, sizes, counting.shared, counting.largest)
 
 
-def rows_of(corpus: Corpus, place: str) -> Iterator[Rows]:
+def rows_of(corpus: PublishedCorpus, place: str) -> Iterator[Rows]:
     """Read CLUSTERS, some MiB at a time and cut where another source begins. Raises Denied."""
     last = -1
-    for table in corpus.blocks(place, CLUSTERS.names):
+    for table in corpus.row_groups(place, CLUSTERS.names):
         columns = [column.to_numpy() for column in table.columns]
         if int(columns[0][0]) <= last:
-            raise Denied(f"{corpus.folder.url}: {place}/ is not sorted by doc_id; build the corpus again")
+            raise Denied(f"{corpus.root.url}: {place}/ is not sorted by doc_id; build the corpus again")
         last = int(columns[0][-1])
         sources = sources_of(columns[0])
         ends = [0, *(np.flatnonzero(np.diff(sources)) + 1).tolist(), len(sources)]
@@ -135,7 +136,7 @@ class Histogram:
 class Counting:
     """The counts of a table of clusters while it is read. numbers: of the sources in doc_ids, in their order."""
 
-    def __init__(self, corpus: Corpus, place: str, numbers: Sequence[int], limits: Limits) -> None:
+    def __init__(self, corpus: PublishedCorpus, place: str, numbers: Sequence[int], limits: Limits) -> None:
         self.corpus, self.place, self.numbers, self.limits = corpus, place, numbers, limits
         self.column = {number: i for i, number in enumerate(numbers)}
         self.histograms = [Histogram(limits.small_sizes) for _ in numbers]

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, check_listed
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest, Denied, ZydaError, first_line
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -51,14 +51,14 @@ class Rows:
     filter: an expression of pyarrow.compute over any columns.
     """
 
-    corpus: ReferenceCorpus
+    corpus: PublishedCorpus
     files: Sequence[Artifact]
     base: pa.Schema
     columns: Sequence[str] | None = None
     filter: Any = None
 
     def __post_init__(self) -> None:
-        check_listed(self.corpus, self.files)
+        self.corpus.expect_listed(self.files)
 
     @cached_property
     def dataset(self) -> ds.FileSystemDataset:
@@ -76,7 +76,7 @@ class Rows:
     @cached_property
     def whole_schema(self) -> pa.Schema:
         """The columns of all files. All files of a source have the same columns. Raises BadInput, Denied."""
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             schemas = [
                 footer_of(self.corpus.folder, file).schema.to_arrow_schema()
                 for file in first_files(self.files)
@@ -143,12 +143,12 @@ class Rows:
         unread: the files that may be damaged; they are read again to find the damaged file.
         """
         try:
-            with belongs_to(self.corpus):
+            with self.corpus.reading():
                 yield
         except NOT_DECODED as error:
             if isinstance(error, ZydaError):
                 raise
-            with belongs_to(self.corpus):
+            with self.corpus.reading():
                 for file in unread:
                     deque(tables_of(self.corpus.folder, file), maxlen=0)
             raise Denied(f"{self.corpus.url}: cannot be read: {first_line(error)}") from error
@@ -157,7 +157,7 @@ class Rows:
         """Count the rows that the filter keeps, by the footers of the files where there is no filter."""
         if self.filter is not None:
             return sum(batch.num_rows for batch in self.to_batches([]))
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             return sum(footer_of(self.corpus.folder, file).num_rows for file in self.files)
 
     def to_reader(self) -> pa.RecordBatchReader:

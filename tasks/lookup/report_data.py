@@ -13,12 +13,13 @@ from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCount
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
-from zyda_flows.tasks.lookup.corpus_reader import Corpus, Place
+from zyda_flows.tasks.lookup.document_reader import DocumentReader, Place
 from zyda_flows.tasks.planning.bandings import TriedBandings, tried_before
 from zyda_flows.tasks.planning.build_history import Build, last_builds, time_of_manifest
 from zyda_flows.tasks.planning.estimates import Plan
@@ -127,24 +128,25 @@ class Findings:
 
 def findings_of(recipe: Recipe) -> Findings:
     """Count all that the report shows. Raises Denied where nothing is published."""
-    corpus = Corpus(recipe)
+    reader = DocumentReader.of(recipe)
+    corpus = reader.corpus
     rounds = rounds_of(as_published(recipe, corpus.manifest))
     # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
     number = next((one.number for one in rounds if isinstance(one.dedup, MinHashRound)), 1)
-    build, before = last_builds(corpus.folder)
-    spending = spending_of_published(corpus.folder)
+    build, before = last_builds(corpus.root)
+    spending = spending_of_published(corpus.root)
     findings = Findings(
         manifest=corpus.manifest,
-        time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.folder),
+        time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.root),
         build=build,
         before=before,
         spending=spending,
-        plan=planned_for(corpus.folder, spending),
-        rounds=[round_findings(of_round, corpus) for of_round in rounds],
+        plan=planned_for(corpus.root, spending),
+        rounds=[round_findings(of_round, reader) for of_round in rounds],
         rules=rule_findings(corpus, corpus.manifest.ledger),
         mixed=MixedLabels(),
         mixed_round=number,
-        places=corpus.places(),
+        places=corpus.folders(),
         tried=tried_bandings(corpus),
         components=components_of(corpus),
     )
@@ -153,19 +155,19 @@ def findings_of(recipe: Recipe) -> Findings:
     return findings
 
 
-def tried_bandings(corpus: Corpus) -> TriedBandings | None:
+def tried_bandings(corpus: PublishedCorpus) -> TriedBandings | None:
     """Return what several bandings would take, where somebody has tried that."""
     try:
-        return tried_before(corpus.folder)
+        return tried_before(corpus.root)
     except Damaged as error:
         warn(f"{error}; zyda params --try makes it again")
         return None
 
 
-def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
+def components_of(corpus: PublishedCorpus) -> dict[str, list[ComponentCounts]]:
     """Read the accounts of components, by source."""
     if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
-        return accounts_of(corpus.folder)
+        return accounts_of(corpus.root)
     return {}
 
 
@@ -176,31 +178,31 @@ def as_published(recipe: Recipe, manifest: Published) -> Recipe:
     return recipe.model_copy(update={"rounds": rounds})
 
 
-def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
+def round_findings(of_round: Round, reader: DocumentReader) -> RoundFindings:
     """Count what a round found."""
-    stats = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
-    largest = [shown_cluster(corpus, cluster) for cluster in stats.largest] if stats else []
-    audit, overlap = audit_findings(of_round, corpus), overlap_of(of_round, corpus)
+    stats = cluster_stats(reader.corpus, of_round.name_of("clusters"), reader.corpus.manifest.ledger.sources)
+    largest = [shown_cluster(reader, cluster) for cluster in stats.largest] if stats else []
+    audit, overlap = audit_findings(of_round, reader.corpus), overlap_of(of_round, reader.corpus)
     return RoundFindings(of_round.number, of_round.dedup, stats, largest, audit, overlap)
 
 
-def overlap_of(of_round: Round, corpus: Corpus) -> Overlap | None:
+def overlap_of(of_round: Round, corpus: PublishedCorpus) -> Overlap | None:
     """Read what sources had of each other in a round, if anybody counted it."""
     return Overlap.of_table(whole_table(corpus, of_round.name_of("overlap"), OVERLAP.names))
 
 
-def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
+def shown_cluster(reader: DocumentReader, cluster: LargeCluster) -> ShownCluster:
     """Read the first and the last text of a cluster from their sources, or say why they cannot be had."""
-    first, last = corpus.place(cluster.cluster_id), corpus.place(cluster.last_id)
+    first, last = reader.place(cluster.cluster_id), reader.place(cluster.last_id)
     try:
-        text, other = corpus.text(first.doc_id), corpus.text(last.doc_id)
+        text, other = reader.text(first.doc_id), reader.text(last.doc_id)
     except ZydaError as error:
         return ShownCluster(cluster, first, last, f"({error})")
     lines = diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
     return ShownCluster(cluster, first, last, text[:BEGINNING], lines)
 
 
-def count_documents(findings: Findings, corpus: Corpus, source: str, of_round: Round) -> None:
+def count_documents(findings: Findings, corpus: PublishedCorpus, source: str, of_round: Round) -> None:
     """Count the lengths and labels of a source's published documents. of_round: whose clusters are looked at."""
     cluster_id, cluster_size = map(of_round.name_of, ("cluster_id", "cluster_size"))
     counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
@@ -222,7 +224,7 @@ def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
         of_label[source] = of_label.get(source, 0) + entry["counts"]
 
 
-def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
+def rule_findings(corpus: PublishedCorpus, ledger: Ledger) -> list[RuleFindings]:
     """Count what each rule took, in the order of the recipe."""
     taken = {source: ledger.removed_by("rules", source) for source in ledger.sources}
     also = dict[str, int]()
@@ -246,7 +248,7 @@ def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
     ]
 
 
-def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
+def audit_findings(of_round: Round, corpus: PublishedCorpus) -> AuditFindings | None:
     """Return what the published audit says, with differences where the work of the build is still there."""
     table = whole_table(corpus, of_round.name_of("audit"), AUDIT.names)
     if not len(table):
@@ -254,9 +256,9 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     headline = corpus.manifest.audits[of_round.name_of("audit")]
     try:
         manifest = last_audit(of_round)
-        worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
+        worst = worst_pairs(corpus.root, manifest, table, headline.measure)
     except (Denied, Damaged):
-        worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)
+        worst = worst_pairs(corpus.root, Manifest(stage="audit"), table, headline.measure)
     return AuditFindings(
         headline,
         by_source(table, headline),
@@ -267,7 +269,7 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     )
 
 
-def whole_table(corpus: Corpus, place: str, columns: list[str]) -> pa.Table:
+def whole_table(corpus: PublishedCorpus, place: str, columns: list[str]) -> pa.Table:
     """Read a folder of the corpus that is small, as that of an audit, which is of a sample."""
     parts = list[pa.Table](corpus.tables(place, columns))
     return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns})

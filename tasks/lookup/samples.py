@@ -13,9 +13,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.documents import published_row
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Damaged, ZydaError
 from zyda_flows.tasks.ids import split
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.publish.differences import Segment, side_by_side
 from zyda_flows.tasks.publish.published_columns import REMOVED
@@ -69,12 +71,13 @@ class Item(Record):
 
 def sample_of(recipe: Recipe, options: SampleOptions) -> list[Item]:
     """Choose documents of the published corpus, with their texts. Raises BadInput where there are none such."""
-    corpus = Corpus(recipe)
+    reader = DocumentReader.of(recipe)
+    corpus = reader.corpus
     check_options(corpus, options)
     chosen = {"removed": removed_rows, "kept": kept_rows, "clusters": cluster_rows}[options.what](
         corpus, options
     )
-    items = [with_texts(corpus, row) for row in chosen]
+    items = [with_texts(reader, row) for row in chosen]
     if not items:
         raise BadInput(f"there is nothing to look at: {described(options)}")
     return items
@@ -86,12 +89,12 @@ def described(options: SampleOptions) -> str:
     return ", ".join([options.what, *(f"{name} {value}" for name, value in fields.items() if value)])
 
 
-def check_options(corpus: Corpus, options: SampleOptions) -> None:
+def check_options(corpus: PublishedCorpus, options: SampleOptions) -> None:
     """Raise BadInput for a stage, a reason or a source that the corpus does not have."""
     ledger = corpus.manifest.ledger
     if options.source is not None and options.source not in ledger.sources:
         raise BadInput(f"--source {options.source}: there are {', '.join(ledger.sources)}")
-    if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.places()):
+    if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.folders()):
         raise BadInput(f"--round {options.round}: there are no clusters of such a round")
     if options.what != "removed" and (options.stage or options.reason):
         raise BadInput(f"--stage and --reason choose removed documents, not {options.what}")
@@ -135,13 +138,13 @@ def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) ->
     return [kept[value] for value in sorted(kept)]
 
 
-def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
+def removed_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
     """Choose removed documents, but none whose removal was requested."""
     wanted = {"stage": options.stage, "reason": options.reason, "source": options.source}
     evidence = ["value", "threshold", "jaccard", "containment", "component"]
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks("removed", [*REMOVED.names, *evidence]):
+        for table in corpus.row_groups("removed", [*REMOVED.names, *evidence]):
             mask = np.array(table.column("stage").to_pylist(), object) != "deny"
             for name, value in wanted.items():
                 if value is not None:
@@ -159,29 +162,28 @@ def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
     return rows
 
 
-def kept_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
+def kept_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
     """Choose documents that stayed."""
     rows = list[dict[str, Any]]()
     for source in [options.source] if options.source else corpus.manifest.ledger.sources:
-        found = smallest(corpus.blocks(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
+        found = smallest(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
         rows += [{**row, "source": source, "facts": [f"{row['n_tokens']:,} tokens"]} for row in found]
     ids = np.array([row["doc_id"] for row in rows], np.uint64)
     order = np.argsort(hashes_of(ids, options.seed), kind="stable")[: options.items]
     return [rows[place] for place in order.tolist()]
 
 
-def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
+def cluster_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
     """Choose clusters, of each its first document and another one."""
     names = ["doc_id", "cluster_id", "cluster_size"]
-    numbers = corpus.register.sources
-    sources = {number: name for name, number in numbers.items()}
+    sources = corpus.source_names
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks(place_of(options), names):
+        for table in corpus.row_groups(place_of(options), names):
             mask = np.ones(len(table), np.bool_)
             if options.source:
                 of_source = [
-                    split(doc_id)[0] == numbers[options.source]
+                    sources[split(doc_id)[0]] == options.source
                     for doc_id in table.column("doc_id").to_pylist()
                 ]
                 mask &= np.array(of_source, np.bool_)
@@ -189,7 +191,7 @@ def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
 
     chosen = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
     members = dict[int, list[int]]()
-    for table in corpus.blocks(place_of(options), names[:2]) if chosen else ():
+    for table in corpus.row_groups(place_of(options), names[:2]) if chosen else ():
         ids, of_clusters = (column.to_numpy() for column in table.columns)
         for place in np.flatnonzero(np.isin(of_clusters, np.array([*chosen], np.uint64))).tolist():
             of_one = members.setdefault(int(of_clusters[place]), [])
@@ -210,10 +212,10 @@ def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
     return rows
 
 
-def with_texts(corpus: Corpus, row: dict[str, Any]) -> Item:
+def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
     """Read the texts of a document and of the other one."""
     doc_id, other = row["doc_id"], row.get("other")
-    places = [corpus.place(one) for one in (doc_id, other) if one is not None]
+    places = [reader.place(one) for one in (doc_id, other) if one is not None]
     facts = [
         *row["facts"],
         *(
@@ -221,38 +223,40 @@ def with_texts(corpus: Corpus, row: dict[str, Any]) -> Item:
             for side, place in zip(("left: " if other else "", "right: "), places, strict=False)
         ),
     ]
-    text, left, right = text_of(corpus, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
+    text, left, right = text_of(reader, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
     if other is None:
         left = (Segment(text=text[:SHOWN]), *([Segment(text=" …")] if len(text) > SHOWN else []))
     else:
-        left, right = side_by_side(text, text_of(corpus, other))
+        left, right = side_by_side(text, text_of(reader, other))
     return Item(
         doc_id=doc_id, other=other, source=row["source"], stage=row.get("stage"), reason=row.get("reason"),
         facts=tuple(facts), left=left, right=right,
     )  # fmt: skip
 
 
-def text_of(corpus: Corpus, doc_id: int) -> str:
+def text_of(reader: DocumentReader, doc_id: int) -> str:
     """Return a document's text: as it is published, as ingest has left it, or from its source."""
     try:
-        if len(published := corpus.published(doc_id)):
+        if len(published := published_row(reader.corpus, doc_id)):
             return str(published.column("text")[0])
-        return text_ingested(corpus, doc_id) or corpus.text(doc_id)
+        return text_ingested(reader, doc_id) or reader.text(doc_id)
     except ZydaError as error:
         return f"(it cannot be read: {error})"
 
 
-def text_ingested(corpus: Corpus, doc_id: int) -> str:
+def text_ingested(reader: DocumentReader, doc_id: int) -> str:
     """Return a document's text from the work folder; nothing where it is not there, or was not kept."""
-    source, number = corpus.file_of(doc_id)[0], split(doc_id)[1]
-    build = last_build(corpus.folder)
+    source, number = reader.file_of(doc_id)[0], split(doc_id)[1]
+    build = last_build(reader.corpus.root)
     paths = (
         [path for path in build.manifests if path.startswith(f"{MANIFESTS}/ingest-{source}-")]
         if build
         else []
     )
     try:
-        manifests = [manifest for path in paths if (manifest := read_record(corpus.folder, path, Manifest))]
+        manifests = [
+            manifest for path in paths if (manifest := read_record(reader.corpus.root, path, Manifest))
+        ]
         shards: list[Artifact] = [
             shard
             for manifest in manifests
@@ -260,7 +264,7 @@ def text_ingested(corpus: Corpus, doc_id: int) -> str:
             if numbers_in_name(shard)[0] == number
         ]
         for shard in shards:
-            if len(rows := rows_of(corpus.folder, shard, doc_id, doc_id)):
+            if len(rows := rows_of(reader.corpus.root, shard, doc_id, doc_id)):
                 return str(rows.column("text")[0])
     except Damaged:
         pass

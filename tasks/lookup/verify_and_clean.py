@@ -15,13 +15,13 @@ from zyda_flows.tasks.accounts.published import (
     PUBLISHED,
     STAMPS,
     FileStamps,
-    corpus_of,
     manifest_if_there,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.accounts.published_files import FileTable
 from zyda_flows.tasks.accounts.published_stamps import STAMP_TABLES
-from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.errors import Damaged, Denied, NoCorpus
 from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
 from zyda_flows.tasks.planning.watching import WATCHED
@@ -90,9 +90,9 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     try:
         manifest = manifest_if_there(folder)
         if manifest is None:
-            raise Denied(NOTHING.format(url=folder.url))
+            raise NoCorpus(NOTHING.format(url=folder.url))
         published_files += manifest.named
-        published_files += PublishedFiles(folder, manifest).below("")
+        published_files += FileTable(folder.folder(PUBLISHED), manifest.table).below()
     except Damaged:  # what it lists is not known, and nothing else says it
         if not published_files:
             faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
@@ -162,7 +162,7 @@ def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
     come to its end. Raises Denied where nothing has been built, and where a build seems to be running, unless it
     is a dry run.
     """
-    folder, _ = corpus_of(recipe)
+    folder = PublishedCorpus.of(recipe).root
     written = {
         path: found for path, found in folder.written(WORK).items() if path == BUILT or OURS.fullmatch(path)
     }

@@ -14,8 +14,7 @@ import numpy as np
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
@@ -27,7 +26,6 @@ from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held
 from zyda_flows.tasks.storage.records import Record, digest_of
-from zyda_flows.tasks.storage.tables import open_table
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
 FORGOTTEN = "forgotten"  # the folder of a mixture with its certificates
@@ -172,7 +170,7 @@ def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[Cor
     found = dict[str, tuple[CorpusForgotten, Ids]]()
     for url, label in urls.items():
         try:
-            corpus = corpus_at(url)
+            corpus = PublishedCorpus.at(url)
             ids = denied_ids(corpus)
             record = CorpusForgotten(label=label, url=url, digest=corpus.digest, denied=len(ids))
         except ZydaError as error:
@@ -184,12 +182,10 @@ def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[Cor
     return found
 
 
-def denied_ids(corpus: ReferenceCorpus) -> Ids:
+def denied_ids(corpus: PublishedCorpus) -> Ids:
     """Return the documents that a corpus publishes as removed by a request: (n,) uint64, ascending."""
     found = [np.empty(0, np.uint64)]
-    for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        with open_table(corpus.folder, file.to_read()) as parquet:
-            table = parquet.read(["doc_id", "stage"])
+    for table in corpus.tables("removed", ["doc_id", "stage"]):
         is_denied = pc.equal(table.column("stage").cast("string"), "deny")
         found.append(table.filter(is_denied).column("doc_id").to_numpy())
     return np.unique(np.concatenate(found))

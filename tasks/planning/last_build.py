@@ -12,7 +12,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
 from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
 from zyda_flows.tasks.accounts.readings import older_than, times_checked
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import digests_of_lists
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.errors import Damaged, ZydaError
@@ -96,7 +96,7 @@ def build_record(
     recipe: Recipe,
     digest: str,
     listings: dict[str, str],
-    references: dict[str, ReferenceCorpus],
+    references: dict[str, PublishedCorpus],
     denied: dict[str, str],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
@@ -158,7 +158,7 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
     lists = {DENY_LISTS: digests_of_lists(recipe)} if recipe.deny_lists else {}
-    return listed | {url: version_of(corpus_at(url)) for url in urls} | lists
+    return listed | {url: version_of(PublishedCorpus.at(url)) for url in urls} | lists
 
 
 def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
@@ -187,7 +187,7 @@ def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
     return [[one.get("files"), one.get("revision")] for one in recipe["sources"] if one["name"] == source]
 
 
-def version_of(other: ReferenceCorpus) -> dict[str, str]:
+def version_of(other: PublishedCorpus) -> dict[str, str]:
     return {f"{other.url}/{MANIFEST}": other.digest}
 
 

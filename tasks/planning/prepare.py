@@ -42,7 +42,17 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, survey.register, register)
     return [
-        source_plan(recipe, source, register, files, len(listed), tokenizer, model, documents, survey.denied)
+        source_plan(
+            recipe=recipe,
+            source=source,
+            register=register,
+            files=files,
+            listed=len(listed),
+            tokenizer=tokenizer,
+            model=model,
+            documents=documents,
+            denied=survey.denied,
+        )
         for source, files, listed, documents in zip(
             recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
         )

@@ -3,7 +3,7 @@
 import time
 
 from zyda_flows.tasks.accounts.published import published_manifest
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.log import warn
@@ -53,7 +53,7 @@ class SourceChanges(Record):
 
 @task(task_run_name="note", **ONCE_A_BUILD)
 def record_last_build(
-    recipe: Recipe, inputs: list[SourcePlan], references: dict[str, ReferenceCorpus], receipts: list[Receipt]
+    recipe: Recipe, inputs: list[SourcePlan], references: dict[str, PublishedCorpus], receipts: list[Receipt]
 ) -> None:
     """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder

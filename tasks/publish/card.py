@@ -357,7 +357,7 @@ def overlap_tables(number: int, overlap: Overlap) -> str:
     tables = [
         f"Duplicates of each source{where}, in documents and in brackets in tokens: those that would go if it were "
         "deduplicated by itself, or with all others as one (`global`), and those that went:\n\n",
-        as_table(["source", "documents", "own", "global", "went"], by_source),
+        as_table(["source", "documents", "own", "global", "removed"], by_source),
     ]
     if by_other:
         tables += [

@@ -101,7 +101,16 @@ def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource
     of_artifacts = stage_key("index", VERSION, None, *(artifact.digest for artifact in merged))
     rows = sum(artifact.rows for artifact in merged)
     ranges = [
-        IndexedRange(folder, None, merged, of_artifacts, band, keys, number, dedup.is_wide)
+        IndexedRange(
+            folder=folder,
+            source=None,
+            artifacts=merged,
+            of_artifacts=of_artifacts,
+            band=band,
+            keys=keys,
+            number=number,
+            is_wide=dedup.is_wide,
+        )
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]

@@ -177,7 +177,9 @@ def open_input(
             fs.invalidate_cache(path)
             stream = open_file(fs, path, at_random=at_random)
             info = getattr(stream, "details", None) or look()
-    opened = Input(source, url, stream, size, version, look, remedy)
+    opened = Input(
+        source=source, url=url, stream=stream, size=size, version=version, look=look, remedy=remedy
+    )
     opened.expect_version(info)
     opened.is_far = not isinstance(fs, LocalFileSystem)
     if opened.is_far and not at_random:

@@ -33,8 +33,9 @@ from small_corpus import (
 from zyda_flows.flows.command.look import serve_page
 from zyda_flows.flows.reporting.look_page import look_page, sample_as_json
 from zyda_flows.flows.server.login import Api, save_api
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Reader
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.lookup.judgements import (
     Judgement,
     Looking,
@@ -131,11 +132,14 @@ def test_every_document_is_as_likely_to_be_chosen(corpus):
 def chosen_ids(corpus, seed):
     from zyda_flows.tasks.lookup.samples import removed_rows
 
-    return [row["doc_id"] for row in removed_rows(Reader(corpus.load()), SampleOptions(items=4, seed=seed))]
+    return [
+        row["doc_id"]
+        for row in removed_rows(PublishedCorpus.of(corpus.load()), SampleOptions(items=4, seed=seed))
+    ]
 
 
 def test_texts_are_those_of_the_sources_with_differences_marked(corpus):
-    reader = Reader(corpus.load())
+    reader = DocumentReader.of(corpus.load())
     for item in chosen(corpus, items=1000):
         text = reader.text(item.doc_id)
         assert text_of(reader, item.doc_id) == text

@@ -19,7 +19,7 @@ from small_mixtures import mixed_in, mixture_file
 
 from zyda_flows.flows.command.forget import text_in
 from zyda_flows.flows.dashboard.report_artifact import write_report
-from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request
 from zyda_flows.tasks.erasure.asked import Asked
 from zyda_flows.tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
@@ -442,7 +442,7 @@ def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, ma
     forget(mine, asking(domains=["site1.example"]))
     search = Search()
     search.look_into(str(out))
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
     assert {(one.kind, one.of, one.documents) for one in search.dependents} == {
         ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1), ("token ids", "mine", 1),
         ("token ids", "derived", 1),
@@ -557,7 +557,7 @@ def test_folders_that_cannot_be_searched_are_named(mine, tmp_path):
     search = Search()
     for url in (str(tmp_path / "trees"), str(tmp_path / "none"), "nosuch://x"):
         search.look_into(url)
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([1], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([1], np.uint64)))
     assert search.searched == [str(tmp_path / "trees")]
     assert len(search.not_searched) == 5
     assert search.dependents == []
@@ -571,7 +571,7 @@ def test_copy_and_another_version_are_found(mine):
     search = Search()
     for name in ("copied", "older", "out"):
         search.look_into(str(mine.folder / name))
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
     assert {(one.kind, one.note, one.documents) for one in search.dependents} == {
         ("copy", "", 1), ("copy", "another version of it", 1),
     }  # fmt: skip

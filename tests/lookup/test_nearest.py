@@ -25,7 +25,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import published_ledger
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
@@ -131,7 +131,7 @@ def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path)
     for look in (lambda: nearest(old, prose("best alone")), lambda: explain(old, "0")):
         with pytest.raises(Denied, match="its doc_ids are of another version of this software; build"):
             look()
-    assert published_ledger(old) == published_ledger(recipe)
+    assert PublishedCorpus.of(old).manifest.ledger == PublishedCorpus.of(recipe).manifest.ledger
     corpus.write()
 
 
@@ -222,7 +222,7 @@ def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
         place.delete(path)
         place.write(path, bytes(content))
     FOOTERS.clear()
-    with pytest.raises(Denied, match="zyda verify --repair mends it"):
+    with pytest.raises(Denied, match="zyda verify --repair repairs it"):
         nearest(recipe, prose("best alone"))
 
 

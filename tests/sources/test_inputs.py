@@ -23,7 +23,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from zyda_flows.tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
 from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.ingest.ingest import ingest
-from zyda_flows.tasks.ingest.numbering import DocumentReader
+from zyda_flows.tasks.ingest.numbering import RowConverter
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.source import Source
@@ -640,7 +640,7 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
     engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
-    reader = DocumentReader("best", file, 0, plan.parameters, engine, **limits)
+    reader = RowConverter("best", file, 0, plan.parameters, engine, **limits)
     aside = SimpleNamespace(add=list)
     with pytest.raises(BadInput, match=said):
         list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, RowTally()), aside))

@@ -14,8 +14,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.contested import first_and_last
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
@@ -44,7 +44,7 @@ class TextsByPart(ArtifactJob):
     stage, version = "matches", VERSION
 
     source: str
-    other: Annotated[ReferenceCorpus, NotInKey("`files` are all that is read of it")]
+    other: Annotated[PublishedCorpus, NotInKey("`files` are all that is read of it")]
     corpus: int
     files: tuple[Artifact, ...]
     wanted: Artifact
@@ -55,7 +55,7 @@ class TextsByPart(ArtifactJob):
 
     def make(self) -> Artifact:
         tables = [TEXTS.empty_table()]
-        with belongs_to(self.other):
+        with self.other.reading():
             for file in self.files:
                 tables += self.texts_in(file)
         rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])
