@@ -87,7 +87,9 @@ def count_names(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, 
         most = by_count.sort_by([("count", "descending"), ("name", "ascending")]).column("name")[:MOST_NAMES]
         is_frequent = pc.or_(pc.is_in(names, most.combine_chunks()), pc.invert(is_unknown))
         place = counted.column_names.index("component")
-        counted = counted.set_column(place, "component", pc.if_else(is_frequent, names, f"{NOT_KNOWN}{OTHERS}"))
+        counted = counted.set_column(
+            place, "component", pc.if_else(is_frequent, names, f"{NOT_KNOWN}{OTHERS}")
+        )
     return count_components(counted, removed)
 
 

@@ -50,8 +50,8 @@ SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records
 class Line(RareCounts):
     """The counts of a stage for a source: documents that it kept, removed and set aside.
 
-    removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records of
-    files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
+    removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records
+    of files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
     """
 
     stage: str

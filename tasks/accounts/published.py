@@ -59,8 +59,8 @@ class TableFile(File):
 class Origin(Record):
     """The input of a source. Its files are listed in sources.parquet.
 
-    number: of the source in doc_ids. files, bytes: their number and total size. model: the model that classified its
-    documents, if any.
+    number: of the source in doc_ids. files, bytes: their number and total size. model: the model that classified
+    its documents, if any.
     """
 
     source: str
@@ -70,7 +70,9 @@ class Origin(Record):
     model: dict[str, str] | None = None
 
 
-NO_TABLE = TableFile(path="", sha256="", size=0, rows=0, footer=0, footer_sha256="")  # before the table is written
+NO_TABLE = TableFile(
+    path="", sha256="", size=0, rows=0, footer=0, footer_sha256=""
+)  # before the table is written
 
 
 class PublishedKeys(Record):
@@ -91,12 +93,12 @@ class NamedDigest(Record):
 
 
 class Published(Record):
-    """The manifest. Builds of the same corpus have equal manifests, except for `checked_at`: it has no URLs or times.
+    """The manifest. Builds of the same corpus have equal manifests, except for `checked_at`.
 
-    reasons: for each stage that removes documents, its reasons, each with a sentence about a document. audits, bands:
-    of each round of near-duplicates, by folder. against: the other corpora of the rounds. lists: the lists of terms
-    that rules counted. id_bits: bits of a doc_id for the source, the file and the row. table: the table of the
-    published files (`tasks.accounts.published_files`). accounts: files for people, written after the manifest.
+    reasons: for each stage that removes documents, its reasons, each with a sentence about a document. audits,
+    bands: of each round of near-duplicates, by folder. against: the other corpora of the rounds. lists: the lists
+    of terms that rules counted. id_bits: bits of a doc_id for the source, the file and the row. table: the table of
+    the published files (`tasks.accounts.published_files`). accounts: files for people, written after the manifest.
     """
 
     name: str
@@ -138,8 +140,8 @@ def checked(files: Iterable[TableFile], when: Mapping[str, str]) -> tuple[TableF
 class FileStamps(Facts):
     """How storage listed each published file when it was published.
 
-    table: the stamps, with the columns STAMPED. manifests: the manifest, which cannot list itself; while it is being
-    replaced, the former and the new manifest.
+    table: the stamps, with the columns STAMPED. manifests: the manifest, which cannot list itself; while it is
+    being replaced, the former and the new manifest.
     """
 
     manifests: tuple[File, ...] = ()

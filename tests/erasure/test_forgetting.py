@@ -526,7 +526,7 @@ def test_request_is_obeyed_on_an_object_store(mine, s3):
 def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
     build_here(mine.load())
     _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
-    with pytest.raises(BadInput, match="there is nothing to look at"):
+    with pytest.raises(BadInput, match="no document matches"):
         sample_of(recipe, SampleOptions(what="removed"))
 
 
