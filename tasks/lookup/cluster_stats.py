@@ -18,11 +18,9 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.errors import Denied
-from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.ids import Ids, sources_of
 
 LARGEST = 8  # clusters in the report
-
-Ids = NDArray[np.uint64]
 
 
 class Limits(NamedTuple):

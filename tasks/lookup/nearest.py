@@ -35,8 +35,6 @@ MOST_COMPARED = 100  # candidates whose texts are compared
 READERS = 8
 SNIPPET = 200  # characters
 
-Ids = NDArray[np.uint64]
-
 
 class Near(Record):
     """A published document that shares a bucket with a text: its place, similarity and beginning.
