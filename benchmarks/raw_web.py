@@ -18,8 +18,8 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
+from zyda_flows.tasks.ingest.file_pieces import PieceToIngest
 from zyda_flows.tasks.ingest.ingest import companions_of
-from zyda_flows.tasks.ingest.pieces import PieceToIngest
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.sources.listing import load_listing

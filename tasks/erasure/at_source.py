@@ -15,11 +15,11 @@ from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import ZydaError, first_line
 from zyda_flows.tasks.ids import split
-from zyda_flows.tasks.ingest.set_aside import with_columns
+from zyda_flows.tasks.ingest.set_aside import rows_with_columns
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.file_rows import Chunk
 from zyda_flows.tasks.sources.reading import read
-from zyda_flows.tasks.sources.rows import Chunk
 
 
 @dataclass
@@ -86,7 +86,7 @@ def add_chunk(found: AtSource, reader: DocumentReader, source: str, chunk: Chunk
         cleaned = run_steps(changing, texts, table.drop_columns([text])).text if changing.steps else texts
         both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
         found.texts += [one for one in both if one]
-    bad = with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
+    bad = rows_with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
     for row in bad:
         if row.row in rows and (row.content or row.columns):
             found.rows.append(request_for_row(row.content, row.columns))

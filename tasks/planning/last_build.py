@@ -22,7 +22,7 @@ from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits, in_time
-from zyda_flows.tasks.sources.copies import files_of
+from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.hub import commit_of
 from zyda_flows.tasks.sources.listing import InputFile, load_listing, sampled_files
 from zyda_flows.tasks.sources.register import Register, load_register, lost_entry
@@ -153,7 +153,7 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return the same of all that a build of this recipe would read now."""
     listed = {
         source.name: at_same_commit(recipe, source)
-        or versions(sampled_files(files_of(source, recipe.inputs), recipe.sample))
+        or versions(sampled_files(list_source_files(source, recipe.inputs), recipe.sample))
         for source in recipe.sources
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]

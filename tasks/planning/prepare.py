@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
-from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model

@@ -5,7 +5,7 @@ import time
 from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.build_history import forget_damaged_records, is_recorded, record_build
 from zyda_flows.tasks.planning.changes import Change, changes_between

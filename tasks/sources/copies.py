@@ -106,11 +106,11 @@ def write_fetched(folder: Folder, files: Iterable[FetchedFile]) -> None:
 def read_fetched(folder: Folder) -> tuple[FetchedFile, ...]:
     """Read the table of copies; nothing where there is none. Raises Denied where it is damaged."""
     content = folder.read_if_there(FETCHED)
-    return () if content is None else parsed(folder.url, content)
+    return () if content is None else parse_fetched(folder.url, content)
 
 
 @lru_cache(maxsize=2)
-def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
+def parse_fetched(url: str, content: bytes) -> tuple[FetchedFile, ...]:
     """Read the rows of a table of copies. Raises Denied."""
     try:
         # Not from a file of Python: a thread of Arrow may release it while the process ends, which aborts it.
@@ -119,7 +119,7 @@ def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
         if (table.schema.metadata or {}).get(DIGEST, b"").decode() != digest_of(rows):
             raise ValueError("its rows are not those that were written")
         files = tuple(FetchedFile(**row) for row in rows)
-        if odd := [file.path for file in files if file.path and not is_of_copy(file)]:
+        if odd := [file.path for file in files if file.path and not has_valid_copy_path(file)]:
             raise ValueError(f"{odd[0]} is no path of a copy")
         return files
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
@@ -129,7 +129,7 @@ def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
         ) from error
 
 
-def files_of(source: Source, inputs: str | None) -> list[InputFile]:
+def list_source_files(source: Source, inputs: str | None) -> list[InputFile]:
     """List a source's files by URL: as they are now, or as they were fetched to a folder of copies.
 
     Raises BadInput, Denied, Unavailable.
@@ -139,7 +139,7 @@ def files_of(source: Source, inputs: str | None) -> list[InputFile]:
     return [file.model_copy(update={"format": said}) for file in files] if said else files
 
 
-def is_of_copy(file: FetchedFile) -> bool:
+def has_valid_copy_path(file: FetchedFile) -> bool:
     """Say whether a row names a copy as `zyda fetch` places it, and what its store said of it."""
     return bool(PLACE.fullmatch(file.path)) and ".." not in file.path.split("/") and bool(file.copy_version)
 

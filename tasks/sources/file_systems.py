@@ -32,10 +32,10 @@ VERSION_FIELDS = (
     "updated",
     "mtime",
 )
-PASSING_STATUSES = {408, 425, 429}  # and all from 500: a server that may answer later
+TEMPORARY_STATUSES = {408, 425, 429}  # and all from 500: a server that may answer later
 
 
-class FollowingLinks(LocalFileSystem):
+class LinkFollowingFileSystem(LocalFileSystem):
     """Local files, with links taken for what they lead to.
 
     A link has the type `broken` where nothing is at its end, and `loop` where it leads to a folder that
@@ -65,19 +65,19 @@ def file_system_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
     file systems in a chain.
     """
     if "://" not in url:
-        return FollowingLinks(skip_instance_cache=True), url
+        return LinkFollowingFileSystem(skip_instance_cache=True), url
     fs, path = url_to_fs(re.sub(r"^[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url))
     return fs, path
 
 
-def is_passing(error: BaseException) -> bool:
+def is_temporary(error: BaseException) -> bool:
     """Say whether a "not found" hides a server that failed: fsspec's HTTP says it of every failure."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
         status = getattr(cause, "status", None)
         if isinstance(status, int):
-            return status >= 500 or status in PASSING_STATUSES or forbids_when_busy(cause)
+            return status >= 500 or status in TEMPORARY_STATUSES or forbids_when_busy(cause)
         if isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith("aiohttp"):
             return True
     return False

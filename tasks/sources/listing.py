@@ -26,7 +26,7 @@ from zyda_flows.tasks.recipe.file_lists import FilesFrom, selected
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits
 from zyda_flows.tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
-from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, version_of
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_temporary, version_of
 from zyda_flows.tasks.sources.hub import as_in_pattern, at_commit, commit_of
 from zyda_flows.tasks.sources.streams import open_input
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -36,12 +36,12 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 from zyda_flows.tasks.storage.stamps import is_utf8
 from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors
 
-MARKS = "*?["
-ASKED_AT_ONCE = 16  # about files of a list
-NO_LIST: tuple[type[Exception], ...] = (*DAMAGED_MEMBER, UnicodeDecodeError)
+WILDCARDS = "*?["
+CONCURRENT_REQUESTS = 16  # about files of a list
+INVALID_LIST: tuple[type[Exception], ...] = (*DAMAGED_MEMBER, UnicodeDecodeError)
 
 
-class Piece(Record):
+class FilePiece(Record):
     """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
 
     `part` is its number within the file, `first_row` the number of its first row, `rows` how many it has
@@ -79,7 +79,7 @@ class InputFile(Record):
     version: str
     size: int
     number: int = -1
-    pieces: tuple[Piece, ...] = ()
+    pieces: tuple[FilePiece, ...] = ()
     location: Location | None = None
     format: str = ""
 
@@ -143,7 +143,9 @@ def list_files(source: Source) -> list[InputFile]:
 
 def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
     """List the files of each of a source's patterns. Raises BadInput where one has none."""
-    finds = {pattern: partial(matches, source.name, pattern, source.revision) for pattern in source.files}
+    finds = {
+        pattern: partial(files_matching, source.name, pattern, source.revision) for pattern in source.files
+    }
     finds |= {one.pattern: partial(files_in_list, source, one) for one in source.lists}
     files = dict[str, list[InputFile]]()
     for pattern, find in finds.items():
@@ -156,7 +158,7 @@ def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
         except Unavailable as error:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not matching:
-            raise bad_input(source.name, f"no file matches {pattern}{where_files_are(pattern)}")
+            raise bad_input(source.name, f"no file matches {pattern}{folder_hint(pattern)}")
         files[pattern] = matching
     return files
 
@@ -169,7 +171,7 @@ def files_in_list(source: Source, one: FilesFrom) -> list[InputFile]:
     if not chosen:
         fault = f"{one.url} names {len(paths):,} files, of which `select: {one.select}` chooses none"
         raise bad_input(source.name, fault)
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
         return [*pool.map(partial(listed_file, source, one), chosen)]
 
 
@@ -180,7 +182,7 @@ def listed_file(source: Source, one: FilesFrom, path: str) -> InputFile:
         if "://" in path or os.path.isabs(path)
         else (one.prefix or f"{one.url.rpartition('/')[0]}/") + path
     )
-    files = ask_again(partial(matches, source.name, url, source.revision))
+    files = ask_again(partial(files_matching, source.name, url, source.revision))
     if len(files) != 1:
         raise bad_input(source.name, f"{url} is not there; it is in the list {one.url}")
     return files[0].model_copy(update={"name": path})
@@ -188,18 +190,18 @@ def listed_file(source: Source, one: FilesFrom, path: str) -> InputFile:
 
 def read_list(source: str, one: FilesFrom) -> str:
     """Read a list of files. Raises BadInput where it is none."""
-    files = matches(source, one.url)
+    files = files_matching(source, one.url)
     if len(files) != 1:
         raise bad_input(source, f"there is no list of files at {one.url}")
-    content = read_listed(source, files[0], limits().file_list_bytes)
+    content = read_listed_file(source, files[0], limits().file_list_bytes)
     try:
         stream = Stream(one.url, io.BytesIO(content))
         return whole_content(stream, compression_in(content), limits().file_list_bytes).decode("utf-8-sig")
-    except NO_LIST as error:
+    except INVALID_LIST as error:
         raise bad_input(source, f"no list of files: {first_line(error)}", file=one.url) from error
 
 
-def read_listed(source: str, file: InputFile, most: int | None = None) -> bytes:
+def read_listed_file(source: str, file: InputFile, most: int | None = None) -> bytes:
     """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then, or too large.
 
     most: bytes that it may have; without, as many as a list or a file of an evaluation set.
@@ -214,7 +216,7 @@ def read_listed(source: str, file: InputFile, most: int | None = None) -> bytes:
     return content
 
 
-def matches(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
+def files_matching(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
     """List the files of a pattern as they are now, links followed; a file with just that name is it.
 
     Those of a repository on the hub are listed at the commit that the revision names now.
@@ -225,9 +227,9 @@ def matches(source: str, pattern: str, revision: str | None = None) -> list[Inpu
             commit = commit_of(pattern, revision)
         fs, path = file_system_of(at_commit(pattern, commit) if commit else pattern)
         fs.invalidate_cache()
-        found = [file for info in infos_of(fs, path) for file in files_of(fs, info, path)]
+        found = [file for info in pattern_infos(fs, path) for file in files_in_folder(fs, info, path)]
         infos = [*{str(file["name"]): file for file in found}.values()]
-    files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+    files = [to_input_file(source, fs, info, path_below_pattern(path, str(info["name"]))) for info in infos]
     if not commit:
         return files
     digests = [(info.get("lfs") or {}).get("sha256", "") for info in infos]
@@ -240,9 +242,9 @@ def read_at_commit(file: InputFile, pattern: str, commit: str, sha256: str) -> I
     return file.model_copy(update={"url": as_in_pattern(file.url, pattern), "location": location})
 
 
-def where_files_are(pattern: str) -> str:
+def folder_hint(pattern: str) -> str:
     """Say what to write where a pattern without a file is a folder."""
-    if not any(mark in pattern for mark in MARKS):
+    if not any(mark in pattern for mark in WILDCARDS):
         with suppress(ZydaError, ValueError), explain_errors(pattern):
             fs, path = file_system_of(pattern)
             if fs.isdir(path):
@@ -250,16 +252,16 @@ def where_files_are(pattern: str) -> str:
     return ""
 
 
-def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
+def pattern_infos(fs: Any, path: str) -> list[dict[str, Any]]:
     """Return what a file system knows of the files of a pattern."""
-    alone = None if "*" in path else info_of(fs, path)  # the other marks may stand in a name or an address
+    alone = None if "*" in path else file_info(fs, path)  # the other marks may stand in a name or an address
     if alone is not None:
         return [alone]
-    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in MARKS) else ()
-    return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
+    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in WILDCARDS) else ()
+    return [info if info.get("size") is not None else file_info(fs, info["name"]) or info for info in infos]
 
 
-def files_of(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]]:
+def files_in_folder(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]]:
     """Return a file alone; of a folder with an ending, as Spark's `x.parquet`, the files in it with that ending.
 
     Names that begin with a dot or an underscore are marks of the program that wrote the folder.
@@ -280,7 +282,7 @@ def files_of(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]
     return files
 
 
-def info_of(fs: Any, path: str) -> dict[str, Any] | None:
+def file_info(fs: Any, path: str) -> dict[str, Any] | None:
     """Return what a file system knows of a file, or None where there is none.
 
     Raises Unavailable where it was a server's failure that reads as if there was none.
@@ -288,29 +290,31 @@ def info_of(fs: Any, path: str) -> dict[str, Any] | None:
     try:
         return dict(fs.info(path))
     except FileNotFoundError as error:
-        if is_passing(error):
+        if is_temporary(error):
             raise unavailable(f"{path}: {error.__cause__}", error) from error
         return None
 
 
-def below(pattern: str, path: str) -> str:
+def path_below_pattern(pattern: str, path: str) -> str:
     """Return a file's path below the part of a pattern that has no marks; its name where none has any."""
     steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps) if any(mark in step for mark in MARKS)), len(steps) - 1)
+    fixed = next(
+        (i for i, step in enumerate(steps) if any(mark in step for mark in WILDCARDS)), len(steps) - 1
+    )
     return "/".join(path.split("/")[fixed:]) or path.rpartition("/")[2]
 
 
-def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
+def to_input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
     is_local = isinstance(fs, LocalFileSystem)
     url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
     if not is_utf8(url):
         raise bad_input(source, "its name is not UTF-8; give it another", file=url)
-    if fault := why_unreadable(info):
+    if fault := unreadable_reason(info):
         raise bad_input(source, fault, file=url)
     return InputFile(url=url, name=name, version=version_of(info), size=info["size"])
 
 
-def why_unreadable(info: dict[str, Any]) -> str | None:
+def unreadable_reason(info: dict[str, Any]) -> str | None:
     """Say why what was listed cannot be read as a file, if it cannot."""
     if info["type"] == "broken":
         return f"a link to {info['destination']}, where nothing is"

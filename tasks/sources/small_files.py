@@ -11,8 +11,8 @@ from pydantic import Field
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.compression import Swollen, compression_in, whole_content
-from zyda_flows.tasks.sources.listing import InputFile, list_files, read_listed
+from zyda_flows.tasks.sources.compression import DecompressedTooLarge, compression_in, whole_content
+from zyda_flows.tasks.sources.listing import InputFile, list_files, read_listed_file
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.stores import Stream
 
@@ -32,7 +32,7 @@ def planned_files(
     Raises BadInput where there are none or one is too large, Denied, Unavailable.
     """
     source = Source.model_construct(name=name, files=urls, revision=revision)
-    with of_no_source(name):
+    with errors_about(name):
         return tuple(
             PlannedFile(listed=file, sha256=digest_as_listed(name, file, most)) for file in list_files(source)
         )
@@ -40,11 +40,11 @@ def planned_files(
 
 @lru_cache(maxsize=1024)
 def digest_as_listed(name: str, file: InputFile, most: int | None) -> str:
-    return sha256(read_listed(name, file, most)).hexdigest()
+    return sha256(read_listed_file(name, file, most)).hexdigest()
 
 
 @contextmanager
-def of_no_source(name: str) -> Iterator[None]:
+def errors_about(name: str) -> Iterator[None]:
     """Name what is read here by its own name in errors, which are those of sources."""
     try:
         yield
@@ -52,22 +52,22 @@ def of_no_source(name: str) -> Iterator[None]:
         raise BadInput(str(error).replace(f"source {name}", name, 1)) from error
 
 
-def content_of(name: str, file: PlannedFile, most: int | None = None) -> bytes:
+def read_planned_file(name: str, file: PlannedFile, most: int | None = None) -> bytes:
     """Read a file as it was planned. Raises BadInput where it has changed, or has more than `most` bytes.
 
     Without `most` it is a list, or a file of an evaluation set.
     """
-    with of_no_source(name):
-        content = read_listed(name, file.listed, most)
+    with errors_about(name):
+        content = read_listed_file(name, file.listed, most)
     if sha256(content).hexdigest() != file.sha256:
         raise BadInput(f"{name}, file {file.listed.url}: it has changed since the build began; build again")
     return content
 
 
-def decompressed(content: bytes, where: str) -> bytes:
+def decompress_list(content: bytes, where: str) -> bytes:
     """Return what is compressed as it was before, and anything else as it is. Raises what `lines.DAMAGED` names."""
     compression = compression_in(content)
     found = whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)
     if (lines := found.count(b"\n")) > limits().list_lines:
-        raise Swollen(f"it has {lines:,} lines, expected at most {limits().list_lines:,}")
+        raise DecompressedTooLarge(f"it has {lines:,} lines, expected at most {limits().list_lines:,}")
     return found

@@ -21,19 +21,19 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.ingest.ingest import ingest
-from zyda_flows.tasks.ingest.numbering import Reader
+from zyda_flows.tasks.ingest.numbering import RowConverter
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources import compression
+from zyda_flows.tasks.sources.byte_lines import ByteLines
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, arrow_chunk
 from zyda_flows.tasks.sources.formats import arrow, jsonl, parquet
-from zyda_flows.tasks.sources.lines import Lines
-from zyda_flows.tasks.sources.listing import Piece, list_files, load_listing, sampled_files
+from zyda_flows.tasks.sources.listing import FilePiece, list_files, load_listing, sampled_files
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.register import load_register
-from zyda_flows.tasks.sources.rows import Chunk, Tally, arrow_chunk
 from zyda_flows.tasks.storage import stores
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.stored import stored_engine
@@ -402,9 +402,11 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
 def version(**info):
     from fsspec.implementations.local import LocalFileSystem
 
-    from zyda_flows.tasks.sources.listing import input_file
+    from zyda_flows.tasks.sources.listing import to_input_file
 
-    return input_file("s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x").version
+    return to_input_file(
+        "s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x"
+    ).version
 
 
 def test_version_of_a_file_follows_its_content_and_not_its_metadata():
@@ -500,7 +502,7 @@ def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
     size = 16 << 20
     content = io.BytesIO(b"x" * size + b"\n" + LINE)
     stream = SimpleNamespace(url="x.jsonl", read=lambda block: LookedAt(content.read(block)))
-    assert [len(line) for line in Lines(stream)] == [size, len(LINE) - 1]
+    assert [len(line) for line in ByteLines(stream)] == [size, len(LINE) - 1]
     assert size < LookedAt.total < 4 * size
 
 
@@ -571,7 +573,7 @@ def lose_rows(patch):
 
         return made
 
-    patch.setattr(jsonl.GatheredRows, "chunk", losing(jsonl.GatheredRows.chunk))
+    patch.setattr(jsonl.GatheredLines, "chunk", losing(jsonl.GatheredLines.chunk))
     for module in (arrow, parquet):
         patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
 
@@ -582,10 +584,10 @@ def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed
     (found,) = prepare.fn(recipe)
     (file,) = load_register(recipe.folder).files["best"]
     piece = file.pieces[0].model_copy(update={"rows": 99})
-    assert file.pieces == (Piece(row_groups=(0,), rows=3),)
-    job = pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
+    assert file.pieces == (FilePiece(row_groups=(0,), rows=3),)
+    job = file_pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
-        pieces.ingest_piece(job)
+        file_pieces.ingest_piece(job)
 
 
 # Samples and numbers
@@ -638,10 +640,10 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
     engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
-    reader = Reader("best", file, 0, plan.parameters, engine, **limits)
+    reader = RowConverter("best", file, 0, plan.parameters, engine, **limits)
     aside = SimpleNamespace(add=list)
     with pytest.raises(BadInput, match=said):
-        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), aside))
+        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, RowTally()), aside))
 
 
 def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):

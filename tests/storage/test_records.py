@@ -11,7 +11,7 @@ from zyda_flows.tasks.accounts.published import FileStamps
 from zyda_flows.tasks.dedup.cluster_files import ClusterFiles
 from zyda_flows.tasks.dedup.exchange import FileList
 from zyda_flows.tasks.errors import Damaged, Denied
-from zyda_flows.tasks.ingest.pieces import IngestedPiece
+from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
 from zyda_flows.tasks.planning.build_history import Build, builds_of
 from zyda_flows.tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
