@@ -7,7 +7,8 @@ from itertools import chain
 import pyarrow as pa
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_of
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER, compression_of
 from zyda_flows.tasks.storage.stores import Stream
 
 UNREADABLE: tuple[type[Exception], ...] = (OSError, *DAMAGED_MEMBER)  # from bytes to lines

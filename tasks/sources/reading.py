@@ -14,7 +14,7 @@ from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import DAMAGED
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, rest_of_file
 from zyda_flows.tasks.sources.formats import (
     arrow,
