@@ -141,7 +141,7 @@ class CompressedMembers:
         self.place -= size
 
     def pass_dictionary(self) -> bool:
-        """Read and skip the dictionary that begins here, if there is one. Raises BadDictionary, after skipping it."""
+        """Read and skip the dictionary that begins here, if there is one. Raises BadDictionary after that."""
         mark, head = zstd_dictionaries.MARK, zstd_dictionaries.HEAD
         if not (self.has_dictionaries and self.hold(len(mark)) and self.held.startswith(mark)):
             return False

@@ -1,4 +1,4 @@
-"""The first rows of a file, before a recipe names the column of the text."""
+"""Read the first rows of a file, before a recipe names the text column."""
 
 from zyda_flows.tasks.errors import BadInput, bad_input
 from zyda_flows.tasks.sources.file_rows import Chunk
@@ -11,9 +11,9 @@ UNREADABLE: tuple[type[Exception], ...] = (*UNINSPECTABLE, TooWide)
 
 
 def first_rows(source: str, file: InputFile, count: int) -> Chunk:
-    """Return the first rows of a file, at most so many, whichever column is the text.
+    """Return at most `count` first rows of a file, with all columns.
 
-    Raises BadInput where the file cannot be read, and Unavailable where it is the store that failed.
+    Raises BadInput if the file cannot be read, and Unavailable if the store failed.
     """
     kind = format_of(source, file)
     with open_listed_file(source, file, kind) as stream:

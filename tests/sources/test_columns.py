@@ -134,7 +134,10 @@ def test_json_text_says_all_that_a_value_is():
     ):
         found = columns.array_as_json(array).to_pylist()
         assert [None if one is None else json.loads(one) for one in found] == expected
-    assert columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [str(2**80), f'{{"a":{-(2**70)}}}']
+    assert json_columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [
+        str(2**80),
+        f'{{"a":{-(2**70)}}}',
+    ]
 
 
 def test_whole_numbers_of_any_size_keep_their_digits(corpus):
