@@ -1,4 +1,4 @@
-"""Where IP addresses may stand in texts: windows, as `candidates` has them. Compiled by numba."""
+"""Find windows of texts that may contain IP addresses; see `candidates`. Compiled by numba."""
 
 import numpy as np
 
@@ -21,22 +21,22 @@ from zyda_flows.textkernels.swar import between_64, trailing_zeros
 from zyda_flows.textkernels.utf8 import first_bits
 
 TAB = 9
-SHORTEST = 6  # bytes of an IPv6 address that all can reach: 2a00::
+SHORTEST = 6  # bytes of a public IPv6 address: 2a00::
 FIRST = (50, 51, 70, 102)  # the first of four digits: 2a00:, ::ffff:0808:0808
-BEFORE_SIX = (80, 86, 112, 118)  # IPv6:2a00::, as mail servers write it, and ip6:2a00:: of SPF
+BEFORE_SIX = (80, 86, 112, 118)  # as in IPv6:2a00:: of mail servers, and ip6:2a00:: of SPF
 
 
 @njit(cache=True, nogil=True, inline="always")
 def is_sixth(byte):
-    """Say whether a byte may be part of an IPv6 address."""
+    """Return whether a byte may be part of an IPv6 address."""
     return is_of(byte, HEX) or byte in (COLON, DOT)
 
 
 @njit(cache=True, nogil=True)
 def sixth_run(data, start, stop, at):
-    """Return where the characters of an IPv6 address around `at` begin and end, and whether they may be one.
+    """Return the begin and end of the run of an IPv6 address's characters around `at`, and whether it may be one.
 
-    An address that all can reach has :: or six colons, and four hexadecimal digits in a group or four numbers.
+    A public address has :: or six colons, and a group of four hexadecimal digits or four numbers.
     """
     begin, end, colons, dots, doubled, size, has_four = at, at, 0, 0, False, 0, False
     while begin > start and is_sixth(data[begin - 1]):
@@ -57,7 +57,7 @@ def sixth_run(data, start, stop, at):
 
 @njit(cache=True, nogil=True)
 def fourth_run(data, start, stop, at):
-    """Return where the digits and dots around `at` begin and end, and whether there are three dots or more."""
+    """Return the begin and end of the digits and dots around `at`, and whether there are three dots or more."""
     begin, end, dots = at, at, 0
     while begin > start and (is_of(data[begin - 1], DIGIT) or data[begin - 1] == DOT):
         begin -= 1
@@ -70,7 +70,7 @@ def fourth_run(data, start, stop, at):
 
 @njit(cache=True, nogil=True, inline="always")
 def may_be_sixth(data, start, stop, at):
-    """Say whether a colon is doubled, or stands after four digits as in addresses of IPv6 that all can reach."""
+    """Return whether a colon is doubled, or comes after four digits as in public IPv6 addresses."""
     if at + 1 < stop and data[at + 1] == COLON:
         return True
     if at - 4 < start or data[at - 4] not in FIRST:
@@ -80,11 +80,11 @@ def may_be_sixth(data, start, stop, at):
 
 @njit(cache=True, nogil=True)
 def find_addresses(data, offsets, windows):
-    """Write a window for what may be addresses of IPv4 or IPv6; return how many there are."""
+    """Write a window for each candidate of an IPv4 or IPv6 address; return the number of windows."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]
-        reached = looked = start  # where the last run for IPv4 ends, and for IPv6
+        reached = looked = start  # the ends of the last run for IPv4 and for IPv6
         for i in range(start, stop, LANES):
             if i + 1 >= stop:
                 break

@@ -1,6 +1,6 @@
-"""What C4's rules say of the lines of documents. Compiled by numba.
+"""C4's rules for the lines of documents. Compiled by numba.
 
-Lines are those of `str.splitlines`, without white space around them. The bits of `classes` are those of tokens.py.
+Lines end as in `str.splitlines`, without the white space around them. tokens.py defines the bits of `classes`.
 """
 
 import numpy as np
@@ -12,10 +12,10 @@ from zyda_flows.textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, lin
 
 ONE, TWO, LAST_BIT = np.uint64(1), np.uint64(2), np.uint64(63)
 DOT = 46
-# What is found in a line, and what is said of it.
+# Bits: the matches in a line, and the verdict on it.
 LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
 FEWEST_WORDS, LONGEST_WORD = 3, 1000
-TRUSTED = 62  # of 64 bytes, those after which there are two more
+TRUSTED = 62  # of 64 bytes: the bytes with two more after them
 JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, TERMS, LOREM_IPSUM = (
     np.frombuffer(phrase, np.uint8)
     for phrase in (
@@ -29,7 +29,7 @@ LEAST_BYTES = 5  # of a line with FEWEST_WORDS
 
 @njit(cache=True, nogil=True)
 def citation_size(data, i, b, classes):
-    """Return how many bytes [1], [edit] or [citation needed] takes at i, where a bracket opens; 0 if it is not."""
+    """Return the bytes of [1], [edit] or [citation needed] that begins with the bracket at i; 0 if none does."""
     j = i + 1
     for phrase in (EDIT, CITATION):
         if j + len(phrase) <= b:
@@ -48,7 +48,7 @@ def citation_size(data, i, b, classes):
 
 @njit(cache=True, nogil=True)
 def finding_at(data, i, a, b, classes):
-    """Return which phrase or bracket that C4 looks for has byte i as the one by which it is looked for."""
+    """Return the phrase or bracket of C4's rules of which byte i is the rare byte."""
     low, found = data[i] | 32, 0
     if low == 123:  # [ and {
         found = CURLY if data[i] == 123 else CITED if citation_size(data, i, b, classes) else 0
@@ -71,10 +71,10 @@ def finding_at(data, i, a, b, classes):
 
 @njit(cache=True, nogil=True)
 def find(data, a, b, classes, places, kinds, n):
-    """Write where C4's phrases and brackets stand to place n and after; return the next place."""
+    """Write C4's phrases and brackets from index n on; return the next index."""
     i = a
     while i < b:
-        # { and [, ja, vac, kie, f u and m i: parts of the phrases that are rare
+        # { and [, and rare parts of the phrases: ja, vac, kie, f u and m i
         second = letters_64(data, i, 97) >> ONE
         some = letters_64(data, i, 123) | letters_64(data, i, 106) & second
         some |= letters_64(data, i, 118) & second & letters_64(data, i, 99) >> TWO
@@ -97,7 +97,7 @@ def find(data, a, b, classes, places, kinds, n):
 
 @njit(cache=True, nogil=True)
 def without_citations(data, a, b, classes, out):
-    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many are left."""
+    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many were written."""
     n, i = 0, a
     while i < b:
         size = citation_size(data, i, b, classes) if data[i] == 91 else 0
@@ -110,7 +110,7 @@ def without_citations(data, a, b, classes, out):
 
 @njit(cache=True, nogil=True)
 def has_words_slowly(data, a, b, classes):
-    """Say what `has_words` does."""
+    """Return the result of `has_words`, for any text."""
     words = longest = length = 0
     i, end = np.uint64(a), np.uint64(b)
     while i < end:
@@ -131,7 +131,7 @@ def has_words_slowly(data, a, b, classes):
 
 @njit(cache=True, nogil=True)
 def has_words(data, a, b, classes):
-    """Say whether a line has FEWEST_WORDS, and none that is too long."""
+    """Return whether a line has FEWEST_WORDS, and no word longer than LONGEST_WORD."""
     if b - a > LONGEST_WORD:
         return has_words_slowly(data, a, b, classes)
     words, before, beyond = np.uint64(0), ONE, np.uint64(0)
@@ -139,7 +139,7 @@ def has_words(data, a, b, classes):
         here = first_bits(b - i)
         spaces = between_64(data, i, 9, 13) | between_64(data, i, 28, 32)
         others = between_64(data, i, 0x80, 0xFF) & here
-        # A bit for each byte of ASCII that is not white space, but follows it: a word begins.
+        # A bit for each byte of ASCII that is not white space and follows white space: a word begins.
         words += bits_set((spaces << ONE | before) & ~(spaces | others) & here)
         if words >= FEWEST_WORDS:
             return True
@@ -156,9 +156,9 @@ def ends_sentence(data, a, b):
 
 @njit(cache=True, nogil=True)
 def judge_line(data, a, b, classes, terminal, found, out, places, kinds, n):
-    """Say what C4's rules say of a line in which something is found, and how many bytes of `out` it is then.
+    """Return the verdict of C4's rules on a line with matches, and the number of its bytes in `out`, if rewritten.
 
-    places and kinds have room for what is found in a line that is rewritten, from place n on.
+    places, kinds: have room from index n on for the matches in a rewritten line.
     """
     size, said = b - a, 0
     if found & CITED:
@@ -213,10 +213,10 @@ def judge_lines(
     terminal: bool,
     breaks: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint8]]:
-    """Return the lines of which C4's rules say anything: (m, 4) uint32, those of document d from ends[d] on.
+    """Return the lines with a verdict of C4's rules, (m, 4) uint32, their ends by document, and rewritten lines.
 
-    Of each is said where it begins and ends in the document, LOREM, CURLY, KEPT or REWRITTEN, and how many bytes
-    are left of it. Those that are kept, but without citations, stand one after the other in the last array.
+    A row has a line's begin and end in the document, the bits LOREM, CURLY, KEPT or REWRITTEN, and the number of
+    bytes that are kept. The last array has the kept lines from which citations were removed, one after another.
     """
     size = int(offsets[-1] - offsets[0])
     lines, ends = (
@@ -224,8 +224,8 @@ def judge_lines(
         np.zeros(len(offsets), np.int64),
     )
     rewritten = np.empty(size, np.uint8)
-    # Made here, not in compiled code, which would count who uses them for every line: as long again.
-    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are looked at together
+    # Allocated here, because compiled code would count references for every line, which takes as long again.
+    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are read together
     line = np.empty(longest, np.uint8)
     places, kinds = np.empty(2 * longest, np.uint32), np.empty(2 * longest, np.uint8)
     n, left = _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten)

@@ -1,7 +1,6 @@
-"""Where numbers of phones, cards and accounts may stand in texts: windows, as `candidates` has them.
+"""Find windows of texts that may contain numbers of phones, cards and accounts; see `candidates`.
 
-Spaces, dashes and full-width forms of Unicode count as the plain characters that they are written for. Compiled by
-numba.
+Unicode's spaces, dashes and full-width forms count as the plain characters that they replace. Compiled by numba.
 """
 
 import numpy as np
@@ -33,10 +32,10 @@ from zyda_flows.textkernels.utf8 import first_bits
 
 @njit(cache=True, nogil=True)
 def may_be_dialled(data, start, begin, end):
-    """Say whether there is a sign of a number of a phone, and nine digits.
+    """Return whether there is a mark of a phone number, and at least nine digits.
 
-    A sign is + before a digit, where no name or number ends; two digits or more in parentheses; or three, three
-    and four with . or - between them.
+    A mark is + before a digit, but not after a name or number; two digits or more in parentheses; or groups of
+    three, three and four digits with . or - between them.
     """
     digits, size, before, two_before, is_open = 0, 0, 0, 0, False
     has_sign, following = False, begin
@@ -62,7 +61,7 @@ def may_be_dialled(data, start, begin, end):
 
 @njit(cache=True, nogil=True)
 def may_be_card(data, begin, end):
-    """Say whether there are fourteen digits together, not of a fraction, or four after four and a blank or -."""
+    """Return whether fourteen digits that are no fraction come together, or four digits after four and a gap."""
     size, before, is_fraction = 0, 0, False
     k = begin
     while k < end:
@@ -81,7 +80,7 @@ def may_be_card(data, begin, end):
 
 @njit(cache=True, nogil=True)
 def dialled_begin(data, start, at):
-    """Return where the characters of phones and cards before `at` begin."""
+    """Return the begin of the characters of phones and cards before `at`."""
     while at > start:
         byte, width = plain_before(data, start, at)
         if not is_of(byte, DIALLED):
@@ -92,7 +91,7 @@ def dialled_begin(data, start, at):
 
 @njit(cache=True, nogil=True)
 def dialled_end(data, at, stop):
-    """Return where the characters of phones and cards after `at` end."""
+    """Return the end of the characters of phones and cards after `at`."""
     while at < stop:
         byte, width = plain_at(data, at, stop)
         if not is_of(byte, DIALLED):
@@ -103,7 +102,7 @@ def dialled_end(data, at, stop):
 
 @njit(cache=True, nogil=True)
 def find_numbers(data, offsets, windows, of_cards):
-    """Write a window for what phones and cards are written with, where one may be; return how many there are."""
+    """Write a window for each run of characters that may be a phone or card; return the number of windows."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -140,7 +139,7 @@ def find_cards(data, offsets, windows):
 
 @njit(cache=True, nogil=True)
 def account_end(data, at, stop):
-    """Return where the capitals, digits, spaces and dashes after `at` end."""
+    """Return the end of the capitals, digits, spaces and dashes after `at`."""
     while at < stop:
         byte, width = plain_at(data, at, stop)
         if not (is_of(data[at], DIGIT | UPPER) or byte in (BLANK, HYPHEN)):
@@ -151,7 +150,7 @@ def account_end(data, at, stop):
 
 @njit(cache=True, nogil=True)
 def find_accounts(data, offsets, windows):
-    """Write a window from two capitals and two digits on, as far as `account_end`; return how many there are."""
+    """Write a window for each run from two capitals and two digits to `account_end`; return their number."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]

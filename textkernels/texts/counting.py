@@ -1,12 +1,12 @@
-"""The statistics of a text by which Zyda-1 lets documents go (Zyphra's Zyda_processing, `filtering.py`).
+"""The statistics by which Zyda-1 removes documents (Zyphra's Zyda_processing, `filtering.py`).
 
-Columns out, a row a document:
+Columns of the result, with a row for each document:
 
     characters        code points
-    mean_word_length  of what stands between white space, `-`, `/`, backslash and `.`, empty words too
+    mean_word_length  of words separated by white space, `-`, `/`, backslash and `.`; empty words count
     symbols           share of the characters that are neither of a word nor white space
     digits            share of the characters that are decimal digits
-    runs              how many runs there are of LEAST_RUN or more of one character of a word
+    runs              number of runs of at least LEAST_RUN of one character of a word
 
 Shares of a text without characters are 0.
 """

@@ -1,10 +1,11 @@
-"""What a regular expression asks of a text, read from the tree that Python's own parser makes of it.
+"""Analyse a regular expression by the tree of Python's own parser.
 
-`plain` finds those that are one string and nothing else, `sequence` those that ask something of so many
-characters, one after the other. Of any other, `necessary` makes an expression for a scan of UTF-8 bytes:
-whatever Python finds, the scan finds, and some more. Where the scan knows less of Unicode, less is asked.
+`plain` returns the string of an expression that is only a string. `sequence` returns the characters of an
+expression of consecutive single characters. For any other, `necessary` returns an expression for a scan of UTF-8
+bytes: the scan matches every text in which Python finds the expression, and some more. Where the scan has less
+Unicode data, the expression is made weaker.
 
-The parser is not a public part of Python. What is not known here is None: Python alone can say what it means.
+The parser is not a public part of Python. For unknown parts the result is None, and Python itself must search.
 """
 
 import importlib
@@ -15,21 +16,21 @@ from typing import Any
 
 parser = importlib.import_module("re._parser")
 
-PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character is itself and no other
+PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character matches only itself
 KNOWN = PLAIN | re.IGNORECASE
 SEQUENCES = {"LITERAL", "NOT_LITERAL", "ANY"}
-OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character that is not of ASCII, in bytes
-MOST = 8  # of a repeat that is counted: more are taken for any number
+OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character beyond ASCII, in bytes
+MOST = 8  # a repeat up to this is counted; a higher one becomes unlimited
 CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 Tree = Any
 
 
 class UnknownError(Exception):
-    """An expression has something that is not known here."""
+    """An expression has an unknown part."""
 
 
 def plain(expression: str) -> str | None:
-    """Return the string that an expression is, if it is one."""
+    """Return the string of an expression that matches only this string, else None."""
     tree = parser.parse(expression)
     if len(tree) == 0 or tree.state.flags & ~PLAIN or any(str(kind) != "LITERAL" for kind, _ in tree):
         return None
@@ -42,9 +43,9 @@ def is_utf8(string: str) -> bool:
 
 
 def sequence(expression: str) -> list[tuple[bool, str]] | None:
-    """Return what an expression asks of each character, where it asks of one after the other, else None.
+    """Return the accepted characters of an expression of consecutive single characters, else None.
 
-    It is to be the one with which True stands, or any but the one with which False stands ("" for none).
+    Each is (True, character) for this character, or (False, character) for any other ("" excludes none).
     """
     tree = parser.parse(expression)
     if tree.state.flags & ~PLAIN or any(str(kind) not in SEQUENCES for kind, _ in tree):
@@ -54,7 +55,7 @@ def sequence(expression: str) -> list[tuple[bool, str]] | None:
 
 
 def necessary(expression: str) -> bytes | None:
-    """Return an expression in bytes that is found wherever this one is, for a scan that knows no Unicode."""
+    """Return an expression in bytes that matches wherever the given expression does, for a scan without Unicode."""
     tree = parser.parse(expression)
     try:
         return of_tree(tree, tree.state.flags).encode()
@@ -90,7 +91,7 @@ def cased() -> str:
 
 @lru_cache(maxsize=4096)
 def cases(character: str) -> str:
-    """Return all that a character matches where case does not count."""
+    """Return all characters that a character matches if case is ignored."""
     found = re.findall(re.escape(character), cased(), re.IGNORECASE)
     return "".join(sorted({character, *found}))
 
@@ -113,14 +114,14 @@ def of_class(items: list[tuple[Any, Any]], flags: int) -> str:
         of_item, more = CLASSES.get(str(kind), unknown)(value)
         codes |= of_item
         with_others |= more
-    if flags & re.IGNORECASE:  # characters of ASCII that match one that is not, too
+    if flags & re.IGNORECASE:  # ASCII characters that match characters beyond ASCII, too
         codes |= {ord(chr(code).swapcase()) for code in codes} | set(map(ord, "iIkKsS"))
         with_others = True
     return any_of(set(range(128)) - codes if is_negated else codes, with_others)
 
 
 def of_range(bounds: tuple[int, int]) -> tuple[set[int], bool]:
-    """Return which of ASCII it has, and whether it may have others."""
+    """Return its ASCII characters, and whether it may have others."""
     return set(range(bounds[0], min(bounds[1], 127) + 1)), bounds[1] > 127
 
 
@@ -145,7 +146,7 @@ def any_of(codes: set[int], with_others: bool) -> str:
 def either(choices: Iterable[str]) -> str:
     found = list(choices)
     if not found:
-        raise UnknownError  # nothing can be there: the expression is found in no text
+        raise UnknownError  # no character can match: the expression matches no text
     return found[0] if len(found) == 1 else "(?:" + "|".join(found) + ")"
 
 
@@ -165,7 +166,7 @@ def of_branch(value: tuple[None, list[Tree]], flags: int) -> str:
 
 
 def of_place(place: Any, flags: int) -> str:
-    """Ask for the end of the text, and for no other place: words are not the same to the scan."""
+    """Match the end of the text; skip any other position, because words differ in the scan."""
     return "" if flags & re.MULTILINE else {"AT_END": "$", "AT_END_STRING": r"\z"}.get(str(place), "")
 
 

@@ -1,4 +1,4 @@
-"""The script that a text is written in, as ISO 15924 names it."""
+"""The scripts in which texts are written, by their names in ISO 15924."""
 
 import unicodedata
 from functools import lru_cache
@@ -16,15 +16,15 @@ OF_NONE = {
     "Zyyy",
     "Zinh",
     "Zzzz",
-}  # what Unicode calls the scripts of characters that are of many, or of none
+}  # Unicode's values for characters of many scripts, or of none
 KANA_SHARE = (
-    0.05  # of Japanese text at least, among kana and Han characters: a Chinese text may have one or two
+    0.05  # least share of kana in Japanese text, among kana and Han; a Chinese text may have one or two kana
 )
 
 
 @lru_cache(maxsize=1)
 def scripts_of_letters() -> tuple[NDArray[np.uint8], tuple[str, ...]]:
-    """Return the script of each code point, (0x110000,) uint8, 0 for what is no letter of one; and their names."""
+    """Return the script of each code point, (0x110000,) uint8, 0 if it is no letter; and the scripts' names."""
     names = ("", *sorted(set(Scripts.VALUES) - OF_NONE))
     numbers = {name: number for number, name in enumerate(names)}
     scripts = np.zeros(CODE_POINTS, np.uint8)
@@ -40,7 +40,7 @@ def scripts_of_letters() -> tuple[NDArray[np.uint8], tuple[str, ...]]:
 def script_of_texts(texts: pa.LargeStringArray) -> pa.StringArray:
     """Return the script of most letters of each text: `Latn`, `Cyrl`, `Arab`, `Deva` and so on, of about 170.
 
-    Kana and the Han characters among them are `Jpan`, Han characters alone `Hani`. A text without letters is null.
+    Kana with Han characters are `Jpan`, Han characters alone `Hani`. A text without letters is null.
     """
     data, offsets = text_buffers(texts)
     check_buffers(data, offsets)

@@ -1,7 +1,7 @@
 """The statistics of Zyda-1's filter (Zyphra's Zyda_processing, `preprocess_and_filter.py` and `filtering.py`).
 
-What is counted in a text is counted as it came, and lengths and runs as it is after cleaning. The patterns are
-regular expressions there, and so they are here: `<?xml version=` is one whose `<` may be missing.
+Patterns are counted in the text before cleaning; lengths and runs after it. The patterns are regular expressions in
+Zyda-1, and so they are here: in `<?xml version=` the `<` is optional.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,16 +26,16 @@ SHARE = "_share"
 
 @lru_cache(maxsize=8)
 def patterns(expressions: tuple[str, ...]) -> Patterns:
-    """Return patterns that are compiled once for all the texts of a process."""
+    """Return patterns that are compiled once for all texts of a process."""
     return Patterns(expressions)
 
 
 def of_characters(
     came: pa.LargeStringArray, now: pa.LargeStringArray, is_changed: NDArray[np.bool_]
 ) -> Columns:
-    """Return the statistics that the characters of texts give, (n,) float64 each.
+    """Return the statistics of the characters of texts, (n,) float64 each.
 
-    came: the texts as they came. now: as they are after cleaning. is_changed: those that are others now, (n,).
+    came: the texts before cleaning. now: the texts after it. is_changed: the texts that differ, (n,).
     """
     counted = statistics(came)
     columns = {name: counted.column(name).to_numpy().astype(np.float64) for name in counted.column_names}
@@ -50,9 +50,10 @@ def of_characters(
 def of_patterns(
     came: pa.LargeStringArray, lengths: NDArray[np.float64], terms: Mapping[str, Sequence[str]]
 ) -> Columns:
-    """Return how often the patterns and the terms of lists occur, or by how many characters, (n,) float64 each.
+    """Return how often the patterns and the terms of lists occur, or their share, (n,) float64 each.
 
-    lengths: of the texts after cleaning. terms: regular expressions, by the name of their list.
+    A share is the number of occurrences divided by the number of characters. lengths: characters of the texts after
+    cleaning. terms: regular expressions, by the name of their list.
     """
     lists = list(terms.values())
     counts = patterns((*PATTERNS.values(), *(term for of_list in lists for term in of_list))).count(came)
