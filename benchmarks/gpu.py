@@ -102,11 +102,13 @@ def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     of_characters, of_words = ({"width": each.width, "values": each.values} for each in (CHARACTERS, WORDS))
 
     def characters() -> Any:
-        return sketching.signatures(rapids.xp, sketching.OF_CHARACTERS, there, there_ends, **of_characters)
+        return sketching.signatures(
+            rapids.xp, sketching.CHARACTER_KERNELS, there, there_ends, **of_characters
+        )
 
     def words() -> Any:
         hashes, word_ends, _ = wording.word_hashes(rapids.xp, there, there_ends, folded)
-        return sketching.signatures(rapids.xp, sketching.OF_WORDS, hashes, word_ends, **of_words)
+        return sketching.signatures(rapids.xp, sketching.WORD_KERNELS, hashes, word_ends, **of_words)
 
     rows = list[dict[str, Any]]()
     by_cpu = {

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from benchmarks.measure import as_workers_are, megabytes_of, seconds, show
 from zyda_flows.textkernels.fasttext.file import read_model
 from zyda_flows.textkernels.fasttext.model import Model
-from zyda_flows.textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.fasttext.prediction import predict
 from zyda_flows.textkernels.texts.scripts import script_of_texts
 
 ENTRY = re.compile(
@@ -104,7 +104,7 @@ def speeds(model: Model, theirs: "fasttext.FastText._FastText", found: list[Decl
     for what, texts in (("paragraphs", paragraphs), ("whole", [" ".join(one.paragraphs) for one in found])):
         column = pa.array(texts, pa.large_string())
         size = megabytes_of(column)
-        ours, others = seconds(partial(best, model, column)), seconds(partial(theirs.predict, texts))
+        ours, others = seconds(partial(predict, model, column)), seconds(partial(theirs.predict, texts))
         rows.append({
             "texts": what, "bytes each": 1e6 * size / len(texts), "MB/s": size / ours,
             "fastText, MB/s": size / others, "scripts, MB/s": size / seconds(partial(script_of_texts, column)),
@@ -117,7 +117,7 @@ def main(folder: Path, file: Path) -> None:
     found = declarations(folder, model.labels)
     texts = [text for one in found for text in one.paragraphs]
     column = pa.array(texts, pa.large_string())
-    places, probabilities = best(model, column)
+    places, probabilities = predict(model, column)
     names = [model.labels[place] for place in places[:, 0].tolist()]
     their_names, their_probabilities = theirs_of(theirs, texts)
     rows = rates(found, names, their_names, script_of_texts(column).to_pylist())

@@ -20,7 +20,7 @@ from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.shingles import shingle_sets
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 WIDTH = 5
 SOURCES = 3
@@ -179,9 +179,9 @@ def missed(sets: Sets, measure: str, share: float, scope: str) -> dict[str, floa
         **asked,  # type: ignore[arg-type]
     ).find_duplicates()
     seconds = time.perf_counter() - between
-    gone = int((exact != NOBODY).sum())
+    gone = int((exact != MISSING).sum())
     lost, in_pieces = (
-        int(((exact != NOBODY) & (holders == NOBODY)).sum())
+        int(((exact != MISSING) & (holders == MISSING)).sum())
         for holders in (found, decided_in_pieces(sets, groups, may_go, **asked))  # type: ignore[arg-type]
     )
     return {
@@ -210,7 +210,7 @@ def decided_in_pieces(
         starts,
         **asked,  # type: ignore[arg-type]
     )
-    of_all = np.full(len(order), NOBODY, np.int64)
+    of_all = np.full(len(order), MISSING, np.int64)
     of_all[order] = holders
     return of_all
 

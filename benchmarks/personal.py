@@ -21,7 +21,15 @@ import pyarrow.parquet as pq
 from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
 from zyda_flows.textkernels.buffers import roomy_buffers
 from zyda_flows.textkernels.texts.ip_addresses import is_public
-from zyda_flows.textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, replaced
+from zyda_flows.textkernels.texts.personal import (
+    COUNTRIES,
+    KINDS,
+    Kind,
+    count_matches,
+    find_matches,
+    is_card,
+    replace_matches,
+)
 
 PLANTED = 2000  # of each kind
 PLAIN_SECONDS = 20  # that `re` and datatrove may take
@@ -156,7 +164,8 @@ def is_plain(line: str) -> bool:
 def found_of(texts: pa.LargeStringArray, kind: Kind) -> set[bytes]:
     data, ends = roomy_buffers(texts)
     return {
-        b"%d:%s" % (document, data[begin:end].tobytes()) for document, begin, end in found(data, ends, kind)
+        b"%d:%s" % (document, data[begin:end].tobytes())
+        for document, begin, end in find_matches(data, ends, kind)
     }
 
 
@@ -172,7 +181,7 @@ def plain_speed(texts: list[str], kinds: list[Kind]) -> float:
 
 
 def put(kind: Kind) -> Callable[..., str]:
-    return lambda match: kind.stands_in[0] if kind.is_one(match[0]) else match[0]
+    return lambda match: kind.replacements[0] if kind.is_valid(match[0]) else match[0]
 
 
 def datatrove_speed(python: str, texts: pa.LargeStringArray) -> float:
@@ -201,16 +210,16 @@ def main(folder: Path = DEMO, python: str | None = None) -> None:
         finds, planted = found_of(mixed, kind), truth[name]
         right = len(finds & planted)
         shares = (f"{right / max(1, len(finds)):.3f}", f"{right / len(planted):.3f}")
-        measure(name, lambda kind=kind: replaced(texts, kind), [name], "", *shares)  # type: ignore[misc]
+        measure(name, lambda kind=kind: replace_matches(texts, kind), [name], "", *shares)  # type: ignore[misc]
     theirs = f"{datatrove_speed(python, texts):.2g}" if python else ""
 
     def of_fineweb() -> None:
         left = texts
         for name in ("mail", "ip"):
-            left, _ = replaced(left, KINDS[name])
+            left, _ = replace_matches(left, KINDS[name])
 
     measure("mail and ip, as FineWeb", of_fineweb, ["mail", "ip"], theirs, "", "")
-    measure("all five", lambda: counted(texts), list(KINDS), "", "", "")
+    measure("all five", lambda: count_matches(texts), list(KINDS), "", "", "")
     show(f"Personal data, {len(texts):,} documents, {size:.1f} MB, one core", rows)
 
 

@@ -64,13 +64,13 @@ def flatten(parents):
 
 
 @njit(cache=True, nogil=True)
-def _sizes(roots, sources, members, of_sources, last_sources):
+def _sizes(roots, sources, members, source_counts, last_sources):
     for place in range(len(roots)):
         root = roots[place]
         members[root] += 1
         if last_sources[root] != sources[place]:
             last_sources[root] = sources[place]
-            of_sources[root] += 1
+            source_counts[root] += 1
 
 
 @njit(cache=True, nogil=True)
@@ -95,6 +95,6 @@ def sizes(
 
     sources: ascending, because ids ascend.
     """
-    members, of_sources = np.zeros(len(roots), np.uint32), np.zeros(len(roots), np.uint16)
-    _sizes(roots, sources, members, of_sources, np.full(len(roots), -1, np.int16))
-    return members, of_sources
+    members, source_counts = np.zeros(len(roots), np.uint32), np.zeros(len(roots), np.uint16)
+    _sizes(roots, sources, members, source_counts, np.full(len(roots), -1, np.int16))
+    return members, source_counts

@@ -1,9 +1,9 @@
 """Hashes of the words of a text in any format, to search for items of evaluation sets. Compiled by numba.
 
 A word is a run of letters, digits and marks, folded. Punctuation, symbols, white space and tags end it. Entities of
-HTML and escapes of JSON are read as the characters that they encode. LaTeX commands that format text are read as
-white space. Invisible characters are skipped, as is a hyphen at the end of a line together with the line end. A
-character of a language without spaces is a word. `Letters` has the table of characters, made by
+HTML and escapes of JSON are read as the characters that they encode. LaTeX commands that format text are
+read as white space. Invisible characters are skipped, as is a hyphen at the end of a line together with
+the line end. A character of a language without spaces is a word. `Letters` has the table of characters, made by
 `tasks.documents.item_words`.
 
 Each function reads forward. It reads bytes again at most once, after a failed attempt: time is linear.
@@ -26,7 +26,7 @@ MARK = np.uint32(1 << 31)  # a mark of the letter before it; the order of marks 
 NUMBER = np.uint32((1 << 28) - 1)
 
 BASE = np.uint64(0xB492B66FBE98F273)
-OF_MARK = np.uint64(0x9E3779B97F4A7C15)
+MARK_FACTOR = np.uint64(0x9E3779B97F4A7C15)
 ONE = np.uint64(1)
 LONGEST = 24  # letters of an entity or a command
 MOST_WORDS = 8  # in one character
@@ -49,12 +49,12 @@ Hashes = NDArray[np.uint64]
 class Letters(NamedTuple):
     """The table of characters.
 
-    of_codes: (0x110000,) uint32, an entry for each code point. several: entries, uint32; the entries of index i are
+    entries: (0x110000,) uint32, an entry for each code point. several: entries, uint32; the entries of index i are
     several[first[i]:first[i + 1]]. names: hashes of the names of entities, ascending, with their codes. commands:
     hashes of the names of LaTeX commands, ascending.
     """
 
-    of_codes: NDArray[np.uint32]
+    entries: NDArray[np.uint32]
     several: NDArray[np.uint32]
     first: NDArray[np.int64]
     names: Hashes
@@ -96,7 +96,7 @@ def number_at(data, i, stop, base):
 
 
 @njit(cache=True, nogil=True)
-def place_of(hashes, h):
+def index_of(hashes, h):
     """Return the index of a hash, or -1 if it is missing."""
     place = np.searchsorted(hashes, h)
     return place if place < len(hashes) and hashes[place] == h else -1
@@ -107,13 +107,13 @@ def entity_after(data, i, stop, letters):
     """Return the character of an entity whose & ends at byte i, and its end; without an entity, return & and i."""
     if i < stop and data[i] == SHARP:
         is_hex = i + 1 < stop and data[i + 1] | 32 == 120
-        begun = i + 2 if is_hex else i + 1
-        code, j = number_at(data, begun, stop, 16 if is_hex else 10)
-        if begun < j < stop and data[j] == SEMICOLON:
+        begin = i + 2 if is_hex else i + 1
+        code, j = number_at(data, begin, stop, 16 if is_hex else 10)
+        if begin < j < stop and data[j] == SEMICOLON:
             return code if 0 < code < 0x110000 else REPLACEMENT, j + 1
         return AND, i
     h, j = name_at(data, i, stop)
-    place = place_of(letters.names, h)
+    place = index_of(letters.names, h)
     if place >= 0 and j < stop and data[j] == SEMICOLON:
         return letters.codes[place], j + 1
     return AND, i
@@ -144,7 +144,7 @@ def escape_after(data, i, stop, letters):
     if code >= 0:
         return code, j
     h, j = name_at(data, i, stop)
-    if j > i and place_of(letters.commands, h) >= 0:
+    if j > i and index_of(letters.commands, h) >= 0:
         return BLANK, j
     if data[i] == HYPHEN:
         return SOFT_HYPHEN, i + 1
@@ -153,7 +153,7 @@ def escape_after(data, i, stop, letters):
 
 
 @njit(cache=True, nogil=True)
-def read(data, i, stop, letters):
+def read_character(data, i, stop, letters):
     """Return the decoded character at byte i, and its end."""
     code, size = code_at(data, i)
     code, i = np.int64(code), i + size
@@ -170,23 +170,23 @@ def read(data, i, stop, letters):
 
 
 @njit(cache=True, nogil=True)
-def tag_end(data, begun, stop, letters):
-    """Return the end of a tag whose < ends at byte `begun`; return `begun` if there is no tag."""
-    code, i = read(data, begun, stop, letters) if begun < stop else (BLANK, begun)
+def tag_end(data, begin, stop, letters):
+    """Return the end of a tag whose < ends at byte `begin`; return `begin` if there is no tag."""
+    code, i = read_character(data, begin, stop, letters) if begin < stop else (BLANK, begin)
     if not (code < 128 and is_letter(code)) and code != 47 and code != 33 and code != 63:
-        return begun
+        return begin
     blanks = 0
     while i < stop:
         if data[i] == AND or data[i] == BACKSLASH:
-            code, i = read(data, i, stop, letters)
+            code, i = read_character(data, i, stop, letters)
         else:
             code, i = np.int64(data[i]), i + 1
         if code == MORE:
             return i
         blanks = 0 if code == QUOTE else blanks + (code <= BLANK or code >= WIDE)
         if code == LESS or blanks > BLANKS:
-            return begun
-    return begun
+            return begin
+    return begin
 
 
 @njit(cache=True, nogil=True)
@@ -208,21 +208,21 @@ def after_line_end(data, i, stop):
 
 
 @njit(cache=True, nogil=True)
-def next_line(data, begun, stop):
-    """Return the byte where a word continues whose hyphen ends at byte `begun`; return `begun` if it does not."""
-    blanks_end = after_blanks(data, begun, stop)
+def next_line(data, begin, stop):
+    """Return the byte where a word continues whose hyphen ends at byte `begin`; return `begin` if it does not."""
+    blanks_end = after_blanks(data, begin, stop)
     line_end = after_line_end(data, blanks_end, stop)
     i = after_blanks(data, line_end, stop)
-    return i if line_end > blanks_end and i < stop and (is_letter(data[i]) or data[i] >= 0x80) else begun
+    return i if line_end > blanks_end and i < stop and (is_letter(data[i]) or data[i] >= 0x80) else begin
 
 
 @njit(cache=True, nogil=True, inline="always")
-def take(entry, begun, end, h, words, n, is_alone, starts, stops):
-    """Add one entry to the word; return its hash, its number, and whether it is ALONE. begun, end: its bytes."""
+def add_entry(entry, begin, end, h, words, n, is_alone, starts, stops):
+    """Add an entry to the word; return its hash, its number, and whether it is ALONE. begin, end: its bytes."""
     if entry == JOIN:
         return h, n, is_alone
     if entry & MARK:
-        h += (np.uint64(entry) * OF_MARK) * np.uint64(h != 0)
+        h += (np.uint64(entry) * MARK_FACTOR) * np.uint64(h != 0)
     else:
         if h and (is_alone or entry == END or entry & ALONE):
             words[n] = h
@@ -231,7 +231,7 @@ def take(entry, begun, end, h, words, n, is_alone, starts, stops):
         is_alone = entry & ALONE != 0
         if entry != END:
             if starts is not None and h == 0:
-                starts[n] = begun
+                starts[n] = begin
             h = h * BASE + np.uint64(entry)
     if stops is not None and h:
         stops[n] = end
@@ -239,17 +239,17 @@ def take(entry, begun, end, h, words, n, is_alone, starts, stops):
 
 
 @njit(cache=True, nogil=True)
-def special(data, i, stop, letters, h, words, n, starts, stops):
+def read_special(data, i, stop, letters, h, words, n, starts, stops):
     """Read STRETCH bytes from i on, byte by byte; return the hash of the word, its number and the next byte."""
-    is_alone, beyond, of_codes = False, min(stop, i + STRETCH), letters.of_codes
+    is_alone, beyond, entries = False, min(stop, i + STRETCH), letters.entries
     while i < beyond or (is_alone and i < stop):
-        begun = i
+        begin = i
         if data[i] == AND or data[i] == BACKSLASH:
-            code, i = read(data, i, stop, letters)
+            code, i = read_character(data, i, stop, letters)
         else:
             point, size = code_at(data, i)
             code, i = np.int64(point), i + size
-        entry = of_codes[code]
+        entry = entries[code]
         if starts is None and JOIN < entry < SEVERAL and not is_alone:
             h = h * BASE + np.uint64(entry)
             continue
@@ -260,15 +260,17 @@ def special(data, i, stop, letters, h, words, n, starts, stops):
             entry, i = JOIN if after > i else entry, after
         if entry & SEVERAL:
             for place in range(letters.first[entry & NUMBER], letters.first[(entry & NUMBER) + 1]):
-                h, n, is_alone = take(letters.several[place], begun, i, h, words, n, is_alone, starts, stops)
+                h, n, is_alone = add_entry(
+                    letters.several[place], begin, i, h, words, n, is_alone, starts, stops
+                )
         else:
-            h, n, is_alone = take(entry, begun, i, h, words, n, is_alone, starts, stops)
+            h, n, is_alone = add_entry(entry, begin, i, h, words, n, is_alone, starts, stops)
     return h, n, i
 
 
 @njit(cache=True, nogil=True, inline="always")
-def add(entry, h, words, n):
-    """Add one byte of ASCII to the word, as `textkernels.words.add` does."""
+def add_ascii(entry, h, words, n):
+    """Add a byte of ASCII to the word, as `textkernels.words.add` does."""
     words[n] = h
     is_end = entry == END
     n += np.uint64(is_end & (h != 0))
@@ -281,7 +283,7 @@ def segment(data, start, end, letters, words, first, starts, stops):
 
     starts, stops: for each word its first byte and the byte after its last; or None for both.
     """
-    of_codes = letters.of_codes
+    entries = letters.entries
     i, n, h = start, np.uint64(first), np.uint64(0)  # unsigned: an index is not tested for being negative
     while i < end:
         clear = np.int64(0)
@@ -290,13 +292,13 @@ def segment(data, start, end, letters, words, first, starts, stops):
         if clear == 64:
             j = np.uint64(i)
             for k in range(np.uint64(64)):
-                h, n = add(of_codes[data[j + k]], h, words, n)
+                h, n = add_ascii(entries[data[j + k]], h, words, n)
         else:
             for k in range(np.uint64(i), np.uint64(i + clear)):
-                h, n = add(of_codes[data[k]], h, words, n)
+                h, n = add_ascii(entries[data[k]], h, words, n)
         i += clear
         if clear < 64:
-            h, place, i = special(data, i, end, letters, h, words, np.int64(n), starts, stops)
+            h, place, i = read_special(data, i, end, letters, h, words, np.int64(n), starts, stops)
             n = np.uint64(place)
     words[n] = h
     n += np.uint64(h != 0)
@@ -337,7 +339,7 @@ def hash_words(
     document i are hashes[ends[i]:ends[i + 1]].
     """
     check_buffers(data, offsets)
-    # A document's last word has no end after it, and `add` writes 1 index further than complete words.
+    # A document's last word has no end after it, and `add_ascii` writes 1 index further than complete words.
     most = _most_words(data, offsets[0], offsets[-1]) + len(offsets) + 1
     words, ends = np.empty(most, np.uint64), np.empty(len(offsets), np.int64)
     _hash_words(data, offsets, letters, words, ends)

@@ -64,7 +64,7 @@ from zyda_flows.textkernels.markup_names import (
     TIME,
     UNKNOWN,
     P,
-    hashed,
+    extend_name,
     is_letter,
     is_space,
     kind_of,
@@ -137,7 +137,7 @@ def skip_comment(data, i):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def like_64(data, i, byte):
+def equal_64(data, i, byte):
     """Return a bit for each of 64 bytes: whether it equals `byte`."""
     return within_64(data, i, np.uint8(byte), np.uint8(byte))
 
@@ -146,7 +146,7 @@ def like_64(data, i, byte):
 def find(data, i, byte):
     """Return the position of the next `byte` from i on; if there is none, the end of the data, or i beyond it."""
     while i + AT_ONCE <= len(data):
-        found = like_64(data, i, byte)
+        found = equal_64(data, i, byte)
         if found:
             return i + np.int64(trailing_zeros(found))
         i += AT_ONCE
@@ -172,10 +172,10 @@ def close(stack, depth, name):
     """Return the depth after an end tag, and the number of elements that were closed out of order."""
     out_of_turn = 0
     for k in range(depth - 1, -1, -1):
-        one = stack[k]
-        if one == name:
+        open_name = stack[k]
+        if open_name == name:
             return k, out_of_turn
-        out_of_turn += not (one == RT or one == RP or one == RB or one == RTC)
+        out_of_turn += not (open_name == RT or open_name == RP or open_name == RB or open_name == RTC)
     return depth, 0
 
 
@@ -196,8 +196,8 @@ def may_be_formula(data, begin, end):
     k = begin
     while k < end - 3:
         if k + AT_ONCE + 3 <= len(data):
-            found = like_64(data, k, 109) & like_64(data, k + 1, 97) & like_64(data, k + 2, 116)
-            found |= like_64(data, k, 116) & like_64(data, k + 1, 101) & like_64(data, k + 2, 120)
+            found = equal_64(data, k, 109) & equal_64(data, k + 1, 97) & equal_64(data, k + 2, 116)
+            found |= equal_64(data, k, 116) & equal_64(data, k + 1, 101) & equal_64(data, k + 2, 120)
             k += np.int64(trailing_zeros(found))
             if found == 0 or k >= end - 3:
                 continue
@@ -233,10 +233,10 @@ def read_reference(data, i, end, hashes, kinds):
 
     The code point is KEPT for NAMES_KEPT, and UNKNOWN for other names and for numbers that the standard replaces.
     """
-    k, name = i + 1, hashed(OFFSET, AMPERSAND)
+    k, name = i + 1, extend_name(OFFSET, AMPERSAND)
     if k >= end or data[k] != NUMBER_SIGN:
         while k < end and (is_letter(data[k]) or 48 <= data[k] <= 57):
-            name = hashed(name, data[k])
+            name = extend_name(name, data[k])
             k += 1
         value = KEPT if kind_of(name, hashes, kinds) & IS_KEPT else UNKNOWN
     else:
@@ -339,7 +339,7 @@ def space_of(name, kind, around):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def noted(places, count, place):
+def add_place(places, count, place):
     """Write a position, if there is room, and return the new count."""
     if count < len(places):
         places[count] = place
@@ -361,7 +361,7 @@ def nesting(data, hashes, kinds, limit, places):
     """
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
     words = np.zeros(ROOM, np.int64)  # for each depth, the position of a start tag of IN_SENTENCES
-    depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
+    depth, disorder, roots, deepest, root_attributes, work, i = 0, 0, 0, 0, 0, 0, 0
     tags, options, seen, found, frozen, formatting = 0, 0, 0, 0, 0, 0
     is_certain, has_select = True, False  # the namespace is known; a list of options was opened
     while True:
@@ -376,9 +376,9 @@ def nesting(data, hashes, kinds, limit, places):
         ):
             seen |= HAS_BRACKET
         if place >= 0:
-            found = noted(places, found, place)
+            found = add_place(places, found, place)
         if i + 1 >= len(data):
-            work += ATTRIBUTE_PAIR * of_roots * of_roots
+            work += ATTRIBUTE_PAIR * root_attributes * root_attributes
             return deepest, tags, work, options, seen, found
         byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
@@ -398,7 +398,7 @@ def nesting(data, hashes, kinds, limit, places):
                 depth, out_of_turn = before, 0
             elif (name == TIME or name == BUTTON or name == LABEL) and depth < before:
                 if is_in_sentence(data, words[depth], begin, i, name, hashes, kinds):
-                    found = noted(places, noted(places, found, ~words[depth]), ~begin)
+                    found = add_place(places, add_place(places, found, ~words[depth]), ~begin)
             elif roots and (name == P or name == BR):  # these end a drawing too
                 is_certain = False
             elif roots and is_certain and depth < before and kind & IS_FOREIGN:
@@ -417,7 +417,7 @@ def nesting(data, hashes, kinds, limit, places):
             if kind & IS_ITEM and may_have_number(data, end, min(i, len(data))):
                 seen |= HAS_NUMBERS
             options += kind & IS_OPTION > 0
-            of_roots += attributes * (kind & IS_ROOT > 0)
+            root_attributes += attributes * (kind & IS_ROOT > 0)
             has_select |= name == SELECT
             is_certain &= not roots or (around != HTML and not kind & IS_BREAKOUT and name != FONT)
             if kind & IS_BREAKOUT and around != HTML:

@@ -108,7 +108,7 @@ def is_letter(byte):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def hashed(value, byte):
+def extend_name(value, byte):
     return (value ^ np.uint64(byte)) * PRIME
 
 
@@ -122,7 +122,7 @@ def read_name(data, i):
             break
         if 65 <= byte <= 90:
             byte |= 32
-        value = hashed(value, byte)
+        value = extend_name(value, byte)
         i += 1
     return value, i
 

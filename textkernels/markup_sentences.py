@@ -15,7 +15,7 @@ from zyda_flows.textkernels.markup_names import (
     OFFSET,
     SLASH,
     TIME,
-    hashed,
+    extend_name,
     is_letter,
     kind_of,
 )
@@ -54,7 +54,7 @@ def tag_at(data, i, end):
     if i >= end or not is_letter(data[i]):
         return value, -1
     while i < end and (is_letter(data[i]) or 48 <= data[i] <= 57 or data[i] == DASH):
-        value = hashed(value, data[i] | 32 if is_letter(data[i]) else data[i])
+        value = extend_name(value, data[i] | 32 if is_letter(data[i]) else data[i])
         i += 1
     while i < end and data[i] != MORE and data[i] != LESS:
         i += 1

@@ -27,7 +27,7 @@ from zyda_flows.textkernels.shingle_lists import (
     Lists,
     add_member,
     choice_of,
-    chosen,
+    choose_hashes,
     counter_of,
     frequencies_of,
     look_up,
@@ -89,7 +89,7 @@ def classes_of(hashes, counters, columns):
 
 
 @njit(cache=True, nogil=True)
-def best_of(viable, matches, most):
+def best_members(viable, matches, most):
     """Return the `most` members with most matches, in ascending order; of equal members, the first added.
 
     viable: (n,), ascending.
@@ -103,13 +103,13 @@ def best_of(viable, matches, most):
     while above + counts[least] < most:
         above += counts[least]
         least -= 1
-    best, count, equal = np.empty(most, viable.dtype), 0, most - above
+    best_candidates, count, equal = np.empty(most, viable.dtype), 0, most - above
     for member in viable:
         if matches[member] > least or (matches[member] == least and equal > 0):
             equal -= matches[member] == least
-            best[count] = member
+            best_candidates[count] = member
             count += 1
-    return best
+    return best_candidates
 
 
 @njit(cache=True, nogil=True)
@@ -172,9 +172,9 @@ def _probe(hashes, earlier, counters, columns, lists, members, share, is_jaccard
     in_columns = hashes[classes == IN_COLUMN]
     _count_columns(touched[:found], members, in_columns, columns, size, share, is_jaccard, unknown + full)
     viable = _viable(touched[:found], members, size, share, is_jaccard, unknown, full, reach)
-    best = viable if is_complete else best_of(viable, members.matches, CANDIDATES)
+    best_candidates = viable if is_complete else best_members(viable, members.matches, CANDIDATES)
     members.matches[touched[:found]] = 0
-    return best, viable.size - best.size
+    return best_candidates, viable.size - best_candidates.size
 
 
 @dataclass
@@ -233,11 +233,11 @@ class RareIndex:
 
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
         """Add a member by its distinct hashes, (m,). group: not less than the groups of members before."""
-        of_it = chosen(
+        indexed_hashes = choose_hashes(
             hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
         )
         self.members.groups[self.count], self.members.sizes[self.count] = group, hashes.size
-        add_member(self.count, of_it, self.counters, self.columns, self.lists)
+        add_member(self.count, indexed_hashes, self.counters, self.columns, self.lists)
         self.count += 1
 
     def probe(
@@ -246,7 +246,7 @@ class RareIndex:
         """Return candidates of smaller groups, (k,), that may contain enough of hashes, and how many others can."""
         earlier = int(np.searchsorted(self.members.groups[: self.count], group))
         is_whole = self.part == 1 and self.lists.used[0] < len(self.lists.members)
-        best, others = _probe(
+        best_candidates, others = _probe(
             hashes,
             earlier,
             self.counters,
@@ -257,4 +257,4 @@ class RareIndex:
             is_jaccard,
             is_whole,
         )
-        return best, int(others)
+        return best_candidates, int(others)

@@ -18,7 +18,7 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
 FEW = 8  # documents of a cluster in which all pairs are compared
-NOBODY = -1
+MISSING = -1
 RARITIES = 32  # classes of shingles, by the binary logarithm of the number of documents that have them
 ROUNDING = 1e-9  # 0.7 * 10 is a little more than 7
 
@@ -29,8 +29,8 @@ def needed(share, is_jaccard, size, other):
 
     |A & K| >= c |A|, or with |A | K| = |A| + |K| - |A & K|, |A & K| >= j (|A| + |K|) / (1 + j).
     """
-    of_both = share * (size + other) / (1 + share) if is_jaccard else share * size
-    return max(1, int(np.ceil(of_both - ROUNDING)))
+    share_of_size = share * (size + other) / (1 + share) if is_jaccard else share * size
+    return max(1, int(np.ceil(share_of_size - ROUNDING)))
 
 
 @njit(cache=True, nogil=True)
@@ -51,26 +51,26 @@ def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, hold
     for i in range(first, last):
         if not may_go[i]:
             continue
-        its_hashes = hashes[ends[i] : ends[i + 1]]
+        document_hashes = hashes[ends[i] : ends[i + 1]]
         has_table = False
         table, shift = hashes[:0], np.uint64(0)
         for k in range(first, i):
             if groups[k] >= groups[i]:
                 break
             other = ends[k + 1] - ends[k]
-            if holders[k] != NOBODY or not could_hold(share, is_jaccard, its_hashes.size, other):
+            if holders[k] != MISSING or not could_hold(share, is_jaccard, document_hashes.size, other):
                 continue
             if not has_table:
-                table, shift = table_of(its_hashes)
+                table, shift = table_of(document_hashes)
                 has_table = True
             count = in_common(table, shift, hashes[ends[k] : ends[k + 1]])
-            if count >= needed(share, is_jaccard, its_hashes.size, other):
+            if count >= needed(share, is_jaccard, document_hashes.size, other):
                 holders[i], shared[i] = k, count
                 break
 
 
 @njit(cache=True, nogil=True)
-def numbered(hashes):
+def number_hashes(hashes):
     """Assign numbers from 0 to distinct hashes in order of occurrence; return them, and the frequency of each."""
     table, shift = table_for(hashes.size)
     numbers_of_places = np.empty(table.size, np.int32)
@@ -134,22 +134,22 @@ def count_marked(marks, mark, numbers):
 def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
     """Decide as `all_pairs` does, by an index that lists the kept documents of each shingle, as added."""
     start = ends[first]
-    numbers, frequencies = numbered(hashes[start : ends[last]])
-    marks = np.full(frequencies.size, NOBODY, np.int32)
-    heads, tails = np.full(frequencies.size, NOBODY, np.int32), np.empty(frequencies.size, np.int32)
+    numbers, frequencies = number_hashes(hashes[start : ends[last]])
+    marks = np.full(frequencies.size, MISSING, np.int32)
+    heads, tails = np.full(frequencies.size, MISSING, np.int32), np.empty(frequencies.size, np.int32)
     members, following = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.int32)
     entries = 0
     indexed = first  # kept documents before this one are in the index
     rarest = np.empty(numbers.size, np.int32)
-    was_seen = np.full(last - first, NOBODY, np.int32)
+    was_seen = np.full(last - first, MISSING, np.int32)
     candidates = np.empty(last - first, np.int32)
     for i in range(first, last):
         while groups[indexed] < groups[i]:
-            if holders[indexed] == NOBODY:
+            if holders[indexed] == MISSING:
                 for number in numbers[ends[indexed] - start : ends[indexed + 1] - start]:
                     if frequencies[number] > 1:
-                        members[entries], following[entries] = indexed, NOBODY
-                        if heads[number] == NOBODY:
+                        members[entries], following[entries] = indexed, MISSING
+                        if heads[number] == MISSING:
                             heads[number] = entries
                         else:
                             following[tails[number]] = entries
@@ -158,15 +158,15 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
             indexed += 1
         if not may_go[i]:
             continue
-        its_numbers = numbers[ends[i] - start : ends[i + 1] - start]
-        for number in its_numbers:
+        document_numbers = numbers[ends[i] - start : ends[i + 1] - start]
+        for number in document_numbers:
             marks[number] = i
-        least = fewest(share, its_numbers.size)
-        count = take_rarest(its_numbers, frequencies, its_numbers.size - least + 1, rarest)
+        least = fewest(share, document_numbers.size)
+        count = take_rarest(document_numbers, frequencies, document_numbers.size - least + 1, rarest)
         found = 0
         for number in rarest[:count]:
             entry = heads[number]
-            while entry != NOBODY:
+            while entry != MISSING:
                 k = members[entry]
                 if was_seen[k - first] != i:
                     was_seen[k - first] = i
@@ -175,10 +175,10 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
                 entry = following[entry]
         for k in np.sort(candidates[:found]):
             other = ends[k + 1] - ends[k]
-            if not could_hold(share, is_jaccard, its_numbers.size, other):
+            if not could_hold(share, is_jaccard, document_numbers.size, other):
                 continue
             count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
-            if count >= needed(share, is_jaccard, its_numbers.size, other):
+            if count >= needed(share, is_jaccard, document_numbers.size, other):
                 holders[i], shared[i] = k, count
                 break
 
@@ -213,7 +213,7 @@ def find_duplicates(
     Returns (n,) twice: the position of the holder, or NOBODY for a kept document, and the number of shared
     shingles.
     """
-    holders = np.full(len(groups), NOBODY, np.int64)
+    holders = np.full(len(groups), MISSING, np.int64)
     shared = np.zeros(len(groups), np.int64)
     _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
     return holders, shared

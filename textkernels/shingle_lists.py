@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.bit_columns import set_bit
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.set_similarity import NOBODY, rarity
+from zyda_flows.textkernels.set_similarity import MISSING, rarity
 from zyda_flows.textkernels.sets import SPREAD
 
 COUNTER_BITS = 26
@@ -72,7 +72,7 @@ def frequencies_of(counters):
 
 
 @njit(cache=True, nogil=True)
-def chosen(hashes, counters, most):
+def choose_hashes(hashes, counters, most):
     """Return the hashes by which a document is indexed: at most `most` of those that another document has too.
 
     If there are more, half of the result are the rarest, and half are the smallest by `choice_of`. So two documents
@@ -109,7 +109,7 @@ def add_member(member, hashes, counters, columns, lists):
         entry = lists.used[0]
         if lists.lengths[place] == lists.longest or entry == lists.members.size:
             continue
-        lists.members[entry], lists.following[entry] = member, NOBODY
+        lists.members[entry], lists.following[entry] = member, MISSING
         lists.prints[entry] = product & np.uint64(255)
         if lists.lengths[place] == 0:
             lists.heads[place] = entry
@@ -125,8 +125,8 @@ def look_up(value, lists, members, earlier, found):
     """Add 1 to the matches of each member before `earlier` with a hash; return the number of touched members."""
     product = value * SPREAD
     place = product >> lists.shift
-    entry = lists.heads[place] if lists.lengths[place] else NOBODY
-    while entry != NOBODY:
+    entry = lists.heads[place] if lists.lengths[place] else MISSING
+    while entry != MISSING:
         member = lists.members[entry]
         if member >= earlier:
             break

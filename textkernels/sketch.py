@@ -2,8 +2,8 @@
 
 The signature is a fast similarity sketch (Dahlgaard, Knudsen and Thorup, "Fast Similarity Sketching", FOCS 2017).
 In round r every shingle falls into a slot h_r(x) with the value (r, g_r(x)), and each slot keeps its minimum.
-Rounds are played until no slot is empty; from round t on, round r fills slot r - t alone. A long document needs a single
-round, that is a hash for each character, where a classical MinHash of t values needs t. As in a MinHash, two
+Rounds are played until no slot is empty; from round t on, round r fills slot r - t alone. A long document needs a
+single round, that is a hash for each character, where a classical MinHash of t values needs t. As in a MinHash, two
 documents agree in a slot with probability equal to their Jaccard similarity, for any number of slots, because the
 shingle with the least value of a slot depends only on the hashes of the shingles.
 
@@ -29,9 +29,7 @@ STRETCH = np.uint64(16)  # bytes that are tested for ASCII together
 MOST_VALUES = 1024
 HALF = np.uint64(32)
 EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first value takes the slot
-LONG = (
-    1 << 12
-)  # if a slot of a longer document stays empty after the first round, few shingles are distinct
+LONG = 1 << 12  # if a slot of a longer document stays empty after the first round, few shingles are distinct
 # With their code points 192 KiB, which stay in the second-level cache; 2**10 to 2**18 are as fast, within a
 # tenth (python -m benchmarks.constants).
 SCRATCH_HASHES = 1 << 14
@@ -41,13 +39,13 @@ SCRATCH_HASHES = 1 << 14
 
 
 @njit(cache=True, nogil=True, inline="always")
-def extended(h, code):
+def extend_shingle(h, code):
     """Return the hash of a shingle extended by a character or word."""
     return h * BASE + np.uint64(code) + ONE  # + ONE, so that a character of code 0 counts too
 
 
 @njit(cache=True, nogil=True, inline="always")
-def finished(h):
+def finish_shingle(h):
     """Return the final hash of a shingle."""
     return h * CHARACTER
 
@@ -111,8 +109,8 @@ def window(codes, start, width):
     """Hash the shingle of `width` characters at index `start`."""
     h = np.uint64(0)  # it wraps
     for i in range(start, start + width):
-        h = extended(h, codes[i])
-    return finished(h)
+        h = extend_shingle(h, codes[i])
+    return finish_shingle(h)
 
 
 @njit(cache=True, nogil=True)
@@ -276,8 +274,8 @@ def _shingle_hashes(data, offsets, width, hashes, ends):
     for i in range(offsets.size - 1):
         count = 0
         if offsets[i + 1] > offsets[i]:
-            its_hashes = hashes[ends[i] :]
-            count, _ = hash_shingles(data, offsets[i], offsets[i + 1], width, oldest, codes, its_hashes)
+            document_hashes = hashes[ends[i] :]
+            count, _ = hash_shingles(data, offsets[i], offsets[i + 1], width, oldest, codes, document_hashes)
         ends[i + 1] = ends[i] + count
 
 
@@ -285,12 +283,12 @@ def _shingle_hashes(data, offsets, width, hashes, ends):
 def _word_shingle_hashes(words, word_ends, width, hashes, ends):
     oldest, _ = constants(width, 2)
     for i in range(word_ends.size - 1):
-        its_words, its_hashes = words[word_ends[i] : word_ends[i + 1]], hashes[ends[i] :]
-        count = min(its_words.size, max(1, its_words.size - width + 1))
-        if its_words.size > width:
-            roll(its_words, count, width, oldest, its_hashes)
+        document_words, document_hashes = words[word_ends[i] : word_ends[i + 1]], hashes[ends[i] :]
+        count = min(document_words.size, max(1, document_words.size - width + 1))
+        if document_words.size > width:
+            roll(document_words, count, width, oldest, document_hashes)
         elif count:
-            its_hashes[0] = window(its_words, 0, its_words.size)
+            document_hashes[0] = window(document_words, 0, document_words.size)
         ends[i + 1] = ends[i] + count
 
 
@@ -311,8 +309,8 @@ def signatures(
     """Sketch every document of a block of text.
 
     data: the documents' UTF-8 bytes, concatenated, valid. offsets: (n + 1,), where document i is
-    data[offsets[i]:offsets[i + 1]]. width: code points in a shingle; a shorter document is a single shingle. values:
-    signature length, 2 to 1,024.
+    data[offsets[i]:offsets[i + 1]]. width: code points in a shingle; a shorter document is a single shingle.
+    values: signature length, 2 to 1,024.
 
     Returns (n, values) uint64. The row of an empty document, which has no shingle, is all EMPTY.
     """

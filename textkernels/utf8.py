@@ -90,7 +90,7 @@ def stripped(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def text_of(data, a, b, classes):
+def strip_text(data, a, b, classes):
     """Return the result of `stripped`; fast if both ends are visible characters of ASCII."""
     if a < b and not (0x20 < data[a] < 0x7F and 0x20 < data[b - 1] < 0x7F):
         return stripped(data, a, b, classes)
@@ -98,7 +98,7 @@ def text_of(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def stands_at(data, i, a, b, phrase):
+def matches_at(data, i, a, b, phrase):
     """Return whether a lower-case phrase stands at byte i, within the bytes from a to b, in any case of ASCII."""
     if i < a or i + len(phrase) > b:
         return False

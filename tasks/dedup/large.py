@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
-from zyda_flows.textkernels.set_similarity import NOBODY, could_hold, needed
+from zyda_flows.textkernels.set_similarity import MISSING, could_hold, needed
 from zyda_flows.textkernels.sets import in_common, table_of
 from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
@@ -68,14 +68,14 @@ class LargeCluster:
 
     def find_duplicates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
         """Return the same as `textkernels.set_similarity.find_duplicates`."""
-        holders = np.full(len(self.groups), NOBODY, np.int64)
+        holders = np.full(len(self.groups), MISSING, np.int64)
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
             if self.may_go[i]:
                 holders[i], shared[i] = self.holder(i, hashes)
             if (
-                holders[i] == NOBODY and self.groups[i] < self.groups[-1]
+                holders[i] == MISSING and self.groups[i] < self.groups[-1]
             ):  # or nobody comes who could go for it
                 self.let_stay(i, hashes)
         return holders, shared
@@ -93,12 +93,12 @@ class LargeCluster:
         """Return the most preferred one known to hold enough of a document, or NOBODY, and what both have."""
         table, first = table_of(hashes), min(FIRST, len(self.staying))
         k, count = self.first_of(range(first), i, hashes, table)
-        if k != NOBODY:
+        if k != MISSING:
             return k, count
         group = int(self.groups[i])
         members, others = self.index.probe(hashes, group, self.share, self.is_jaccard)
         k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
-        if k == NOBODY:
+        if k == MISSING:
             others += bisect_left(self.left_out, group)
             self.unsure += others > 0
             self.pairs += others
@@ -118,7 +118,7 @@ class LargeCluster:
                 count = int(in_common(*table, self.set_of(k)))
                 if count >= needed(self.share, self.is_jaccard, *sizes):
                     return k, count
-        return NOBODY, 0
+        return MISSING, 0
 
     def set_of(self, k: int) -> NDArray[np.uint64]:
         hashes = self.kept_sets.get(k)

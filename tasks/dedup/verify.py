@@ -28,7 +28,7 @@ from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.shingles import shingle_sets
 from zyda_flows.tasks.storage.artifacts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 
 @dataclass(frozen=True)
@@ -132,7 +132,7 @@ def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
     """Write those documents that go as COMPARISONS; all arrays are (n,)."""
-    gone = np.flatnonzero(holders != NOBODY)
+    gone = np.flatnonzero(holders != MISSING)
     kept, both, size = holders[gone], shared[gone], sizes[gone]
     jaccard = both / (size + sizes[kept] - both)
     columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]

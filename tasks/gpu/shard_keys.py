@@ -27,7 +27,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import checked_content
 from zyda_flows.tasks.workers.engine import DEVICE
 from zyda_flows.textkernels.cuda import sketching, wording
-from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.cuda.sketching import CHARACTER_KERNELS, WORD_KERNELS
 from zyda_flows.textkernels.sketch import EMPTY
 
 NumberedKeys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
@@ -151,9 +151,9 @@ def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHash
     if dedup.shingle == "words":
         words, word_ends, is_unsafe = wording.word_hashes(xp, data, ends, rapids.to_device(folded))
         redone = xp.flatnonzero(is_unsafe)
-        signatures = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
+        signatures = sketching.signatures(xp, WORD_KERNELS, words, word_ends, **size)
     else:
-        signatures = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
+        signatures = sketching.signatures(xp, CHARACTER_KERNELS, data, ends, **size)
     made = doc_ids, signatures[:, 0] != EMPTY, sketching.band_keys(xp, signatures, bands=dedup.bands), redone
     return *map(rapids.to_host, made), texts_at(rapids, data, ends, redone)
 

@@ -10,7 +10,7 @@ from zyda_flows.tasks.accounts.published import corpus_of
 from zyda_flows.tasks.dedup import decisions, large
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.limits import replaced_limits
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 
 @pytest.fixture(autouse=True)
@@ -53,7 +53,7 @@ def test_near_copy_is_found_whichever_paragraph_differs():
     )
     holders, shared = big.find_duplicates()
     assert (holders[-1], shared[-1]) == (0, 300)
-    assert (holders[:-1] == NOBODY).all()
+    assert (holders[:-1] == MISSING).all()
 
 
 def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
@@ -89,7 +89,7 @@ def all_pairs(found, *, share, is_jaccard):
                 holders.append(k)
                 break
         else:
-            holders.append(NOBODY)
+            holders.append(MISSING)
             kept.append((i, hashes))
     return holders
 
@@ -131,7 +131,7 @@ def test_pages_of_the_same_frequent_parts_are_compared_exactly(kind, rule, longe
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
         holders, _ = big.find_duplicates()
     assert holders.tolist() == all_pairs(found, **asked)
-    assert 0 < (holders != NOBODY).sum() < len(found) - 1
+    assert 0 < (holders != MISSING).sum() < len(found) - 1
     assert (big.unsure, big.pairs) == (0, 0)
 
 
@@ -142,7 +142,7 @@ def test_pairs_that_are_not_compared_beyond_the_bounds_are_counted(bound):
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
         holders, _ = big.find_duplicates()
     exact = np.array(all_pairs(found, **asked))
-    missed = (exact != NOBODY) & (holders == NOBODY)
+    missed = (exact != MISSING) & (holders == MISSING)
     assert missed.sum() <= big.unsure <= big.pairs <= len(found) ** 2 / 2
     assert big.unsure > 0
 
@@ -158,8 +158,8 @@ def test_documents_that_were_not_compared_with_all_are_counted(share):
     exact, _ = find_duplicates(
         np.concatenate(found), ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), **asked
     )
-    lost = int(((exact != NOBODY) & (holders == NOBODY)).sum())
-    assert (exact != NOBODY).sum() == 600
+    lost = int(((exact != MISSING) & (holders == MISSING)).sum())
+    assert (exact != MISSING).sum() == 600
     assert lost <= min(big.unsure, 0.6)
 
 
@@ -174,11 +174,11 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most():
         big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
         holders, _ = big.find_duplicates()
     assert big.index.part < 1
-    stay = int((holders == NOBODY).sum())
+    stay = int((holders == MISSING).sum())
     assert 0 < big.unsure <= stay  # the first 64 were compared with all
     assert big.unsure <= big.pairs <= n * n / 2
-    lost = ((exact != NOBODY) & (holders == NOBODY)).sum()
-    assert lost <= 0.02 * (exact != NOBODY).sum()
+    lost = ((exact != MISSING) & (holders == MISSING)).sum()
+    assert lost <= 0.02 * (exact != MISSING).sum()
 
 
 def test_no_more_than_so_many_let_others_go_and_it_is_said():
@@ -188,7 +188,7 @@ def test_no_more_than_so_many_let_others_go_and_it_is_said():
     with replaced_limits(cluster_members=10):
         big = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
         holders, _ = big.find_duplicates()
-    assert (holders != NOBODY).sum() == 10
+    assert (holders != MISSING).sum() == 10
     # Of 30 that were kept, each of the last 29 of the 20 without room was compared with none of those before it.
     assert (big.unsure, big.pairs) == (19, sum(range(1, 20)))
 

@@ -28,7 +28,7 @@ from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
 from zyda_flows.tasks.storage import parts as parts_module
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
@@ -87,7 +87,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
     for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
         expected = greedy(cluster, of_cluster, rule)
         places = range(start, start + len(cluster))
-        assert {i - start: holders[i] - start for i in places if holders[i] != NOBODY} == {
+        assert {i - start: holders[i] - start for i in places if holders[i] != MISSING} == {
             i: k for i, (k, _, _) in expected.items()
         }
         for i, (k, _, _) in expected.items():
@@ -101,7 +101,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
         )
         found, both = alone.find_duplicates()
         assert (alone.unsure, alone.pairs) == (0, 0)
-        assert found.tolist() == [expected.get(i, (NOBODY,))[0] for i in range(len(cluster))]
+        assert found.tolist() == [expected.get(i, (MISSING,))[0] for i in range(len(cluster))]
         assert both.tolist() == shared[start : start + len(cluster)].tolist()
 
 
@@ -139,8 +139,8 @@ def test_large_cluster_is_decided_as_by_comparing_all_pairs(template, noise, sha
         lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
     )
     found, shared = cluster.find_duplicates()
-    assert np.count_nonzero(exact != NOBODY) > 500
-    for i in np.flatnonzero(found != NOBODY):
+    assert np.count_nonzero(exact != MISSING) > 500
+    for i in np.flatnonzero(found != MISSING):
         assert shared[i] == len(np.intersect1d(hashes[i], hashes[found[i]])) >= share * 500
     assert found.tolist() == exact.tolist()
 

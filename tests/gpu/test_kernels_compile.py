@@ -15,7 +15,7 @@ NUMBER = SHIFT = types.int64  # as what a launch is given of Python
 def kernels():
     """Yield each kernel with the types of its arguments."""
     for kind, text in (("characters", BYTES), ("words", HASHES)):
-        whole, play, fill = sketching.OF_CHARACTERS if kind == "characters" else sketching.OF_WORDS
+        whole, play, fill = sketching.CHARACTER_KERNELS if kind == "characters" else sketching.WORD_KERNELS
         tiles = (text, PLACES, PLACES, PLACES, NUMBER, NUMBER)
         yield f"{kind}, whole", whole, (text, PLACES, PLACES, NUMBER, SHIFT, ROWS)
         yield f"{kind}, a round", play, (*tiles, NUMBER, SHIFT, ROWS)

@@ -38,7 +38,7 @@ from zyda_flows.tasks.workers.dask_cluster import gpu_count
 from zyda_flows.textkernels import sketch
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.cuda import sketching, wording
-from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.cuda.sketching import CHARACTER_KERNELS, WORD_KERNELS
 from zyda_flows.textkernels.words import may_change
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
@@ -91,7 +91,7 @@ def signatures_on_device(rapids, kernels, text, ends, tile=sketching.TILE, **siz
 def test_signatures_of_characters_are_those_of_the_cpu(rapids, width, values, bands, tile):
     text = buffers(HOSTILE)
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
     assert np.array_equal(found, expected)
     keys = sketching.band_keys(rapids.xp, rapids.to_device(found), bands=bands)
     assert np.array_equal(rapids.to_host(keys), sketch.band_keys(expected, bands=bands))
@@ -109,7 +109,7 @@ def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, 
         )
     size = {"width": width, "values": values}
     expected = sketch.word_signatures(words, ends, **size)
-    sketches = signatures_on_device(rapids, OF_WORDS, found, found_ends, tile=tile, **size)
+    sketches = signatures_on_device(rapids, WORD_KERNELS, found, found_ends, tile=tile, **size)
     assert np.array_equal(sketches[~is_unsafe], expected[~is_unsafe])
 
 
@@ -125,7 +125,7 @@ def test_any_texts_have_the_signatures_of_the_cpu(texts, width, values, tile):
 
     text = buffers([one.encode("utf-8", "ignore").decode() for one in texts])
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
     assert np.array_equal(found, expected)
 
 

@@ -8,7 +8,7 @@ import pytest
 from zyda_flows.tasks.signatures.shingles import folded_characters
 from zyda_flows.textkernels import sketch, words
 from zyda_flows.textkernels.buffers import roomy_buffers, text_buffers
-from zyda_flows.textkernels.texts.prose import SETS, measured
+from zyda_flows.textkernels.texts.prose import SETS, measure_texts
 
 FOLDED = folded_characters()
 KERNELS = {
@@ -52,7 +52,7 @@ def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
     ids=["string", "binary", "chunked", "numbers", "list", "nothing"],
 )
 def test_texts_of_another_type_are_an_error(texts):
-    for call in (text_buffers, lambda texts: measured(texts, SETS)):
+    for call in (text_buffers, lambda texts: measure_texts(texts, SETS)):
         with pytest.raises(TypeError, match="texts are one array of large_string"):
             call(texts)
 

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.fasttext import file
 from zyda_flows.textkernels.fasttext.file import read_model
 from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
-from zyda_flows.textkernels.fasttext.prediction import Kept, best, is_kept
+from zyda_flows.textkernels.fasttext.prediction import Kept, is_kept, predict
 
 THREADS = 10  # each of them makes a tenth of a matrix: fastText with fewer leaves the rest to chance
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
@@ -96,7 +96,7 @@ def trained(tmp_path_factory):
 
 
 def check(theirs, model, texts, k=3):
-    labels, probabilities = best(model, pa.array(texts, pa.large_string()), k)
+    labels, probabilities = predict(model, pa.array(texts, pa.large_string()), k)
     for text, ours, ours_p in zip(texts, labels, probabilities, strict=True):
         names, expected = theirs.predict(text.replace("\n", " "), k=k)
         found = len(names)
@@ -146,7 +146,7 @@ def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written
 def test_line_of_a_megabyte_has_their_label(trained):
     theirs, content = trained("hierarchical")
     for line in (" ".join(line.partition(" ")[2] for line in list(sentences(12)) * 60), "long" * 250_000):
-        labels, probabilities = best(read_model(content), pa.array([line], pa.large_string()))
+        labels, probabilities = predict(read_model(content), pa.array([line], pa.large_string()))
         names, expected = theirs.predict(line)
         assert f"__label__{read_model(content).labels[labels[0, 0]]}" == names[0]
         # What fastText adds up one by one in float32 is rounded a million times.
@@ -161,17 +161,17 @@ def test_matrix_is_a_view_of_the_file(trained):
 def test_part_of_a_column_and_nulls_are_texts(trained):
     _, content = trained("softmax")
     model, texts = read_model(content), pa.array(["xyz", "abc def", None, "жшщ"], pa.large_string())
-    labels, probabilities = best(model, texts[1:])
-    each = [best(model, pa.array([text], pa.large_string())) for text in ("abc def", "", "жшщ")]
+    labels, probabilities = predict(model, texts[1:])
+    each = [predict(model, pa.array([text], pa.large_string())) for text in ("abc def", "", "жшщ")]
     assert labels.tolist() == [one[0][0].tolist() for one in each]
     assert probabilities.tolist() == [one[1][0].tolist() for one in each]
 
 
 def test_no_text_has_no_label_and_no_label_is_too_few(trained):
     model = read_model(trained("softmax")[1])
-    assert best(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
+    assert predict(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
     with pytest.raises(ValueError, match="the 0 best labels"):
-        best(model, pa.array([""], pa.large_string()), 0)
+        predict(model, pa.array([""], pa.large_string()), 0)
 
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output"])
@@ -203,7 +203,7 @@ def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
         for _ in range(chance.choice([1, 1, 8])):
             damaged[chance.randrange(len(content) if turn % 2 else 4000)] = chance.randrange(256)
         try:
-            best(read_model(bytes(damaged)), texts)
+            predict(read_model(bytes(damaged)), texts)
         except ValueError:
             errors += 1
     assert 0 < errors < 250
@@ -217,7 +217,7 @@ def test_no_number_in_the_head_of_a_file_is_believed(trained, kind, value):
         damaged = bytearray(content)
         struct.pack_into(f"<{layout}", damaged, at, value)
         with contextlib.suppress(ValueError):
-            best(read_model(bytes(damaged)), pa.array(AWKWARD, pa.large_string()))
+            predict(read_model(bytes(damaged)), pa.array(AWKWARD, pa.large_string()))
 
 
 def numbered(content, at, value):

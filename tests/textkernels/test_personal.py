@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from published_code import PLACES, judged_by
 
 from zyda_flows.textkernels.texts.ip_addresses import NETWORKS, is_public
-from zyda_flows.textkernels.texts.personal import KINDS, counted, is_card, is_iban, is_phone, replaced
+from zyda_flows.textkernels.texts.personal import (
+    KINDS,
+    count_matches,
+    is_card,
+    is_iban,
+    is_phone,
+    replace_matches,
+)
 
 FOUND = {
     "mail": ["a@b.co", "first.last+tag@mail.example.co.uk", "!#$%&'*+/=?^_`{|}~-a@x-y.z", "a@[1.2.3.4]", "a@[1.2.3.x:]",
@@ -65,20 +72,20 @@ def column(texts):
 
 def plainly(text, kind):
     """Replace by `re` in the whole text; return it and how often."""
-    fourth, sixth, times = cycle(kind.stands_in), cycle(kind.stands_in_sixth), 0
+    ipv4, ipv6, times = cycle(kind.replacements), cycle(kind.ipv6_replacements), 0
 
     def put(match):
         nonlocal times
-        if not kind.is_one(match[0]):
+        if not kind.is_valid(match[0]):
             return match[0]
         times += 1
-        return next(sixth if kind.stands_in_sixth and ":" in match[0] else fourth)
+        return next(ipv6 if kind.ipv6_replacements and ":" in match[0] else ipv4)
 
     return kind.expression.sub(put, text), times
 
 
 def of_all(texts, name):
-    left, counts = replaced(column(texts), KINDS[name])
+    left, counts = replace_matches(column(texts), KINDS[name])
     return list(zip(left.to_pylist(), counts.tolist(), strict=True))
 
 
@@ -131,12 +138,12 @@ def test_numbers_in_groups_are_found_with_every_space_and_dash(name):
         if "-" not in one:
             forms += [one.replace(" ", dash) for dash in DASHES]
         assert of_all([f"See {form}." for form in forms], name) == [
-            (f"See {KINDS[name].stands_in[0]}.", 1) for _ in forms
+            (f"See {KINDS[name].replacements[0]}.", 1) for _ in forms
         ], one
 
 
 def test_addresses_of_version_6_are_found_where_they_are_written():
-    one, other = "2001:4860:4860::8888", KINDS["ip"].stands_in_sixth[0]
+    one, other = "2001:4860:4860::8888", KINDS["ip"].ipv6_replacements[0]
     for text in (
         "http://[{}]:443/x",
         "{}/64",
@@ -150,19 +157,19 @@ def test_addresses_of_version_6_are_found_where_they_are_written():
     ):
         assert of_all([text.format(one)], "ip") == [(text.format(other), 1)], text
     assert of_all([f"{one} 8.8.8.8 {one}"], "ip")[0][0] == (
-        f"{other} {KINDS['ip'].stands_in[0]} {KINDS['ip'].stands_in_sixth[1]}"
+        f"{other} {KINDS['ip'].replacements[0]} {KINDS['ip'].ipv6_replacements[1]}"
     )
-    assert replaced(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
+    assert replace_matches(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
 
 
 def test_part_of_a_column_nulls_and_any_batch_give_the_same():
     texts = [None, "", "x", *(one for found in FOUND.values() for one in found), "a@b.co c@d.eu e@f.de"]
     for kind in KINDS.values():
-        whole, counts = replaced(column(texts), kind)
-        singly = [replaced(column(texts).slice(i, 1), kind) for i in range(len(texts))]
+        whole, counts = replace_matches(column(texts), kind)
+        singly = [replace_matches(column(texts).slice(i, 1), kind) for i in range(len(texts))]
         assert [left[0].as_py() for left, _ in singly] == whole.to_pylist()
         assert [count[0] for _, count in singly] == counts.tolist()
-    left, _ = replaced(column(texts), KINDS["mail"], "")
+    left, _ = replace_matches(column(texts), KINDS["mail"], "")
     assert left[-1].as_py() == "  "
 
 
@@ -192,20 +199,22 @@ def test_public_addresses_of_version_6_are_those_of_the_standard_library():
 
 @pytest.mark.parametrize("place", range(len(HOSTILE)))
 def test_hostile_text_takes_no_longer_than_its_length(place):
-    assert not any(counts[0] for counts in counted(column([HOSTILE[place]])).values())
+    assert not any(counts[0] for counts in count_matches(column([HOSTILE[place]])).values())
 
 
 def test_what_stands_in_is_of_its_kind_and_of_no_other():
     for name, kind in KINDS.items():
-        for instead in kind.stands_in:
-            assert [other for other, counts in counted(column([instead])).items() if counts[0]] == [name]
-    for instead in KINDS["ip"].stands_in_sixth:
-        assert not any(counts[0] for counts in counted(column([instead])).values())
+        for replacement in kind.replacements:
+            assert [other for other, counts in count_matches(column([replacement])).items() if counts[0]] == [
+                name
+            ]
+    for replacement in KINDS["ip"].ipv6_replacements:
+        assert not any(counts[0] for counts in count_matches(column([replacement])).values())
 
 
 def test_counts_are_those_of_all_kinds_one_after_another():
     text = "a@1.1.1.1 1.1.1.1 DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111; +49 30 901820"
-    assert {name: counts.tolist() for name, counts in counted(column([text, ""])).items()} == {
+    assert {name: counts.tolist() for name, counts in count_matches(column([text, ""])).items()} == {
         name: [1, 0] for name in KINDS
     }
 
@@ -242,7 +251,7 @@ def test_public_addresses_are_those_of_the_standard_library():
 
 def of_fineweb(texts):
     for name in ("mail", "ip"):
-        texts, _ = replaced(texts, KINDS[name])
+        texts, _ = replace_matches(texts, KINDS[name])
     return texts
 
 

@@ -19,7 +19,7 @@ from zyda_flows.textkernels.rules.quality import WordLists
 from zyda_flows.textkernels.texts import english
 from zyda_flows.textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
 from zyda_flows.textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
-from zyda_flows.textkernels.texts.prose import SETS, measured
+from zyda_flows.textkernels.texts.prose import SETS, measure_texts
 from zyda_flows.textkernels.utf8 import BITS
 
 HOSTILE = [
@@ -332,7 +332,7 @@ def check(texts, given_texts):
         [token.encode() for token in plain_tokens(text)] for text in texts
     ]
     for terminal in (False, True) if sum(map(len, texts)) < 500_000 else (False,):
-        found = measured(given_texts, list(SETS), terminal, WordLists(STOP_WORDS), list_of)
+        found = measure_texts(given_texts, list(SETS), terminal, WordLists(STOP_WORDS), list_of)
         assert list(found) == list(SETS)
         rows = [
             dict(zip(found, row, strict=True))
@@ -378,14 +378,14 @@ def test_nothing_of_a_document_is_counted_in_the_next():
 
 def test_sets_are_measured_alone_as_together():
     texts = column(*(text for text in HOSTILE if len(text) < 10_000))
-    together = measured(texts, list(SETS))
+    together = measure_texts(texts, list(SETS))
     for name in SETS:
-        assert measured(texts, [name]) == {name: together[name]}
+        assert measure_texts(texts, [name]) == {name: together[name]}
 
 
 def test_only_sets_that_there_are_are_measured():
     with pytest.raises(ValueError, match="no such statistics: gopher; there are gopher-quality"):
-        measured(column("text"), ["code", "gopher"])
+        measure_texts(column("text"), ["code", "gopher"])
 
 
 def test_text_that_nothing_changes_is_not_copied():
@@ -438,7 +438,7 @@ def first_reason(row, limits):
 
 def test_decisions_are_those_of_the_published_code(judged_by_datatrove, tmp_path):
     _, said, texts = judged_by_datatrove
-    found = measured(texts, list(LIMITS))
+    found = measure_texts(texts, list(LIMITS))
     documents, disagreements = Counter(row["source"] for row in said), defaultdict(list)
     for name, limits in LIMITS.items():
         for row, values in zip(said, found[name].to_pylist(), strict=True):

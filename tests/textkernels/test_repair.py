@@ -13,7 +13,7 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zyda_flows.textkernels.texts.mojibake import neighbours
-from zyda_flows.textkernels.texts.repair import check_options, not_alone, repaired
+from zyda_flows.textkernels.texts.repair import check_options, not_alone, repair_texts
 
 # Clean and not, of each thing that ftfy does.
 PIECES = [
@@ -75,7 +75,7 @@ def plainly(texts, options):
 def check(texts, options, skipped=0):
     given_texts = column(*texts)[skipped:]
     expected = plainly(texts[skipped:], options)
-    found, is_changed = repaired(given_texts, options)
+    found, is_changed = repair_texts(given_texts, options)
     assert found.to_pylist() == expected
     assert found.type == pa.large_string()
     assert is_changed.tolist() == [one != other for one, other in zip(texts[skipped:], expected, strict=True)]
@@ -118,14 +118,14 @@ def test_every_character_alone_and_after_another():
 
 def test_text_that_nothing_changes_is_not_copied():
     texts = column("as it is\n\twith & and <b> &amp;", "naïve cœur, 漢字, Привет, 🙂: no mojibake — none")
-    found, is_changed = repaired(texts, {})
+    found, is_changed = repair_texts(texts, {})
     assert found is texts
     assert not is_changed.any()
 
 
 def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
     texts = column("&nosuch; ││", "नमस्ते")
-    assert repaired(texts, {})[0] is texts
+    assert repair_texts(texts, {})[0] is texts
 
 
 @pytest.mark.parametrize(
@@ -143,7 +143,7 @@ def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
 )
 def test_bad_options(options, why):
     with pytest.raises(ValueError, match=why):
-        repaired(column("a"), options)
+        repair_texts(column("a"), options)
     with pytest.raises(ValueError, match=why):
         check_options(options)
 

@@ -22,8 +22,8 @@ TILE = 1 << 16  # positions of a document for one block: bytes, or words
 on_device = cuda.jit(device=True)
 mix = on_device(utf8.mix.py_func)
 code_point = on_device(utf8.code_point.py_func)
-extended = on_device(sketch.extended.py_func)
-finished = on_device(sketch.finished.py_func)
+extend_shingle = on_device(sketch.extend_shingle.py_func)
+finish_shingle = on_device(sketch.finish_shingle.py_func)
 slot_of = on_device(sketch.slot_of.py_func)
 value_of = on_device(sketch.value_of.py_func)
 
@@ -37,10 +37,10 @@ def shingle_of_characters(data, place, start, end, width):
     if beyond <= end:
         while i < beyond:
             bits |= data[i]
-            h = extended(h, data[i])
+            h = extend_shingle(h, data[i])
             i += ONE
         if bits < 0x80:  # all bytes are ASCII
-            return finished(h), True
+            return finish_shingle(h), True
     elif place != start:  # there are fewer bytes than characters in a shingle
         return h, False
     if data[place] & 0xC0 == 0x80:  # 10xxxxxx: not the first byte of a character
@@ -48,10 +48,10 @@ def shingle_of_characters(data, place, start, end, width):
     h, n, i = np.uint64(0), 0, place
     while n < width and i < end:
         code, size = code_point(data, i)
-        h = extended(h, code)
+        h = extend_shingle(h, code)
         i += size
         n += 1
-    return finished(h), n == width or place == start
+    return finish_shingle(h), n == width or place == start
 
 
 @on_device
@@ -59,12 +59,12 @@ def shingle_of_words(words, place, start, end, width):
     """Return the hash of the shingle that begins at a word, and whether a shingle begins there."""
     h, i, beyond = np.uint64(0), place, place + np.uint64(width)
     while i < beyond and i < end:
-        h = extended(h, words[i])
+        h = extend_shingle(h, words[i])
         i += ONE
-    return finished(h), beyond <= end or place == start
+    return finish_shingle(h), beyond <= end or place == start
 
 
-def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
+def make_kernels(shingle_at: Any) -> tuple[Any, Any, Any]:
     """Return three kernels that sketch documents; `shingle_at` hashes the shingle at a position.
 
     1. Sketch documents, a block each: text (characters or words), ends (n + 1,) int64, chosen (m,) int64: the
@@ -156,7 +156,7 @@ def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
     return sketch_documents, play_tiles, fill_tiles
 
 
-OF_CHARACTERS, OF_WORDS = kernels_of(shingle_of_characters), kernels_of(shingle_of_words)
+CHARACTER_KERNELS, WORD_KERNELS = make_kernels(shingle_of_characters), make_kernels(shingle_of_words)
 
 
 @cuda.jit
@@ -178,9 +178,9 @@ def signatures(
 ) -> Any:
     """Sketch documents on the device.
 
-    xp: the module of its arrays. kernels: OF_CHARACTERS for UTF-8 bytes, or OF_WORDS for hashed words. text: of all
-    documents, uint8 or uint64. ends: (n + 1,) int64, where document i is text[ends[i]:ends[i + 1]]. tile: documents
-    with more positions are cut into tiles of this size.
+    xp: the module of its arrays. kernels: CHARACTER_KERNELS for UTF-8 bytes, or WORD_KERNELS for hashed words.
+    text: of all documents, uint8 or uint64. ends: (n + 1,) int64, where document i is text[ends[i]:ends[i + 1]].
+    tile: documents with more positions are cut into tiles of this size.
 
     Returns (n, values) uint64; the row of an empty document is all EMPTY.
     """

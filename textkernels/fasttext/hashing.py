@@ -17,7 +17,7 @@ ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
-def hashed(h, byte):
+def extend_hash(h, byte):
     """Return the hash h of some bytes, extended by one more byte.
 
     fastText reads bytes as signed characters: a byte above 127 sets all bits above it.
@@ -30,7 +30,7 @@ def hash_of(data, start, end):
     """Return the hash of the bytes [start, end)."""
     h = BASIS
     for i in range(np.uint64(start), np.uint64(end)):
-        h = hashed(h, data[i])
+        h = extend_hash(h, data[i])
     return h
 
 

@@ -58,7 +58,7 @@ class Matrix(NamedTuple):
 class Model:
     """A supervised model of fastText.
 
-    labels: without `__label__`; `textkernels.fasttext.prediction.best` returns indices into it.
+    labels: without `__label__`; `textkernels.fasttext.prediction.predict` returns indices into it.
     output: (labels, dim) float32; with hierarchical softmax, the rows of the tree's inner nodes.
     children: (labels - 1, 2) int32, of the inner nodes of the tree for hierarchical softmax, else (0, 2). Node i is
     label i if i is less than the number of labels, else inner node i minus that number. The last node is the root.

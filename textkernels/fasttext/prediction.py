@@ -15,9 +15,9 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.buffers import check_buffers, text_buffers
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_of, hashed
+from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, extend_hash, find_word, hash_of
 from zyda_flows.textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
-from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent
+from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, unowned
 from zyda_flows.textkernels.fasttext.scores import score_all, search_tree
 from zyda_flows.textkernels.swar import load_8
 
@@ -108,7 +108,7 @@ def add_words(data, start, end, settings, words, matrix, kept, scratch):
             continue
         first, h = i, BASIS
         while i < end and not is_space(data[i]):
-            h = hashed(h, data[i])
+            h = extend_hash(h, data[i])
             i += 1
         slot = np.int64((h ^ (h >> np.uint32(15))) & np.uint32(kept.sizes.size - 1))
         sum_ = kept.sums[slot]
@@ -145,31 +145,36 @@ def mean_of_text(data, start, end, settings, words, matrix, kept, scratch, end_c
 
 
 @njit(cache=True, nogil=True)
-def lend_words(words):
+def borrow_words(words):
     return Words(
-        lent(words.data), lent(words.starts), lent(words.ends), lent(words.slots), lent(words.kept),
-        lent(words.kept_rows),
+        unowned(words.data), unowned(words.starts), unowned(words.ends), unowned(words.slots), unowned(words.kept),
+        unowned(words.kept_rows),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def lend_matrix(matrix):
+def borrow_matrix(matrix):
     return Matrix(
-        lent(matrix.numbers), lent(matrix.codes), lent(matrix.centroids), lent(matrix.norm_codes),
-        lent(matrix.norms), matrix.width, matrix.pieces,
+        unowned(matrix.numbers), unowned(matrix.codes), unowned(matrix.centroids), unowned(matrix.norm_codes),
+        unowned(matrix.norms), matrix.width, matrix.pieces,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def lend_kept(kept):
-    return Kept(lent(kept.starts), lent(kept.sizes), lent(kept.counts), lent(kept.sums))
+def borrow_kept(kept):
+    return Kept(
+        unowned(kept.starts),
+        unowned(kept.sizes),
+        unowned(kept.counts),
+        unowned(kept.sums),
+    )
 
 
 @njit(cache=True, nogil=True)
-def lend_scratch(scratch):
+def borrow_scratch(scratch):
     return Scratch(
-        lent(scratch.word), lent(scratch.hashes), lent(scratch.rows), lent(scratch.total), lent(scratch.end),
-        lent(scratch.scores), lent(scratch.nodes), lent(scratch.node_scores),
+        unowned(scratch.word), unowned(scratch.hashes), unowned(scratch.rows), unowned(scratch.total),
+        unowned(scratch.end), unowned(scratch.scores), unowned(scratch.nodes), unowned(scratch.node_scores),
     )  # fmt: skip
 
 
@@ -203,15 +208,16 @@ def label_texts(
 
 
 @njit(cache=True, nogil=True)
-def _best(data, offsets, model, kept, scratch, end_count, labels, probabilities):
+def _predict(data, offsets, model, kept, scratch, end_count, labels, probabilities):
     settings, words, matrix, output, children = model
     label_texts(
-        lent(data), lent(offsets), settings, lend_words(words), lend_matrix(matrix), lent(output),
-        lent(children), lend_kept(kept), lend_scratch(scratch), end_count, lent(labels), lent(probabilities),
+        unowned(data), unowned(offsets), settings, borrow_words(words), borrow_matrix(matrix), unowned(output),
+        unowned(children), borrow_kept(kept), borrow_scratch(scratch), end_count, unowned(labels),
+        unowned(probabilities),
     )  # fmt: skip
 
 
-def best(
+def predict(
     model: Model, texts: pa.LargeStringArray, k: int = 1
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the k best labels of texts, the best first, and their probabilities.
@@ -230,7 +236,7 @@ def best(
     end = END, 0, len(END), hash_of(END, 0, len(END))
     end_count = sum_of_word(*end, model.settings, model.words, model.matrix, scratch, scratch.end)
     arrays = model.settings, model.words, model.matrix, model.output, model.children
-    _best(data, offsets, arrays, kept, scratch, end_count, best_labels, probabilities)
+    _predict(data, offsets, arrays, kept, scratch, end_count, best_labels, probabilities)
     return best_labels, probabilities
 
 

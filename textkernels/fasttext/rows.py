@@ -7,7 +7,7 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.fasttext.hashing import BASIS, hashed
+from zyda_flows.textkernels.fasttext.hashing import BASIS, extend_hash
 from zyda_flows.textkernels.swar import bits_set, prefetch
 
 MULTIPLIER = np.uint64(116049371)  # of the hash of an n-gram of words
@@ -17,7 +17,7 @@ BIT, SIX, SIXTY_THREE = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 @intrinsic
-def lent(typing_context, array):
+def unowned(typing_context, array):
     """Return an array without its owner, so that numba counts no references: that took half of the time.
 
     The caller of the kernel must hold the array until the kernel returns.
@@ -129,17 +129,17 @@ def add_ngrams(word, size, settings, words, matrix, rows, total):
             added, waiting = added + waiting, 0
         h, i, length = BASIS, first, 0
         while i < size and length < settings.longest:
-            h = hashed(h, word[i])
+            h = extend_hash(h, word[i])
             i += 1
             while i < size and word[i] & 0xC0 == 0x80:
-                h = hashed(h, word[i])
+                h = extend_hash(h, word[i])
                 i += 1
             length += 1
             if length >= settings.shortest and not (length == 1 and (first == 0 or i == size)):
-                row, is_there = row_of(np.uint64(h % buckets), settings, words)
+                row, has_row = row_of(np.uint64(h % buckets), settings, words)
                 prefetch(matrix.numbers, np.uint64(4 * settings.dim * row))
                 rows[waiting] = row
-                waiting += is_there
+                waiting += has_row
     add_rows(rows, waiting, matrix, total)
     return added + waiting
 
@@ -156,12 +156,12 @@ def add_word_ngrams(hashes, settings, words, matrix, rows, total):
         h = np.uint64(np.int64(hashes[first]))
         for i in range(first + 1, min(hashes.size, first + settings.word_ngrams)):
             h = h * MULTIPLIER + np.uint64(np.int64(hashes[i]))
-            row, is_there = row_of(h % buckets, settings, words)
+            row, has_row = row_of(h % buckets, settings, words)
             if matrix.numbers.size:
                 for line in range(row * row_bytes, (row + 1) * row_bytes, LINE):
                     prefetch(matrix.numbers, np.uint64(line))
             rows[waiting] = row
-            waiting += is_there
+            waiting += has_row
             if waiting == rows.size:
                 add_rows(rows, waiting, matrix, total)
                 added, waiting = added + waiting, 0

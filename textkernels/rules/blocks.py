@@ -30,7 +30,7 @@ def line_stop(data, i, stop):
 
 
 @njit(cache=True, nogil=True)
-def trimmed(data, a, b):
+def trim(data, a, b):
     """Return the begin and end of a line without the spaces around it."""
     while a < b and data[a] == SPACE:
         a += 1
@@ -86,7 +86,7 @@ def opening(data, a, b, after, stop):
     if 0 < level <= DEEPEST and a + level < b and data[a + level] == SPACE:
         return level, 0
     if is_row(data, a, b):
-        next_a, next_b = trimmed(data, after, line_stop(data, after, stop))
+        next_a, next_b = trim(data, after, line_stop(data, after, stop))
         return (BLOCK, IN_TABLE) if is_rule(data, next_a, next_b) else (PROSE, 0)
     if run_of(data, a, b, DOLLAR) == 2:
         return BLOCK, 0 if b - a > 4 and ends_formula(data, a, b) else IN_FORMULA
@@ -115,7 +115,7 @@ def cut_document(data, start, stop, pieces, first):
     while i < stop:
         b = line_stop(data, i, stop)
         after = min(b + 1, stop)
-        text, end = trimmed(data, i, b)
+        text, end = trim(data, i, b)
         if opened == IN_TABLE and not is_row(data, text, end):
             n, opened = add(pieces, n, first, block, i, BLOCK), 0
         elif opened == IN_FORMULA and (text == end or data[text] == BACKTICK):
@@ -171,7 +171,7 @@ def _write_prose(data, pieces, ends, out, offsets):
             while is_after_block and i < stop and data[i] == NEW_LINE:
                 i += 1
             if kind != PROSE:
-                i = trimmed(data, i, stop)[0] + kind + 1
+                i = trim(data, i, stop)[0] + kind + 1
             is_after_block = is_after_block and i >= stop
             for k in range(i, stop):
                 if data[k] != BACKTICK:
@@ -192,16 +192,16 @@ def prose_of(data: Bytes, offsets: Places) -> tuple[Bytes, Places]:
 
 
 @njit(cache=True, nogil=True)
-def _keep_headings(pieces, ends, is_left):
+def _keep_headings(pieces, ends, is_kept):
     """Drop the headings of empty sections: with nothing before the next heading of their level or above."""
     for d in range(ends.size - 1):
         under = 0  # a bit for each level, set if its section is not empty
         for p in range(ends[d + 1] - 1, ends[d] - 1, -1):
             level = pieces[p, KIND]
             if level in (PROSE, BLOCK):
-                under = 0xFF if is_left[p] else under
+                under = 0xFF if is_kept[p] else under
                 continue
-            is_left[p] = under >> level & 1 == 1
+            is_kept[p] = under >> level & 1 == 1
             under &= (1 << level) - 1
 
 
@@ -246,21 +246,21 @@ def prose_pieces(data: Bytes, pieces: Places, ends: Places) -> tuple[Bytes, Plac
 
 
 @njit(cache=True, nogil=True)
-def is_apart(data, pieces, p, is_left):
+def is_apart(data, pieces, p, is_kept):
     """Return whether an empty line comes before a piece: if there was one, or if the piece before was dropped."""
     i = pieces[p, START]
-    return not is_left[p - 1] or data[i - 2] == NEW_LINE or data[i] == NEW_LINE
+    return not is_kept[p - 1] or data[i - 2] == NEW_LINE or data[i] == NEW_LINE
 
 
 @njit(cache=True, nogil=True)
-def _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets):
+def _join(data, pieces, ends, is_kept, prose, prose_offsets, out, offsets):
     n = k = 0
     for d in range(ends.size - 1):
         first = n
         for p in range(ends[d], ends[d + 1]):
             is_prose = pieces[p, KIND] == PROSE
-            if is_left[p]:
-                for _ in range(0 if n == first else 1 + is_apart(data, pieces, p, is_left)):
+            if is_kept[p]:
+                for _ in range(0 if n == first else 1 + is_apart(data, pieces, p, is_kept)):
                     out[n] = NEW_LINE
                     n += 1
                 if is_prose:
@@ -282,11 +282,11 @@ def join(
     empty sections.
     """
     is_prose = pieces[:, KIND] == PROSE
-    is_left = np.ones(len(pieces), np.bool_)
-    is_left[is_prose] = np.diff(prose_offsets) > 0
-    _keep_headings(pieces, ends, is_left)
-    of_blocks = int((pieces[:, END] - pieces[:, START])[~is_prose].sum())
-    out = np.empty(of_blocks + int(prose_offsets[-1] - prose_offsets[0]) + 2 * len(pieces), np.uint8)
+    is_kept = np.ones(len(pieces), np.bool_)
+    is_kept[is_prose] = np.diff(prose_offsets) > 0
+    _keep_headings(pieces, ends, is_kept)
+    block_bytes = int((pieces[:, END] - pieces[:, START])[~is_prose].sum())
+    out = np.empty(block_bytes + int(prose_offsets[-1] - prose_offsets[0]) + 2 * len(pieces), np.uint8)
     offsets = np.zeros(len(ends), np.int64)
-    n = _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets)
+    n = _join(data, pieces, ends, is_kept, prose, prose_offsets, out, offsets)
     return out[:n], offsets

@@ -18,16 +18,16 @@ def _find_breaks(data, start, stop, places):
     """Write the positions of breaks, as many as there is room for; return the number of breaks."""
     n, i = 0, start
     while i < stop:
-        found = between_64(data, i, NEW_LINE, 13) | between_64(data, i, 0x1C, 0x1E)
-        found |= between_64(data, i, 0xC2, 0xC2) & between_64(data, i, 0x85, 0x85) >> ONE
-        of_lines = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA8, 0xA9) >> TWO
-        found |= between_64(data, i, 0xE2, 0xE2) & of_lines
-        found &= first_bits(min(stop - i, TRUSTED))
-        while found:
+        breaks = between_64(data, i, NEW_LINE, 13) | between_64(data, i, 0x1C, 0x1E)
+        breaks |= between_64(data, i, 0xC2, 0xC2) & between_64(data, i, 0x85, 0x85) >> ONE
+        separators = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA8, 0xA9) >> TWO
+        breaks |= between_64(data, i, 0xE2, 0xE2) & separators
+        breaks &= first_bits(min(stop - i, TRUSTED))
+        while breaks:
             if n < places.size:
-                places[n] = i + np.int64(trailing_zeros(found))
+                places[n] = i + np.int64(trailing_zeros(breaks))
             n += 1
-            found &= found - ONE  # without its lowest bit
+            breaks &= breaks - ONE  # without its lowest bit
         i += TRUSTED
     return n
 

@@ -52,14 +52,14 @@ def _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends,
     for d in range(offsets.size - 1):
         base, t, last = offsets[d], ends[d], ends[d + 1]
         for line in range(line_ends[d], line_ends[d + 1]):
-            a, b, said = np.int64(lines[line, 0]), np.int64(lines[line, 1]), lines[line, 2]
-            counts[d].lorem_ipsum += said & LOREM != 0
-            counts[d].curly_brackets += said & CURLY != 0
-            if said & KEPT and said & REWRITTEN:
+            a, b, verdict = np.int64(lines[line, 0]), np.int64(lines[line, 1]), lines[line, 2]
+            counts[d].lorem_ipsum += verdict & LOREM != 0
+            counts[d].curly_brackets += verdict & CURLY != 0
+            if verdict & KEPT and verdict & REWRITTEN:
                 owners[others] = d
                 others += 1
                 other_ends[others] = other_ends[others - 1] + np.int64(lines[line, 3])
-            elif said & KEPT:
+            elif verdict & KEPT:
                 while t < last and np.int64(tokens[t, START]) < a:
                     t += 1
                 sentences, t = sentences_of(data, base, tokens, t, last, b)
@@ -123,21 +123,21 @@ def keep(data, start, stop, classes, lines, line, end, rewritten, done, out, fir
     n, low, high = first, start, start
     is_changed, has_run = False, False
     for k in range(line, end):
-        a, b, said, size = (
+        a, b, verdict, size = (
             start + np.int64(lines[k, 0]),
             start + np.int64(lines[k, 1]),
             lines[k, 2],
             lines[k, 3],
         )
-        if said & KEPT == 0:
+        if verdict & KEPT == 0:
             continue
-        if has_run and not said & REWRITTEN and a == high + 1 and data[high] == NEW_LINE:
+        if has_run and not verdict & REWRITTEN and a == high + 1 and data[high] == NEW_LINE:
             high = b
             continue
         if has_run:
             n = copy(data, low, high, out, first, n)
             is_changed = True
-        has_run, low, high = not said & REWRITTEN, a, b
+        has_run, low, high = not verdict & REWRITTEN, a, b
         if not has_run:
             n = copy(rewritten, done, done + np.int64(size), out, first, n)
             done += np.int64(size)

@@ -48,12 +48,12 @@ CLASSES = classes_of_bytes()
 
 
 @njit(cache=True, nogil=True, inline="always")
-def is_of(byte, classes):
+def has_class(byte, classes):
     return CLASSES[byte] & classes != 0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def keep(windows, number, document, begin, end):
+def add_window(windows, number, document, begin, end):
     """Write a window if there is room, and return the new number of windows."""
     if number < len(windows):
         windows[number] = (document, begin, end)

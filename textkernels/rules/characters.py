@@ -53,12 +53,12 @@ def add_beyond(data, start, stop, classes, row):
             i += ONE
             continue
         code, size = code_point(data, i)
-        of_code = classes[code]
-        row.others += of_code & (WORD | SPACE) == 0
-        row.digits += of_code & DIGIT != 0
-        row.cuts += of_code & CUT != 0
+        bits = classes[code]
+        row.others += bits & (WORD | SPACE) == 0
+        row.digits += bits & DIGIT != 0
+        row.cuts += bits & CUT != 0
         length = length + 1 if code == before and i == after else 1
-        row.runs += (length == LEAST_RUN) & (of_code & WORD != 0)
+        row.runs += (length == LEAST_RUN) & (bits & WORD != 0)
         i += size
         before, after = code, i
 

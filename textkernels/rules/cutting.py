@@ -137,10 +137,10 @@ def dot_size(data, a, b, p, classes):
     if p > q:
         return b - q
     code, q = code_before(data, a, p)
-    of_code = classes[code]
-    if of_code & BEFORE_DOT:
+    bits = classes[code]
+    if bits & BEFORE_DOT:
         return 1
-    if of_code & UPPER:
+    if bits & UPPER:
         before, _ = code_before(data, a, q)
         is_degree = before == 0xB0 and (code == 67 or code == 70 or code == 75)  # of C, F, K
         return 1 if is_degree or classes[before] & UPPER else 0
@@ -485,22 +485,22 @@ def join_exceptions(data, first, n, rules, cuts):
 
 
 @compiled
-def cut_anew(data, a, b, classes, rules, cuts, n):
+def cut_new_chunk(data, a, b, classes, rules, cuts, n):
     """Write the begin of a chunk and the ends of its pieces; return the index after them."""
-    any_of, all_of, i = np.uint32(0), np.uint32(0xFFFFFFFF), a
+    any_bits, all_bits, i = np.uint32(0), np.uint32(0xFFFFFFFF), a
     while i < b:
         code, size = code_at(data, i)
-        any_of |= classes[code]
-        all_of &= classes[code]
+        any_bits |= classes[code]
+        all_bits &= classes[code]
         i += size
     first = n
     cuts[n] = a
     n += 1
-    is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
+    is_plain = any_bits & BREAK == 0 and (any_bits & NUMBER == 0 or all_bits & NUMBER != 0)
     if is_plain and exception(data, a, b, rules) < 0:
         cuts[n] = b
         return n + 1
-    n = cut_chunk(data, a, b, any_of & NUMBER != 0, classes, rules, cuts, n)
+    n = cut_chunk(data, a, b, any_bits & NUMBER != 0, classes, rules, cuts, n)
     if n > first + 2 and has_cut_exceptions(data, first, n, rules, cuts):
         n = join_exceptions(data, first, n, rules, cuts)
     return n
@@ -519,17 +519,17 @@ def describe(data, base, classes, rules, tokens, hashes, n, last):
     i = np.int64(hashes[n])
     while n < last:
         end, start = np.int64(hashes[n + 1]), i
-        h, any_of, all_of, characters = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0
+        h, any_bits, all_bits, characters = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0
         while i < end:
             code, size = code_at(data, i)
-            any_of |= classes[code]
-            all_of &= classes[code]
+            any_bits |= classes[code]
+            all_bits &= classes[code]
             characters += 1
             for _ in range(size):
                 h = h * BASE + np.uint64(data[i] + np.uint64(1))
                 i += 1
-        marks = any_of & ALPHA | all_of & (SYMBOL | PUNCTUATION) | stop_word(h, rules)
+        marks = any_bits & ALPHA | all_bits & (SYMBOL | PUNCTUATION) | stop_word(h, rules)
         tokens[n, START], tokens[n, END], tokens[n, CHARACTERS] = start - base, end - base, characters
-        tokens[n, MARKS] = marks | all_of & PERIOD if characters == 1 else marks
+        tokens[n, MARKS] = marks | all_bits & PERIOD if characters == 1 else marks
         hashes[n] = h
         n += 1

@@ -132,9 +132,9 @@ def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask,
         longest = max(longest, length)
         is_text = False
         if end > i:
-            of_last = classes[data[end - 1] if data[end - 1] < 0x80 else last_code(data, end)[0]]
-            is_text = of_last & SPACE == 0 or not is_blank(data, i, end, classes)
-            terminals += is_text and of_last & TERMINAL != 0
+            last_bits = classes[data[end - 1] if data[end - 1] < 0x80 else last_code(data, end)[0]]
+            is_text = last_bits & SPACE == 0 or not is_blank(data, i, end, classes)
+            terminals += is_text and last_bits & TERMINAL != 0
             texts += is_text
             shorts += is_text and length <= SHORT_LINE
             lines += 1

@@ -17,8 +17,8 @@ from zyda_flows.textkernels.rules.candidates import (
     ONE,
     WIDE,
     ZERO,
-    is_of,
-    keep,
+    add_window,
+    has_class,
 )
 from zyda_flows.textkernels.rules.plain import plain_at
 from zyda_flows.textkernels.swar import between_64, trailing_zeros
@@ -31,7 +31,7 @@ def atom_before(data, start, b):
 
     These are characters of ASCII, and Latin letters with an accent (U+00C0 to U+024F, and a few beyond).
     """
-    if b > start and is_of(data[b - 1], ATOM):
+    if b > start and has_class(data[b - 1], ATOM):
         return 1
     if b - 1 > start and 0x80 <= data[b - 1] < 0xC0 and 0xC3 <= data[b - 2] <= 0xC9:
         return 2
@@ -57,7 +57,7 @@ def atoms_begin(data, start, at):
 def octet_end(data, i, stop):
     """Return the end of a number of up to three digits, 255 at most; return i if there is none."""
     k, value = i, 0
-    while k < stop and is_of(data[k], DIGIT):
+    while k < stop and has_class(data[k], DIGIT):
         value = value * 10 + data[k] - ZERO
         k += 1
         if k - i > 3 or value > 255:
@@ -77,9 +77,11 @@ def literal_end(data, i, stop):
     if i < k < stop and data[k] == CLOSING:
         return k + 1
     k = i
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN):
         k += 1
-    is_tag = i < k < stop - 1 and is_of(data[k - 1], ALNUM) and data[k] == COLON and data[k + 1] == CLOSING
+    is_tag = (
+        i < k < stop - 1 and has_class(data[k - 1], ALNUM) and data[k] == COLON and data[k + 1] == CLOSING
+    )
     return k + 2 if is_tag else 0
 
 
@@ -89,13 +91,13 @@ def domain_end(data, i, stop):
     if i < stop and data[i] == BRACKET:
         return literal_end(data, i + 1, stop)
     k = i
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN):
         k += 1
     if k == i or k + 1 >= stop or data[k] != DOT:
         return 0
-    if not (is_of(data[i], ALNUM) and is_of(data[k - 1], ALNUM) and is_of(data[k + 1], ALNUM)):
+    if not (has_class(data[i], ALNUM) and has_class(data[k - 1], ALNUM) and has_class(data[k + 1], ALNUM)):
         return 0
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN or data[k] == DOT):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN or data[k] == DOT):
         k += 1
     return k
 
@@ -116,5 +118,5 @@ def find_mails(data, offsets, windows):
                 sign, size = plain_at(data, at, stop)
                 end = domain_end(data, at + size, stop) if sign == AT else 0
                 if end:
-                    number = keep(windows, number, d, atoms_begin(data, start, at), end)
+                    number = add_window(windows, number, d, atoms_begin(data, start, at), end)
     return number

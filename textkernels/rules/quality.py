@@ -13,7 +13,7 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.counts import Counts, named_counts
 from zyda_flows.textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
 from zyda_flows.textkernels.swar import between_64, bits_set, trailing_zeros
-from zyda_flows.textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
+from zyda_flows.textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, strip_text
 
 ONE, TWO = np.uint64(1), np.uint64(2)
 WHOLE = np.uint64(2**62 - 1)  # of 64 bytes: the bytes with two more after them
@@ -53,8 +53,8 @@ def count_signs(data, start, stop):
         here = first_bits(stop - i)
         first = here & WHOLE
         hashes += bits_set(between_64(data, i, HASH, HASH) & first)
-        of_dots = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA6, 0xA6) >> TWO
-        ellipses += bits_set(between_64(data, i, 0xE2, 0xE2) & of_dots & first)
+        ellipsis_tail = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA6, 0xA6) >> TWO
+        ellipses += bits_set(between_64(data, i, 0xE2, 0xE2) & ellipsis_tail & first)
         dots = between_64(data, i, DOT, DOT) & here
         dots &= dots >> ONE & dots >> TWO & WHOLE
         while dots:
@@ -78,7 +78,7 @@ def _count_marks(data, offsets, classes, breaks, counts):
             a = i
             b, i, p = line_end(data, breaks, p, stop)
             lines += 1
-            a, b = text_of(data, a, b, classes)
+            a, b = strip_text(data, a, b, classes)
             if a < b:
                 bullets += data[a] == MINUS or (data[a] == 0xE2 and code_at(data, a)[0] == BULLET)
                 if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):

@@ -18,7 +18,7 @@ from zyda_flows.textkernels.utf8 import (
     code_at,
     first_bits,
     new_line,
-    stands_at,
+    matches_at,
     stripped,
 )  # fmt: skip
 
@@ -41,7 +41,7 @@ Places = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def facts_slowly(data, a, b, classes):
+def slow_line_facts(data, a, b, classes):
     """Return the rules that remove a line, the number of its words, and the number of counted words.
 
     Counted words are separated by ASCII's white space and nulls, and begin with a letter or a digit.
@@ -51,13 +51,13 @@ def facts_slowly(data, a, b, classes):
     i = a
     while i < b:
         code, size = code_at(data, i)
-        of_code = classes[code]
-        capitals += of_code & CAPITAL != 0
-        numerals += of_code & NUMERAL != 0
-        is_space, is_cut = of_code & SPACE != 0, code == 32 or 9 <= code <= 13 or code == 0
+        bits = classes[code]
+        capitals += bits & CAPITAL != 0
+        numerals += bits & NUMERAL != 0
+        is_space, is_separator = bits & SPACE != 0, code == 32 or 9 <= code <= 13 or code == 0
         words += not is_space and not is_in
-        counted += not is_cut and not is_in_counted and of_code & ALNUM != 0
-        is_in, is_in_counted = not is_space, not is_cut
+        counted += not is_separator and not is_in_counted and bits & ALNUM != 0
+        is_in, is_in_counted = not is_space, not is_separator
         characters += 1
         i += size
     rules = LOUD if characters and capitals / characters > MOST_CAPITALS else 0
@@ -67,14 +67,14 @@ def facts_slowly(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def facts_of(data, a, b, classes):
-    """Return the results of `facts_slowly`, and whether the line may have digits."""
+def line_facts(data, a, b, classes):
+    """Return the results of `slow_line_facts`, and whether the line may have digits."""
     capitals = numerals = words = counted = np.uint64(0)
     before, cut_before = ONE, ONE
     for i in range(a, b, 64):
         here = first_bits(b - i)
         if between_64(data, i, 0x80, 0xFF) & here:
-            return facts_slowly(data, a, b, classes)
+            return slow_line_facts(data, a, b, classes)
         cuts = between_64(data, i, 9, 13) | between_64(data, i, 32, 32)
         spaces = cuts | between_64(data, i, 28, 31)
         cuts |= between_64(data, i, 0, 0)
@@ -94,7 +94,7 @@ def facts_of(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def beyond_others(data, a, b, classes):
+def skip_to_word(data, a, b, classes):
     """Return the position of the first character of a word."""
     while a < b:
         code, size = code_at(data, a)
@@ -107,7 +107,7 @@ def beyond_others(data, a, b, classes):
 @njit(cache=True, nogil=True)
 def is_counter(data, a, b, classes):
     """Return whether a line is a number and the things that it counts, as in "1.2K likes"."""
-    i = start = beyond_others(data, a, b, classes)
+    i = start = skip_to_word(data, a, b, classes)
     while i < b:
         code, size = code_at(data, i)
         if classes[code] & DECIMAL == 0 and (i == start or (code != 44 and code != DOT)):
@@ -129,7 +129,7 @@ def is_counter(data, a, b, classes):
     for k in range(len(COUNTED)):
         if COUNTED[k] == 32:
             end = i + k - first
-            if stands_at(data, i, a, b, COUNTED[first:k]) and beyond_others(data, end, b, classes) == b:
+            if matches_at(data, i, a, b, COUNTED[first:k]) and skip_to_word(data, end, b, classes) == b:
                 return True
             first = k + 1
     return False
@@ -138,17 +138,17 @@ def is_counter(data, a, b, classes):
 @njit(cache=True, nogil=True)
 def has_phrase(data, a, b):
     """Return whether a line of few words has a phrase that is removed from it."""
-    if stands_at(data, a, a, b, SIGN_IN):
+    if matches_at(data, a, a, b, SIGN_IN):
         return True
     p = b
     for _ in range(3):  # READ_MORE and any three characters
         p -= 1
         while p > a and data[p] & 0xC0 == 0x80:
             p -= 1
-    if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
+    if p > a and matches_at(data, p - len(READ_MORE), a, b, READ_MORE):
         return True
     for i in range(a, b - len(IN_CART) + 1):
-        if data[i + 6] | 32 == 105 and stands_at(data, i, a, b, IN_CART):
+        if data[i + 6] | 32 == 105 and matches_at(data, i, a, b, IN_CART):
             return True
     return False
 
@@ -157,12 +157,12 @@ def has_phrase(data, a, b):
 def may_have_phrase(data, start, stop):
     """Return whether rare parts of the phrases occur in a document: ms i, ad m and gn-i."""
     for i in range(start, stop, TRUSTED):
-        blanks, of_i = letters_64(data, i, 32) >> TWO, letters_64(data, i, 105) >> THREE
+        blanks, i_after = letters_64(data, i, 32) >> TWO, letters_64(data, i, 105) >> THREE
         ms = letters_64(data, i, 109) & letters_64(data, i, 115) >> ONE
         ad = letters_64(data, i, 97) & letters_64(data, i, 100) >> ONE
         gn = letters_64(data, i, 103) & letters_64(data, i, 110) >> ONE
-        found = (ms & of_i | ad & letters_64(data, i, 109) >> THREE) & blanks
-        found |= gn & between_64(data, i, 45, 45) >> TWO & of_i
+        found = (ms & i_after | ad & letters_64(data, i, 109) >> THREE) & blanks
+        found |= gn & between_64(data, i, 45, 45) >> TWO & i_after
         if found & first_bits(stop - i):
             return True
     return False
@@ -171,7 +171,7 @@ def may_have_phrase(data, start, stop):
 @njit(cache=True, nogil=True)
 def judge(data, a, b, classes, facts, line):
     """Write the rules that remove a line, its words and its counted words."""
-    rules, words, counted, may_have_digits = facts_of(data, a, b, classes)
+    rules, words, counted, may_have_digits = line_facts(data, a, b, classes)
     if may_have_digits and is_counter(data, a, b, classes):
         rules |= COUNTER
     facts[line, 0], facts[line, 1], facts[line, 2] = rules, words, counted

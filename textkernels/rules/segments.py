@@ -1,7 +1,7 @@
 """Find the segments of texts that a repair may change; most segments are lines. Compiled by numba.
 
-A table has for each code point a set of bits that matter for a repair; `textkernels.texts.repair` fills it. `kinds`
-and `follows` define which neighbours may be mojibake; see `textkernels.texts.mojibake`.
+A table has for each code point a set of bits that matter for a repair; `textkernels.texts.repair` fills
+it. `kinds` and `follows` define which neighbours may be mojibake; see `textkernels.texts.mojibake`.
 """
 
 import numpy as np
@@ -16,7 +16,7 @@ NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, JUDGED = (np.uint8(1 << bit) for bi
 # Further bits of a segment: it has an entity of HTML, and it may have mojibake.
 ENTITY, MOJIBAKE = np.int64(1 << 8), np.int64(1 << 9)
 Tables = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]  # bits, kinds, follows
-WORTH = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # the segment may change
+REPAIRABLE = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # the segment may change
 LONGEST_ENTITY = 24
 ONE = np.uint64(1)
 NEVER, UNLESS_LESS, ALWAYS = 0, 1, 2  # when entities are unescaped
@@ -47,22 +47,22 @@ def _segment(data, i, stop, bits, kinds, follows, longest):
         code, size = code_point(data, i)
         i += size
         length += 1
-        has = bits[code]
-        if has | before:
-            found |= has
+        character_bits = bits[code]
+        if character_bits | before:
+            found |= character_bits
             if before & SUSPECT and follows[kind, kinds[code]]:
                 found |= MOJIBAKE
             kind = kinds[code]
-            if has & AND and is_entity(data, i, stop):
+            if character_bits & AND and is_entity(data, i, stop):
                 found |= ENTITY
-            if has & NEWLINE:
+            if character_bits & NEWLINE:
                 break
-        before = has
+        before = character_bits
     return i, found
 
 
 @njit(cache=True, nogil=True)
-def _all_in(data, bits, kinds, follows):
+def _text_bits(data, bits, kinds, follows):
     i, stop, found = np.uint64(0), np.uint64(data.size), np.int64(0)
     while i < stop:
         i, more = _segment(data, i, stop, bits, kinds, follows, data.size)
@@ -70,9 +70,9 @@ def _all_in(data, bits, kinds, follows):
     return found
 
 
-def all_in(text: bytes, tables: Tables) -> int:
+def text_bits(text: bytes, tables: Tables) -> int:
     """Return the bits of a text."""
-    return int(_all_in(np.frombuffer(text, np.uint8), *tables))
+    return int(_text_bits(np.frombuffer(text, np.uint8), *tables))
 
 
 @njit(cache=True, nogil=True)
@@ -89,7 +89,7 @@ def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, o
                 now = NEVER
             if now == NEVER:
                 found &= ~ENTITY
-            if found & (WORTH | ENTITY):
+            if found & (REPAIRABLE | ENTITY):
                 if n < len(out):
                     out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = d, start, i, found, now
                 n += 1
@@ -98,7 +98,7 @@ def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, o
     return n
 
 
-def worth_a_look(
+def may_change(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     tables: Tables,
@@ -117,14 +117,14 @@ def worth_a_look(
     return is_worth
 
 
-def segments(
+def repairable_segments(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     tables: Tables,
     longest: int,
     unescapes: int,
 ) -> NDArray[np.int64]:
-    """Return the segments that a repair may change: (m, 5) int64. Arguments as for `worth_a_look`.
+    """Return the segments that a repair may change: (m, 5) int64. Arguments as for `may_change`.
 
     The columns are the text, the first byte, the end, the bits of the segment, and the value of `unescapes` there.
     """

@@ -14,7 +14,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
+from zyda_flows.textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_new_chunk, describe
 from zyda_flows.textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
 
 # A slot of the memo has the chunk's first 15 bytes with its size in the 16th, and INLINE pieces; further bytes and
@@ -85,7 +85,7 @@ def hash_of_long(block, a, b, h):
 
 
 @njit(cache=True, nogil=True)
-def ask_for(block, edges, first, last, memo, batch):
+def prefetch_slots(block, edges, first, last, memo, batch):
     """Write the first two numbers and the slot of chunks, and prefetch the cache line of each slot."""
     for chunk in range(first, last):
         a, b = np.uint64(edges[2 * chunk]), np.uint64(edges[2 * chunk + 1])
@@ -112,7 +112,7 @@ def has_rest(block, a, b, memo, place):
 
 
 @njit(cache=True, nogil=True)
-def keep(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
+def memorise(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
     """Write the pieces of a chunk, which begins at `start` of its document, to a slot of the memo."""
     entry, place = slot * SLOT, MEMO_SLOTS * SLOT + slot * MORE
     words = max(b - a - INLINE_BYTES + 7, 0) // 8
@@ -174,10 +174,10 @@ def cut_chunks(block, base, edges, first, last, classes, rules, memo, batch, tok
             n = copy_pieces(memo, entry, place, a - np.uint64(base), pairs, hashes, n)
             continue
         begin, end, at = np.int64(a), np.int64(b), np.int64(n)
-        next_at = cut_anew(block, begin, end, classes, rules, hashes, at) - 1
+        next_at = cut_new_chunk(block, begin, end, classes, rules, hashes, at) - 1
         describe(block, base, classes, rules, tokens, hashes, at, next_at)
         if length <= KEPT:
-            keep(
+            memorise(
                 block, begin, end, np.uint32(begin - base), np.int64(slot), key, second, memo, tokens, hashes,
                 at, next_at,
             )  # fmt: skip
@@ -198,7 +198,7 @@ def cut_all(block, offsets, classes, rules, memo, tokens, pairs, hashes, ends):
         chunks = find_chunks(spaces, base, offsets[d + 1], edges)
         for first in range(0, chunks, BATCH):
             last = min(first + BATCH, chunks)
-            ask_for(block, edges, first, last, memo, batch)
+            prefetch_slots(block, edges, first, last, memo, batch)
             n = cut_chunks(
                 block, base, edges, first, last, classes, rules, memo, batch, tokens, pairs, hashes, n
             )

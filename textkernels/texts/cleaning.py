@@ -34,28 +34,26 @@ MARK = "\ufeff"  # the byte order mark
 
 def longest_runs(longest: Mapping[str, int]) -> NDArray[np.uint32]:
     """Return the longest run of each code point: (0x110000,) uint32."""
-    of_codes = np.full(CODE_POINTS, ANY, np.uint32)
+    limits = np.full(CODE_POINTS, ANY, np.uint32)
     for character, most in longest.items():
-        of_codes[ord(character)] = most
-    return of_codes
+        limits[ord(character)] = most
+    return limits
 
 
 def without_long_runs(
     texts: pa.LargeStringArray, longest: Mapping[str, int] = ZYDA1
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     """Return the texts with longer runs reduced to one character, and which have changed, (n,) bool."""
-    of_codes = longest_runs(longest)
-    is_changed = has_long_runs(*text_buffers(texts), of_codes)
+    limits = longest_runs(longest)
+    is_changed = has_long_runs(*text_buffers(texts), limits)
     if not is_changed.any():
         return texts, is_changed
-    return with_changed(
-        texts, is_changed, shorten(*text_buffers(texts.filter(pa.array(is_changed))), of_codes)
-    )
+    return with_changed(texts, is_changed, shorten(*text_buffers(texts.filter(pa.array(is_changed))), limits))
 
 
 def with_newlines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     r"""Return the texts with \n at the end of each line and paragraph, and which have changed, (n,) bool."""
-    return replaced(texts, newlines())
+    return replace_characters(texts, newlines())
 
 
 def without_control_characters(
@@ -65,7 +63,7 @@ def without_control_characters(
 
     The byte order mark is removed too, and so is \x85, unless `with_newlines` replaced it before.
     """
-    return replaced(texts, control_characters())
+    return replace_characters(texts, control_characters())
 
 
 @lru_cache(maxsize=1)
@@ -80,13 +78,15 @@ def newlines() -> NDArray[np.uint8]:
 def control_characters() -> NDArray[np.uint8]:
     """Return whether each code point is kept or removed: (0x110000,) uint8."""
     kinds = np.zeros(CODE_POINTS, np.uint8)
-    of_latin = [code for code in range(256) if unicodedata.category(chr(code)) == "Cc"]  # there are no others
-    kinds[[*of_latin, ord(MARK)]] = LEFT_OUT
+    control_codes = [
+        code for code in range(256) if unicodedata.category(chr(code)) == "Cc"
+    ]  # there are no others
+    kinds[[*control_codes, ord(MARK)]] = LEFT_OUT
     kinds[list(map(ord, KEPT))] = 0
     return kinds
 
 
-def replaced(
+def replace_characters(
     texts: pa.LargeStringArray, kinds: NDArray[np.uint8]
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     is_changed = has_any(*text_buffers(texts), kinds)

@@ -98,7 +98,7 @@ def _known_to_python() -> NDArray[np.uint32]:
     """Return the BITS of the code points below HIGHEST that Python's tables define."""
     characters = [chr(code) for code in range(HIGHEST)]
     categories = [unicodedata.category(character) for character in characters]
-    said = {
+    properties = {
         bits.SPACE: map(str.isspace, characters), bits.ALPHA: map(str.isalpha, characters),
         bits.CAPITAL: map(str.isupper, characters), bits.NUMERAL: map(str.isdigit, characters),
         bits.DECIMAL: map(str.isdecimal, characters), bits.ALNUM: map(str.isalnum, characters),
@@ -106,7 +106,7 @@ def _known_to_python() -> NDArray[np.uint32]:
         bits.INFIX: (category == "So" for category in categories),
     }  # fmt: skip
     known = np.zeros(HIGHEST, np.uint32)
-    for bit, holds in said.items():
+    for bit, holds in properties.items():
         known[np.fromiter(holds, np.bool_, HIGHEST)] |= bit
     return known
 
@@ -124,7 +124,7 @@ def token_classes() -> NDArray[np.uint32]:
     uncased, numbers = codes(UNCASED), codes("30-39")
     lower, upper = [*lower, *uncased, *codes(MORE_LOWER)], [*upper, *uncased, *codes(MORE_UPPER)]
     marks, quotes, money = ([ord(one) for one in some] for some in (MARKS, QUOTES, MONEY))
-    given = {
+    members_by_bit = {
         bits.LINE: [ord(one) for one in ENDS_OF_LINES],
         bits.LETTER: [*lower, *upper, *codes(TITLED)],
         bits.LOWER: lower,
@@ -142,7 +142,7 @@ def token_classes() -> NDArray[np.uint32]:
         bits.PERIOD: codes(PERIODS),
         bits.TERMINAL: codes(PERIODS) + codes(MORE_TERMINALS),
     }
-    for bit, members in given.items():
+    for bit, members in members_by_bit.items():
         classes[members] |= bit
     return classes
 

@@ -49,11 +49,11 @@ class Neighbours(NamedTuple):
 def neighbours(expression: re.Pattern[str]) -> Neighbours:
     """Return the pairs without which an expression finds nothing. Raises ValueError if there are none."""
     alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
-    for way in ways_of(parser.parse(expression.pattern, expression.flags)):
-        if len(way) == 1 and way[0]:
-            alone |= way[0].codes
+    for choice in choices_of(parser.parse(expression.pattern, expression.flags)):
+        if len(choice) == 1 and choice[0]:
+            alone |= choice[0].codes
         else:
-            pairs.append(rarest_pair(way))
+            pairs.append(rarest_pair(choice))
     named = sorted(set().union(*(one.codes for pair in pairs for one in pair)))
     other = next(code for code in range(CODE_POINTS) if code not in named)
     # Characters that all pairs treat alike are of one kind. Kind 0 has the characters that no pair names.
@@ -66,25 +66,25 @@ def neighbours(expression: re.Pattern[str]) -> Neighbours:
     return Neighbours(alone, firsts, kinds, np.array(follows))
 
 
-def rarest_pair(way: list[Characters | None]) -> tuple[Characters, Characters]:
-    pairs = [(one, other) for one, other in pairwise(way) if one and other and not one.are_left_out]
+def rarest_pair(choice: list[Characters | None]) -> tuple[Characters, Characters]:
+    pairs = [(one, other) for one, other in pairwise(choice) if one and other and not one.are_left_out]
     if not pairs:
         raise ValueError("ftfy's expression for mojibake has an unknown form; use the pinned version of ftfy")
     return min(pairs, key=lambda pair: pair[0].size() * pair[1].size())
 
 
-def ways_of(tree: Any) -> list[list[Characters | None]]:
+def choices_of(tree: Any) -> list[list[Characters | None]]:
     """Return the alternatives of an expression: for each the sets of consecutive characters, or None for others."""
-    ways: list[list[Characters | None]] = [[]]
+    choices: list[list[Characters | None]] = [[]]
     for kind, value in tree:
         if str(kind) == "BRANCH":
-            more = [way for one in value[1] for way in ways_of(one)]
+            more = [choice for one in value[1] for choice in choices_of(one)]
         elif str(kind) == "SUBPATTERN":
-            more = ways_of(value[3])
+            more = choices_of(value[3])
         else:
             more = [[characters_of(str(kind), value)]]
-        ways = [way + one for way in ways for one in more]
-    return ways
+        choices = [choice + one for choice in choices for one in more]
+    return choices
 
 
 def characters_of(kind: str, value: Any) -> Characters | None:
@@ -93,7 +93,7 @@ def characters_of(kind: str, value: Any) -> Characters | None:
         return Characters(frozenset([value]))
     if kind != "IN" or not {str(one) for one, _ in value} <= {"NEGATE", "LITERAL", "RANGE"}:
         return None
-    codes = {of_one for one, of_one in value if str(one) == "LITERAL"}
-    for first, last in (of_one for one, of_one in value if str(one) == "RANGE"):
+    codes = {content for one, content in value if str(one) == "LITERAL"}
+    for first, last in (content for one, content in value if str(one) == "RANGE"):
         codes |= set(range(first, last + 1))
     return Characters(frozenset(codes), str(value[0][0]) == "NEGATE")

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.rules.characters import CODE_POINTS
 from zyda_flows.textkernels.rules.sequences import BITS, count, count_string
-from zyda_flows.textkernels.texts.expressions import necessary, plain, sequence
+from zyda_flows.textkernels.texts.expressions import character_sequence, literal_string, scan_expression
 
 LOG = logging.getLogger("textkernels")
 MOST_WORDS = 4  # of sequences: each word is a pass over the texts, at 850 MB/s
@@ -57,7 +57,7 @@ class Patterns:
         data, ends = text_buffers(texts)
         view, occurring = memoryview(data.data), defaultdict[int, list[int]](list)
         for number, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
-            for place in self.compiled.found(view[start:stop].tobytes()):
+            for place in self.compiled.occurring_in(view[start:stop].tobytes()):
                 occurring[place].append(number)
         for place, numbers in occurring.items():
             if place in self.compiled.strings:
@@ -65,8 +65,10 @@ class Patterns:
                 string = self.compiled.strings[place]
                 counts[numbers, place] = count_string(data, ends, np.array(numbers), string)
             else:
-                found = self.compiled.others[place].finditer
-                counts[numbers, place] = [sum(1 for _ in found(texts[number].as_py())) for number in numbers]
+                matches = self.compiled.others[place].finditer
+                counts[numbers, place] = [
+                    sum(1 for _ in matches(texts[number].as_py())) for number in numbers
+                ]
         return counts
 
 
@@ -74,26 +76,26 @@ class Compiled:
     """Expressions by the way in which they are counted, with their index."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
-        self.sequences, of_sequences = words_of(expressions)
+        self.sequences, sequence_indices = words_of(expressions)
         self.strings, self.others = dict[int, bytes](), dict[int, re.Pattern[str]]()
         scanned = dict[int, bytes]()
         for place, expression in enumerate(expressions):
-            if place in of_sequences:
+            if place in sequence_indices:
                 continue
-            string = plain(expression)
+            string = literal_string(expression)
             if string is not None:
                 self.strings[place] = string.encode()
             else:
                 self.others[place] = re.compile(expression)
-                scanned[place] = necessary(expression) or b""
-        of_strings = {place: escaped(string) for place, string in self.strings.items()}
+                scanned[place] = scan_expression(expression) or b""
+        string_expressions = {place: escaped(string) for place, string in self.strings.items()}
         # Two scans, because a scan for strings alone is faster than a scan for all.
-        self.scans = [Scan(of_strings), Scan(scanned)]
+        self.scans = [Scan(string_expressions), Scan(scanned)]
 
-    def found(self, text: bytes) -> Iterator[int]:
+    def occurring_in(self, text: bytes) -> Iterator[int]:
         """Yield the indices of expressions that may occur in a text, except sequences."""
         for scan in self.scans:
-            yield from scan.found(text)
+            yield from scan.occurring_in(text)
 
 
 class Scan:
@@ -104,17 +106,17 @@ class Scan:
         self.others = [place for place in expressions if place not in known]
         self.lock = threading.Lock()  # a database has one scratch space
 
-    def found(self, text: bytes) -> list[int]:
-        found = self.others.copy()
+    def occurring_in(self, text: bytes) -> list[int]:
+        places = self.others.copy()
         if self.database is not None:
             with self.lock:
-                self.database.scan(text, match_event_handler=note, context=found)
-        return found
+                self.database.scan(text, match_event_handler=note, context=places)
+        return places
 
 
-def note(place: int, start: int, end: int, flags: int, found: list[int]) -> None:
+def note(place: int, start: int, end: int, flags: int, places: list[int]) -> None:
     """Record that an expression occurs."""
-    found.append(place)
+    places.append(place)
 
 
 def database_of(expressions: Mapping[int, bytes]) -> tuple[Any, set[int]]:
@@ -172,47 +174,47 @@ def escaped(string: bytes) -> bytes:
 class Sequences:
     """Sequences that share a word of bits: the accepted characters of each, by index."""
 
-    asked: Mapping[int, list[tuple[bool, str]]]
+    items: Mapping[int, list[tuple[bool, str]]]
 
     @property
     def places(self) -> Iterable[int]:
-        return self.asked.keys()
+        return self.items.keys()
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
         """Return the kind of each code point, (0x110000,), and the positions that accept each kind, (kinds,)."""
-        every = [ask for asked in self.asked.values() for ask in asked]
+        every = [item for items in self.items.values() for item in items]
         named = sorted({character for _, character in every if character})
         kinds = np.zeros(CODE_POINTS, np.uint8)
         kinds[[ord(character) for character in named]] = range(1, len(named) + 1)
         fits = [
-            sum(1 << bit for bit, (is_it, one) in enumerate(every) if (one == character) == is_it)
+            sum(1 << bit for bit, (matching, one) in enumerate(every) if (one == character) == matching)
             for character in [None, *named]
         ]
         return kinds, np.array(fits, np.uint64)
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
         """Count each sequence in each text: (texts, sequences) int64."""
-        return count(*text_buffers(texts), *self.tables, list(map(len, self.asked.values())))
+        return count(*text_buffers(texts), *self.tables, list(map(len, self.items.values())))
 
 
 def words_of(expressions: Sequence[str]) -> tuple[list[Sequences], set[int]]:
     """Return the sequences without enough consecutive literals for a scan, in words, and their indices."""
     words = [dict[int, list[tuple[bool, str]]]() for _ in range(MOST_WORDS)]
     for place, expression in enumerate(expressions):
-        asked = sequence(expression)
-        if asked and longest_hold(asked) < HOLD:
-            room = (word for word in words if sum(map(len, word.values())) + len(asked) <= BITS)
-            next(room, {})[place] = asked
+        items = character_sequence(expression)
+        if items and longest_hold(items) < HOLD:
+            room = (word for word in words if sum(map(len, word.values())) + len(items) <= BITS)
+            next(room, {})[place] = items
     filled = [Sequences(word) for word in words if word]
     return filled, {place for word in filled for place in word.places}
 
 
-def longest_hold(asked: Sequence[tuple[bool, str]]) -> int:
+def longest_hold(items: Sequence[tuple[bool, str]]) -> int:
     """Return the greatest number of consecutive literals; a string of only literals is always enough."""
-    if all(is_it for is_it, _ in asked):
-        return max(HOLD, len(asked))
-    return max(map(len, "".join("x" if is_it else " " for is_it, _ in asked).split()), default=0)
+    if all(matching for matching, _ in items):
+        return max(HOLD, len(items))
+    return max(map(len, "".join("x" if matching else " " for matching, _ in items).split()), default=0)
 
 
 def word_list(content: bytes, name: str) -> tuple[str, ...]:

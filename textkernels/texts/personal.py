@@ -31,7 +31,7 @@ from zyda_flows.textkernels.rules.candidates import Find, windows_of
 from zyda_flows.textkernels.rules.mail_candidates import find_mails
 from zyda_flows.textkernels.rules.number_candidates import find_accounts, find_cards, find_phones
 from zyda_flows.textkernels.rules.plain import written_as
-from zyda_flows.textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
+from zyda_flows.textkernels.texts.ip_addresses import IP, IPV4, OCTET, is_public
 
 ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # accented Latin letters
 ATOM = rf"[A-Za-z0-9{ACCENTED}!#$%&'*+/=?^_`{{|}}~-]+"
@@ -42,7 +42,7 @@ NAME_BEGINS = rf"(?:(?a:\b)|(?<![A-Za-z0-9_{ACCENTED}])(?=[{ACCENTED}]))"
 MAIL = rf"{NAME_BEGINS}{ATOM}(?:\.{ATOM})*{AT}(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
 # Not domains: versions (lodash@4.17.21, name@1.0rc1, name@2.x, name@v1.2.3-beta.1), and images by their scale.
 NO_DOMAIN = re.compile(
-    rf"{AT}(?!{FOURTH}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
+    rf"{AT}(?!{IPV4}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
     r"|[0-9.]+x\.(?:png|jpe?g|gif|webp|svg)$)",
     re.IGNORECASE,
 )
@@ -119,8 +119,8 @@ def is_card(found: str) -> bool:
 
 def is_iban(found: str) -> bool:
     """Return whether the remainder modulo 97 is 1 for the number that ISO 7064 makes of letters and digits."""
-    characters = "".join(one for one in found if one.isalnum())
-    return int("".join(str(int(one, 36)) for one in characters[4:] + characters[:4])) % 97 == 1
+    characters = "".join(character for character in found if character.isalnum())
+    return int("".join(str(int(character, 36)) for character in characters[4:] + characters[:4])) % 97 == 1
 
 
 def is_phone(found: str) -> bool:
@@ -147,14 +147,14 @@ def iban_expression() -> str:
 class Kind(NamedTuple):
     """A kind of personal data.
 
-    is_one: confirms a match. stands_in: replacements, used in turn. stands_in_sixth: replacements for IPv6.
+    is_valid: confirms a match. replacements: replacements, used in turn. ipv6_replacements: replacements for IPv6.
     """
 
     expression: re.Pattern[str]
     find: Find
-    is_one: Callable[[str], bool]
-    stands_in: tuple[str, ...]
-    stands_in_sixth: tuple[str, ...] = ()
+    is_valid: Callable[[str], bool]
+    replacements: tuple[str, ...]
+    ipv6_replacements: tuple[str, ...] = ()
 
 
 KINDS = {
@@ -180,7 +180,7 @@ BYTES_OF_CHARACTER = b"\1" * 0xC0 + b"\2" * 0x20 + b"\3" * 0x10 + b"\4" * 0x10  
 Place = tuple[int, int, int]  # a document, the first byte and the byte after the last
 
 
-def found(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
+def find_matches(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
     """Yield the matches of a kind in order. data: has at least 64 bytes; ends: (n + 1,)."""
     view, last = memoryview(data.data), 0
     windows = windows_of(kind.find, data, ends)
@@ -200,57 +200,60 @@ def found(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Itera
             else:
                 at = last + len(text[character:at].encode())
                 last, character = at + len(match[0].encode()), after
-            if kind.is_one(match[0]):
+            if kind.is_valid(match[0]):
                 yield document, at, last
 
 
-def replaced(
-    texts: pa.LargeStringArray, kind: Kind, stands_in: str | None = None
+def replace_matches(
+    texts: pa.LargeStringArray, kind: Kind, replacement: str | None = None
 ) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Replace the matches of a kind; return the texts, and the number of matches in each, (n,) int64.
 
-    stands_in: the replacement; without it, the replacements of the kind in turn, from the first in each text.
+    replacement: without it, the replacements of the kind in turn, from the first in each text.
     """
     data, ends = roomy_buffers(texts)
     counts, changed = np.zeros(len(texts), np.int64), list[bytes]()
-    usual = [one.encode() for one in (kind.stands_in if stands_in is None else (stands_in,))]
-    sixth = [one.encode() for one in kind.stands_in_sixth] if stands_in is None else []
-    for document, places in groupby(found(data, ends, kind), itemgetter(0)):
-        of_document = list(places)
-        counts[document] = len(of_document)
-        instead = cycle(usual) if not sixth else in_turn(memoryview(data.data), of_document, usual, sixth)
+    wanted = kind.replacements if replacement is None else (replacement,)
+    replacements = [text.encode() for text in wanted]
+    ipv6 = [text.encode() for text in kind.ipv6_replacements] if replacement is None else []
+    for document, places in groupby(find_matches(data, ends, kind), itemgetter(0)):
+        document_matches = list(places)
+        counts[document] = len(document_matches)
+        turns: Iterator[bytes] = cycle(replacements)
+        if ipv6:
+            turns = ip_replacements(memoryview(data.data), document_matches, replacements, ipv6)
         limits = ends[document : document + 2].tolist()
-        changed.append(with_others(memoryview(data.data), of_document, instead, limits))
+        changed.append(with_replacements(memoryview(data.data), document_matches, turns, limits))
     if not changed:
         return texts, counts
     column = pa.array(changed, pa.large_string())
     return pc.replace_with_mask(texts, pa.array(counts > 0), column), counts
 
 
-def in_turn(
-    view: memoryview, places: Iterable[Place], fourth: Sequence[bytes], sixth: Sequence[bytes]
+def ip_replacements(
+    view: memoryview, places: Iterable[Place], ipv4: Sequence[bytes], ipv6: Sequence[bytes]
 ) -> Iterator[bytes]:
-    """Yield the replacement of each IP address: one of the same version, in turn."""
-    turns = cycle(fourth), cycle(sixth)
+    """Yield the replacement of each IP address: of the same version, in turn."""
+    turns = cycle(ipv4), cycle(ipv6)
     for _, begin, end in places:
         yield next(turns[b":" in view[begin:end].tobytes()])
 
 
-def with_others(
-    view: memoryview, places: Iterable[Place], stands_in: Iterable[bytes], ends: Sequence[int]
+def with_replacements(
+    view: memoryview, places: Iterable[Place], replacements: Iterable[bytes], ends: Sequence[int]
 ) -> bytes:
     """Return the bytes of a document, from the first of `ends` to the other, with some places replaced."""
     start, stop = ends
     parts = list[bytes | memoryview]()
-    for (_, begin, end), instead in zip(places, stands_in, strict=False):
-        parts += [view[start:begin], instead]
+    for (_, begin, end), replacement in zip(places, replacements, strict=False):
+        parts += [view[start:begin], replacement]
         start = end
     return b"".join([*parts, view[start:stop]])
 
 
-def counted(texts: pa.LargeStringArray) -> dict[str, NDArray[np.int64]]:
+def count_matches(texts: pa.LargeStringArray) -> dict[str, NDArray[np.int64]]:
     """Count each kind in each text, (n,) int64, as if all kinds were replaced."""
     counts = dict[str, NDArray[np.int64]]()
     for name, kind in KINDS.items():
-        texts, counts[name] = replaced(texts, kind)
+        texts, counts[name] = replace_matches(texts, kind)
     return counts

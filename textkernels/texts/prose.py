@@ -47,12 +47,12 @@ from zyda_flows.textkernels.buffers import roomy_buffers
 from zyda_flows.textkernels.counts import (
     Counts,
     Statistic,
-    by_name,
-    measured_by,
+    concatenate_counts,
+    count_statistic,
+    counts_by_name,
     named_counts,
-    number_of,
-    share_of,
-    together,
+    share_statistic,
+    statistics_table,
 )
 from zyda_flows.textkernels.rules import c4_lines, grams, lines, quality
 from zyda_flows.textkernels.rules.breaks import line_breaks
@@ -66,50 +66,50 @@ Places = NDArray[np.int64]
 BLOCK = 1 << 18  # bytes of text whose tokens stay in the processor's cache
 
 
-OF_GRAMS = {name: share_of(name, "characters") for name in grams.GRAMS.names or ()}
-OF_QUALITY = {
-    "words": number_of("words"),
-    "mean_word_length": share_of("word_characters", "words"),
-    "hashes": share_of("hashes", "tokens"),
-    "ellipses": share_of("ellipses", "tokens"),
-    "bullet_lines": share_of("bullet_lines", "all_lines"),
-    "ellipsis_lines": share_of("ellipsis_lines", "all_lines"),
-    "alphabetic_words": share_of("alphabetic_words", "tokens"),
+GRAM_SHARES = {name: share_statistic(name, "characters") for name in grams.GRAMS.names or ()}
+QUALITY_STATISTICS = {
+    "words": count_statistic("words"),
+    "mean_word_length": share_statistic("word_characters", "words"),
+    "hashes": share_statistic("hashes", "tokens"),
+    "ellipses": share_statistic("ellipses", "tokens"),
+    "bullet_lines": share_statistic("bullet_lines", "all_lines"),
+    "ellipsis_lines": share_statistic("ellipsis_lines", "all_lines"),
+    "alphabetic_words": share_statistic("alphabetic_words", "tokens"),
 }
-EMPTY = Statistic(pa.float64(), lambda of: (of["characters"] == 0).astype(np.float64))
+EMPTY = Statistic(pa.float64(), lambda counts: (counts["characters"] == 0).astype(np.float64))
 # The statistics of each set, computed from the counts of its KERNELS.
 SETS = {
-    "gopher-quality": {**OF_QUALITY, "stop_words": number_of("stop_words")},
+    "gopher-quality": {**QUALITY_STATISTICS, "stop_words": count_statistic("stop_words")},
     "gopher-repetition": {
         "empty": EMPTY,
-        "duplicate_paragraphs": share_of("duplicate_paragraphs", "paragraphs"),
-        "duplicate_paragraph_characters": share_of("duplicate_paragraph_characters", "characters"),
-        "duplicate_lines": share_of("duplicate_lines", "lines"),
-        "duplicate_line_characters": share_of("duplicate_line_characters", "characters"),
-        **OF_GRAMS,
+        "duplicate_paragraphs": share_statistic("duplicate_paragraphs", "paragraphs"),
+        "duplicate_paragraph_characters": share_statistic("duplicate_paragraph_characters", "characters"),
+        "duplicate_lines": share_statistic("duplicate_lines", "lines"),
+        "duplicate_line_characters": share_statistic("duplicate_line_characters", "characters"),
+        **GRAM_SHARES,
     },
-    "c4": {name: number_of(name) for name in ("lorem_ipsum", "curly_brackets", "sentences")},
+    "c4": {name: count_statistic(name) for name in ("lorem_ipsum", "curly_brackets", "sentences")},
     "fineweb": {
-        "line_punctuation": share_of("terminal_lines", "text_lines"),
-        "short_lines": share_of("short_lines", "text_lines"),
-        "duplicate_line_characters": share_of("duplicate_text_characters", "line_characters"),
-        "new_lines": share_of("new_lines", "tokens"),
+        "line_punctuation": share_statistic("terminal_lines", "text_lines"),
+        "short_lines": share_statistic("short_lines", "text_lines"),
+        "duplicate_line_characters": share_statistic("duplicate_text_characters", "line_characters"),
+        "new_lines": share_statistic("new_lines", "tokens"),
     },
     "fineweb-2": {
         "empty": EMPTY,
-        "duplicate_lines": share_of("duplicate_lines", "lines"),
-        **OF_GRAMS,
-        "line_punctuation": share_of("terminal_lines", "text_lines"),
-        "duplicate_line_characters": share_of("duplicate_text_characters", "line_characters"),
-        "new_lines": share_of("new_lines", "tokens"),
-        **OF_QUALITY,
-        "stop_words": number_of("listed_words"),
+        "duplicate_lines": share_statistic("duplicate_lines", "lines"),
+        **GRAM_SHARES,
+        "line_punctuation": share_statistic("terminal_lines", "text_lines"),
+        "duplicate_line_characters": share_statistic("duplicate_text_characters", "line_characters"),
+        "new_lines": share_statistic("new_lines", "tokens"),
+        **QUALITY_STATISTICS,
+        "stop_words": count_statistic("listed_words"),
     },
-    "refinedweb-lines": {"removed_words": share_of("removed_words", "words")},
+    "refinedweb-lines": {"removed_words": share_statistic("removed_words", "words")},
     "code": {
-        "mean_line_length": share_of("line_characters", "split_lines"),
-        "alphanumeric": share_of("alphanumeric", "characters"),
-        "max_line_length": number_of("max_line_length"),
+        "mean_line_length": share_statistic("line_characters", "split_lines"),
+        "alphanumeric": share_statistic("alphanumeric", "characters"),
+        "max_line_length": count_statistic("max_line_length"),
     },
 }
 KERNELS = {
@@ -121,7 +121,7 @@ KERNELS = {
     "refinedweb-lines": ("refined",),
     "code": ("lines",),
 }
-OF_TOKENS = {"tokens", "quality", "grams", "c4", "listed"}  # the kernels that read tokens
+TOKEN_KERNELS = {"tokens", "quality", "grams", "c4", "listed"}  # the kernels that read tokens
 
 
 class Counter:
@@ -139,7 +139,7 @@ class Counter:
         """Return the counts of each kernel for a block, (n,). list_of: the word list of each document, (n,)."""
         ends, found = np.zeros(len(offsets), np.int64), dict[str, Counts]()
         breaks = line_breaks(data, offsets)
-        if self.kernels & OF_TOKENS:
+        if self.kernels & TOKEN_KERNELS:
             self.tokens, self.hashes = tokenize(
                 data, offsets, self.classes, self.rules, self.tokens, self.hashes, ends
             )
@@ -168,7 +168,7 @@ class Counter:
         return self.others, ends
 
 
-def measured(
+def measure_texts(
     texts: pa.LargeStringArray,
     sets: Collection[str],
     c4_terminal: bool = False,
@@ -189,9 +189,9 @@ def measured(
         counter.counts(data, offsets[first : last + 1], list_of[first:last])
         for first, last in _blocks(offsets)
     ] or [counter.counts(data, offsets, list_of)]
-    counts = {name: together([block[name] for block in blocks]) for name in blocks[0]}
+    counts = {name: concatenate_counts([block[name] for block in blocks]) for name in blocks[0]}
     return {
-        name: measured_by(statistics, by_name(*(counts[kernel] for kernel in KERNELS[name])))
+        name: statistics_table(statistics, counts_by_name(*(counts[kernel] for kernel in KERNELS[name])))
         for name, statistics in SETS.items()
         if name in sets
     }

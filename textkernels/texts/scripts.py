@@ -12,7 +12,7 @@ from zyda_flows.textkernels.buffers import check_buffers, text_buffers
 from zyda_flows.textkernels.rules.characters import CODE_POINTS
 from zyda_flows.textkernels.rules.letters import count_letters
 
-OF_NONE = {
+COMMON_SCRIPTS = {
     "Zyyy",
     "Zinh",
     "Zzzz",
@@ -25,7 +25,7 @@ KANA_SHARE = (
 @lru_cache(maxsize=1)
 def scripts_of_letters() -> tuple[NDArray[np.uint8], tuple[str, ...]]:
     """Return the script of each code point, (0x110000,) uint8, 0 if it is no letter; and the scripts' names."""
-    names = ("", *sorted(set(Scripts.VALUES) - OF_NONE))
+    names = ("", *sorted(set(Scripts.VALUES) - COMMON_SCRIPTS))
     numbers = {name: number for number, name in enumerate(names)}
     scripts = np.zeros(CODE_POINTS, np.uint8)
     for first, end, name in zip(
@@ -48,10 +48,10 @@ def script_of_texts(texts: pa.LargeStringArray) -> pa.StringArray:
     counts = np.zeros((len(offsets) - 1, len(names)), np.int64)
     count_letters(data, offsets, scripts, names.index("Latn"), counts)
     counts[:, 0] = 0
-    of_japan = [names.index(name) for name in ("Hira", "Kana", "Hani")]
-    kana, all_ = counts[:, of_japan[:2]].sum(axis=1), counts[:, of_japan].sum(axis=1)
+    japanese = [names.index(name) for name in ("Hira", "Kana", "Hani")]
+    kana, all_ = counts[:, japanese[:2]].sum(axis=1), counts[:, japanese].sum(axis=1)
     is_japanese = (kana > 0) & (kana >= KANA_SHARE * all_)
-    counts[np.ix_(is_japanese, of_japan)] = 0
+    counts[np.ix_(is_japanese, japanese)] = 0
     counts = np.column_stack([counts, np.where(is_japanese, all_, 0)])
     found = counts.argmax(axis=1)
     return pa.array([*names, "Jpan"], pa.string()).take(pa.array(found, mask=counts.max(axis=1) == 0))
