@@ -1,8 +1,8 @@
-"""Audit: how like the documents that went are to those that were kept for them, on a sample.
+"""Audit: compare a sample of the removed documents with the documents that were kept for them, by their texts.
 
-Buckets and clusters are made of signatures, and a chain of buckets can join what has little in common. Here
-the texts themselves are read and compared. Rows out: AUDIT. Which pairs they are is the matter of
-`tasks.dedup.pairings`, how they are compared that of `tasks.dedup.likeness`.
+Buckets and clusters come from signatures, and a chain of buckets can join documents that share little. So the audit
+reads the texts and compares them. `tasks.dedup.pairings` chooses the pairs, `tasks.dedup.likeness` compares them.
+Rows out: AUDIT.
 """
 
 from collections.abc import Iterator, Sequence
@@ -40,7 +40,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of, write_table
 
 VERSION = 1
-TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
+TEXT_AT_ONCE = 64 << 20  # bytes of text that a worker compares at a time, about
 
 
 @dataclass(frozen=True)
@@ -66,7 +66,7 @@ class TextsOfShard(ArtifactJob):
 
 
 class AuditedRound(Facts):
-    """The facts of an audit's manifest: the trails of all sources, by which a round can be audited again."""
+    """The facts of an audit's manifest: the trails of all sources, from which the audit can be repeated."""
 
     trails: tuple[tuple[Receipt, ...], ...]
     by_index: ByIndex | None = None
@@ -80,7 +80,7 @@ def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
 
 
 def minhash_round_of(of_round: Round) -> MinHashRound:
-    """Return the round: only one of near-duplicates is audited."""
+    """Return the round: only rounds of near-duplicates are audited."""
     assert isinstance(of_round.dedup, MinHashRound)
     return of_round.dedup
 
@@ -99,10 +99,10 @@ def is_audited(of_round: Round, _: str) -> bool:
     cost=audit_cost,
 )
 def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
-    """Compare a sample of the documents that went as near-duplicates with those that were kept.
+    """Compare a sample of the documents that were removed as near-duplicates with the kept documents.
 
-    trails: of each source, of which the last receipt is that of the stage that let them go. pairs: how many
-    are compared in all, at the most.
+    trails: of each source; the last receipt is of the stage that removed the documents. pairs: the most pairs in
+    all.
     """
     folder = of_round.folder
     pairings = pairings_of(folder, trails, pairs)
@@ -131,7 +131,7 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
 
 
 def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[Pairing]]:
-    """Put pairings together whose texts, of so many bytes on average, are TEXT_AT_ONCE; one at least."""
+    """Group pairings whose texts are TEXT_AT_ONCE together, at least one. text_bytes: the mean size of a text."""
     batch, size = list[Pairing](), 0.0
     for pairing in pairings:
         grows = text_bytes * len(ids_in([pairing]))
@@ -145,7 +145,7 @@ def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[
 
 
 def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[TextsOfShard]:
-    """Find the shards in which some documents were ingested. wanted: (n,) doc_ids, ascending."""
+    """Find the shards into which documents were ingested. wanted: (n,) doc_ids, ascending."""
     jobs = list[TextsOfShard]()
     for trail in trails:
         shards = [history.shard for history in load_histories(folder, trail)]
@@ -160,5 +160,5 @@ def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[Text
 
 
 def number_of(folder: Folder, shards: Sequence[Artifact]) -> int:
-    """Return the number of a source in the ids of its documents."""
+    """Return the number of a source, from the ids of its documents."""
     return split(first_and_last(folder, shards[0])[0])[0]

@@ -1,8 +1,8 @@
-"""Decisions by documents: who goes of each cluster, where that takes more than its documents' ids.
+"""Decisions by documents: choose the kept documents of each cluster, if their ids are not enough to decide.
 
-What is needed of the documents is read once and kept by cluster (`tasks.dedup.contested`), in parts, which are
-compared as the round says (`tasks.dedup.comparison`). Rows out: as of `tasks.dedup.decisions`, with the exact
-similarities, in files by ranges of doc_ids.
+The required columns of the documents are read once and stored by cluster (`tasks.dedup.contested`), in parts, which
+are compared by the rule of the round (`tasks.dedup.comparison`). Rows out: as of `tasks.dedup.decisions`, with the
+exact similarities, in files by ranges of doc_ids.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table
 
 VERSION = 1
-PART_BYTES = 256 << 20  # of text in one part, about
-# Of the parts that shards are cut into at once. Each file has a row group for every part, and a part reads the
-# footers of all files.
+PART_BYTES = 256 << 20  # of text in a part, about
+# The binary logarithm of the most parts into which shards are cut at once. Each file has a row group for every part,
+# and a part reads the footers of all files.
 MOST_BITS = 9
-ALL_BITS = 24  # of all parts: 4 PB of text
+ALL_BITS = 24  # the same for all parts: 4 PB of text
 
 
 class ComparedPartRecord(Record):
-    """The documents of a part that go, each with the one it goes for: COMPARISONS by doc_id."""
+    """The removed documents of a part with the documents that are kept for them: COMPARISONS by doc_id."""
 
     shard: Artifact
     by_index: ByIndex
@@ -46,7 +46,7 @@ class ComparedPartRecord(Record):
 class ComparedPart(RecordJob[ComparedPartRecord]):
     """The documents of a part to compare.
 
-    part: its number in `gathered`; number: that of all parts. order_key: of the order of preference.
+    part: its number in `gathered`. number: its number among all parts. order_key: of the order of preference.
     """
 
     stage, version, kind = "verify", VERSION, ComparedPartRecord
@@ -84,7 +84,7 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
 
 
 def pairs_of_pieces(rows: pa.Table) -> int:
-    """Count the pairs of documents in different pieces of one cluster. rows: `cluster_id`, `piece`."""
+    """Count the pairs of documents of a cluster that are in different pieces. rows: `cluster_id`, `piece`."""
     of_pieces = rows.group_by(["cluster_id", "piece"]).aggregate([([], "count_all")])
     of_clusters = rows.group_by("cluster_id").aggregate([([], "count_all")])
     squares = [sum(n * n for n in table["count_all"].to_pylist()) for table in (of_clusters, of_pieces)]
@@ -93,7 +93,7 @@ def pairs_of_pieces(rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class DecidedFile(ArtifactJob):
-    """What is decided about the documents of one file of clusters: DECIDED by doc_id."""
+    """The decisions about the documents of a file of clusters: DECIDED by doc_id."""
 
     stage, version = "verify", VERSION
 
@@ -120,7 +120,7 @@ def decided_by_documents(
 ) -> tuple[list[Artifact], list[Artifact], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
-    Returns the files of what is decided, those that were made on the way, and what was compared by an index.
+    Returns the files of decisions, the intermediate files, and the counts of comparisons by an index.
     """
     folder, comparison = of_round.folder, comparison_of(of_round.dedup)
     is_across = of_round.dedup.scope == "across"
@@ -172,15 +172,15 @@ def decided_by_documents(
 def cut_once_more(
     of_round: Round, gathered: list[Artifact], bits: int, all_bits: int
 ) -> tuple[list[Files], list[Artifact]]:
-    """Cut the texts into 2**all_bits parts, where they are in 2**bits parts so far.
+    """Cut the texts into 2**all_bits parts, if they are in 2**bits parts so far.
 
-    Return the list of files that each of those 2**bits parts is read from, and what was written to cut them again:
-    nothing where all_bits is bits, and then every part is read from the same files.
+    Return the list of files from which each of the 2**bits parts is read, and the files that were written for this.
+    If all_bits equals bits, no files are written and all parts are read from the same files.
     """
     folder, listed = of_round.folder, list_files(of_round.folder, gathered)
     if all_bits == bits:
         return [listed] * (1 << bits), []
-    # The parts of some files one after another, so that a worker reads the footers of these once.
+    # The parts of the same files follow each other, so that a worker reads the footers of these files once.
     jobs = [
         RowsOfPart(folder, None, listed, part, start, bits, all_bits)
         for start in range(0, len(gathered), 1 << bits)

@@ -1,13 +1,12 @@
-"""Decisions: who stays of each cluster and who goes, for the whole corpus.
+"""Decisions: choose which documents of each cluster are kept and which are removed, for the whole corpus.
 
-Rows out: CLUSTERS and `kept_doc_id` (uint64), sorted by doc_id, for every clustered document; `kept_doc_id` is
-null for those that stay.
+Rows out: CLUSTERS and `kept_doc_id` (uint64), sorted by doc_id, for every clustered document. `kept_doc_id` is null
+for kept documents.
 
-across: in a cluster with documents of several sources, those of the best-ranked source stay, all of
-them, and the others go; other clusters are left alone. global: one document of each cluster stays,
-of the best-ranked source, and among those the first by file name and row. Documents of protected sources stay in
-any case, and are the best of their cluster. With `verify`, or a `prefer` that looks at the documents, see
-`tasks.dedup.by_documents`.
+across: in a cluster with documents of several sources, all documents of the best-ranked source are kept, and the
+others are removed; other clusters do not change. global: one document of each cluster is kept, of the best-ranked
+source, and among several the first by file name and row. Documents of protected sources are always kept, and are
+the best of their cluster. For `verify`, and a `prefer` that reads the documents, see `tasks.dedup.by_documents`.
 """
 
 from collections.abc import Sequence
@@ -60,7 +59,7 @@ Ids = NDArray[np.uint64]
 
 
 class Winners(NamedTuple):
-    """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays beside it."""
+    """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays parallel to it."""
 
     clusters: Ids
     priority: Ids
@@ -71,7 +70,7 @@ class Winners(NamedTuple):
         doc_ids, cluster_ids = (rows.column(name).to_numpy() for name in ("doc_id", "cluster_id"))
         distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
         places, priority = np.searchsorted(self.clusters, distinct_ids)[inverse], order.priority(doc_ids)
-        # Of the priority only the source's rank counts for "across", so all documents of that source stay.
+        # With "across" only the source's rank in the priority counts, so all documents of that source are kept.
         shift = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
         is_kept = priority >> shift == self.priority[places] >> shift
         is_kept |= order.is_protected(doc_ids)
@@ -80,14 +79,14 @@ class Winners(NamedTuple):
 
 
 def best_of(clusters: Ids, priority: Ids, doc_ids: Ids) -> Winners:
-    """Find the best of some documents of each cluster: (n,) each. No two have one priority."""
+    """Return the best document of each cluster: (n,) each. No two documents have the same priority."""
     order = np.lexsort([priority, clusters])
     firsts = order[run_starts(clusters[order])]
     return Winners(clusters[firsts], priority[firsts], doc_ids[firsts])
 
 
 def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winners:
-    """Find the best of a file's documents of each cluster, some row groups at a time."""
+    """Return the best document of each cluster in a file, reading some row groups at a time."""
     parts = [best_of(clusters, order.priority(ids), ids) for ids, clusters in cluster_rows(folder, clustered)]
     columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.uint64)]] * len(Winners._fields)
     return best_of(*map(np.concatenate, columns))
@@ -95,7 +94,7 @@ def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winn
 
 @dataclass(frozen=True)
 class BestOfFile(RowsByPart):
-    """The best of a file's documents of each cluster, by the cluster's name. artifacts: the file."""
+    """The best documents of the clusters in a file, by the clusters' names. artifacts: the file."""
 
     stage, version = "decisions", VERSION
 
@@ -112,7 +111,7 @@ class BestOfFile(RowsByPart):
 
 @dataclass(frozen=True)
 class BestOfAll(RowsByPart):
-    """The best documents of a part's clusters, for the files that have such clusters, `shared_files`."""
+    """The best documents of a part's clusters, for each file with these clusters, `shared_files`."""
 
     stage, version = "decisions", VERSION
 
@@ -125,10 +124,10 @@ class BestOfAll(RowsByPart):
 
 @dataclass(frozen=True)
 class DecidedFile(ArtifactJob):
-    """The decisions about one file of clusters.
+    """The decisions about a file of clusters.
 
-    shared_files: the best of each cluster, by file; None where there is one file. of_stage, key_of_stage: of the
-    stage that asks, and its key.
+    shared_files: the best of each cluster, by file; None if there is a single file. of_stage, key_of_stage: the
+    stage that decides, and its key.
     """
 
     version = VERSION
@@ -178,9 +177,9 @@ def decided_by_ids(
     its_key: str,
     stage: str = "decisions",
 ) -> list[Artifact]:
-    """Decide about the files of clusters by their documents' ids. its_key: of the files that are written.
+    """Decide about files of clusters by their documents' ids. its_key: of the files that are written.
 
-    stage: that does so.
+    stage: the stage that decides.
     """
     folder = of_round.folder
     spread = partial(fan_out, Job.__call__, stage=of_round.name_of(stage), source=None)
@@ -226,7 +225,7 @@ def key(
 def decisions(
     of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
-    """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
+    """Decide about all clusters. trails: of each source, with the verdicts before near-duplicates are decided."""
     folder = of_round.folder
     tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(of_round, sources)
     order_key = digest_of(order_of(of_round, sources))

@@ -5,10 +5,11 @@ Rows out, for each source: `documents` and `tokens` that
 - enter the round (`entering`);
 - would go, were the source deduplicated by itself with scope `global` (`own`);
 - would go, were all sources deduplicated with scope `global`, by the source of the one that is kept (`global`);
-- went, by the source of the document that was kept (`went`).
+- were removed, by the source of the document that was kept (`went`).
 
-The first three do not depend on the round's scope. Where a round compares texts (`verify`), `own` and `global` are
-of clusters, which nobody has compared, and so at most what such a round would let go; `went` is what it did.
+The first three do not depend on the round's scope. If a round compares texts (`verify`), `own` and `global` are of
+clusters that were not compared, and so upper bounds of the documents that such a round would remove; `went` is the
+result of the round.
 """
 
 from collections.abc import Sequence
@@ -58,10 +59,10 @@ Ids = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class OverlapOfRange(ArtifactJob):
-    """What a range of documents, those of one file of clusters, has of duplicates: TALLIES.
+    """The duplicates in a range of documents, the range of a file of clusters: TALLIES.
 
-    decided: what the round decided about them; as_global: what it would with scope `global`; as_own: what it would
-    about each source by itself. shards: in which they were ingested.
+    decided: the round's decisions; as_global: decisions with scope `global`; as_own: decisions about each source
+    alone. shards: into which the documents were ingested.
     """
 
     stage, version = "overlap", VERSION
@@ -86,13 +87,13 @@ class OverlapOfRange(ArtifactJob):
         return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
 
     def pairs(self, decided: Artifact) -> tuple[Ids, Ids]:
-        """Read which documents go, and for which: (n,) twice."""
+        """Read which documents are removed, and which are kept for them: (n,) twice."""
         table = read_table(self.folder, decided, ["doc_id", "kept_doc_id"])
         table = table.filter(table.column("kept_doc_id").is_valid())
         return table.column("doc_id").to_numpy(), table.column("kept_doc_id").to_numpy()
 
     def tokens(self, ids: Ids) -> NDArray[np.uint64]:
-        """Return the tokens of documents, (n,) ascending to (n,). Raises NotConserved where one is in no shard."""
+        """Return the tokens of documents, (n,) ascending to (n,). Raises NotConserved if one is in no shard."""
         tokens, known = np.zeros(len(ids), np.uint64), 0
         for shard in self.shards if len(ids) else ():
             table = read_table(self.folder, shard, ["doc_id", "n_tokens"])
@@ -103,13 +104,13 @@ class OverlapOfRange(ArtifactJob):
             known += int(is_there.sum())
         if known != len(ids):
             raise NotConserved(
-                f"{self.whose}: {len(ids):,} documents are in clusters, {known:,} of them in shards"
+                f"{self.whose}: {len(ids):,} documents are in clusters, but {known:,} of them in shards"
             )
         return tokens
 
 
 def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Table:
-    """Count documents that go, and their tokens, by their source and that of the one that is kept: (n,) each."""
+    """Count removed documents, and their tokens, by their source and the source of the kept document: (n,) each."""
     pairs = sources_of(gone).astype(np.int64) * MAX_SOURCES + sources_of(kept)
     codes, places = np.unique(pairs, return_inverse=True)
     of_tokens = np.zeros(len(codes), np.uint64)
@@ -155,12 +156,12 @@ def overlap(
     own_receipt: Receipt,
     sources: list[NumberedSource],
 ) -> Manifest:
-    """Count the duplicates of each source, by where they come from. trails: of each source, before the round."""
+    """Count the duplicates of each source, by the sources of the kept documents. trails: before the round."""
     folder = of_round.folder
     order, order_key = preference_of(of_round, sources), digest_of(order_of(of_round, sources))
 
     def as_if_global(receipt: Receipt) -> Sequence[Artifact]:
-        """Decide by ids, whatever the round does, and with scope `global`."""
+        """Decide by ids and with scope `global`, independently of the round's settings."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
         return decided_by_ids(of_round, tables, order, order_key, "global", its_key, "overlap")
@@ -186,7 +187,7 @@ def overlap(
 
 
 def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> pa.Table:
-    """Add up the tallies of all ranges, with the names of sources, and what enters the round: OVERLAP."""
+    """Add up the tallies of all ranges by the names of sources, and add the documents that enter the round: OVERLAP."""
     names = {source.number: source.source for source in sources}
     added = tallies.group_by(["kind", "source", "other"]).aggregate([("documents", "sum"), ("tokens", "sum")])
     rows = [

@@ -1,9 +1,8 @@
-"""Removals: the decisions about duplicates, shard by shard, as verdicts.
+"""Removals: write the decisions about duplicates as verdicts, shard by shard.
 
-Rows out: DECISIONS and `reason`, sorted by doc_id, for every document that is left of a shard; `reason` and
-`kept_doc_id` are null for documents that stay. A document outside any cluster is a cluster of its own: its
-`cluster_id` is its doc_id. One table for each
-shard, so that a shard about which nothing has changed is known by its digest.
+Rows out: DECISIONS and `reason`, sorted by doc_id, for every remaining document of a shard. `reason` and
+`kept_doc_id` are null for kept documents. A document outside of any cluster has its doc_id as its `cluster_id`.
+There is a table for each shard, so that an unchanged shard is recognised by its digest.
 """
 
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RemovalsOfShard(VerdictJob):
-    """Which documents of one shard go for a duplicate, and the clusters of those that stay.
+    """The removed documents of a shard, and the clusters of the kept documents.
 
-    names: what CLUSTER_COLUMNS is called beside a document that stays.
+    names: the names of CLUSTER_COLUMNS in the table of kept documents.
     """
 
     stage, version = "removals", VERSION
@@ -80,7 +79,7 @@ class RemovalsOfShard(VerdictJob):
 
 
 def evidence_of(of_round: Round) -> pa.Schema | None:
-    """Return what is published of a document that goes beside the one that is kept for it."""
+    """Return the columns that are published for a removed document and its kept document."""
     return comparison_of(of_round.dedup).evidence or None
 
 
@@ -90,13 +89,13 @@ def key(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:
-    """Return why documents go in a round: for one reason."""
+    """Return the reasons for which documents are removed in a round: a single reason."""
     return dict([of_round.dedup.sentences.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
 def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
-    """Find which documents of a source go."""
+    """Find the documents of a source that are removed."""
     folder = of_round.folder
     decisions_manifest, evidence = (
         load_manifest(folder, decisions_receipt),
@@ -111,4 +110,4 @@ def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manif
     manifest = run_jobs(of_round.name_of("removals"), trail, jobs)
     return manifest.model_copy(
         update={"facts": decisions_manifest.facts}
-    )  # what the accounts say of how it was decided
+    )  # how it was decided, for the accounts

@@ -1,8 +1,8 @@
-"""Index: the band keys of what is published, sorted, so that a few are looked up without the rest.
+"""Index: the sorted band keys of the published documents, in which keys are looked up without reading the rest.
 
-Published as `bands/`, of a later round as `bands2/` and so on, they let others deduplicate against a corpus
-without its text, and `zyda find` look a text up. Rows out, in a file for each range of each band: as of
-`tasks.signatures.bands`, in row groups so small that a key costs little more to read than itself.
+They are published as `bands/`, of a second round as `bands2/` and so on. With them others deduplicate against a
+corpus without its text, and `zyda find` looks a text up. Rows out, in a file for each range of each band: as of
+`tasks.signatures.bands`, in small row groups, so that reading a key costs little.
 """
 
 from collections.abc import Sequence
@@ -38,9 +38,9 @@ GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
 
 @dataclass(frozen=True)
 class IndexedRange(ArtifactJob):
-    """The keys of one range of one band, of all sources, and whose they are, sorted by both.
+    """The keys of a range of a band, of all sources, with their documents, sorted by both.
 
-    artifacts: files of band keys, those of a source with a smaller number first. of_artifacts: a hash of them.
+    artifacts: files of band keys, in the order of the sources' numbers. of_artifacts: a hash of them.
     """
 
     stage, version = "index", VERSION
@@ -89,7 +89,7 @@ def has_published_bands(of_round: Round, _: str) -> bool:
     cost=index_cost,
 )
 def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
-    """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
+    """Sort the band keys of the remaining documents of all sources. Raises NotConserved if rows are lost."""
     folder, dedup = of_round.folder, of_round.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(trails, key=lambda trail: numbers[trail.source])
@@ -107,7 +107,7 @@ def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource
     ]
     files = fan_out(ArtifactJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
-        raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
+        raise NotConserved(f"index: {rows:,} rows of band keys were read, but {written:,} written")
     return Manifest(
         stage="index",
         artifacts=tuple(files),
