@@ -29,8 +29,8 @@ from zyda_flows.tasks.storage.tables import read_table, rows_between, write_tabl
 
 VERSION = 1
 PART_BYTES = 256 << 20  # of text in a part, about
-# The binary logarithm of the most parts into which shards are cut at once. Each file has a row group for every part,
-# and a part reads the footers of all files.
+# The binary logarithm of the most parts into which shards are cut at once. Each file has a row group for each
+# part, and a part reads the footers of all files.
 MOST_BITS = 9
 ALL_BITS = 24  # the same for all parts: 4 PB of text
 

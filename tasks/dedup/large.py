@@ -111,7 +111,7 @@ class LargeCluster:
         hashes: NDArray[np.uint64],
         table: tuple[NDArray[np.uint64], np.uint64],
     ) -> tuple[int, int]:
-        """Return the first member that holds enough of a document, or MISSING, and the number of shared shingles."""
+        """Return the first member that holds enough of a document, or MISSING, and the shared shingles."""
         for k in (self.staying[member] for member in members):
             sizes = hashes.size, int(self.sizes[k])
             if self.groups[k] < self.groups[i] and could_hold(self.share, self.is_jaccard, *sizes):

@@ -187,7 +187,7 @@ def overlap(
 
 
 def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> pa.Table:
-    """Add up the tallies of all ranges by the names of sources, and add the documents that enter the round: OVERLAP."""
+    """Add up the tallies of all ranges by source, and add the documents that enter the round: OVERLAP."""
     names = {source.number: source.source for source in sources}
     added = tallies.group_by(["kind", "source", "other"]).aggregate([("documents", "sum"), ("tokens", "sum")])
     rows = [

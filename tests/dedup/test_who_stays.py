@@ -255,9 +255,9 @@ def test_limit_is_what_is_written(corpus):
 @pytest.mark.parametrize(
     ("max_loss", "said"),
     [
-        (0.2, "the rules would let 30 of its 100 tokens go (30.0%), and max_loss is 0.2"),
-        (0.39, "the filter would let 28 of its 70 tokens go (40.0%), and max_loss is 0.39"),
-        ({"rules": 0.3, "filter": 0.1, "dedup": 0}, "the filter would let 28 of its 70 tokens go"),
+        (0.2, "the rules would remove 30 of its 100 tokens (30.0%), but max_loss is 0.2"),
+        (0.39, "the filter would remove 28 of its 70 tokens (40.0%), but max_loss is 0.39"),
+        ({"rules": 0.3, "filter": 0.1, "dedup": 0}, "the filter would remove 28 of its 70 tokens"),
         (0.4, None),
         ({"dedup": 0}, None),
         (None, None),
@@ -277,7 +277,7 @@ def test_rules_and_filters_count_by_themselves_of_what_was_left(corpus, max_loss
 def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
     corpus.recipe["sources"][0]["keep"] = "stars > 99"
     with pytest.raises(
-        TooMuchLost, match=r"source best: the filter would let .* \(100.0%\), and max_loss is 0.9"
+        TooMuchLost, match=r"source best: the filter would remove .* \(100.0%\), but max_loss is 0.9"
     ):
         build_here(corpus.load(max_loss=0.9))
     assert corpus.load().folder.files("published") == []
@@ -370,7 +370,7 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
     with pytest.raises(TooMuchLost) as caught:
         build_here(recipe)
     said = str(caught.value)
-    assert "source worst: deduplication would let" in said
+    assert "source worst: deduplication would remove" in said
     assert "and max_loss is 0.3; nothing new is published" in said
     assert "best" not in said
     assert recipe.folder.files("published") == []
@@ -386,7 +386,7 @@ def test_loss_is_one_line_in_the_terminal(corpus, server, cluster):
     ended = zyda("build", path, env=using(server, DASK_SCHEDULER_ADDRESS=cluster.scheduler_address))
     assert ended.returncode == 1
     (line,) = (line for line in ended.stderr.splitlines() if "max_loss" in line)
-    assert line.startswith("zyda: source middle: deduplication would let")
+    assert line.startswith("zyda: source middle: deduplication would remove")
     assert "Traceback" not in ended.stderr
 
 
@@ -395,7 +395,7 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
     said = zyda_here("check", dated.write())
     assert said.returncode == 1
     lines = re.findall(
-        r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: there is no column year", said.stderr
+        r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: column year is missing", said.stderr
     )
     assert lines == ["best", "middle", "worst"]
     assert said.stderr.count("\n") == 3
@@ -403,7 +403,7 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
         build_here(dated.load())
     rounds = [{"exact": "text"}, {"scope": "global", "prefer": "year asc"}]
     said = zyda_here("check", dated.write(dedup=rounds))
-    assert "dedup[1].prefer: source best: year asc: there is no column year" in said.stderr
+    assert "dedup[1].prefer: source best: year asc: column year is missing" in said.stderr
 
 
 @pytest.mark.parametrize(

@@ -279,7 +279,7 @@ def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch,
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]), on_gpu)
     assert by_cpu == by_gpu
     assert len(asked) == len(said) == 1
-    assert "the CPU does the shard" in said[0]
+    assert "the CPU sketches the shard" in said[0]
     assert not shard_keys.VERIFIED_KERNELS
 
 
@@ -289,7 +289,7 @@ def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
         sketching, "band_keys", lambda *given, **size: band_keys(*given, **size) ^ np.uint64(1)
     )
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
-    with pytest.raises(WrongBits, match="makes other band keys than its CPU"):
+    with pytest.raises(WrongBits, match="computes other band keys than its CPU"):
         on_gpu(job.make)
     assert not job.folder.exists(job.path)
 
@@ -301,12 +301,12 @@ def test_edges_and_clusters_of_other_bits_are_not_believed(tmp_path, on_gpu, mon
     files = tuple(write_table(folder, f"work/{n}.parquet", f"{n}", right) for n in range(2))
     to_host, components = rapids.to_host, rapids.components
     monkeypatch.setattr(rapids, "to_host", lambda array: to_host(array)[::-1])
-    with pytest.raises(WrongBits, match="makes other edges than its CPU"):
+    with pytest.raises(WrongBits, match="computes other edges than its CPU"):
         on_gpu(lambda: edges.star_edges(keys, doc_ids))
     monkeypatch.setattr(rapids, "to_host", to_host)
     monkeypatch.setattr(rapids, "components", lambda count, a, b: components(count, a[:1], b[:1]))
     job = clusters.ForestOfFiles(folder, None, files, 0, 0)
-    with pytest.raises(WrongBits, match="makes other clusters than its CPU"):
+    with pytest.raises(WrongBits, match="computes other clusters than its CPU"):
         on_gpu(job.make)
     assert not folder.exists(job.path)
     assert not shard_keys.VERIFIED_KERNELS
@@ -340,7 +340,7 @@ def test_what_was_read_short_on_the_device_is_not_believed(shard, on_gpu, monkey
         return (doc_ids[1:], data, ends[1:]) if lost == "a row" else (doc_ids, data[:0], ends)
 
     monkeypatch.setattr(rapids, "text_of", short)
-    with pytest.raises(WrongBits, match=r"cuDF reads \d of 5 rows, and"):
+    with pytest.raises(WrongBits, match=r"cuDF read \d rows, expected 5, and"):
         on_gpu(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]).make)
 
 
@@ -372,7 +372,7 @@ def test_edges_without_room_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
     monkeypatch.setattr(edges, "warn", said.append)
     keys, doc_ids = np.array([1, 1], np.uint64), np.array([5, 7], np.uint64)
     assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).to_pydict() == {"a": [5], "b": [7]}
-    assert "2 band keys find no room" in said[0]
+    assert "2 band keys exceed the memory" in said[0]
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)

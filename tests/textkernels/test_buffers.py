@@ -53,7 +53,7 @@ def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
 )
 def test_texts_of_another_type_are_an_error(texts):
     for call in (text_buffers, lambda texts: measure_texts(texts, SETS)):
-        with pytest.raises(TypeError, match="texts are one array of large_string"):
+        with pytest.raises(TypeError, match="texts: expected one array of large_string"):
             call(texts)
 
 

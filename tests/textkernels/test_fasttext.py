@@ -170,7 +170,7 @@ def test_part_of_a_column_and_nulls_are_texts(trained):
 def test_no_text_has_no_label_and_no_label_is_too_few(trained):
     model = read_model(trained("softmax")[1])
     assert predict(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
-    with pytest.raises(ValueError, match="the 0 best labels"):
+    with pytest.raises(ValueError, match="k: expected 1 or more labels, got 0"):
         predict(model, pa.array([""], pa.large_string()), 0)
 
 
@@ -228,15 +228,15 @@ def numbered(content, at, value):
     ("at", "value", "said"),
     [
         (0, 1, "magic number"),
-        (4, 13, "version 13"),
-        (8, 11, "11 are expected"),
+        (4, 13, "expected version 11 or 12, got 13"),
+        (8, 11, "expected rows of 11 numbers"),
         (28, 101, "101 words"),
-        (32, 7, "loss has number 7"),
-        (36, 1, "nothing to predict"),
+        (32, 7, "expected a number from 1 to 4, got 7"),
+        (36, 1, "cannot predict any"),
         (40, 0, "no buckets for them"),
-        (40, 4000, "for [0-9]+ words and 4000 n-grams"),
+        (40, 4000, "there are [0-9]+ words and 4000 n-grams"),
         (48, 101, "101 characters"),
-        (68, 3, "entries with 3 words"),
+        (68, 3, "entries, but 3 words"),
     ],
 )
 def test_what_is_wrong_with_a_file_is_said(trained, at, value, said):
@@ -252,7 +252,7 @@ def test_model_of_words_without_labels_is_an_error(tmp_path):
         str(lines), dim=4, minCount=1, bucket=50, thread=THREADS, epoch=1, verbose=0
     )
     made.save_model(str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="nothing to predict"):
+    with pytest.raises(ValueError, match="cannot predict any"):
         read_model((tmp_path / "model").read_bytes())
 
 

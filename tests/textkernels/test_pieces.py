@@ -25,7 +25,7 @@ def test_pieces_are_copied_to_their_places(kind):
 def test_piece_beyond_its_array_is_an_error(piece):
     source, target = np.arange(10, dtype=np.uint16), np.zeros(20, np.uint16)
     start, length, place = (np.array([one]) for one in piece)
-    with pytest.raises(ValueError, match="a piece lies beyond its array"):
+    with pytest.raises(ValueError, match="a piece lies outside of its array"):
         copy_pieces(source, start, length, target, place)
-    with pytest.raises(ValueError, match="pieces of uint16 are no pieces of uint8"):
+    with pytest.raises(ValueError, match="target: expected an array of uint16, got uint8"):
         copy_pieces(source, start, length, target.astype(np.uint8), place)

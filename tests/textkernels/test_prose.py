@@ -384,7 +384,7 @@ def test_sets_are_measured_alone_as_together():
 
 
 def test_only_sets_that_there_are_are_measured():
-    with pytest.raises(ValueError, match="no such statistics: gopher; there are gopher-quality"):
+    with pytest.raises(ValueError, match="unknown statistics gopher; use gopher-quality"):
         measure_texts(column("text"), ["code", "gopher"])
 
 

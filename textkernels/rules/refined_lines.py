@@ -17,8 +17,8 @@ from zyda_flows.textkernels.utf8 import (
     SPACE,
     code_at,
     first_bits,
-    new_line,
     matches_at,
+    new_line,
     stripped,
 )  # fmt: skip
 
