@@ -1,4 +1,4 @@
-"""The audit of removed near-duplicates: against exact sets of shingles, and always of the same sample."""
+"""The audit of removed near-duplicates equals a comparison of exact sets of shingles, on a deterministic sample."""
 
 import itertools
 import random
@@ -123,7 +123,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
 
 
 def text_of(recipe, doc_id):
-    """Read a text from its source, as the audit does not."""
+    """Read a text from its source, independently of the audit."""
     return DocumentReader.of(recipe).text(doc_id)
 
 
@@ -164,7 +164,7 @@ def test_first_places_of_each_cluster_are_those_of_a_count(clusters, most):
 
 
 def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
-    """And the pairings are those of all documents of the cluster."""
+    """The pairings equal those computed from all documents of the cluster."""
     text = prose("all alike")
     write_rows(corpus.folder / "in/best-6.parquet", rows(**{f"kept{i}": text for i in range(60)}))
     write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
@@ -248,7 +248,7 @@ def test_audit_of_what_is_gone_says_so(corpus):
     assert "what the last build left is gone" in said.stderr
     assert (
         "Similarity of removed documents" in Path(write_report(recipe)).read_text()
-    )  # from what is published
+    )  # the audit can be repeated from the published files
 
 
 def test_corpus_without_duplicates_has_nothing_to_audit(corpus):

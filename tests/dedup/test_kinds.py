@@ -1,4 +1,4 @@
-"""A kind of round that is defined here is run like the others."""
+"""A kind of round that is defined in a test runs like the built-in kinds."""
 
 import hashlib
 
@@ -38,7 +38,7 @@ class FirstWords(Dedup):
 
 
 def first_words(texts, dedup):
-    """Hash the first word of each text: (n, 1) uint64, and which texts have one."""
+    """Hash the first word of each text: (n, 1) uint64, and which texts have a word."""
     words = [text.split()[:1] for text in texts.to_pylist()]
     digests = [hashlib.sha256(word[0].encode()).digest()[:8] if word else bytes(8) for word in words]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 1), np.array(

@@ -1,4 +1,4 @@
-"""Clusters that are too large to compare all pairs: exact within the bounds, and beyond them pairs are counted."""
+"""Decisions in very large clusters are exact within the bounds; beyond them, skipped pairs are counted."""
 
 import numpy as np
 import pytest
@@ -40,13 +40,13 @@ def of_numbers(chance, count):
 
 
 def test_near_copy_is_found_whichever_paragraph_differs():
-    """The rarest shingles of a page may all lie in the paragraph that its copy lacks."""
+    """The rarest shingles of a page may all be in the paragraph that its copy lacks."""
     chance = np.random.default_rng(4)
     own, rarest = of_numbers(chance, 300), of_numbers(chance, 60)
     page = np.concatenate([own, rarest])
     copy = np.concatenate([own, of_numbers(chance, 60)])
     others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
-    others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page that has them
+    others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page with these shingles
     found = [page, *others, copy]
     big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.8, is_jaccard=False
@@ -57,7 +57,7 @@ def test_near_copy_is_found_whichever_paragraph_differs():
 
 
 def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
-    """More pages share something rare with a page than are compared with it, and the last of them is its original."""
+    """More pages share rare shingles with a page than are compared with it, and its original is the last of them."""
     chance = np.random.default_rng(5)
     original = of_numbers(chance, 400)
     others = [np.concatenate([original[i : i + 30], of_numbers(chance, 370)]) for i in range(200)]
@@ -70,7 +70,7 @@ def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
 
 
 def template(count):
-    """Return pages that have nearly all in common with all others, each with a copy later."""
+    """Return pages that share nearly all shingles with all others, each with a later copy."""
     chance = np.random.default_rng(6)
     base = of_numbers(chance, 380)
     whole = [np.concatenate([base, of_numbers(chance, 20)]) for _ in range(count)]
@@ -79,7 +79,7 @@ def template(count):
 
 
 def all_pairs(found, *, share, is_jaccard):
-    """Decide as the definition says, with Python's sets: the first kept document before each that holds enough."""
+    """Decide by the definition, with Python's sets: the first kept document before each that holds enough."""
     kept, holders = list[tuple[int, set[int]]](), list[int]()
     for i, hashes in enumerate(map(set, (of.tolist() for of in found))):
         for k, other in kept:
@@ -106,7 +106,7 @@ def combinations(count, shingles):
 
 
 def one_template(count):
-    """Return pages that are a template of which each has a few shingles replaced, by others of a small stock."""
+    """Return pages of a template with a few shingles replaced by others from a small stock."""
     chance = np.random.default_rng(9)
     base, stock = of_numbers(chance, 300), of_numbers(chance, 200)
     pages = []
@@ -125,7 +125,7 @@ FREQUENT = {"sections": combinations(300, 6), "template": one_template(200)}
 @pytest.mark.parametrize("rule", [("jaccard", 0.8), ("containment", 0.8), ("jaccard", 0.55)], ids=str)
 @pytest.mark.parametrize("kind", FREQUENT)
 def test_pages_of_the_same_frequent_parts_are_compared_exactly(kind, rule, longest):
-    """Also where lists are as short as in a cluster of thousands: what has no list has a column."""
+    """Lists are also as short as in a cluster of thousands: a shingle without a list has a column."""
     found, asked = FREQUENT[kind], {"share": rule[1], "is_jaccard": rule[0] == "jaccard"}
     with replaced_limits(cluster_list=longest):
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
@@ -175,7 +175,7 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most():
         holders, _ = big.find_duplicates()
     assert big.index.part < 1
     stay = int((holders == MISSING).sum())
-    assert 0 < big.unsure <= stay  # the first 64 were compared with all
+    assert 0 < big.unsure <= stay  # the first 64 were compared with all others
     assert big.unsure <= big.pairs <= n * n / 2
     lost = ((exact != MISSING) & (holders == MISSING)).sum()
     assert lost <= 0.02 * (exact != MISSING).sum()
@@ -189,7 +189,7 @@ def test_no_more_than_so_many_let_others_go_and_it_is_said():
         big = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
         holders, _ = big.find_duplicates()
     assert (holders != MISSING).sum() == 10
-    # Of 30 that were kept, each of the last 29 of the 20 without room was compared with none of those before it.
+    # 30 documents were kept, and 20 have no room: each of the last 29 skips all documents without room before it.
     assert (big.unsure, big.pairs) == (19, sum(range(1, 20)))
 
 

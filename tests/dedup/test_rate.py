@@ -1,4 +1,4 @@
-"""Real text against brute force: pairs are found at the rate of the formula, and nothing else is.
+"""Clusters of real text equal a brute-force search: pairs are found at the rate of the formula.
 
 Needs the corpora in ../shared: three versions of one manual, which overlap heavily, and two others.
 """
@@ -70,10 +70,10 @@ def similarities(documents):
 
 
 def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
-    """In each band of similarity, the share of pairs that share a bucket is 1-(1-J^16)^8.
+    """In each range of similarity, the share of pairs that share a bucket is 1-(1-J^16)^8.
 
-    Pairs overlap in documents, so their outcomes are not independent: the tolerance is four standard
-    errors of as many independent pairs as there are documents in them.
+    Pairs share documents, so their outcomes are not independent: the tolerance is four standard errors of as many
+    independent pairs as they have documents.
     """
     texts, band_rows = documents
     ids = texts.column("doc_id").to_numpy()

@@ -1,4 +1,4 @@
-"""Rounds of deduplication: each works on what the one before left, and what is equal is found as equal."""
+"""Rounds of deduplication: each reads the remaining documents of the previous round, and equal texts are found."""
 
 import hashlib
 import string
@@ -54,7 +54,7 @@ def test_keys_of_texts_are_blake2():
 
 
 def test_words_that_have_one_hash_of_64_bits_are_different_words():
-    """Words of Thue and Morse, which every polynomial modulo 2**64 takes for the same."""
+    """Thue-Morse words have equal hashes by every polynomial modulo 2**64."""
     word = "".join("ab"[i.bit_count() % 2] for i in range(2048))
     texts = pa.array([word, word.translate(str.maketrans("ab", "ba"))], pa.large_string())
     keys, _ = text_keys(texts, ExactRound(exact="normalised"))
@@ -152,7 +152,7 @@ def test_document_that_was_kept_and_went_later_is_said_so(twins):
         in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])
-    said = zyda_here("explain", str(twins.path), str(second["doc_id"])).stdout  # by what is published
+    said = zyda_here("explain", str(twins.path), str(second["doc_id"])).stdout  # from the published files
     assert f"cluster {second['cluster_id']}" in said
 
 

@@ -1,4 +1,4 @@
-"""Verified removals: against a greedy search over exact sets in plain Python, and the same however they are made."""
+"""Verified removals equal a greedy search over exact sets in plain Python, for all sizes of parts."""
 
 import random
 import re
@@ -44,7 +44,7 @@ def shingles_of(text, dedup):
 
 
 def greedy(sets, groups, rule):
-    """Say for which one each of some documents goes, and how like it is: the most preferred first."""
+    """Return for each removed document its kept document and similarity, the most preferred documents first."""
     ((measure, least),) = rule.items()
     goes = dict[int, tuple[int, float, float]]()
     for i in range(len(sets)):
@@ -65,7 +65,7 @@ documents = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_si
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, min_size=1, max_size=3), st.data())
 def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
-    monkeypatch.setattr(large, "COUNTER_BITS", 6)  # so that shingles share counters
+    monkeypatch.setattr(large, "COUNTER_BITS", 6)  # few counters, so that shingles share them
     rule = data.draw(st.sampled_from(RULES))
     ((measure, share),) = rule.items()
     asked = {"share": share, "is_jaccard": measure == "jaccard"}
@@ -73,7 +73,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
         sorted(data.draw(st.lists(st.integers(0, 3), min_size=len(cluster), max_size=len(cluster))))
         for cluster in clusters
     ]
-    # As numbers whose hashes differ, in an order that says nothing.
+    # Numbers with different hashes, in an arbitrary order.
     hashes = [
         np.random.default_rng(i).permutation(np.array(sorted(of_one), np.uint64) * np.uint64(2**40 + 1))
         for i, of_one in enumerate(of_one for cluster in clusters for of_one in cluster)
@@ -106,7 +106,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
 
 
 def families(count, template, noise):
-    """Return documents that share a template, as sets: some alone, some near-copies of one before."""
+    """Return documents that share a template, as sets: some distinct, some near-copies of an earlier document."""
     chance = np.random.default_rng(3)
 
     def numbers(n):
@@ -146,7 +146,7 @@ def test_large_cluster_is_decided_as_by_comparing_all_pairs(template, noise, sha
 
 
 def chained(folder):
-    """Make a corpus in which chains of edited texts end far from where they begin, over three sources."""
+    """Return a corpus with chains of edited texts whose ends differ much, over three sources."""
     chance = random.Random(5)
     corpus = Corpus(folder)
     words = [f"w{i}" for i in range(400)]
@@ -169,7 +169,7 @@ def chains(tmp_path_factory):
 
 
 def expected_removals(recipe, rule):
-    """Work out from the sources and the published clusters which documents go: {doc_id: (kept, jaccard, containment)}."""
+    """Compute the removed documents from sources and published clusters: {doc_id: (kept, jaccard, containment)}."""
     corpus = DocumentReader.of(recipe)
     rank = {source.name: i for i, source in enumerate(recipe.sources)}
     members = dict[int, list[int]]()
@@ -284,7 +284,7 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     cut_again = [path for path in twice.folder.files("work/verify") if re.search(r"/part-\d{5}-\d{7}-", path)]
     assert len(cut_again) > 8
     assert removed_of(twice) == removed_of(whole)
-    # Clusters of up to 16 that stay are decided alone as they are together.
+    # Clusters of up to 16 documents are decided equally alone and together.
     alone = chains.load(name="alone", dedup=dedup, shard_mib=0.002)
     monkeypatch.setattr(large, "SETS_BYTES", 3000)
     with replaced_limits(cluster_bytes=500):
@@ -307,7 +307,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
         build_here(recipe)
     removed = [row for row in table_of(recipe, "removed") if row["stage"] == "removals"]
     of_cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
-    assert len(of_cluster) >= 40  # equal texts come into one piece, whichever that is
+    assert len(of_cluster) >= 40  # equal texts are always in the same piece
     assert all(row["containment"] >= 0.8 for row in removed)
     # All but the edited text are equal.
     said = "42 documents are in clusters that were cut into pieces for their size: (0|41) pairs of documents"

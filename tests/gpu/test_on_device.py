@@ -1,6 +1,6 @@
-"""The engine of GPUs against that of CPUs, bit for bit: on a GPU, or in numba's simulator of one.
+"""The GPU engine equals the CPU engine bit for bit, on a GPU or in numba's simulator.
 
-The simulator is asked for by NUMBA_ENABLE_CUDASIM=1 before numba is imported: test_simulator.py starts it.
+The simulator is enabled by NUMBA_ENABLE_CUDASIM=1 before numba is imported: test_simulator.py starts it.
 """
 
 import os
@@ -55,18 +55,18 @@ HOSTILE = [
 ]  # fmt: skip
 SIZES = [(25, 16, 4, sketching.TILE), (5, 12, 3, sketching.TILE), (5, 6, 3, 23), (3, 4, 4, 11), (1, 2, 1, 7)]
 WORD_SIZES = [(13, 16, sketching.TILE), (2, 6, 5), (1, 3, 3)]
-if SIMULATED:  # where a value of a signature takes a second
+if SIMULATED:  # in the simulator a value of a signature takes a second
     SIZES = [(25, 2, 2, sketching.TILE), (5, 6, 3, 23), (3, 2, 2, 11), (1, 2, 1, 7)]
     WORD_SIZES = [(13, 2, sketching.TILE), (2, 3, 5), (1, 2, 3)]
 
 
 @pytest.fixture(autouse=True)
 def rapids(monkeypatch):
-    """Give RAPIDS, or its double."""
+    """Return RAPIDS, or its double."""
     if SIMULATED:
         monkeypatch.setitem(sys.modules, "zyda_flows.tasks.gpu.rapids", rapids_double)
         monkeypatch.setattr(gpu, "rapids", rapids_double, raising=False)
-        for module in (sketching, wording):  # each thread of a block is one of Python's
+        for module in (sketching, wording):  # each thread of a block is a Python thread
             monkeypatch.setattr(module, "THREADS", 4)
         monkeypatch.setattr(engine, "LIBRARIES", ())
         engine.missing_libraries.cache_clear()
@@ -156,7 +156,7 @@ def shard(tmp_path):
 
 @pytest.fixture
 def on_gpu():
-    """Give a function that calls another as a worker with a GPU does."""
+    """Return a function that calls another as a worker with a GPU does."""
 
     def call(function):
         token = engine.SENT_FOR.set(engine.Engine.GPU)
@@ -170,7 +170,7 @@ def on_gpu():
 
 
 def both(job, on_gpu):
-    """Make something by the CPU and by the GPU; return the digest of each."""
+    """Compute with the CPU and with the GPU; return the digest of each result."""
     by_cpu = job.make()
     job.folder.delete(job.path)
     return by_cpu.digest, on_gpu(job.make).digest
@@ -466,7 +466,7 @@ def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
     rows = benchmark.rows_of(texts)
     assert len(rows) == 6
     assert all(row["one GPU"] > 0 and row["one core"] > 0 for row in rows)
-    for _ in range(2):  # the second takes the place of the first
+    for _ in range(2):  # the second replaces the first
         benchmark.write_table("A GPU", rows)
     assert page.read_text().count("A GPU, 20") == 1
     assert "Nothing has been measured" not in page.read_text()

@@ -1,4 +1,4 @@
-"""The calls of RAPIDS are those that it has, and none is made that is not looked at."""
+"""All calls of RAPIDS are listed, and exist in RAPIDS."""
 
 import pytest
 import rapids_calls

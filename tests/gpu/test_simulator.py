@@ -1,4 +1,4 @@
-"""The tests of the engine of GPUs in numba's simulator of one, which a process has or has not from its start."""
+"""The tests of the GPU engine in numba's simulator, which must be enabled when a process starts."""
 
 import os
 import re
@@ -8,7 +8,7 @@ import sys
 import pytest
 from small_corpus import REPOSITORY
 
-OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # which is what modular arithmetic is for
+OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # expected in modular arithmetic
 
 
 @pytest.mark.slow

@@ -1,4 +1,4 @@
-"""A whole build whose cluster has a worker with a GPU, from the command line."""
+"""A whole build from the command line, on a cluster with a worker that has a GPU."""
 
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,9 +18,9 @@ FIXTURES = Path(pretend_gpu.__file__).parent
 
 @contextmanager
 def cluster_that_pretends(noted):
-    """Give a cluster of a worker with cores, and one that pretends to have a GPU and notes what it is asked for.
+    """Start a cluster with a CPU worker, and a worker that simulates a GPU and records its tasks.
 
-    The processes are spawned: numba has its simulator where it is imported with the worker's environment.
+    The processes are spawned: numba enables its simulator if it is imported with the worker's environment.
     """
     environment = {
         "NUMBA_ENABLE_CUDASIM": "1",

@@ -1,4 +1,4 @@
-"""`make gpu` where there is no GPU."""
+"""`make gpu` without a GPU."""
 
 import subprocess
 import sys
@@ -27,7 +27,7 @@ def test_it_says_so_and_writes_no_table(asked, status):
     ("sys.exit(0)", 0, ["make demo/sources", "pip install", "pytest -W default tests/gpu", "python -m benchmarks.gpu"]),
 ], ids=["no GPU", "fault", "no Python", "GPU"])  # fmt: skip
 def test_make_gpu_goes_on_where_there_is_one_and_tells_a_fault_from_none(tmp_path, looks_with, status, said):
-    """A program stands for each of the virtual environment's, and notes how it was called."""
+    """A stub replaces the virtual environment's programs, and records how it was called."""
     called = tmp_path / "called"
     program = f"""#!{sys.executable}
 import sys

@@ -1,4 +1,4 @@
-"""Bands and rows for a threshold: their errors by another integration, and what the command prints."""
+"""Bands and rows for a threshold: errors equal another integration, and the command prints them."""
 
 import numpy as np
 import pytest
@@ -25,7 +25,7 @@ def test_errors_are_the_areas_beside_the_curve(bands, rows, threshold):
 
 
 def test_errors_of_zyda_1_are_those_of_its_paper():
-    """Which has them to a tenth of a per cent, and integrated in steps."""
+    """The paper gives the errors to a tenth of a per cent, integrated in steps."""
     coarse, fine = Banding(32, 4, 0.4), Banding(9, 13, 0.8)
     assert coarse.false_positives == pytest.approx(0.054, abs=0.002)
     assert coarse.false_negatives == pytest.approx(0.034, abs=0.002)

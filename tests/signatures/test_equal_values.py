@@ -1,4 +1,4 @@
-"""Values of a column are equal by what they are, whatever types they have: `exact: {column: ...}`."""
+"""Equal values of a column are equal for all types: `exact: {column: ...}`."""
 
 import datetime as dt
 from decimal import Decimal

@@ -1,4 +1,4 @@
-"""Arrays that are not what a kernel expects are an error of Python's, and never a crash of the process."""
+"""Arrays that a kernel does not accept raise a Python error, and never crash the process."""
 
 import numpy as np
 import pyarrow as pa
@@ -66,7 +66,7 @@ def test_null_counts_as_an_empty_text():
 
 @pytest.mark.parametrize("texts", [["a", "b"], [], ["", None]])
 def test_bytes_are_for_reading_wherever_they_come_from(texts):
-    """Or numba would compile every kernel twice: Arrow's arithmetic gives memory that could be written."""
+    """Otherwise numba would compile every kernel twice: results of Arrow's arithmetic are in writable memory."""
     column = pa.array(texts, pa.large_string())
     changed = pc.utf8_upper(column)
     for one in (column, changed, column.filter(pa.array([False] * len(column), pa.bool_()))):

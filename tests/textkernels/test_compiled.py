@@ -1,4 +1,4 @@
-"""A kernel is compiled by one of the processes that need it."""
+"""A kernel is compiled by only one of the processes that need it."""
 
 import multiprocessing
 import os
@@ -35,7 +35,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """Give two kernels that nothing has compiled."""
+    """Return two kernels that were not compiled before."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "two_kernels.py"
     path.write_text(KERNELS)
@@ -54,7 +54,7 @@ def call(kernels, name, start, answers):
 
 
 def called_by_three(kernels, *names):
-    """Return the answers of three processes, and how many kernels they compiled in all."""
+    """Return the results of three processes, and how many kernels they compiled in all."""
     start, answers = FORK.Barrier(3), FORK.SimpleQueue()
     processes = [FORK.Process(target=call, args=(kernels, name, start, answers)) for name in names]
     for process in processes:
@@ -104,7 +104,7 @@ def test_without_locks_each_process_compiles(kernels, tmp_path, monkeypatch, ref
         monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "cache"))
         assert compiled.lock_file(numba.config.CACHE_DIR) is None
     else:
-        file = os.open(tmp_path, os.O_RDONLY)  # a folder has no bytes to lock
+        file = os.open(tmp_path, os.O_RDONLY)  # a folder cannot be opened as a file
         monkeypatch.setattr(compiled, "lock_file", lambda _: file)
         assert not compiled.change_lock(file, compiled.fcntl.LOCK_EX, 0)
     assert kernels.outer(20) == 42

@@ -1,4 +1,4 @@
-"""Models of fastText: what is said of texts is what fastText itself says, for every kind of model it makes."""
+"""Predictions of models equal those of fastText, for every kind of model."""
 
 import contextlib
 import random
@@ -17,9 +17,9 @@ from zyda_flows.textkernels.fasttext.file import read_model
 from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
 from zyda_flows.textkernels.fasttext.prediction import Kept, is_kept, predict
 
-THREADS = 10  # each of them makes a tenth of a matrix: fastText with fewer leaves the rest to chance
+THREADS = 10  # each thread trains a tenth of a matrix; fewer threads in fastText leave the rest random
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
-# How each is trained, and then how it is quantised.
+# How each model is trained, and then how it is quantised.
 KINDS = {
     "hierarchical": ({"loss": "hs", **NGRAMS}, None),
     "softmax": ({"loss": "softmax", "minn": 1, "maxn": 3, "bucket": 500}, None),
@@ -38,7 +38,7 @@ KINDS = {
     "output-tree": ({"loss": "hs", **NGRAMS}, {"qout": True}),
 }
 TRIES = 20
-MANY = {"output", "output-tree"}  # have labels enough for centroids
+MANY = {"output", "output-tree"}  # enough labels for centroids
 AWKWARD = [
     "", "\n", " \n\n\t ", "\0", "a\0b", "a\x0bb\x0cc\rd\te", "</s>", "some </s> words", "__label__l1",
     "__label__none words", "<", ">", "<>", "<word>", "\N{GRINNING FACE}", "\N{FAMILY}\u200d\N{COMBINING ACUTE ACCENT}",
@@ -47,7 +47,7 @@ AWKWARD = [
 
 
 def sentences(labels):
-    """Make labelled lines of which each label has words of its own, some of them rare."""
+    """Return labelled lines in which each label has its own words, some of them rare."""
     chance = random.Random(0)
     letters = "abcdefghijklmnopqrstuvwxyzäöüéжшщ中文字語"
 
@@ -62,7 +62,7 @@ def sentences(labels):
 
 
 def predicts(theirs):
-    """Return whether a model can predict: by chance of its threads fastText now and then makes one with a NaN."""
+    """Return whether a model can predict: training in threads occasionally produces a NaN."""
     try:
         theirs.predict(""), theirs.predict("a")
     except RuntimeError:
@@ -72,7 +72,7 @@ def predicts(theirs):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Give fastText's model of a kind and the bytes of its file, each made once."""
+    """Return fastText's model of a kind and the bytes of its file, each trained once."""
     folder, made = tmp_path_factory.mktemp("models"), {}
 
     def model(kind):
@@ -103,11 +103,11 @@ def check(theirs, model, texts, k=3):
         assert (ours[:found] >= 0).all()
         assert (ours[found:] == -1).all()
         assert (ours_p[found:] == 0).all()
-        # A logistic loss is looked up in steps of a 32nd, between which a sum in another order may fall.
+        # A logistic loss is looked up in steps of 1/32; a sum in another order may fall into the next step.
         is_logistic = model.settings.loss in (NEGATIVE, ONE_VS_ALL)
         step = np.maximum(1e-5, expected / 31) if is_logistic else np.full(found, 1e-5)
         assert (np.abs(ours_p[:found] - expected) <= step).all()
-        # The label is theirs wherever no other one is as probable; that may be the one after the last.
+        # The label equals fastText's if no other label is as probable; with ties it may be the label after the last.
         after = np.append(expected[1:], -1 if found < k else expected[-1:])
         apart = np.append(True, expected - after > step)
         for i in np.flatnonzero(apart[:-1] & apart[1:]):
@@ -149,7 +149,7 @@ def test_line_of_a_megabyte_has_their_label(trained):
         labels, probabilities = predict(read_model(content), pa.array([line], pa.large_string()))
         names, expected = theirs.predict(line)
         assert f"__label__{read_model(content).labels[labels[0, 0]]}" == names[0]
-        # What fastText adds up one by one in float32 is rounded a million times.
+        # fastText adds a million numbers in float32, and rounds each sum.
         assert probabilities[0, 0] == pytest.approx(expected[0], abs=1e-3)
 
 
@@ -187,7 +187,7 @@ def test_file_that_is_cut_short_is_an_error(trained, kind):
 
 
 def fields(content):
-    """Return where the whole numbers of a file begin, with their layouts: arguments, dictionary, last matrix."""
+    """Return the positions of a file's integers, with their layouts: arguments, dictionary, last matrix."""
     yield from ((at, "i") for at in (*range(0, 56, 4), 64, 68, 72))
     yield from ((at, "q") for at in (76, 84))
 

@@ -1,4 +1,4 @@
-"""The prose of Markdown: what is taken for a block, and that cleaning lines leaves blocks as they are."""
+"""The prose of Markdown: blocks are recognised, and cleaning lines does not change them."""
 
 import random
 from functools import partial
@@ -23,7 +23,7 @@ def column(*texts):
 
 
 def prose_by_parser(text):
-    """Return the lines that a parser of Markdown puts into neither code nor tables."""
+    """Return the lines that a Markdown parser puts into neither code nor tables."""
     lines = text.split("\n")
     for token in MarkdownIt().enable("table").parse(text):
         if token.type in {"fence", "table_open"}:

@@ -1,4 +1,4 @@
-"""What pages are measured by looks at 64 bytes together, and sees what a look at each would, wherever it is."""
+"""Measures of pages, which read 64 bytes together, equal byte-by-byte results at any position."""
 
 import random
 import re
@@ -18,7 +18,7 @@ def as_array(page):
 
 
 def pages(count):
-    """Make bytes of some words, of up to four looks, and some of one word alone."""
+    """Return pages of some words, of up to four blocks, and pages of a single word."""
     rng = np.random.default_rng(5)
     for size in rng.integers(0, 80, count):
         some = rng.choice(len(WORDS), rng.integers(1, 5))

@@ -1,4 +1,4 @@
-"""Which dates and form labels are part of a sentence, against the same rule by regular expressions."""
+"""The dates and form labels that are part of a sentence, compared with the same rule by regular expressions."""
 
 import random
 import re
@@ -37,7 +37,7 @@ def has_words(html):
 
 
 def twin(before, inside, after, name):
-    """Judge an element by the bytes before it, within it and behind it."""
+    """Classify an element by the bytes before it, within it and after it."""
     before, after = before[-WINDOW:], after[:WINDOW]
     if blocks(inside):
         return False

@@ -1,4 +1,4 @@
-"""How often expressions occur in texts, against Python's own findall and what Zyda-1's code says."""
+"""Counts of expressions in texts equal Python's findall and Zyda-1's published code."""
 
 import pickle
 import re
@@ -16,7 +16,7 @@ from zyda_flows.textkernels.rules.sequences import count_string
 from zyda_flows.textkernels.texts import patterns
 from zyda_flows.textkernels.texts.patterns import Patterns, word_list
 
-# Where Python's expressions and another's differ: white space, words, cases, repeats, ends, what may be empty.
+# Differences between Python's expressions and Hyperscan's: white space, words, cases, repeats, ends, empty matches.
 EXPRESSIONS = [
     "apple", "a", "", " ", "<", "\n", "\0", "é", "ss", "\ud800", "漢字", r"Vol\.", r"www.", r"<\?x|y", "(?i)kiss", "(?i)É",
     r"\s", r"a\sb", r"\S\S", r"\w+", r"\W", r"\d{2,}", r"\bcat\b", r"^a", r"a$", r"(?m)^a", r"(?m)a$", r"a\Z", r"a$\n",
@@ -79,7 +79,7 @@ def plainly(expressions, texts):
 
 @pytest.fixture
 def without_hyperscan(monkeypatch):
-    monkeypatch.setitem(sys.modules, "hyperscan", None)  # as where it has no wheel
+    monkeypatch.setitem(sys.modules, "hyperscan", None)  # as on machines without its wheel
     patterns.scanner.cache_clear()
     yield
     patterns.scanner.cache_clear()

@@ -1,4 +1,4 @@
-"""Personal data in texts: what is replaced is what `re` finds in the whole text, and datatrove where it is here."""
+"""Personal data in texts: replaced matches equal `re` in the whole text, and datatrove if it is installed."""
 
 import ipaddress
 import random
@@ -71,7 +71,7 @@ def column(texts):
 
 
 def plainly(text, kind):
-    """Replace by `re` in the whole text; return it and how often."""
+    """Replace by `re` in the whole text; return the text and the number of matches."""
     ipv4, ipv6, times = cycle(kind.replacements), cycle(kind.ipv6_replacements), 0
 
     def put(match):
@@ -183,7 +183,7 @@ HOSTILE = ["a-" * 50_000 + "@b", "a-" * 50_000 + "@[1.2.3.", "a@" * 50_000, "10.
 
 
 def test_public_addresses_of_version_6_are_those_of_the_standard_library():
-    """Compare the addresses of hosts (2000::/3), but for those that contain an address of version 4."""
+    """Compare addresses of hosts (2000::/3), except those that contain an IPv4 address."""
     chance = random.Random(0)
     firsts = [*range(0x2001, 0x3FFF, 97), 0x2001, 0x2001, 0x2003, 0x2400, 0x2600, 0x2A00]
     for first in firsts:
@@ -225,7 +225,7 @@ def test_checks():
     assert is_iban("GB82 WEST 1234 5698 7654 32")
     assert not is_iban("GB82 WEST 1234 5698 7654 33")
     assert not is_phone("+1 212 155 0199")
-    for digits in ("411111111111111", "511111111111118"):  # Luhn's, but of no length of their issuers
+    for digits in ("411111111111111", "511111111111118"):  # a valid Luhn digit, but a wrong length
         assert not is_card(digits)
 
 
@@ -239,7 +239,7 @@ def test_public_addresses_are_those_of_the_standard_library():
         *(edge - 1 for edge in edges if edge),
     ]:
         address = ipaddress.IPv4Address(number % 2**32)
-        if address not in ipaddress.IPv4Network("192.0.0.0/24"):  # Pythons before 3.11.10 have less of it
+        if address not in ipaddress.IPv4Network("192.0.0.0/24"):  # Python before 3.11.10 has fewer networks
             assert is_public(str(address)) == address.is_global, address
     assert [is_public(one) for one in ("192.0.0.8", "192.0.0.9", "192.0.0.10", "192.0.0.11")] == [
         False,
@@ -255,7 +255,7 @@ def of_fineweb(texts):
     return texts
 
 
-# Where ours differs from datatrove, on purpose: versions, IPv6, texts of other letters.
+# Intended differences from datatrove: versions, IPv6, texts in other scripts.
 OURS = re.compile(r"@v?[0-9]+\.[0-9]|:[0-9A-Fa-f]*:|[^\x00-\x7f]")
 
 

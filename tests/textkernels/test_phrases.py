@@ -1,4 +1,4 @@
-"""Phrases are found where they stand, as a comparison of all places finds them."""
+"""Phrases are found at the same positions as by comparing all positions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hash_of, places_of
 
-WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again inside each other
+WORDS = st.integers(1, 3)  # few words, so that phrases are found, also inside each other
 
 
 @settings(max_examples=60, deadline=None)
@@ -63,7 +63,7 @@ def test_what_stands_around_a_passage_is_known_by_the_words_near_it():
 
     assert around(far) == around(passage) == around(words) != around(near)
     edited = {around(np.where(np.arange(300) == place, np.uint64(3), words)) for place in range(108, 192)}
-    assert len(edited) < 10  # of 84 copies with one other word near the passage
+    assert len(edited) < 10  # of 84 copies with one changed word near the passage
 
 
 def test_a_passage_without_words_around_has_no_surroundings():

@@ -1,4 +1,4 @@
-"""Pieces are copied to where they belong, and nothing beyond an array is read or written."""
+"""Pieces are copied to their positions, and no byte outside of an array is read or written."""
 
 import numpy as np
 import pytest

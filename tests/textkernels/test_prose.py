@@ -1,4 +1,4 @@
-"""Statistics of prose and rules for lines, against plain Python and against what datatrove's own code says."""
+"""Statistics of prose and rules for lines equal plain Python and the results of datatrove's code."""
 
 import json
 import re
@@ -58,7 +58,7 @@ def plain_prefix(text):
 
 
 def plain_suffix(text):
-    """Return the length of the longest of all suffixes."""
+    """Return the length of the longest suffix."""
     if not text:
         return 0
     last, before, sizes = text[-1], text[-2:-1], [0]
@@ -110,7 +110,7 @@ def plain_infix(text, i):
 
 def plain_is_url(text):
     host = r"[A-Za-z0-9\u00a1-\uffff]"
-    lower = "[a-zßéя漢ם]"  # of the letters that are in these tests
+    lower = "[a-zßéя漢ם]"  # of the letters in these tests
     private = r"(?:10|127)\.|169\.254\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\."
     first, inner = r"(?:[1-9]\d?|1\d\d|2[01]\d|22[0-3])", r"(?:1?\d{1,2}|2[0-4]\d|25[0-5])"
     address = rf"(?!{private}){first}(?:\.{inner}){{2}}\.(?:[1-9]\d?|1\d\d|2[0-4]\d|25[0-4])"
@@ -123,7 +123,7 @@ def plain_is_url(text):
 
 
 def plain_chunk(chunk, known):
-    """Cut a chunk by the rules, but leave exceptions that they cut in pieces."""
+    """Cut a chunk by the rules, but leave exceptions that the rules cut in pieces."""
     head, tail = [], []
     while chunk and chunk not in known:
         prefix = plain_prefix(chunk)
@@ -184,7 +184,7 @@ def plain_tokens(text):
 
 
 def repeated(items):
-    """Return how many items stood before, and their characters."""
+    """Return the number of repeated items, and their characters."""
     counts = Counter(items)
     return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
 
@@ -233,7 +233,7 @@ def plain_repetition(text, tokens):
 
 
 def plain_sentences(line):
-    """Count sentences; white space between words, but for one space, is a token too."""
+    """Count sentences; white space between words, except a single space, counts as a token."""
     sentences, is_over, has_words = 0, False, False
     for part in re.findall(r"\s+|\S+", line):
         for token in ([part] if part != " " else []) if part.isspace() else plain_tokens(part):
@@ -248,7 +248,7 @@ def plain_sentences(line):
 
 
 def plain_c4(text, terminal):
-    """Return the statistics, and the text that is left."""
+    """Return the statistics, and the remaining text."""
     counts, kept = dict.fromkeys(SETS["c4"], 0), []
     for line in map(str.strip, text.splitlines()):
         words = line.split()
@@ -368,7 +368,7 @@ def test_pieces_across_64_bytes(piece):
     texts += ["A1 " * 20 + "d" * size + piece for size in range(8)]
     check(texts, column(*texts))
     for text in texts:
-        check([text], column(text))  # where the bytes end
+        check([text], column(text))  # where a block ends
 
 
 def test_nothing_of_a_document_is_counted_in_the_next():
@@ -420,7 +420,7 @@ LIMITS = {
         ("bullet_lines", ">", 0.9, "gopher_too_many_bullets"), ("ellipsis_lines", ">", 0.3, "gopher_too_many_end_ellipsis"),
         ("alphabetic_words", "<", 0.8, "gopher_below_alpha_threshold"), ("stop_words", "<", 2, "gopher_enough_stop_words"),
     ],
-    # Which of the first two comes first in the text is not counted.
+    # The order of the first two in the text does not matter.
     "c4": [("lorem_ipsum", ">", 0, "lorem_ipsum"), ("curly_brackets", ">", 0, "curly_bracket"), ("sentences", "<", 5, "too_few_sentences")],
     "fineweb": [
         ("line_punctuation", "<", 0.12, "line_punct_ratio"), ("short_lines", ">", 0.67, "short_line_ratio"),

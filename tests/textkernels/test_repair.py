@@ -1,4 +1,4 @@
-"""Texts are repaired as ftfy repairs them, byte for byte."""
+"""Repaired texts equal those of ftfy, byte for byte."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.texts.mojibake import neighbours
 from zyda_flows.textkernels.texts.repair import check_options, not_alone, repair_texts
 
-# Clean and not, of each thing that ftfy does.
+# Texts with and without each fault that ftfy repairs.
 PIECES = [
     *"ab Z09_-<>&;#\n\n\t'\".,?!|+", "\r", "\r\n", "\x00", "\x0b", "\x0c", "\x1b", "\x1b[31m", "\x7f", "\x85", "\x92", "\xa0", "\u00ad",
     "é", "É", "ß", "à la", "À", "œ", "Œ", "Ã", "Â", "£", "€", "²", "°", "»", "«", "“", "”", "’", "‘", "–", "—", "…", "ʼ", "ŉ", "ﬁ", "Ĳ", "ǅ",
@@ -149,7 +149,7 @@ def test_bad_options(options, why):
 
 
 def test_what_may_be_mojibake():
-    """Of what ftfy takes for mojibake, each has neighbours that may be."""
+    """Each mojibake of ftfy has a pair of neighbours that may be mojibake."""
     found = neighbours(BADNESS_RE)
     assert found.alone == set(range(0x80, 0xA0))
     assert min(found.firsts) > 0x7F

@@ -1,4 +1,4 @@
-"""The script that a text is written in."""
+"""The script in which a text is written."""
 
 import unicodedata
 
@@ -66,7 +66,7 @@ def test_letter_is_of_the_script_that_unicode_gives_it(script):
     letter = regex.compile(rf"[\p{{L}}&&\p{{sc={script}}}]", regex.V1)
     letters = letter.findall(KNOWN)
     assert letters
-    # In two lengths: what is ASCII is looked at in stretches.
+    # Of two lengths: ASCII is read in blocks.
     for texts in (letters, [f"12 {one * 20} 3" for one in letters]):
         assert set(script_of_texts(pa.array(texts, pa.large_string())).to_pylist()) == {script}
 

@@ -1,4 +1,4 @@
-"""The compiled sketch against a plain twin, and its law against exact similarities."""
+"""The compiled sketch equals a plain twin, and estimates exact similarities."""
 
 import random
 import string
@@ -68,7 +68,7 @@ def word_shingle_hashes(text, width):
 
 
 def plain_signature(hashes, values):
-    """Sketch the hashes of some shingles as the paper says, round by round."""
+    """Sketch the hashes of some shingles as in the paper, round by round."""
     signature, bits = [EMPTY] * values, 54 if values <= 512 else 53
     for round_ in range(2 * values if hashes else 0):
         for h in hashes:
@@ -88,7 +88,7 @@ def compiled(texts, width=25, values=128):
     return cpu.signatures(data, offsets, width=width, values=values)
 
 
-SIZES = st.sampled_from([2, 8, 9, 32, 117, 286, 512, 513, 1024])  # powers of two and others
+SIZES = st.sampled_from([2, 8, 9, 32, 117, 286, 512, 513, 1024])  # powers of two and other numbers
 
 
 @settings(max_examples=60, deadline=None)
@@ -100,7 +100,7 @@ def test_sketch_is_that_of_the_plain_twin(texts, width, values):
 
 
 def test_long_document_that_repeats_itself_is_that_of_the_plain_twin():
-    text = "abcdefghij" * 20_000  # 200,000 characters, more than the scratch holds; 10 distinct shingles
+    text = "abcdefghij" * 20_000  # 200,000 characters, more than the scratch array; 10 distinct shingles
     assert compiled([text])[0].tolist() == plain_signature(shingle_hashes(text, 25), 128)
 
 
@@ -154,8 +154,8 @@ def test_empty_document_has_no_value_and_a_short_one_is_one_shingle():
 def test_values_agree_at_the_rate_of_the_jaccard_similarity(similarity, values):
     """Over 300 pairs of 128 values the mean error has a standard error of at most sqrt(J(1-J)/38,400).
 
-    The values of a pair are not independent where they are more than its shingles: those of 1,000 tell as
-    much as 400 would.
+    The values of a pair are not independent if they are more than its shingles: 1,000 values have the information
+    of 400 independent values.
     """
     chance = random.Random(7)
     pairs = 300

@@ -1,4 +1,4 @@
-"""What is counted of a text and cleaned in it, against plain Python and against what Zyda-1's own code says."""
+"""Statistics and cleaning of texts equal plain Python and Zyda-1's published code."""
 
 import re
 import unicodedata
@@ -50,7 +50,7 @@ TEXTS = st.lists(st.tuples(CHARACTERS, st.integers(1, 45)), max_size=12).map(
 
 
 def plain_statistics(text):
-    """Do so by the regular expressions of Zyda-1."""
+    """Compute the statistics by the regular expressions of Zyda-1."""
     words = re.split(r"[\s\-/\\.]", text)
     size = max(1, len(text))
     return {
@@ -110,7 +110,7 @@ def test_hostile_text(text):
 @settings(deadline=None)
 @given(st.lists(TEXTS, max_size=6), st.integers(0, 3))
 def test_any_text(texts, skipped):
-    given_texts = column(*texts)[skipped:]  # a part of a column has the buffers of the whole
+    given_texts = column(*texts)[skipped:]  # a slice has the buffers of the whole column
     assert statistics(given_texts).to_pylist() == [plain_statistics(text) for text in texts[skipped:]]
     for cleaning, plainly in CLEANINGS:
         cleaned, is_changed = cleaning(given_texts)
