@@ -72,21 +72,21 @@ class AuditedRound(Facts):
     by_index: ByIndex | None = None
 
 
-def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
+def key(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    dedup = minhash_round_of(of_round)
+    dedup = minhash_round_of(dedup_round)
     params = [pairs, dedup.key_parameters, dedup.measure]
     return stage_key("audit", VERSION, params, *identities)
 
 
-def minhash_round_of(of_round: Round) -> MinHashRound:
+def minhash_round_of(dedup_round: Round) -> MinHashRound:
     """Return the round: only rounds of near-duplicates are audited."""
-    assert isinstance(of_round.dedup, MinHashRound)
-    return of_round.dedup
+    assert isinstance(dedup_round.dedup, MinHashRound)
+    return dedup_round.dedup
 
 
-def is_audited(of_round: Round, _: str) -> bool:
-    return isinstance(of_round.dedup, MinHashRound)
+def is_audited(dedup_round: Round, _: str) -> bool:
+    return isinstance(dedup_round.dedup, MinHashRound)
 
 
 @stage(
@@ -98,13 +98,13 @@ def is_audited(of_round: Round, _: str) -> bool:
     published_as="audit",
     cost=audit_cost,
 )
-def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
+def audit(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
     """Compare a sample of the documents that were removed as near-duplicates with the kept documents.
 
     trails: of each source; the last receipt is of the stage that removed the documents. pairs: the most pairs in
     all.
     """
-    folder = of_round.folder
+    folder = dedup_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
     texts = fan_out(ArtifactJob.__call__, reading, stage=TEXTS, source=None)
@@ -114,10 +114,10 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(ComparedPairs(folder, minhash_round_of(of_round), tuple(some), tuple(needed)))
-    tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
+        jobs.append(ComparedPairs(folder, minhash_round_of(dedup_round), tuple(some), tuple(needed)))
+    tables = fan_out(lambda job: job(), jobs, stage=dedup_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
-    path = artifact_path("audit", None, "all", key(of_round, trails, pairs))
+    path = artifact_path("audit", None, "all", key(dedup_round, trails, pairs))
     shard = write_table(folder, path, "all", table)
     return Manifest(
         stage="audit",

@@ -116,20 +116,24 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_documents(
-    of_round: Round, shards: Sequence[Artifact], tables: Sequence[Artifact], order: Preference, order_key: str
+    dedup_round: Round,
+    shards: Sequence[Artifact],
+    tables: Sequence[Artifact],
+    order: Preference,
+    order_key: str,
 ) -> tuple[list[Artifact], list[Artifact], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of decisions, the intermediate files, and the counts of comparisons by an index.
     """
-    folder, comparison = of_round.folder, comparison_of(of_round.dedup)
-    is_across = of_round.dedup.scope == "across"
+    folder, comparison = dedup_round.folder, comparison_of(dedup_round.dedup)
+    is_across = dedup_round.dedup.scope == "across"
     of_files = [
         ContestedDocuments(folder, None, clusters_file, number, is_across)
         for number, clusters_file in enumerate(tables)
     ]
     contested = list_files(
-        folder, fan_out(ArtifactJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
+        folder, fan_out(ArtifactJob.__call__, of_files, stage=dedup_round.name_of("contested"), source=None)
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
@@ -147,8 +151,10 @@ def decided_by_documents(
         )
         for group in neighbours(shards, share)
     ]
-    gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
-    files_of_parts, cut_again = cut_once_more(of_round, gathered, bits, all_bits)
+    gathered = fan_out(
+        ArtifactJob.__call__, reading, stage=dedup_round.name_of("clustered texts"), source=None
+    )
+    files_of_parts, cut_again = cut_once_more(dedup_round, gathered, bits, all_bits)
     more_bits = all_bits - bits
     numbers = [(part, part >> more_bits, part & ((1 << more_bits) - 1)) for part in range(1 << all_bits)]
     parts = [
@@ -164,7 +170,7 @@ def decided_by_documents(
         )
         for part, first, second in numbers
     ]
-    of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
+    of_parts = fan_out(ComparedPart.__call__, parts, stage=dedup_round.name_of("verify"), source=None)
     compared_parts = [of_part.shard for of_part in of_parts]
     cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut))
@@ -173,19 +179,19 @@ def decided_by_documents(
         DecidedFile(folder, None, clusters_file, number, compare)
         for number, clusters_file in enumerate(tables)
     ]
-    decided = fan_out(ArtifactJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
+    decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)
     return decided, [*contested.artifacts, *gathered, *cut_again, *compared_parts], by_index
 
 
 def cut_once_more(
-    of_round: Round, gathered: list[Artifact], bits: int, all_bits: int
+    dedup_round: Round, gathered: list[Artifact], bits: int, all_bits: int
 ) -> tuple[list[Files], list[Artifact]]:
     """Cut the texts into 2**all_bits parts, if they are in 2**bits parts so far.
 
     Return the list of files from which each of the 2**bits parts is read, and the files that were written for this.
     If all_bits equals bits, no files are written and all parts are read from the same files.
     """
-    folder, listed = of_round.folder, list_files(of_round.folder, gathered)
+    folder, listed = dedup_round.folder, list_files(dedup_round.folder, gathered)
     if all_bits == bits:
         return [listed] * (1 << bits), []
     # The parts of the same files follow each other, so that a worker reads the footers of these files once.
@@ -196,5 +202,5 @@ def cut_once_more(
         for start in range(0, len(gathered), 1 << bits)
         for part in range(1 << bits)
     ]
-    cut_again = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("clustered texts"), source=None)
+    cut_again = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("clustered texts"), source=None)
     return [list_files(folder, cut_again[part :: 1 << bits]) for part in range(1 << bits)], cut_again

@@ -182,7 +182,9 @@ def clusters_of(
     return last.artifacts
 
 
-def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]) -> str:
+def key(
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+) -> str:
     # If there are several files, their ends depend on the counts of ingest.
     ingested = [trail.receipts[0].identity for trail in trails] if of_several(trails) else []
     return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
@@ -197,35 +199,35 @@ def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: l
     cost=clusters_cost,
 )
 def clusters(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of all edges. trails: of each source; the first receipt has its ingested documents."""
-    return manifest_of("clusters", of_round, trails, edges_receipt, sources)
+    return manifest_of("clusters", dedup_round, trails, edges_receipt, sources)
 
 
 def own_key(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
-    return stage_key("own_clusters", VERSION, None, key(of_round, trails, edges_receipt, sources))
+    return stage_key("own_clusters", VERSION, None, key(dedup_round, trails, edges_receipt, sources))
 
 
 @stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"), cost=clusters_cost)
 def own_clusters(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Find the clusters of each source alone."""
-    return manifest_of("own_clusters", of_round, trails, edges_receipt, sources)
+    return manifest_of("own_clusters", dedup_round, trails, edges_receipt, sources)
 
 
 def manifest_of(
     stage: str,
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     edges_receipt: Receipt,
     sources: list[NumberedSource],
 ) -> Manifest:
-    folder, name = of_round.folder, of_round.name_of(stage)
-    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=of_round.recipe.engine)
+    folder, name = dedup_round.folder, dedup_round.name_of(stage)
+    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=dedup_round.recipe.engine)
     cuts = cuts_of(folder, trails, sources)
     edges = load_manifest(folder, edges_receipt).artifacts
     return Manifest(

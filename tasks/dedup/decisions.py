@@ -166,7 +166,7 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_ids(
-    of_round: Round,
+    dedup_round: Round,
     tables: Sequence[Artifact],
     order: Preference,
     order_key: str,
@@ -178,8 +178,8 @@ def decided_by_ids(
 
     stage: the stage that decides.
     """
-    folder = of_round.folder
-    spread = partial(fan_out, Job.__call__, stage=of_round.name_of(stage), source=None)
+    folder = dedup_round.folder
+    spread = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
     of_files = None
     if len(tables) > 1:
         naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
@@ -209,32 +209,32 @@ def decided_by_ids(
 
 
 def key(
-    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
-    comparison, order = comparison_of(of_round.dedup), order_of(of_round, sources)
+    comparison, order = comparison_of(dedup_round.dedup), order_of(dedup_round, sources)
     if comparison.is_by_ids:
-        return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clusters_receipt.identity)
+        return stage_key("decisions", VERSION, [dedup_round.dedup.scope, order], clusters_receipt.identity)
     identities = [identity for trail in trails for identity in trail.identities]
     return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
 def decisions(
-    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
     """Decide about all clusters. trails: of each source, with the verdicts before near-duplicates are decided."""
-    folder = of_round.folder
-    tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(of_round, sources)
-    order_key = digest_of(order_of(of_round, sources))
-    if comparison_of(of_round.dedup).is_by_ids:
-        its_key = key(of_round, trails, clusters_receipt, sources)
-        decided = decided_by_ids(of_round, tables, order, order_key, of_round.dedup.scope, its_key)
+    folder = dedup_round.folder
+    tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
+    order_key = digest_of(order_of(dedup_round, sources))
+    if comparison_of(dedup_round.dedup).is_by_ids:
+        its_key = key(dedup_round, trails, clusters_receipt, sources)
+        decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
-    taking_part = [trail for trail in trails if not of_round.recipe.source(trail.source).exempt]
+    taking_part = [trail for trail in trails if not dedup_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    decided, intermediate, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
+    decided, intermediate, by_index = decided_by_documents(dedup_round, shards, tables, order, order_key)
     if by_index.is_needed:
-        warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
+        warn(f"{dedup_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         artifacts=tuple(decided),

@@ -43,7 +43,9 @@ def faults_of(recipe: Recipe, trail: Trail) -> Iterator[str]:
 
 def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     """Return, for rules, deduplication and filter, the tokens that entered and the tokens that were removed."""
-    rounds = {of_round.name_of(name) for of_round in rounds_of(recipe) for name in ("against", "removals")}
+    rounds = {
+        dedup_round.name_of(name) for dedup_round in rounds_of(recipe) for name in ("against", "removals")
+    }
     losses = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
         by = "dedup" if receipt.stage in rounds else receipt.stage

@@ -125,7 +125,7 @@ def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Tab
 
 
 def key(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     clusters_receipt: Receipt,
     decisions_receipt: Receipt,
@@ -134,7 +134,7 @@ def key(
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     receipts = (clusters_receipt, decisions_receipt, own_receipt)
-    params = [order_of(of_round, sources)]
+    params = [order_of(dedup_round, sources)]
     return stage_key("overlap", VERSION, params, *identities, *(receipt.identity for receipt in receipts))
 
 
@@ -147,7 +147,7 @@ def key(
     cost=overlap_cost,
 )
 def overlap(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     clusters_receipt: Receipt,
     decisions_receipt: Receipt,
@@ -155,15 +155,15 @@ def overlap(
     sources: list[NumberedSource],
 ) -> Manifest:
     """Count the duplicates of each source, by the sources of the kept documents. trails: before the round."""
-    folder = of_round.folder
-    order, order_key = preference_of(of_round, sources), digest_of(order_of(of_round, sources))
+    folder = dedup_round.folder
+    order, order_key = preference_of(dedup_round, sources), digest_of(order_of(dedup_round, sources))
 
     def as_if_global(receipt: Receipt) -> Sequence[Artifact]:
         """Decide by ids and with scope `global`, independently of the round's settings."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
         return decided_by_ids(
-            of_round=of_round,
+            dedup_round=dedup_round,
             tables=tables,
             order=order,
             order_key=order_key,
@@ -174,7 +174,7 @@ def overlap(
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
-    is_global = of_round.dedup.scope == "global" and comparison_of(of_round.dedup).is_by_ids
+    is_global = dedup_round.dedup.scope == "global" and comparison_of(dedup_round.dedup).is_by_ids
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [
@@ -189,9 +189,9 @@ def overlap(
         )
         for number, (went, of_all, of_own, shards) in enumerate(ranges)
     ]
-    made = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("overlap"), source=None)
+    made = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("overlap"), source=None)
     table = named(pa.concat_tables([read_table(folder, one) for one in made]), trails, sources)
-    its_key = key(of_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
+    its_key = key(dedup_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
     path = artifact_path("overlap", None, "all", its_key)
     return Manifest(
         stage="overlap",

@@ -196,9 +196,9 @@ def fault_of(name: str, stored: pa.Schema) -> str | None:
     return None if is_json(field) or has_order(field.type) else f"values of type {field.type} have no order"
 
 
-def preference_of(of_round: Round, sources: Sequence[NumberedSource]) -> Preference:
+def preference_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> Preference:
     """Return the order of a round."""
-    recipe, file_places = of_round.recipe, dict[int, Ids]()
+    recipe, file_places = dedup_round.recipe, dict[int, Ids]()
     rank, protected = np.zeros(MAX_SOURCES, np.uint64), np.zeros(MAX_SOURCES, np.bool_)
     for i, source in enumerate(sorted(sources, key=lambda source: not recipe.source(source.source).protect)):
         rank[source.number] = i
@@ -207,12 +207,14 @@ def preference_of(of_round: Round, sources: Sequence[NumberedSource]) -> Prefere
         places = np.zeros(max(numbers) + 1, np.uint64)
         places[numbers] = np.arange(len(numbers))
         file_places[source.number] = places
-    return Preference(rank, protected, file_places, of_round.dedup.prefer)
+    return Preference(rank, protected, file_places, dedup_round.dedup.prefer)
 
 
-def order_of(of_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
+def order_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
     """Return all that the order of preference depends on, except the documents."""
-    protected = [source.number for source in sources if of_round.recipe.source(source.source).protect]
+    protected = [source.number for source in sources if dedup_round.recipe.source(source.source).protect]
     of_sources = [[source.number, source.listing] for source in sources]
-    further = [protected, of_round.dedup.prefer] if protected or of_round.dedup.prefer != ("source",) else []
+    further = (
+        [protected, dedup_round.dedup.prefer] if protected or dedup_round.dedup.prefer != ("source",) else []
+    )
     return [*of_sources, *further]

@@ -51,12 +51,12 @@ class RemovalsOfShard(VerdictJob):
 
     @property
     def schema(self) -> pa.Schema:
-        of_round = [
+        dedup_round = [
             DECISIONS.field(name).with_name(called)
             for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True)
             if called != name
         ]
-        return pa.schema([*DECISIONS, *of_round, *self.evidence, REASON])
+        return pa.schema([*DECISIONS, *dedup_round, *self.evidence, REASON])
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         ids = remaining.column("doc_id").to_numpy()
@@ -78,30 +78,30 @@ class RemovalsOfShard(VerdictJob):
         return table
 
 
-def evidence_of(of_round: Round) -> pa.Schema | None:
+def evidence_of(dedup_round: Round) -> pa.Schema | None:
     """Return the columns that are published for a removed document and its kept document."""
-    return comparison_of(of_round.dedup).evidence or None
+    return comparison_of(dedup_round.dedup).evidence or None
 
 
-def key(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
-    reason = of_round.dedup.sentences.reason.name
+def key(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
+    reason = dedup_round.dedup.sentences.reason.name
     return stage_key("removals", VERSION, reason, *trail.identities, decisions_receipt.identity)
 
 
-def reasons_of(of_round: Round) -> dict[str, str]:
+def reasons_of(dedup_round: Round) -> dict[str, str]:
     """Return the reasons for which documents are removed in a round: a single reason."""
-    return dict([of_round.dedup.sentences.reason])
+    return dict([dedup_round.dedup.sentences.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
-def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
+def removals(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
     """Find the documents of a source that are removed."""
-    folder = of_round.folder
+    folder = dedup_round.folder
     decisions_manifest, evidence = (
         load_manifest(folder, decisions_receipt),
-        tuple(evidence_of(of_round) or ()),
+        tuple(evidence_of(dedup_round) or ()),
     )
-    reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    reason, names = dedup_round.dedup.sentences.reason.name, tuple(map(dedup_round.name_of, CLUSTER_COLUMNS))
     decided_files = list_files(folder, decisions_manifest.artifacts)
     jobs = [
         RemovalsOfShard(
@@ -115,7 +115,7 @@ def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manif
         )
         for history in load_histories(folder, trail)
     ]
-    manifest = run_jobs(of_round.name_of("removals"), trail, jobs)
+    manifest = run_jobs(dedup_round.name_of("removals"), trail, jobs)
     return manifest.model_copy(
         update={"facts": decisions_manifest.facts}
     )  # how it was decided, for the accounts

@@ -222,18 +222,18 @@ def rows_of_key(
             rows += len(table)
 
 
-def key(of_round: Round, minhash_receipts: list[Receipt]) -> str:
+def key(dedup_round: Round, minhash_receipts: list[Receipt]) -> str:
     return stage_key(
-        "edges", VERSION, of_round.dedup.key_bands, *(receipt.identity for receipt in minhash_receipts)
+        "edges", VERSION, dedup_round.dedup.key_bands, *(receipt.identity for receipt in minhash_receipts)
     )
 
 
 @stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
-def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
+def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved if a row of band keys was not read exactly once."""
-    folder, bands = of_round.folder, of_round.dedup.key_bands
+    folder, bands = dedup_round.folder, dedup_round.dedup.key_bands
     rows = sum(s.rows for receipt in minhash_receipts for s in load_manifest(folder, receipt).artifacts)
-    its_key = key(of_round, minhash_receipts)
+    its_key = key(dedup_round, minhash_receipts)
     jobs = [
         EdgesOfRange(
             folder=folder,
@@ -250,9 +250,9 @@ def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     files = fan_out(
         EdgesOfRange.__call__,
         jobs,
-        stage=of_round.name_of("edges"),
+        stage=dedup_round.name_of("edges"),
         source=None,
-        engine=of_round.recipe.engine,
+        engine=dedup_round.recipe.engine,
         gpus=SHARE,
     )
     artifacts = [artifact for of_range in files for artifact in of_range.artifacts]

@@ -70,13 +70,13 @@ class IndexedRange(ArtifactJob):
         return write_artifact(self.folder, self.path, self.name, fill)
 
 
-def key(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
+def key(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    return stage_key("index", VERSION, [index_parameters(of_round.dedup), GROUP_ROWS], *identities)
+    return stage_key("index", VERSION, [index_parameters(dedup_round.dedup), GROUP_ROWS], *identities)
 
 
-def has_published_bands(of_round: Round, _: str) -> bool:
-    return of_round.recipe.publish_bands
+def has_published_bands(dedup_round: Round, _: str) -> bool:
+    return dedup_round.recipe.publish_bands
 
 
 @stage(
@@ -88,13 +88,13 @@ def has_published_bands(of_round: Round, _: str) -> bool:
     published_as="bands",
     cost=index_cost,
 )
-def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
+def index(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
     """Sort the band keys of the remaining documents of all sources. Raises NotConserved if rows are lost."""
-    folder, dedup = of_round.folder, of_round.dedup
+    folder, dedup = dedup_round.folder, dedup_round.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(trails, key=lambda trail: numbers[trail.source])
     of_sources = [
-        keys_of_source(of_round, trail.source, load_histories(folder, trail), "keys left")
+        keys_of_source(dedup_round, trail.source, load_histories(folder, trail), "keys left")
         for trail in in_order
     ]
     merged = tuple(file for keys in of_sources for file in keys.files)
@@ -114,7 +114,7 @@ def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
-    files = fan_out(ArtifactJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
+    files = fan_out(ArtifactJob.__call__, ranges, stage=dedup_round.name_of("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
         raise NotConserved(f"index: {rows:,} rows of band keys were read, but {written:,} written")
     return Manifest(

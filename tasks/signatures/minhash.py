@@ -228,12 +228,12 @@ class KeysOfSource:
 
 
 def keys_of_source(
-    of_round: Round, source: str, histories: Sequence[ShardHistory], stage: str
+    dedup_round: Round, source: str, histories: Sequence[ShardHistory], stage: str
 ) -> KeysOfSource:
     """Make the missing band keys of a source's remaining documents, and merge those of a large source."""
-    folder, dedup, name = of_round.folder, of_round.dedup, of_round.name_of(stage)
+    folder, dedup, name = dedup_round.folder, dedup_round.dedup, dedup_round.name_of(stage)
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in histories]
-    on = of_round.recipe.engine if dedup.has_signatures else Engine.CPU
+    on = dedup_round.recipe.engine if dedup.has_signatures else Engine.CPU
     shards = fan_out(ArtifactJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
@@ -241,22 +241,22 @@ def keys_of_source(
     return KeysOfSource(tuple(top_level), (*merged, *whole), total(shard.counts for shard in shards))
 
 
-def key(of_round: Round, trail: Trail) -> str:
-    if of_round.recipe.source(trail.source).exempt:
+def key(dedup_round: Round, trail: Trail) -> str:
+    if dedup_round.recipe.source(trail.source).exempt:
         return stage_key("minhash", VERSION, "exempt", *trail.identities)
-    return stage_key("minhash", VERSION, of_round.dedup.key_parameters, *trail.identities)
+    return stage_key("minhash", VERSION, dedup_round.dedup.key_parameters, *trail.identities)
 
 
-def takes_part(of_round: Round, source: str) -> bool:
-    return not of_round.recipe.source(source).exempt
+def takes_part(dedup_round: Round, source: str) -> bool:
+    return not dedup_round.recipe.source(source).exempt
 
 
 @stage("minhash", key, enabled=takes_part, extends_trail=False, cost=minhash_cost)
-def minhash(of_round: Round, trail: Trail) -> Manifest:
+def minhash(dedup_round: Round, trail: Trail) -> Manifest:
     """Sketch the remaining documents of a source, and merge the band keys of a large source."""
     source = trail.source
-    keys = keys_of_source(of_round, source, load_histories(of_round.folder, trail), "minhash")
-    column = of_round.dedup.key_column
+    keys = keys_of_source(dedup_round, source, load_histories(dedup_round.folder, trail), "minhash")
+    column = dedup_round.dedup.key_column
     if column != "text" and trail.remaining.documents and not sum(file.rows for file in keys.files):
         warn(f"source {source}: no document has a value in {column!r}, so this round keeps all documents")
     return Manifest(

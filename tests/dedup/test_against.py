@@ -180,7 +180,7 @@ def test_ledger_card_and_explanation_say_it(old, new):
 
 
 @pytest.mark.slow
-def test_same_however_it_is_cut(old, new, monkeypatch):
+def test_decisions_do_not_depend_on_the_size_of_parts(old, new, monkeypatch):
     dedup = with_rule(new, "containment")
     recipe = new.load(dedup=dedup)
     build_here(recipe)

@@ -78,7 +78,7 @@ def go(monkeypatch, way):
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(files=FILES, cuts=st.lists(IDS, max_size=3, unique=True).map(sorted))
-def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
+def test_clusters_equal_the_plain_twin(tmp_path_factory, files, cuts):
     found = dict[str, list[bytes]]()
     for way in WAYS:
         with pytest.MonkeyPatch.context() as patch:
@@ -100,7 +100,7 @@ def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
     assert sources == [len({i >> 54 for i in members[label]}) for label in labels]
 
 
-def test_chain_that_no_file_holds_whole_is_one_cluster():
+def test_chain_over_several_files_is_a_single_cluster():
     """Only neighbours are joined, in an order in which every join puts a new root above the old root."""
     ids = np.arange(10_000, dtype=np.uint64)
     even = forest_of_edges(ids[:-1:2], ids[1::2])
@@ -113,7 +113,7 @@ def test_chain_that_no_file_holds_whole_is_one_cluster():
     assert not roots.any()
 
 
-def test_no_part_is_much_larger_than_the_others_where_there_are_large_clusters(tmp_path):
+def test_parts_have_similar_sizes_with_large_clusters(tmp_path):
     chance, folder = np.random.default_rng(0), Folder(str(tmp_path))
     cluster = np.repeat(np.arange(50), 4 * np.arange(1, 51))  # the largest has 200 documents of 5,100
     ids = chance.permutation(len(cluster)).astype(np.uint64)
@@ -136,7 +136,7 @@ def test_no_part_is_much_larger_than_the_others_where_there_are_large_clusters(t
     assert max(sizes.values()) < 4 * sizes.total() / len(sizes)
 
 
-def test_places_beyond_32_bits_are_joined_alike(monkeypatch):
+def test_positions_beyond_32_bits_are_joined(monkeypatch):
     one, other = (forest_of_edges(*np.array([[a], [b]], np.uint64)) for a, b in ((3, 9), (1, 9)))
     small = join_forests(one, other)
     monkeypatch.setattr(forest, "places_type", lambda _: np.int64)
@@ -156,7 +156,7 @@ ROUNDS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dedup", ROUNDS, ids=lambda dedup: " ".join(map(str, dedup.values())))
-def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, dedup):
+def test_published_corpus_does_not_depend_on_the_size_of_tasks(corpus, monkeypatch, dedup):
     whole = corpus.load(dedup=dedup)
     build_here(whole)
     go(monkeypatch, "gathered")

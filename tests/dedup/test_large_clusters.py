@@ -25,7 +25,7 @@ def pages(request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_no_removal_is_missed(pages, scope):
+def test_index_finds_every_removal(pages, scope):
     outcomes = [missed(pages, *rule, scope) for rule in RULES]
     assert sum(of["gone"] for of in outcomes) > 50
     assert sum(of["missed"] for of in outcomes) == 0
@@ -39,14 +39,16 @@ def of_numbers(chance, count):
     return chance.integers(1, 2**63, count).astype(np.uint64)
 
 
-def test_near_copy_is_found_whichever_paragraph_differs():
+def test_near_copy_is_found_for_each_changed_paragraph():
     """The rarest shingles of a page may all be in the paragraph that its copy lacks."""
     chance = np.random.default_rng(4)
     own, rarest = of_numbers(chance, 300), of_numbers(chance, 60)
     page = np.concatenate([own, rarest])
     copy = np.concatenate([own, of_numbers(chance, 60)])
     others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
-    others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page with these shingles
+    others.append(
+        np.concatenate([rarest, of_numbers(chance, 300)])
+    )  # the only other page with these shingles
     found = [page, *others, copy]
     big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.8, is_jaccard=False
@@ -56,7 +58,7 @@ def test_near_copy_is_found_whichever_paragraph_differs():
     assert (holders[:-1] == MISSING).all()
 
 
-def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
+def test_candidates_are_the_members_that_share_most():
     """More pages share rare shingles with a page than are compared with it, and its original is the last of them."""
     chance = np.random.default_rng(5)
     original = of_numbers(chance, 400)
@@ -124,7 +126,7 @@ FREQUENT = {"sections": combinations(300, 6), "template": one_template(200)}
 @pytest.mark.parametrize("longest", [10, 1000])
 @pytest.mark.parametrize("rule", [("jaccard", 0.8), ("containment", 0.8), ("jaccard", 0.55)], ids=str)
 @pytest.mark.parametrize("kind", FREQUENT)
-def test_pages_of_the_same_frequent_parts_are_compared_exactly(kind, rule, longest):
+def test_pages_of_frequent_parts_are_compared_exactly(kind, rule, longest):
     """Lists are also as short as in a cluster of thousands: a shingle without a list has a column."""
     found, asked = FREQUENT[kind], {"share": rule[1], "is_jaccard": rule[0] == "jaccard"}
     with replaced_limits(cluster_list=longest):
@@ -136,7 +138,7 @@ def test_pages_of_the_same_frequent_parts_are_compared_exactly(kind, rule, longe
 
 
 @pytest.mark.parametrize("bound", [{"cluster_words": 1000}, {"cluster_column_bytes": 2000}], ids=str)
-def test_pairs_that_are_not_compared_beyond_the_bounds_are_counted(bound):
+def test_skipped_pairs_beyond_the_bounds_are_counted(bound):
     found, asked = FREQUENT["sections"], {"share": 0.8, "is_jaccard": True}
     with replaced_limits(cluster_list=20, **bound):
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
@@ -148,7 +150,7 @@ def test_pairs_that_are_not_compared_beyond_the_bounds_are_counted(bound):
 
 
 @pytest.mark.parametrize("share", [0.96, 0.985])
-def test_documents_that_were_not_compared_with_all_are_counted(share):
+def test_documents_with_skipped_pairs_are_counted(share):
     found = template(600)
     n = len(found)
     big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=share, is_jaccard=False)
@@ -163,7 +165,7 @@ def test_documents_that_were_not_compared_with_all_are_counted(share):
     assert lost <= min(big.unsure, 0.6)
 
 
-def test_index_without_room_for_all_shingles_says_so_and_finds_most():
+def test_full_index_counts_skipped_pairs_and_finds_most_duplicates():
     hashes, ends = cluster("families", 2, seed=2)
     n = len(ends) - 1
     found = [hashes[ends[i] : ends[i + 1]] for i in range(n)]
@@ -181,7 +183,7 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most():
     assert lost <= 0.02 * (exact != MISSING).sum()
 
 
-def test_no_more_than_so_many_let_others_go_and_it_is_said():
+def test_number_of_members_is_limited_and_the_rest_counted():
     chance = np.random.default_rng(7)
     found = [of_numbers(chance, 50) for _ in range(20)]
     found += [*found]
@@ -193,7 +195,7 @@ def test_no_more_than_so_many_let_others_go_and_it_is_said():
     assert (big.unsure, big.pairs) == (19, sum(range(1, 20)))
 
 
-def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypatch):
+def test_card_audit_and_log_report_decisions_by_an_index(tmp_path, monkeypatch):
     log = list[str]()
     monkeypatch.setattr(decisions, "warn", log.append)
     corpus, text = Corpus(tmp_path), prose("many", 200)
@@ -216,7 +218,7 @@ def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypat
     assert "index" not in published(whole).read("README.md").decode()
 
 
-def test_clusters_of_parts_add_up():
+def test_index_counts_of_parts_are_added_up():
     assert ByIndex(clusters=1, documents=2, unsure=3, pairs=4, cut_pairs=1) + ByIndex(
         clusters=4, documents=5, unsure=6, pairs=7, cut=2, cut_pairs=3
     ) == ByIndex(clusters=5, documents=7, unsure=9, pairs=11, cut=2, cut_pairs=4)

@@ -76,9 +76,7 @@ def of_all(crossed):
 @pytest.mark.slow
 @pytest.mark.parametrize("dedup", [{"scope": "across"}, {"scope": "global"}], ids=str)
 @pytest.mark.parametrize("files", ["one file", "many files"])
-def test_overlap_is_that_of_builds_of_each_source_and_of_all(
-    crossed, alone, of_all, dedup, files, monkeypatch
-):
+def test_overlap_equals_separate_builds(crossed, alone, of_all, dedup, files, monkeypatch):
     if files == "many files":
         monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 7)
         monkeypatch.setattr(exchange, "PART_ROWS", 5)
@@ -92,7 +90,7 @@ def test_overlap_is_that_of_builds_of_each_source_and_of_all(
     }
 
 
-def test_clusters_of_a_source_are_not_those_of_all(crossed, alone, of_all):
+def test_clusters_of_a_source_differ_from_clusters_of_all(crossed, alone, of_all):
     """A document of another source may join two documents of a source; else the previous test would prove nothing."""
     recipe, _ = built(crossed, "whole", dedup={"scope": "global"})
     within = Counter()
@@ -101,7 +99,7 @@ def test_clusters_of_a_source_are_not_those_of_all(crossed, alone, of_all):
     assert sum(count - 1 for count in within.values()) > sum(documents for documents, _ in alone.values())
 
 
-def test_round_that_compares_texts_says_what_it_let_go(crossed, alone, of_all):
+def test_overlap_of_a_verified_round_counts_its_removals(crossed, alone, of_all):
     dedup = {"scope": "across", "verify": {"jaccard": 0.9}}
     recipe, _ = built(crossed, "verified", dedup=dedup)
     assert overlap_of(recipe, "own") == alone

@@ -108,7 +108,7 @@ def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
     assert not unlike.any()
 
 
-def test_clusters_are_chains_of_shared_buckets_and_nothing_else(real, documents):
+def test_clusters_are_exactly_the_chains_of_shared_buckets(real, documents):
     _, band_rows = documents
     parent = {}
 
@@ -144,7 +144,7 @@ def test_removals_follow_the_rule_exactly(real):
     assert len(expected) > 700
 
 
-def test_token_counts_are_those_of_tokenizers_on_every_document(real, shared):
+def test_token_counts_equal_the_tokenizer_for_every_document(real, shared):
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(shared / "assets/20B_tokenizer.json"))

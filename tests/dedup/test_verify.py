@@ -64,7 +64,7 @@ documents = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_si
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, min_size=1, max_size=3), st.data())
-def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
+def test_decisions_equal_comparing_all_pairs(monkeypatch, clusters, data):
     monkeypatch.setattr(large, "COUNTER_BITS", 6)  # few counters, so that shingles share them
     rule = data.draw(st.sampled_from(RULES))
     ((measure, share),) = rule.items()
@@ -126,7 +126,7 @@ def families(count, template, noise):
 @pytest.mark.parametrize(
     ("template", "noise", "share"), [(0.9, 0.02, 0.95), (0.6, 0.1, 0.8), (0.0, 0.15, 0.8)]
 )
-def test_large_cluster_is_decided_as_by_comparing_all_pairs(template, noise, share):
+def test_decisions_in_a_large_cluster_equal_comparing_all_pairs(template, noise, share):
     hashes = families(1500, template, noise)
     groups = np.arange(len(hashes))
     starts = np.array([0, len(hashes)])
@@ -203,7 +203,7 @@ def assert_verified(recipe, rule):
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("rule", RULES[:2], ids=str)
-def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
+def test_documents_are_removed_for_a_kept_document_that_holds_enough(chains, scope, rule):
     recipe = chains.load(name=f"{scope}-{next(iter(rule))}", dedup={**LOOSE, "scope": scope, "verify": rule})
     build_here(recipe)
     removed = assert_verified(recipe, rule)
@@ -218,7 +218,7 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_real_text_is_decided_as_by_exact_sets(shared, tmp_path, scope):
+def test_decisions_about_real_text_equal_those_of_exact_sets(shared, tmp_path, scope):
     corpus = Corpus(tmp_path)
     rule = {"containment": 0.8}
     names = ("powershell-7.6", "powershell-5.1", "powershell-concepts")
@@ -251,7 +251,7 @@ def test_texts_are_read_from_their_file(tmp_path):
     ],
     ids=str,
 )
-def test_clusters_of_which_nobody_goes(tmp_path, dedup):
+def test_clusters_without_removals(tmp_path, dedup):
     corpus = Corpus(tmp_path)
     text = prose("alike", 100)
     other = " ".join([*text.split()[:60], *prose("other", 40).split()])
@@ -263,7 +263,7 @@ def test_clusters_of_which_nobody_goes(tmp_path, dedup):
 
 
 @pytest.mark.slow
-def test_same_however_it_is_cut(chains, monkeypatch):
+def test_decisions_do_not_depend_on_the_size_of_parts(chains, monkeypatch):
     dedup = {**LOOSE, "bands": 16, "scope": "global", "verify": {"containment": 0.7}}
     whole = chains.load(name="whole", dedup=dedup)
     build_here(whole)
@@ -296,7 +296,7 @@ def removed_of(recipe):
     return sorted(map(str, table_of(recipe, "removed")))
 
 
-def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
+def test_very_large_cluster_is_compared_piece_by_piece(tmp_path):
     corpus = Corpus(tmp_path)
     text = prose("many", 200)
     write_rows(tmp_path / "in/worst-7.arrow", rows(**{f"n{i}": text for i in range(40)}))
@@ -316,7 +316,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
 
 
 @pytest.mark.slow
-def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
+def test_build_with_an_added_file_equals_a_fresh_build(tmp_path):
     corpus = chained(tmp_path)
     corpus.recipe["dedup"] = {**LOOSE, "verify": {"containment": 0.7}}
     build_here(corpus.load())
@@ -330,7 +330,7 @@ def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_cut_on_the_way_is_made_again(chains, tmp_path):
+def test_truncated_intermediate_files_are_rebuilt(chains, tmp_path):
     recipe = chains.load(name="cut", dedup={**LOOSE, "verify": {"containment": 0.7}})
     build_here(recipe)
     before = contents(recipe)
@@ -371,7 +371,7 @@ def test_similarities_are_explained(chains):
     ],
     ids=str,
 )
-def test_rule_that_asks_for_nothing_possible_is_one_line(corpus, given_rule, said):
+def test_impossible_rule_is_a_one_line_error(corpus, given_rule, said):
     with pytest.raises(BadRecipe) as caught:
         corpus.load(dedup={"verify": given_rule})
     (line, *more) = str(caught.value).splitlines()

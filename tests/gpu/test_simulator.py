@@ -12,7 +12,7 @@ OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # expected in modular a
 
 
 @pytest.mark.slow
-def test_engine_of_gpus_is_that_of_cpus_bit_for_bit():
+def test_gpu_engine_equals_cpu_engine_bit_for_bit():
     command = [
         sys.executable,
         "-m",

@@ -13,7 +13,7 @@ pytestmark = pytest.mark.skipif(bool(gpu()), reason="there is a GPU here")
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("asked", "status"), [([], 0), (["--look"], NO_GPU)])
-def test_it_says_so_and_writes_no_table(asked, status):
+def test_benchmark_without_a_gpu_exits_without_a_table(asked, status):
     before = PAGE.read_bytes()
     command = [sys.executable, "-m", "benchmarks.gpu", *asked]
     said = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
@@ -26,7 +26,7 @@ def test_it_says_so_and_writes_no_table(asked, status):
     ("sys.exit(3)", 0, []), ("sys.exit(1)", 2, []), ("sys.exit(127)", 2, []),
     ("sys.exit(0)", 0, ["make demo/sources", "pip install", "pytest -W default tests/gpu", "python -m benchmarks.gpu"]),
 ], ids=["no GPU", "fault", "no Python", "GPU"])  # fmt: skip
-def test_make_gpu_goes_on_where_there_is_one_and_tells_a_fault_from_none(tmp_path, looks_with, status, said):
+def test_make_gpu_distinguishes_a_missing_gpu_from_a_fault(tmp_path, looks_with, status, said):
     """A stub replaces the virtual environment's programs, and records how it was called."""
     called = tmp_path / "called"
     program = f"""#!{sys.executable}

@@ -33,7 +33,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
+def test_mismatching_bytes_and_offsets_raise(kernel, wrong):
     data, offsets, error = WRONG[wrong]
     with pytest.raises(error):
         KERNELS[kernel](data, offsets)
@@ -51,7 +51,7 @@ def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
     ],
     ids=["string", "binary", "chunked", "numbers", "list", "nothing"],
 )
-def test_texts_of_another_type_are_an_error(texts):
+def test_texts_of_another_type_raise(texts):
     for call in (text_buffers, lambda texts: measure_texts(texts, SETS)):
         with pytest.raises(TypeError, match="texts: expected one array of large_string"):
             call(texts)
@@ -65,7 +65,7 @@ def test_null_counts_as_an_empty_text():
 
 
 @pytest.mark.parametrize("texts", [["a", "b"], [], ["", None]])
-def test_bytes_are_for_reading_wherever_they_come_from(texts):
+def test_buffers_are_always_read_only(texts):
     """Otherwise numba would compile every kernel twice: results of Arrow's arithmetic are in writable memory."""
     column = pa.array(texts, pa.large_string())
     changed = pc.utf8_upper(column)

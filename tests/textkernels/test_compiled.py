@@ -65,15 +65,15 @@ def called_by_three(kernels, *names):
     return sorted(answer for answer, _ in found), sum(times for _, times in found)
 
 
-def test_one_of_three_processes_compiles_and_the_others_load(kernels):
+def test_one_of_three_processes_compiles_and_the_others_load_the_kernel(kernels):
     assert called_by_three(kernels, "outer", "outer", "outer") == ([42, 42, 42], 2)
 
 
-def test_kernel_is_compiled_once_also_where_another_calls_it(kernels):
+def test_kernel_called_by_another_kernel_is_compiled_once(kernels):
     assert called_by_three(kernels, "outer", "inner", "inner") == ([21, 21, 42], 2)
 
 
-def test_constant_arguments_have_no_kernel_of_their_own(kernels):
+def test_constant_arguments_do_not_compile_another_kernel(kernels):
     assert kernels.plus_constants(20) == 43
     assert kernels.plus.signatures == [(numba.int64, numba.int64)]
 
@@ -83,7 +83,7 @@ def hold_and_die():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_killed_process_keeps_no_lock(kernels):
+def test_killed_process_releases_its_lock(kernels):
     process = FORK.Process(target=hold_and_die)
     process.start()
     process.join()
@@ -91,7 +91,7 @@ def test_killed_process_keeps_no_lock(kernels):
     assert kernels.outer(20) == 42
 
 
-def test_kernel_that_cannot_be_compiled_keeps_no_lock(kernels):
+def test_failed_compilation_releases_the_lock(kernels):
     with pytest.raises(numba.TypingError):
         kernels.outer("text")
     assert called_by_three(kernels, "outer", "outer", "outer")[0] == [42, 42, 42]

@@ -116,7 +116,7 @@ def check(theirs, model, texts, k=3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_labels_are_those_of_fasttext(trained, kind):
+def test_labels_equal_fasttext(trained, kind):
     theirs, content = trained(kind)
     model = read_model(content)
     assert model.labels == tuple(label.removeprefix("__label__") for label in theirs.labels)
@@ -133,9 +133,7 @@ def test_labels_are_those_of_fasttext(trained, kind):
 
 
 @pytest.mark.parametrize("kind", ["quantised", "norms", "pruned", "pruned-bigrams"])
-def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written_out(
-    trained, kind, monkeypatch
-):
+def test_labels_are_equal_with_a_quantised_matrix_that_is_not_expanded(trained, kind, monkeypatch):
     theirs, content = trained(kind)
     monkeypatch.setattr(file, "EXPANDED_SIZE", 2000)
     model = read_model(content)
@@ -143,7 +141,7 @@ def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written
     check(theirs, model, [line.partition(" ")[2] for line in sentences(12)])
 
 
-def test_line_of_a_megabyte_has_their_label(trained):
+def test_line_of_a_megabyte_has_the_label_of_fasttext(trained):
     theirs, content = trained("hierarchical")
     for line in (" ".join(line.partition(" ")[2] for line in list(sentences(12)) * 60), "long" * 250_000):
         labels, probabilities = predict(read_model(content), pa.array([line], pa.large_string()))
@@ -158,7 +156,7 @@ def test_matrix_is_a_view_of_the_file(trained):
     assert np.shares_memory(read_model(content).matrix.numbers, np.frombuffer(content, np.uint8))
 
 
-def test_part_of_a_column_and_nulls_are_texts(trained):
+def test_slices_and_nulls_are_predicted(trained):
     _, content = trained("softmax")
     model, texts = read_model(content), pa.array(["xyz", "abc def", None, "жшщ"], pa.large_string())
     labels, probabilities = predict(model, texts[1:])
@@ -167,7 +165,7 @@ def test_part_of_a_column_and_nulls_are_texts(trained):
     assert probabilities.tolist() == [one[1][0].tolist() for one in each]
 
 
-def test_no_text_has_no_label_and_no_label_is_too_few(trained):
+def test_no_texts_return_no_labels_and_zero_labels_raise(trained):
     model = read_model(trained("softmax")[1])
     assert predict(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
     with pytest.raises(ValueError, match="k: expected 1 or more labels, got 0"):
@@ -175,7 +173,7 @@ def test_no_text_has_no_label_and_no_label_is_too_few(trained):
 
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output"])
-def test_file_that_is_cut_short_is_an_error(trained, kind):
+def test_truncated_file_raises(trained, kind):
     _, content = trained(kind)
     chance = random.Random(1)
     places = {*range(200), len(content) - 1, *(chance.randrange(len(content)) for _ in range(200))}
@@ -193,7 +191,7 @@ def fields(content):
 
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "bigrams"])
-def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
+def test_damaged_file_raises_or_predicts(trained, kind):
     _, content = trained(kind)
     chance = random.Random(2)
     texts = pa.array([*AWKWARD, *list(sentences(12))[:20]], pa.large_string())
@@ -211,7 +209,7 @@ def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "words"])
 @pytest.mark.parametrize("value", [-1, 0, 1, 127, 2**31 - 1, -(2**31)])
-def test_no_number_in_the_head_of_a_file_is_believed(trained, kind, value):
+def test_numbers_in_the_head_of_a_file_are_checked(trained, kind, value):
     _, content = trained(kind)
     for at, layout in fields(content):
         damaged = bytearray(content)
@@ -239,13 +237,13 @@ def numbered(content, at, value):
         (68, 3, "entries, but 3 words"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(trained, at, value, said):
+def test_error_names_the_fault_of_a_file(trained, at, value, said):
     _, content = trained("hierarchical")
     with pytest.raises(ValueError, match=said):
         read_model(numbered(content, at, value))
 
 
-def test_model_of_words_without_labels_is_an_error(tmp_path):
+def test_unsupervised_model_raises(tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(sentences(3)))
     made = fasttext.train_unsupervised(
@@ -256,7 +254,7 @@ def test_model_of_words_without_labels_is_an_error(tmp_path):
         read_model((tmp_path / "model").read_bytes())
 
 
-def test_a_slot_has_a_word_if_all_its_bytes_are_the_same():
+def test_slot_matches_a_word_only_if_all_bytes_are_equal():
     rng = np.random.default_rng(2)
     for _ in range(40):
         page = rng.choice([97, 98], rng.integers(1, 40)).astype(np.uint8)

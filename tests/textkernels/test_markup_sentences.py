@@ -55,7 +55,7 @@ def twin(before, inside, after, name):
     )
 
 
-def test_sentences_are_those_of_the_expressions():
+def test_sentences_equal_the_expressions():
     chance, seen = random.Random(3), [0, 0]
     for _ in range(3000):
         before, inside, after = (

@@ -129,19 +129,19 @@ def test_no_texts_and_no_expressions():
     assert Patterns(("a", ". .")).count(column()).shape == (0, 2)
 
 
-def test_of_many_sequences_some_are_counted_otherwise():
+def test_sequences_beyond_the_limit_are_counted_by_python():
     expressions = tuple(f"{'. ' * 20}{letter}" for letter in "abcdefgh")
     texts = ["x " * 20 + letter for letter in "abcdefgh"]
     assert (Patterns(expressions).count(column(*texts)) == np.eye(8)).all()
 
 
 @pytest.mark.parametrize("expression", ["(", "a{2}{3}", r"\R", "[", "*"])
-def test_bad_expression(expression):
+def test_invalid_expression_raises(expression):
     with pytest.raises(re.error):
         Patterns(("a", expression))
 
 
-def test_another_process_compiles_for_itself():
+def test_pickled_patterns_are_compiled_again():
     given_ = Patterns(("apple", r"\s", " . ."))
     assert given_.count(column("apple . . ")).tolist() == [[1, 3, 1]]
     again = pickle.loads(pickle.dumps(given_))
@@ -151,7 +151,7 @@ def test_another_process_compiles_for_itself():
 
 
 @pytest.mark.usefixtures("without_hyperscan")
-def test_without_hyperscan_it_is_said_once(caplog):
+def test_missing_hyperscan_is_logged_once(caplog):
     for _ in range(2):
         assert Patterns(("apple", "a.*e")).count(column("an apple")).tolist() == [[1, 1]]
     assert [record.message for record in caplog.records if record.name == "textkernels"] == [
@@ -159,7 +159,7 @@ def test_without_hyperscan_it_is_said_once(caplog):
     ]
 
 
-def test_counts_are_those_of_the_published_code(judged):
+def test_counts_equal_the_published_code(judged):
     said, texts = judged.rows, judged.texts
     of_columns = dict[str, list[str]]()
     for name in (name.removeprefix("count ") for name in said[0] if name.startswith("count ")):
@@ -198,13 +198,13 @@ BAD_WORD_LISTS = {
 
 
 @pytest.mark.parametrize("name", WORD_LISTS)
-def test_word_list(name):
+def test_word_list_is_read(name):
     content, terms = WORD_LISTS[name]
     assert word_list(content, name) == terms
 
 
 @pytest.mark.parametrize("name", BAD_WORD_LISTS)
-def test_bad_word_list(name):
+def test_invalid_word_list_raises(name):
     content, why = BAD_WORD_LISTS[name]
     with pytest.raises(ValueError, match=why):
         word_list(content, name)
@@ -216,7 +216,7 @@ def test_bad_word_list(name):
 @given(
     st.lists(st.text("ab<é", max_size=300), min_size=1, max_size=3), st.text("ab<é", min_size=1, max_size=4)
 )
-def test_strings_are_counted_as_python_does(texts, string):
+def test_counts_of_strings_equal_python(texts, string):
     data, ends = text_buffers(pa.array(texts, pa.large_string()))
     times = count_string(data, ends, np.arange(len(texts)), string.encode())
     assert times.tolist() == [text.count(string) for text in texts]

@@ -90,7 +90,7 @@ def of_all(texts, name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_replaced_is_what_re_finds_in_the_whole_text(name):
+def test_replaced_matches_equal_re_in_the_whole_text(name):
     @settings(max_examples=60, deadline=None)
     @given(st.lists(TEXT, max_size=40))
     def same(texts):
@@ -103,7 +103,7 @@ def test_what_is_replaced_is_what_re_finds_in_the_whole_text(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_forms_are_found_and_look_alikes_are_left(name):
+def test_forms_are_replaced_and_look_alikes_kept(name):
     for one in FOUND[name]:
         for text in (
             one,
@@ -142,7 +142,7 @@ def test_numbers_in_groups_are_found_with_every_space_and_dash(name):
         ], one
 
 
-def test_addresses_of_version_6_are_found_where_they_are_written():
+def test_ipv6_addresses_are_found():
     one, other = "2001:4860:4860::8888", KINDS["ip"].ipv6_replacements[0]
     for text in (
         "http://[{}]:443/x",
@@ -162,7 +162,7 @@ def test_addresses_of_version_6_are_found_where_they_are_written():
     assert replace_matches(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
 
 
-def test_part_of_a_column_nulls_and_any_batch_give_the_same():
+def test_matches_do_not_depend_on_slices_nulls_and_batches():
     texts = [None, "", "x", *(one for found in FOUND.values() for one in found), "a@b.co c@d.eu e@f.de"]
     for kind in KINDS.values():
         whole, counts = replace_matches(column(texts), kind)
@@ -173,7 +173,7 @@ def test_part_of_a_column_nulls_and_any_batch_give_the_same():
     assert left[-1].as_py() == "  "
 
 
-def test_more_windows_than_were_guessed():
+def test_more_windows_than_estimated_are_found():
     assert of_all(["a@b.co " * 500], "mail")[0][1] == 500
 
 
@@ -182,7 +182,7 @@ HOSTILE = ["a-" * 50_000 + "@b", "a-" * 50_000 + "@[1.2.3.", "a@" * 50_000, "10.
            "a-" * 50_000 + "@1.2", "a:" * 50_000, "2a00:" * 40_000, "::" * 50_000, "2a00::" * 30_000, "10." * 30_000 + ":", "\uff11" * 50_000]  # fmt: skip
 
 
-def test_public_addresses_of_version_6_are_those_of_the_standard_library():
+def test_public_ipv6_addresses_equal_the_standard_library():
     """Compare addresses of hosts (2000::/3), except those that contain an IPv4 address."""
     chance = random.Random(0)
     firsts = [*range(0x2001, 0x3FFF, 97), 0x2001, 0x2001, 0x2003, 0x2400, 0x2600, 0x2A00]
@@ -202,7 +202,7 @@ def test_hostile_text_takes_no_longer_than_its_length(place):
     assert not any(counts[0] for counts in count_matches(column([HOSTILE[place]])).values())
 
 
-def test_what_stands_in_is_of_its_kind_and_of_no_other():
+def test_replacements_match_only_their_kind():
     for name, kind in KINDS.items():
         for replacement in kind.replacements:
             assert [other for other, counts in count_matches(column([replacement])).items() if counts[0]] == [
@@ -212,14 +212,14 @@ def test_what_stands_in_is_of_its_kind_and_of_no_other():
         assert not any(counts[0] for counts in count_matches(column([replacement])).values())
 
 
-def test_counts_are_those_of_all_kinds_one_after_another():
+def test_counts_equal_replacing_all_kinds_in_turn():
     text = "a@1.1.1.1 1.1.1.1 DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111; +49 30 901820"
     assert {name: counts.tolist() for name, counts in count_matches(column([text, ""])).items()} == {
         name: [1, 0] for name in KINDS
     }
 
 
-def test_checks():
+def test_checks_accept_and_reject():
     assert is_card("4111 1111 1111 1111")
     assert not is_card("4111 1111 1111 1112")
     assert is_iban("GB82 WEST 1234 5698 7654 32")
@@ -229,7 +229,7 @@ def test_checks():
         assert not is_card(digits)
 
 
-def test_public_addresses_are_those_of_the_standard_library():
+def test_public_ipv4_addresses_equal_the_standard_library():
     numbers = np.random.default_rng(0).integers(0, 2**32, 3000).tolist()
     edges = [edge for network in NETWORKS for edge in (network[0], network[0] + 2**32 - 1 - network[1])]
     for number in [
@@ -261,7 +261,7 @@ OURS = re.compile(r"@v?[0-9]+\.[0-9]|:[0-9A-Fa-f]*:|[^\x00-\x7f]")
 
 @settings(max_examples=150, deadline=None)
 @given(TEXT)
-def test_mails_and_addresses_are_those_of_datatrove(text):
+def test_mails_and_addresses_equal_datatrove(text):
     pii = pytest.importorskip(
         "datatrove.pipeline.formatters.pii", reason="needs datatrove, a reader of the tests"
     )
@@ -269,7 +269,7 @@ def test_mails_and_addresses_are_those_of_datatrove(text):
         assert of_fineweb(column([text]))[0].as_py() == pii.PIIFormatter().format(text)
 
 
-def test_published_documents_become_what_datatrove_makes_of_them():
+def test_published_documents_equal_the_result_of_datatrove():
     judged = judged_by("pii", PLACES["200"])
     of_texts = [crc32(text.encode()) for text in of_fineweb(judged.texts).to_pylist()]
     assert of_texts == [row["text_crc32"] for row in judged.rows]

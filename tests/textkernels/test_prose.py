@@ -363,7 +363,7 @@ def test_any_text(texts, skipped):
 @pytest.mark.parametrize(
     "piece", ["\r\n", "\x85", "\u2028", "…", "....", "lorem ipsum", "[edit]", "{", "é\u00a0", "Read more..."]
 )
-def test_pieces_across_64_bytes(piece):
+def test_texts_across_64_byte_blocks(piece):
     texts = ["a b c" + "d" * size + piece + " e f g." for size in range(48, 64)]
     texts += ["A1 " * 20 + "d" * size + piece for size in range(8)]
     check(texts, column(*texts))
@@ -371,24 +371,24 @@ def test_pieces_across_64_bytes(piece):
         check([text], column(text))  # where a block ends
 
 
-def test_nothing_of_a_document_is_counted_in_the_next():
+def test_documents_are_counted_separately():
     texts = ["one two three.\r", "\none two three..", ".", "java", "script a b c", "", "\r", "\n", "HELLO"]
     check(texts, column(*texts))
 
 
-def test_sets_are_measured_alone_as_together():
+def test_sets_measured_alone_equal_all_sets_together():
     texts = column(*(text for text in HOSTILE if len(text) < 10_000))
     together = measure_texts(texts, list(SETS))
     for name in SETS:
         assert measure_texts(texts, [name]) == {name: together[name]}
 
 
-def test_only_sets_that_there_are_are_measured():
+def test_unknown_set_raises():
     with pytest.raises(ValueError, match="unknown statistics gopher; use gopher-quality"):
         measure_texts(column("text"), ["code", "gopher"])
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("One two three.\nFour five six.", "")
     for clean in (without_c4_lines, without_refinedweb_lines):
         cleaned, is_changed = clean(texts)
@@ -396,7 +396,7 @@ def test_text_that_nothing_changes_is_not_copied():
         assert not is_changed.any()
 
 
-def test_tokens_of_larger_texts_find_room():
+def test_tokens_of_large_texts_fit():
     rules, text = token_rules(), "Words (and more) of it's. " * 999
     tokens, hashes, ends = np.empty((8, 4), np.uint32), np.empty(8, np.uint64), np.zeros(2, np.int64)
     data = np.frombuffer(text.encode(), np.uint8)
@@ -436,7 +436,7 @@ def first_reason(row, limits):
     return None
 
 
-def test_decisions_are_those_of_the_published_code(judged_by_datatrove, tmp_path):
+def test_decisions_equal_the_published_code(judged_by_datatrove, tmp_path):
     _, said, texts = judged_by_datatrove
     found = measure_texts(texts, list(LIMITS))
     documents, disagreements = Counter(row["source"] for row in said), defaultdict(list)
@@ -454,7 +454,7 @@ def test_decisions_are_those_of_the_published_code(judged_by_datatrove, tmp_path
         assert len(some) <= documents[source] / 100, f"{name} of {source}: see {listed}"
 
 
-def test_text_is_that_of_the_published_code(judged_by_datatrove):
+def test_cleaned_text_equals_the_published_code(judged_by_datatrove):
     _, said, texts = judged_by_datatrove
     left, _ = without_c4_lines(texts, terminal=False)
     kept = [(row, text) for row, text in zip(said, left.to_pylist(), strict=True) if row["c4"] is None]

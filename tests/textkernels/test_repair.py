@@ -116,14 +116,14 @@ def test_every_character_alone_and_after_another():
         )
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("as it is\n\twith & and <b> &amp;", "naïve cœur, 漢字, Привет, 🙂: no mojibake — none")
     found, is_changed = repair_texts(texts, {})
     assert found is texts
     assert not is_changed.any()
 
 
-def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
+def test_candidate_texts_without_changes_are_not_copied():
     texts = column("&nosuch; ││", "नमस्ते")
     assert repair_texts(texts, {})[0] is texts
 
@@ -141,14 +141,14 @@ def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
         ({"max_decode_length": True}, "a number of 1 or more"),
     ],
 )
-def test_bad_options(options, why):
+def test_invalid_options_raise(options, why):
     with pytest.raises(ValueError, match=why):
         repair_texts(column("a"), options)
     with pytest.raises(ValueError, match=why):
         check_options(options)
 
 
-def test_what_may_be_mojibake():
+def test_mojibake_of_ftfy_has_known_neighbours():
     """Each mojibake of ftfy has a pair of neighbours that may be mojibake."""
     found = neighbours(BADNESS_RE)
     assert found.alone == set(range(0x80, 0xA0))
@@ -167,7 +167,7 @@ def test_what_may_be_mojibake():
 
 @settings(deadline=None, max_examples=2000)
 @given(st.text(st.sampled_from([*sorted(set(BADNESS_RE.pattern)), *"aA \n"]), max_size=12))
-def test_mojibake_is_never_where_the_scan_does_not_look(text):
+def test_scan_finds_all_mojibake(text):
     found = neighbours(BADNESS_RE)
     seen = [
         ord(one) in found.firsts and found.follows[found.kinds[ord(one)], found.kinds[ord(other)]]
@@ -178,13 +178,13 @@ def test_mojibake_is_never_where_the_scan_does_not_look(text):
 
 
 @pytest.mark.parametrize("expression", ["a.", r"\s\w", "é?", "[^a][^b]", "(?=é)"])
-def test_another_expression_is_not_taken_for_known(expression):
+def test_unknown_mojibake_expression_raises(expression):
     with pytest.raises(ValueError, match="has an unknown form"):
         neighbours(re.compile(f"éé|{expression}"))
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-def test_without_characters_that_join_a_text_is_in_its_normal_form(form):
+def test_text_without_joining_characters_is_normalised(form):
     joining = set(not_alone(form).tolist())
     others = [chr(code) for code in range(0x110000) if code not in joining and not 0xD800 <= code < 0xE000]
     np.random.default_rng(7).shuffle(others)

@@ -88,7 +88,7 @@ def column(*texts):
     return pa.array(texts, pa.large_string())
 
 
-def test_characters_are_what_regular_expressions_take_them_for():
+def test_classes_of_characters_equal_regular_expressions():
     classes = character_classes()
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     for pattern, bit in ((r"\w", WORD), (r"\s", SPACE), (r"\d", DIGIT)):
@@ -121,12 +121,12 @@ def test_any_text(texts, skipped):
         ]
 
 
-def test_control_characters_are_those_of_unicode():
+def test_control_characters_equal_unicode():
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     assert without_control_characters(column(every))[0].to_pylist() == [plain_control_characters(every)]
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("as it is\n", "and\tthis: é 漢")
     for cleaning, _ in CLEANINGS:
         cleaned, is_changed = cleaning(texts)
@@ -134,7 +134,7 @@ def test_text_that_nothing_changes_is_not_copied():
         assert not is_changed.any()
 
 
-def test_statistics_are_those_of_the_published_code(judged):
+def test_statistics_equal_the_published_code(judged):
     said, texts = judged.rows, judged.texts
     cleaned, _ = without_long_runs(texts)
     pairs = zip(said, statistics(texts).to_pylist(), statistics(cleaned).to_pylist(), strict=True)
