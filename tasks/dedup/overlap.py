@@ -4,7 +4,7 @@ Rows out, for each source: `documents` and `tokens` that
 
 - enter the round (`entering`);
 - would be removed if the source were deduplicated alone with scope `global` (`own`);
-- would be removed if all sources were deduplicated with scope `global`, by the source of the kept document (`global`);
+- would be removed if all sources were deduplicated with scope `global`, by source of the kept document (`global`);
 - were removed, by the source of the kept document (`removed`).
 
 The first three do not depend on the round's scope. If a round compares texts (`verify`), `own` and `global` are of
