@@ -41,7 +41,7 @@ from benchmarks.harness import (
     run_tool,
     timed,
 )  # fmt: skip
-from zyda_flows.tasks.mixing.formats import Batch, Megatron
+from zyda_flows.tasks.mixing.formats import Batch, Megatron, Target
 from zyda_flows.tasks.mixing.gathering import ORIGINS
 from zyda_flows.tasks.mixing.mixing import Mixing
 from zyda_flows.tasks.mixing.mixture import load_mixture
@@ -90,7 +90,7 @@ def batches_of(files: list[Path]) -> Iterator[pa.RecordBatch]:
 def by_gigatoken(files: list[Path], folder: Path, tokenizer: Path) -> None:
     """Encode with gigatoken and write `.bin` and `.idx`, in the order of reading."""
     fast, end = gigatoken.Tokenizer(str(tokenizer)), Tokenizer.from_file(str(tokenizer)).token_to_id(END)
-    writer = Megatron(folder, "gigatoken", 2)
+    writer = Megatron(Target(folder, "gigatoken", 2, tokenizer.name, ()))
     for batch in batches_of(files):
         encoded = fast.encode_batch(batch.column("text").cast(pa.large_binary()).to_pylist(), parallel=False)
         ends = np.cumsum(np.append(0, np.asarray(awkward.num(encoded)).astype(np.int64) + 1))

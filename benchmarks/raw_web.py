@@ -18,11 +18,11 @@ from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
 from benchmarks.corpora import write_recipe
 from benchmarks.harness import InputFile, Table, TokenizerFile, benchmark, timed
+from zyda_flows.tasks.ingest.file_pieces import PieceToIngest
 from zyda_flows.tasks.ingest.ingest import companions_of
-from zyda_flows.tasks.ingest.pieces import PieceToIngest
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 ROUNDS = 3
@@ -54,8 +54,9 @@ def ingest_seconds(path: Path, tokenizer: Path, steps: list[dict[str, object]]) 
         companions, _ = companions_of(recipe, "pages")
         (file,) = load_listing(recipe.folder, plan.listing)
         job = PieceToIngest(
-            recipe.folder, "pages", plan.number, plan.parameters, companions, file, file.pieces[0], ()
-        )
+            folder=recipe.folder, source="pages", number=plan.number, parameters=plan.parameters,
+            companions=companions, file=file, piece=file.pieces[0], forgotten=(),
+        )  # fmt: skip
         # A worker reads the tokenizer once for all its files, so that its time is not measured.
         made_with = plan.parameters
         stored_engine(
