@@ -7,6 +7,8 @@ import re
 
 from selectolax.lexbor import LexborNode
 
+from zyda_flows.tasks.extraction.nodes import attribute, children_backwards
+
 CODE_CELLS = "td.code, td.rouge-code, td.hljs-ln-code, td.blob-code, td.lntd, td.crayon-code"
 BLOCKS = frozenset({"div", "li", "p", "tr", "dd", "dt", "ol", "ul", "table"})
 DROPPED = frozenset({"button", "script", "style", "svg", "template", "select", "textarea"})
@@ -76,8 +78,7 @@ class CodeLines:
 def code_text(block: LexborNode) -> str:
     """Return the code in an element line by line, without line numbers and buttons."""
     lines = CodeLines()
-    # Nodes to visit. A block element is visited again at its end, with the number of parts before it.
-    pending: list[tuple[LexborNode, int | None]] = [(child, None) for child in children_backwards(block)]
+    pending = unvisited_children(block)
     while pending:
         node, parts_before = pending.pop()
         if parts_before is not None:
@@ -91,17 +92,16 @@ def code_text(block: LexborNode) -> str:
                 lines.begin_block()
                 if node.tag not in {"ol", "ul", "table"}:
                     pending.append((node, len(lines.parts)))
-            pending.extend((child, None) for child in children_backwards(node))
+            pending += unvisited_children(node)
     return trimmed("".join(lines.parts))
 
 
-def children_backwards(node: LexborNode) -> list[LexborNode]:
-    """Return the children of a node, the last one first."""
-    children, child = list[LexborNode](), node.last_child
-    while child is not None:
-        children.append(child)
-        child = child.prev
-    return children
+def unvisited_children(node: LexborNode) -> list[tuple[LexborNode, int | None]]:
+    """Return the children of a node in reverse order, each with None.
+
+    `code_text` visits a block element again at its end, then with the number of parts before it.
+    """
+    return [(child, None) for child in children_backwards(node)]
 
 
 def is_decoration(node: LexborNode) -> bool:
@@ -109,7 +109,7 @@ def is_decoration(node: LexborNode) -> bool:
     if node.tag in DROPPED:
         return True
     attributes = node.attributes
-    if "data-line-number" in attributes or "user-select" in (attributes.get("style") or ""):
+    if "data-line-number" in attributes or "user-select" in attribute(node, "style"):
         return NUMBERS.fullmatch(node.text()) is not None
     if not (name := attributes.get("class")):
         return False
@@ -158,9 +158,8 @@ def has_other_content(node: LexborNode) -> bool:
 
 def named_language(node: LexborNode) -> str:
     """Return the language that the attributes or classes of an element name, or ""."""
-    attributes = node.attributes
-    classes = attributes.get("class") or ""
-    names = [attributes.get(name) or "" for name in ATTRIBUTES]
+    names = [attribute(node, name) for name in ATTRIBUTES]
+    classes = attribute(node, "class")
     names += [match[1] for expression in LANGUAGE for match in expression.finditer(classes)]
     return next(filter(None, map(known_language, names)), "")
 

@@ -43,7 +43,7 @@ CORRECTIONS = {
 # Two sequences of Big5 that its codec decodes to the characters of other sequences.
 BIG5_SLASHES = {b"\xa2A": "∕", b"\xa2B": "﹨"}  # noqa: RUF001
 BIG5_PAIR = re.compile(rb"[\x81-\xfe][@-~\x80-\xff]")
-# Sequences of Big5 that its codec rejects: the first sequence of each run in hexadecimal, then the run's characters.
+# Sequences of Big5 that its codec rejects: of each run the first sequence in hexadecimal, then the characters.
 BIG5_RUNS = (
     "877a㡵𡵓𣚞𦀡㻬 "
     "87a1𥣞㫵竼龗𤅡𨤍𣇪𠪊𣉞䌊蒄龖鐯䤰蘓墖靊鈘秐稲晠権袝瑌篅枂稬剏遆㓦珄𥶹瓆鿇 "

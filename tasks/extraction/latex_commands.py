@@ -65,8 +65,8 @@ class Commands(Reader):
             count = ARGUMENTS.get(name, 1)
             place = self.skipped(latex, place, count) if count else past_options(latex, place)
             return place, "" if name in BEFORE_TEXT else GONE
-        if found := LENGTHS.match(name) and LENGTH.match(latex, place):
-            return found.end(), " "
+        if match := LENGTHS.match(name) and LENGTH.match(latex, place):
+            return match.end(), " "
         return past_options(latex, place), ""
 
     def heading(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:

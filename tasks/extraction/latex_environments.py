@@ -16,7 +16,14 @@ from zyda_flows.tasks.extraction.latex_text import (
     without_gone,
     written,
 )
-from zyda_flows.tasks.extraction.latex_words import CODE, DROPPED, LISTS, MATH, OF_ENVIRONMENTS, TABULARS
+from zyda_flows.tasks.extraction.latex_words import (
+    CODE,
+    DROPPED,
+    ENVIRONMENT_ARGUMENTS,
+    LISTS,
+    MATH,
+    TABULARS,
+)
 from zyda_flows.tasks.limits import limits
 
 TABS = re.compile(r"^[^\n]*\\kill|\\[=><+-]", re.MULTILINE)
@@ -79,7 +86,7 @@ class Environments(Commands):
     def begun(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         """Return the start of the text of an environment, and its introduction: the kind and name of a theorem."""
         option = OPTION.match(latex, place)
-        place = self.skipped(latex, past_options(latex, place), OF_ENVIRONMENTS.get(name, 0))
+        place = self.skipped(latex, past_options(latex, place), ENVIRONMENT_ARGUMENTS.get(name, 0))
         if name not in self.statements:
             return place, "\n\n"
         title = self.inner(self.statements[name], depth)
@@ -140,7 +147,7 @@ class Environments(Commands):
     def deluxe(self, inside: str, depth: int) -> tuple[str, str, str]:
         """Return the caption, the rows and the notes of a table of AASTeX."""
         data = DATA.search(inside)
-        parts = {name: self.braces(inside, found.end()) for name in DELUXE if (found := name.search(inside))}
+        parts = {name: self.braces(inside, match.end()) for name in DELUXE if (match := name.search(inside))}
         caption, head, *notes = [parts.get(name) for name in DELUXE]
         texts = [self.inner(one[1], depth).strip() if one else "" for one in (caption, *notes)]
         rows = f"{head[1] if head else ''}\\\\{data[1] if data else ''}"

@@ -56,18 +56,18 @@ def base(text: str, accents: int) -> tuple[int, str]:
     """Return how long a letter is as it is written, and the letter: with accents of its own, or none."""
     if text[:1].isalpha():
         return 1, text[0]
-    found = COMMAND.match(text)
-    if found is None or not accents:
+    match = COMMAND.match(text)
+    if match is None or not accents:
         return 0, ""
-    name = found[1] or found[2]
+    name = match[1] or match[2]
     if name in LETTERS:
-        return found.end(), LETTERS[name]
+        return match.end(), LETTERS[name]
     accent = ACCENTS.get(name) or ACCENT_WORDS.get(name)
     if accent is None:
         return 0, ""
-    inside = group_at(text, found.end())
-    size, letter = base(text[found.end() :] if inside is None else inside, accents - 1)
-    size = found.end() + (size if inside is None else len(inside) + 2)
+    inside = group_at(text, match.end())
+    size, letter = base(text[match.end() :] if inside is None else inside, accents - 1)
+    size = match.end() + (size if inside is None else len(inside) + 2)
     return (size, with_accent(letter, accent)) if letter else (0, "")
 
 

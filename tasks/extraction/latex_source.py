@@ -31,29 +31,29 @@ def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, r
     are removed, too, as TeX does.
     """
     parts, place, endless = list[str](), 0, set[str]()
-    while found := TOKEN.search(text, place):
-        parts.append(text[place : found.start()])
-        place = found.end()
-        if found.lastgroup in MARKS:
-            yield "".join(parts), found
+    while match := TOKEN.search(text, place):
+        parts.append(text[place : match.start()])
+        place = match.end()
+        if match.lastgroup in MARKS:
+            yield "".join(parts), match
             parts.clear()
-        elif found["comment"]:
+        elif match["comment"]:
             kept, place = ("%", place) if keeps_percent else past_comment(text, place)
             parts.append(kept)
-        elif found["name"]:
-            parts.append(f"\\textbackslash{{}}{found['name']}")
+        elif match["name"]:
+            parts.append(f"\\textbackslash{{}}{match['name']}")
         else:
-            place = end_of_code(text, found, endless)
-            parts.append(text[found.start() : place])
+            place = end_of_code(text, match, endless)
+            parts.append(text[match.start() : place])
     yield "".join([*parts, text[place:]]), None
 
 
-def end_of_code(text: str, found: re.Match[str], endless: set[str]) -> int:
+def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
     """Return where code ends that a token begins, or the end of the token. endless: environments without an end."""
-    name, place = found["code"], found.end()
-    if found["mark"]:
+    name, place = match["code"], match.end()
+    if match["mark"]:
         line_end = text.find("\n", place, place + MAX_INLINE)
-        return 1 + text.find(found["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
+        return 1 + text.find(match["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
     if not name or name in endless:
         return place
     end = text.find(f"\\end{{{name}}}", place)
@@ -76,6 +76,6 @@ def without_comments(text: str) -> str:
     if not any(sign in text for sign in ("%", "put", "clude", "file", "\\string")):
         return text
     return "".join(
-        piece + (found[0] if found and found.lastgroup in {"begin", "end"} else "")
-        for piece, found in pieces_of(text, keeps_percent=False)
+        piece + (match[0] if match and match.lastgroup in {"begin", "end"} else "")
+        for piece, match in pieces_of(text, keeps_percent=False)
     )

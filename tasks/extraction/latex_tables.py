@@ -57,9 +57,9 @@ def in_order(rows: str) -> str:
 
 def texts_of(cell: str, write: Write, spend: Spend) -> list[str]:
     """Return the text of a cell, and empty ones for the columns that it spans further."""
-    found = SPANNING.search(cell)
+    match = SPANNING.search(cell)
     text = SPACES.sub(" ", write(cell)).strip().replace("|", "\\|")
-    more = int(found[1]) - 1 if found else 0
+    more = int(match[1]) - 1 if match else 0
     spend(max(0, more))
     return [text, *[""] * more]
 
@@ -67,12 +67,12 @@ def texts_of(cell: str, write: Write, spend: Spend) -> list[str]:
 def cells_of(rows: str) -> Iterator[list[str]]:
     """Yield the cells of each row. A `&` in braces does not end a cell."""
     row, start, depth = list[str](), 0, 0
-    for found in CELL_MARK.finditer(rows):
-        mark = found[0]
+    for match in CELL_MARK.finditer(rows):
+        mark = match[0]
         depth += {"{": 1, "}": -1, "\\begin": 1, "\\end": -1}.get(mark, 0)
         if depth <= 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline", "\\cr"))):
-            row.append(rows[start : found.start()])
-            start = found.end()
+            row.append(rows[start : match.start()])
+            start = match.end()
             if mark != "&":
                 yield row
                 row = []

@@ -85,24 +85,24 @@ def end_of_formula(latex: str, mark: str, place: int) -> int | None:
 def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
     """Return the end of the content of an environment, and of the environment, which may contain its like."""
     begin, end, depth, search = f"\\begin{{{name}}}", f"\\end{{{name}}}", 1, place
-    while (found := latex.find(end, search)) >= 0:
-        depth += latex.count(begin, search, found) - 1
-        search = found + len(end)
+    while (match := latex.find(end, search)) >= 0:
+        depth += latex.count(begin, search, match) - 1
+        search = match + len(end)
         if depth == 0:
-            return found, search
+            return match, search
     return len(latex), len(latex)
 
 
 def past_options(latex: str, place: int) -> int:
     """Return the place behind optional arguments."""
-    found = OPTIONS.match(latex, place)
-    return found.end() if found else place
+    match = OPTIONS.match(latex, place)
+    return match.end() if match else place
 
 
 def code(inside: str) -> str:
     """Return code between fences, with the language that its options name."""
-    found = CODE_LANGUAGE.match(inside)
-    named = LANGUAGE.search(found[1] or "") if found else None
-    language = (named[1] if named else (found[2] or "") if found else "").lower()
-    start = inside.find("\n") + 1 if found and not found[1] else found.end() if found else 0
+    match = CODE_LANGUAGE.match(inside)
+    named = LANGUAGE.search(match[1] or "") if match else None
+    language = (named[1] if named else (match[2] or "") if match else "").lower()
+    start = inside.find("\n") + 1 if match and not match[1] else match.end() if match else 0
     return f"\n\n{fenced(inside[start:].strip(chr(10)), language)}\n\n"

@@ -101,13 +101,13 @@ def values(kinds: str, arguments: list[str]) -> str:
 
 def number_text(number: str) -> str:
     """Return a number as text: `1.2e-3 +- 0.1` is 1.2 × 10^-3 ± 0.1."""
-    text = COMPARISON.sub(lambda found: COMPARISONS[found[0]], EXPONENT.sub(exponent, number.strip()))
+    text = COMPARISON.sub(lambda match: COMPARISONS[match[0]], EXPONENT.sub(exponent, number.strip()))
     return LEADING_POINT.sub("0.", SPACES.sub(" ", text)).strip()
 
 
-def exponent(found: re.Match[str]) -> str:
-    is_alone = not found.string[: found.start()].strip(" +-")
-    return f"{'' if is_alone else ' × '}10^{int(found[1])}"
+def exponent(match: re.Match[str]) -> str:
+    is_alone = not match.string[: match.start()].strip(" +-")
+    return f"{'' if is_alone else ' × '}10^{int(match[1])}"
 
 
 def angle(text: str) -> str:
@@ -134,8 +134,8 @@ def unit_parts(unit: str, units: Mapping[str, str]) -> list[tuple[str, bool]]:
     """Return the units of a product with their powers, each with whether it is divided by."""
     parts = list[tuple[str, bool]]()
     prefix, power, is_under = "", "", False
-    for found in PART.finditer(unit):
-        name, argument, exponent_of_last, character = found.groups()
+    for match in PART.finditer(unit):
+        name, argument, exponent_of_last, character = match.groups()
         if name == "per":
             is_under = True
         elif name in PREFIXES:
