@@ -1,7 +1,7 @@
 """The extractors that a recipe can name.
 
-To add an extractor, write a function in a module of this folder, and add it to EXTRACTORS. The function takes a text
-in UTF-8 and returns the extracted text.
+To add an extractor, write a function in a module of this folder, and add it to EXTRACTORS.
+The function takes a text in UTF-8 and returns the extracted text.
 """
 
 from collections.abc import Callable

@@ -68,8 +68,8 @@ def text_in_utf8(content: bytes) -> str | None:
 def text_of(content: bytes, declared: str = FALLBACK) -> str:
     """Return the text of a file.
 
-    If at least 90 % of its bytes that are not ASCII are valid UTF-8, it is decoded as UTF-8, or else in its declared
-    encodings. declared: the encoding at the beginning of the file.
+    If at least 90 % of its bytes that are not ASCII are valid UTF-8, it is decoded as UTF-8.
+    Otherwise it is decoded in its declared encodings. declared: the encoding at the beginning of the file.
     """
     if (text := text_in_utf8(content)) is not None:
         return text

@@ -90,10 +90,8 @@ class Algorithm(Reader):
         if name in self.keywords:
             return self.keyword(self.keywords[name])
         statement = PREFIX.sub("", name).lower() if self.has_blocks else name.lower()
-        if self.has_blocks and statement in BLOCKS:
-            return self.block(statement)
-        method = STATEMENTS.get(statement)
-        return method(self, statement) if method else match[0]
+        methods = BLOCK_STATEMENTS if self.has_blocks else STATEMENTS
+        return methods[statement](self, statement) if statement in methods else match[0]
 
     def skip_setting(self, name: str) -> str:
         for _ in range(SETTINGS[name]):
@@ -163,3 +161,4 @@ STATEMENTS: dict[str, Callable[[Algorithm, str], str]] = {
     "call": Algorithm.call,
     **dict.fromkeys(COMMENTS, Algorithm.comment),
 }
+BLOCK_STATEMENTS = {**STATEMENTS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e

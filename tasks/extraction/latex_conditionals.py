@@ -32,7 +32,7 @@ Test = Callable[[str, str, int, Macros], tuple[int, int]]
 
 @dataclass
 class Branches:
-    r"""Where the branches of a conditional after the first one begin, and where the conditional ends after `\fi`."""
+    r"""The places of a conditional. begins: of the branches after the first one. end: of the text after `\fi`."""
 
     begins: list[int] = field(default_factory=list)
     has_else: bool = False
@@ -67,7 +67,7 @@ def branches_in(text: str) -> dict[int, Branches]:
 
 
 def is_conditional(name: str, following: str, declared: set[str]) -> bool:
-    r"""Return whether `\name` ends at `\fi`. Other commands that begin with `if` take their branches as arguments."""
+    r"""Return whether `\name` ends at `\fi`; other commands such as `\ifthenelse` have branches as arguments."""
     return name in PRIMITIVE or name in declared or (following != "{" and name not in NO_CONDITIONALS)
 
 

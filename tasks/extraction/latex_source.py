@@ -1,6 +1,6 @@
-r"""Where comments, code and inputs stand in the source of a LaTeX file.
+r"""Divide the source of a LaTeX file at its inputs, and remove its comments.
 
-In code and addresses `%` begins no comment and `\input` reads no file.
+In code and addresses, `%` does not begin a comment and `\input` does not read a file.
 """
 
 import re
@@ -19,16 +19,23 @@ TOKEN = re.compile(
     r"|\\(?P<begin>begin)\s*+\{document\}|\\(?P<end>end)\s*+\{document\}|\\(?P<endinput>endinput)(?![A-Za-z])"
     r"|\\[^A-Za-z]|(?P<comment>%.*)"
 )
-MARKS = {"input", "imported", "bare", "begin", "end", "endinput"}  # groups of the tokens that end a piece
+MARKS = {
+    "input",
+    "imported",
+    "bare",
+    "begin",
+    "end",
+    "endinput",
+}  # the last groups of tokens that end a piece
 MAX_INLINE = 1000  # characters of inline code
 INDENT = re.compile(r"[ \t]*")
 
 
 def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, re.Match[str] | None]]:
-    """Yield the parts of a source, each with the mark that ends it: an input, or a begin or end of the document.
+    """Yield the pieces of a source, each with the mark that ends it: an input, or a begin or end of the document.
 
-    keeps_percent: whether a comment leaves its `%`. Without it, the line end and the indentation of the next line
-    are removed, too, as TeX does.
+    keeps_percent: whether the `%` of a comment is kept. If not, the line end and the indentation of the next line
+    are removed with the comment, as in TeX.
     """
     parts, place, endless = list[str](), 0, set[str]()
     while match := TOKEN.search(text, place):
@@ -38,8 +45,8 @@ def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, r
             yield "".join(parts), match
             parts.clear()
         elif match["comment"]:
-            kept, place = ("%", place) if keeps_percent else past_comment(text, place)
-            parts.append(kept)
+            replacement, place = ("%", place) if keeps_percent else skip_comment(text, place)
+            parts.append(replacement)
         elif match["name"]:
             parts.append(f"\\textbackslash{{}}{match['name']}")
         else:
@@ -49,7 +56,10 @@ def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, r
 
 
 def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
-    """Return where code ends that a token begins, or the end of the token. endless: environments without an end."""
+    """Return where the code after a token ends, or the end of a token that begins no code.
+
+    endless: names of environments without an end, to which this function adds.
+    """
     name, place = match["code"], match.end()
     if match["mark"]:
         line_end = text.find("\n", place, place + MAX_INLINE)
@@ -57,12 +67,12 @@ def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
     if not name or name in endless:
         return place
     end = text.find(f"\\end{{{name}}}", place)
-    if end < 0:  # a macro that begins code, for example
+    if end < 0:  # in the definition of a macro that begins code, for example
         endless.add(name)
     return max(end, place)
 
 
-def past_comment(text: str, place: int) -> tuple[str, int]:
+def skip_comment(text: str, place: int) -> tuple[str, int]:
     """Return the replacement of a comment that ends at `place`, and where the text continues."""
     if place >= len(text):
         return "", place
