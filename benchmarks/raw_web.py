@@ -18,11 +18,11 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 from resiliparse.parse.encoding import bytes_to_str, detect_encoding
 
+from zyda_flows.tasks.ingest.file_pieces import PieceToIngest
 from zyda_flows.tasks.ingest.ingest import companions_of
-from zyda_flows.tasks.ingest.pieces import PieceToIngest
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 
@@ -63,7 +63,14 @@ def ingested(path: str, tokenizer: str, steps: list[dict[str, object]], folder: 
     companions, _ = companions_of(recipe, "pages")
     (file,) = load_listing(recipe.folder, plan.listing)
     job = PieceToIngest(
-        recipe.folder, "pages", plan.number, plan.parameters, companions, file, file.pieces[0], ()
+        folder=recipe.folder,
+        source="pages",
+        number=plan.number,
+        parameters=plan.parameters,
+        companions=companions,
+        file=file,
+        piece=file.pieces[0],
+        forgotten=(),
     )
     # A worker reads it once for all its files; each of these corpora is another one.
     made_with = plan.parameters

@@ -20,7 +20,7 @@ from zyda_flows.flows.build import on_prefect
 from zyda_flows.flows.dashboard.live_artifact import live_page
 from zyda_flows.flows.dashboard.state import BuildState
 from zyda_flows.tasks import pipeline
-from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.running import run_pipeline

@@ -52,7 +52,7 @@ def test_operations_names_every_deployment_with_its_tag():
     assert re.findall(r"^- `(\w+/\w+)`", text, re.MULTILINE) == [
         f"{one['name']}/{one['name']}" for one in deployments
     ]
-    tags = re.findall(r"`(\w+)`", text.partition("Runs are called")[2].partition("`deployments/")[0])
+    tags = re.findall(r"`(\w+)`", text.partition("A run has the name")[2].partition("`deployments/")[0])
     assert [tag for tag in tags if "/" not in tag] == [one["tags"][1] for one in deployments]
 
 
@@ -96,5 +96,10 @@ def test_guide_names_the_pages_that_are_made_from_the_code():
 
 
 def test_rows_of_the_table_of_tools_are_whole():
-    rows = chapter("README.md", "Beside other tools").partition("\n\nWhat the others")[0].strip().split("\n")
+    rows = (
+        chapter("README.md", "Comparison with other tools")
+        .partition("\n\nThe other tools")[0]
+        .strip()
+        .split("\n")
+    )
     assert {row.count("|") for row in rows} == {rows[0].count("|")}

@@ -10,7 +10,7 @@ from zyda_flows.tasks.storage.artifacts import Counts, total
 
 KINDS = {
     "global": "would go with scope global",
-    "went": "went",
+    "removed": "were removed",
 }
 
 
@@ -25,7 +25,7 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
             "The round compared texts. The first two are of clusters, which nobody compared: at most so much."
         )
     yield Section(f"Own duplicates{which}", notes, "", [own_duplicates(overlap)])
-    kinds = ["global"] if overlap_is_the_same(overlap) else ["global", "went"]
+    kinds = ["global"] if overlap_is_the_same(overlap) else ["global", "removed"]
     for kind in kinds:
         rows, columns, documents = overlap.matrix(kind, "documents")
         if not rows:
@@ -58,10 +58,10 @@ def overlap_is_the_same(overlap: Overlap) -> bool:
 
 def own_duplicates(overlap: Overlap) -> Table:
     names = ["", "documents", "tokens"]
-    for what in ("own", "global", "went"):
+    for what in ("own", "global", "removed"):
         names += [f"{what}, documents", f"{what}, tokens"]
     sources = overlap.own_duplicates()
-    rows = [row_of(one.source, one.entering, [one.own, one.as_global, one.went]) for one in sources]
+    rows = [row_of(one.source, one.entering, [one.own, one.as_global, one.removed]) for one in sources]
     columns = list(zip(*(one[1:] for one in sources), strict=True))
     entering, *going = (total(column) for column in columns)
     rows.append(row_of("total", entering, going))

@@ -136,7 +136,15 @@ def decided_by_documents(
     all_bits = min(ALL_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
     bits = all_bits if all_bits <= MOST_BITS else (all_bits + 1) // 2
     reading = [
-        RowsByCluster(folder, None, group, contested, bits, order, comparison)
+        RowsByCluster(
+            folder=folder,
+            source=None,
+            shards=group,
+            contested=contested,
+            bits=bits,
+            order=order,
+            comparison=comparison,
+        )
         for group in neighbours(shards, share)
     ]
     gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
@@ -145,14 +153,14 @@ def decided_by_documents(
     numbers = [(part, part >> more_bits, part & ((1 << more_bits) - 1)) for part in range(1 << all_bits)]
     parts = [
         ComparedPart(
-            folder,
-            None,
-            files_of_parts[first],
-            second if more_bits else part,
-            part,
-            order,
-            order_key,
-            comparison,
+            folder=folder,
+            source=None,
+            gathered=files_of_parts[first],
+            part=second if more_bits else part,
+            number=part,
+            order=order,
+            order_key=order_key,
+            comparison=comparison,
         )
         for part, first, second in numbers
     ]
@@ -182,7 +190,9 @@ def cut_once_more(
         return [listed] * (1 << bits), []
     # The parts of some files one after another, so that a worker reads the footers of these once.
     jobs = [
-        RowsOfPart(folder, None, listed, part, start, bits, all_bits)
+        RowsOfPart(
+            folder=folder, source=None, gathered=listed, part=part, first=start, bits=bits, all_bits=all_bits
+        )
         for start in range(0, len(gathered), 1 << bits)
         for part in range(1 << bits)
     ]

@@ -5,10 +5,10 @@ Rows out, for each source: `documents` and `tokens` that
 - enter the round (`entering`);
 - would go, were the source deduplicated by itself with scope `global` (`own`);
 - would go, were all sources deduplicated with scope `global`, by the source of the one that is kept (`global`);
-- went, by the source of the document that was kept (`went`).
+- went, by the source of the document that was kept (`removed`).
 
 The first three do not depend on the round's scope. Where a round compares texts (`verify`), `own` and `global` are
-of clusters, which nobody has compared, and so at most what such a round would let go; `went` is what it did.
+of clusters, which nobody has compared, and so at most what such a round would let go; `removed` is what it did.
 """
 
 from collections.abc import Sequence
@@ -25,9 +25,9 @@ from zyda_flows.tasks.dedup.exchange import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.errors import NotConserved
-from zyda_flows.tasks.ids import MAX_SOURCES, sources_of
+from zyda_flows.tasks.ids import MAX_SOURCES, Ids, sources_of
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
@@ -52,8 +52,6 @@ OVERLAP = pa.schema(
     [("kind", pa.string()), ("source", pa.string()), ("other", pa.string()), ("documents", pa.uint64()),
      ("tokens", pa.uint64())]
 )  # fmt: skip
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
@@ -80,7 +78,7 @@ class OverlapOfRange(ArtifactJob):
         ids = read_table(self.folder, self.as_global, ["doc_id"]).column("doc_id").to_numpy()
         tokens = self.tokens(ids)
         tallies = list[pa.Table]()
-        for kind, table in (("own", self.as_own), ("global", self.as_global), ("went", self.decided)):
+        for kind, table in (("own", self.as_own), ("global", self.as_global), ("removed", self.decided)):
             gone, kept = self.pairs(table)
             tallies.append(tally(kind, gone, kept, tokens[np.searchsorted(ids, gone)]))
         return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
@@ -163,7 +161,15 @@ def overlap(
         """Decide by ids, whatever the round does, and with scope `global`."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
-        return decided_by_ids(of_round, tables, order, order_key, "global", its_key, "overlap")
+        return decided_by_ids(
+            of_round=of_round,
+            tables=tables,
+            order=order,
+            order_key=order_key,
+            scope="global",
+            its_key=its_key,
+            stage="overlap",
+        )
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
@@ -171,7 +177,15 @@ def overlap(
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [
-        OverlapOfRange(folder, None, went, of_all, of_own, tuple(shards), number)
+        OverlapOfRange(
+            folder=folder,
+            source=None,
+            decided=went,
+            as_global=of_all,
+            as_own=of_own,
+            shards=tuple(shards),
+            number=number,
+        )
         for number, (went, of_all, of_own, shards) in enumerate(ranges)
     ]
     made = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("overlap"), source=None)
@@ -200,6 +214,6 @@ def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[Numbered
         for trail in trails
     ]  # fmt: skip
     rank = {source.source: place for place, source in enumerate(sources)}
-    kinds = ("entering", "own", "global", "went")
+    kinds = ("entering", "own", "global", "removed")
     rows.sort(key=lambda row: (kinds.index(row["kind"]), rank[row["source"]], rank[row["other"]]))
     return pa.Table.from_pylist(rows, OVERLAP)

@@ -105,7 +105,15 @@ def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manif
     reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
     decided_files = list_files(folder, decisions_manifest.artifacts)
     jobs = [
-        RemovalsOfShard(folder, trail.source, history, decided_files, evidence, reason, names)
+        RemovalsOfShard(
+            folder=folder,
+            source=trail.source,
+            history=history,
+            decisions=decided_files,
+            evidence=evidence,
+            reason=reason,
+            names=names,
+        )
         for history in load_histories(folder, trail)
     ]
     manifest = run_jobs(of_round.name_of("removals"), trail, jobs)

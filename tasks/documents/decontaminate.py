@@ -121,9 +121,15 @@ def decontaminate(recipe: Recipe, trail: Trail, counted: Receipt) -> Manifest:
     stays = said.action != "remove"
     jobs = [
         ItemsOfShard(
-            folder, trail.source, history, f"{number}.{ITEMS}", tuple(said.sets), said.share, stays,
-            () if said.action == "cut" else tuple(sorted(frequent)),
+            folder=folder,
+            source=trail.source,
+            history=history,
+            column=f"{number}.{ITEMS}",
+            sets=tuple(said.sets),
+            share=said.share,
+            marks=stays,
+            frequent=() if said.action == "cut" else tuple(sorted(frequent)),
         )
         for history in load_histories(folder, trail)
-    ]  # fmt: skip
+    ]
     return run_jobs("decontaminate", trail, jobs)

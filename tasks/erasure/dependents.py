@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, Position, Subject
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -26,8 +27,8 @@ from zyda_flows.tasks.erasure.holdings import (
     work_places,
 )
 from zyda_flows.tasks.erasure.in_corpora import in_corpus
-from zyda_flows.tasks.erasure.kinds import MOST_POSITIONS, TODO, Dependent, Ids, Position, Subject
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
 from zyda_flows.tasks.mixing.mixing import MIXTURE
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in
@@ -47,7 +48,7 @@ class Search:
 
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
-    corpora: list[ReferenceCorpus] = field(default_factory=list)
+    corpora: list[PublishedCorpus] = field(default_factory=list)
     mixtures: list[Trace] = field(default_factory=list)
     works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
     exports: list[Folder] = field(default_factory=list)
@@ -83,7 +84,7 @@ class Search:
     def keep_place(self, name: str, at: str) -> None:
         """Keep the folder of a file by the name of the file."""
         if name == MANIFEST:
-            keep(self.corpora, corpus_at(at))
+            keep(self.corpora, PublishedCorpus.at(at))
         elif name == MIXTURE:
             trace = Trace.at(at)
             if trace.folder not in [one.folder for one in self.mixtures]:

@@ -8,13 +8,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.published import PUBLISHED
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.ids import Ids, split
 from zyda_flows.tasks.publish.export_places import ExportedFile, listed_before
 from zyda_flows.tasks.sources.copies import FetchedFile, read_fetched
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -35,25 +32,14 @@ UNREADABLE = (
     OverflowError,
 )
 
-Ids = NDArray[np.uint64]
 
-
-def root_of(corpus: ReferenceCorpus) -> Folder:
-    """Return the folder of a corpus, or its published folder where that lies alone."""
-    return Folder(corpus.url.removesuffix(f"/{PUBLISHED}"))
-
-
-def source_names(corpus: ReferenceCorpus) -> dict[int, str]:
-    return {origin.number: origin.source for origin in corpus.manifest.made_of}
-
-
-def is_export_of(folder: Folder, corpus: ReferenceCorpus) -> bool:
+def is_export_of(folder: Folder, corpus: PublishedCorpus) -> bool:
     """Return whether an export is of a corpus: by its URL, or by its name where the corpus was moved."""
     _, of = listed_before(folder)
     return of is not None and of.corpus.rstrip("/").rpartition("/")[2] == corpus.label
 
 
-def exported_ids(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
+def exported_ids(folder: Folder, corpus: PublishedCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
     """Count the documents of a corpus in the files of an export, and list its sources that have no doc_ids."""
     found, unknown, wanted = [ids[:0]], dict[str, None](), sources_of(corpus, ids)
     for file in listed_before(folder)[0]:
@@ -102,14 +88,14 @@ def lines_of(folder: Folder, path: str) -> Iterator[bytes]:
         yield from [rest] if rest else []
 
 
-def copied_files(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int, Sequence[FetchedFile]]:
+def copied_files(folder: Folder, corpus: PublishedCorpus, ids: Ids) -> tuple[int, Sequence[FetchedFile]]:
     """Count the documents whose files were copied to a folder, and list these copies."""
     counts = dict[tuple[int, int], int]()
     for doc_id in ids.tolist():
         counts[split(doc_id)[:2]] = counts.get(split(doc_id)[:2], 0) + 1
     copies = {identity(one.url, one.version, one.size): one for one in read_fetched(folder) if one.path}
     found = dict[str, tuple[FetchedFile, int]]()
-    for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist():
+    for row in corpus.source_files().to_pylist():
         count = counts.get((row["source_number"], row["file_number"]), 0)
         copy = copies.get(identity(row["file"], row["version"], row["size"]))
         if count and copy is not None:
@@ -138,13 +124,13 @@ def ids_in_table(folder: Folder, path: str, ids: Ids) -> Ids:
     return ids[:0] if there is None else there[np.isin(there, ids)]
 
 
-def sources_of(corpus: ReferenceCorpus, ids: Ids) -> list[str]:
+def sources_of(corpus: PublishedCorpus, ids: Ids) -> list[str]:
     """Return the sources of a corpus that documents are of."""
-    names = source_names(corpus)
+    names = corpus.source_names
     return [names[number] for number in sorted({split(doc_id)[0] for doc_id in ids.tolist()})]
 
 
-def ids_in_mixture_work(root: Folder, corpus: ReferenceCorpus, ids: Ids) -> Ids:
+def ids_in_mixture_work(root: Folder, corpus: PublishedCorpus, ids: Ids) -> Ids:
     """Return the documents of a corpus of which a mixture's work folder holds token ids or texts."""
     places = [
         f"{WORK}/{stage}/{corpus.label}/{source}"

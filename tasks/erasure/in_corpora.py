@@ -7,18 +7,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.published import TableFile
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
-from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below, root_of
-from zyda_flows.tasks.erasure.kinds import Dependent, Ids, Subject
-from zyda_flows.tasks.errors import Denied
-from zyda_flows.tasks.ids import BITS, first_id, split
-from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import Dependent, Subject
+from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below
+from zyda_flows.tasks.ids import Ids, first_id, split
 
 OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
 
 
-def in_corpus(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent | Subject]:
+def in_corpus(subject: Subject, corpus: PublishedCorpus) -> Iterator[Dependent | Subject]:
     """Yield a corpus if it has documents of another, and itself as a subject if it was made from the other."""
     ours, theirs = subject.corpus, corpus.manifest
     names = {other.name for other in theirs.against if other.sha256 == ours.digest}
@@ -38,27 +35,25 @@ def in_corpus(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent |
         yield Subject(corpus, made)
 
 
-def documents_matched(corpus: ReferenceCorpus, names: Iterable[str], ids: Ids) -> int:
+def documents_matched(corpus: PublishedCorpus, names: Iterable[str], ids: Ids) -> int:
     """Count the documents that a corpus dropped for some of another. names: of the other in `removed/`."""
     count = 0
-    for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        with open_table(corpus.folder, file.to_read()) as parquet:
-            if "matched_doc_id" in parquet.schema_arrow.names:
-                table = parquet.read(["matched_corpus", "matched_doc_id"])
-                is_of_it = pc.is_in(table.column("matched_corpus"), pa.array(sorted(names)))
-                matched = pc.is_in(table.column("matched_doc_id"), pa.array(ids))
-                count += pc.sum(pc.and_(is_of_it, matched)).as_py() or 0
+    for table in corpus.tables("removed", ["matched_corpus", "matched_doc_id"]):
+        if table.num_columns:
+            is_of_it = pc.is_in(table.column("matched_corpus"), pa.array(sorted(names)))
+            matched = pc.is_in(table.column("matched_doc_id"), pa.array(ids))
+            count += pc.sum(pc.and_(is_of_it, matched)).as_py() or 0
     return count
 
 
-def in_copy(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent]:
+def in_copy(subject: Subject, corpus: PublishedCorpus) -> Iterator[Dependent]:
     """Yield a corpus of the same files that has some of the documents, published or in its work folder."""
     here = ids_by_files(subject, corpus)
     if not len(here):
         return
     is_copy = corpus.label == subject.corpus.label
     published = published_of(corpus, here)
-    ingested = np.setdiff1d(ids_below(root_of(corpus), INGESTED, here), published)
+    ingested = np.setdiff1d(ids_below(corpus.root, INGESTED, here), published)
     notes = ["another version of it"] if is_copy and corpus.digest != subject.corpus.digest else []
     notes += [f"{len(ingested):,} of them in its work folder alone"] if len(ingested) else []
     if count := len(published) + len(ingested):
@@ -68,7 +63,7 @@ def in_copy(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent]:
         )
 
 
-def ids_by_files(subject: Subject, corpus: ReferenceCorpus) -> Ids:
+def ids_by_files(subject: Subject, corpus: PublishedCorpus) -> Ids:
     """Return the ids in another corpus of documents of ours, by the files of their sources: (n,) uint64, ascending.
 
     Files of a copy are known by source and name, those of other corpora by name, version and size.
@@ -84,41 +79,41 @@ def ids_by_files(subject: Subject, corpus: ReferenceCorpus) -> Ids:
     return np.array(sorted(here), np.uint64)
 
 
-def files_by_number(corpus: ReferenceCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
+def files_by_number(corpus: PublishedCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
     """Return the identity of each source file of a corpus, by its numbers."""
-    sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
+    sources = corpus.source_names
     return {
         (row["source_number"], row["file_number"]): (
             (sources[row["source_number"]], row["file"])
             if by_source
             else identity(row["file"], row["version"], row["size"])
         )
-        for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist()
+        for row in corpus.source_files().to_pylist()
     }
 
 
-def ids_of_rows(subject: Subject, corpus: ReferenceCorpus) -> Ids:
+def ids_of_rows(subject: Subject, corpus: PublishedCorpus) -> Ids:
     """Return the documents of a corpus that are rows of ours to be removed: (n,) uint64, ascending.
 
     Its sources are known by the names of their files, which end with digits of a hash, and by their sizes.
     """
     found = [np.empty(0, np.uint64)]
-    ours = PublishedFiles(subject.corpus.folder, subject.corpus.manifest, "")
-    files = [file for origin in subject.corpus.manifest.made_of for file in ours.below(f"{origin.source}/")]
+    sources = subject.corpus.source_names.values()
+    files = [file for source in sources for file in subject.corpus.files(f"{source}/")]
     published = {(file.path.rpartition("/")[2], file.size): file for file in files}
-    for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist():
+    for row in corpus.source_files().to_pylist():
         if file := published.get((row["file"].rpartition("/")[2], row["size"])):
             rows = np.flatnonzero(np.isin(ids_in(subject.corpus, file), subject.ids)).astype(np.uint64)
             found.append(rows + np.uint64(first_id(row["source_number"], row["file_number"])))
     return np.sort(np.concatenate(found))
 
 
-def ids_by_column(subject: Subject, corpus: ReferenceCorpus, known: Ids) -> Ids:
+def ids_by_column(subject: Subject, corpus: PublishedCorpus, known: Ids) -> Ids:
     """Return other documents of a corpus that carry the ids of ours: (n,) uint64, ascending."""
     found = [np.empty(0, np.uint64)]
-    for origin in corpus.manifest.made_of:
-        for file in PublishedFiles(corpus.folder, corpus.manifest, "").below(f"{origin.source}/"):
-            with open_table(corpus.folder, file.to_read()) as parquet:
+    for source in corpus.source_names.values():
+        for file in corpus.files(f"{source}/"):
+            with corpus.open(file) as parquet:
                 if OWN_IDS not in parquet.schema_arrow.names:
                     continue
                 table = parquet.read(["doc_id", OWN_IDS])
@@ -128,20 +123,17 @@ def ids_by_column(subject: Subject, corpus: ReferenceCorpus, known: Ids) -> Ids:
     return np.setdiff1d(np.concatenate(found), known)
 
 
-def published_of(corpus: ReferenceCorpus, ids: Ids) -> Ids:
+def published_of(corpus: PublishedCorpus, ids: Ids) -> Ids:
     """Return the documents among some that a corpus publishes: (n,) uint64."""
-    if corpus.manifest.id_bits != BITS:
-        raise Denied(f"{corpus.url}: its doc_ids are of another version of this software")
-    sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
-    files, found = PublishedFiles(corpus.folder, corpus.manifest, ""), [np.empty(0, np.uint64)]
+    corpus.expect_ids()
+    found = [np.empty(0, np.uint64)]
     for source, number in sorted({split(doc_id)[:2] for doc_id in ids.tolist()}):
-        for file in files.of_file(sources[source], number):
+        for file in corpus.files_of(source, number):
             published = ids_in(corpus, file)
             found.append(published[np.isin(published, ids)])
     return np.concatenate(found)
 
 
-def ids_in(corpus: ReferenceCorpus, file: TableFile) -> Ids:
-    """Read the ids of a file's documents: (n,) uint64. Raises Damaged."""
-    with open_table(corpus.folder, file.to_read()) as parquet:
-        return parquet.read(["doc_id"]).column("doc_id").to_numpy()
+def ids_in(corpus: PublishedCorpus, file: TableFile) -> Ids:
+    """Read the ids of a file's documents: (n,) uint64."""
+    return corpus.read(file, ["doc_id"]).column("doc_id").to_numpy()

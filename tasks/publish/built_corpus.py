@@ -17,10 +17,10 @@ from zyda_flows.tasks.accounts.published import (
     PublishedKeys,
     TableFile,
 )
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.audit import minhash_round_of
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.ids import BITS
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.publish.audits import by_index_of, count_unlike, removed_in
 from zyda_flows.tasks.publish.files import PublishedSource
 from zyda_flows.tasks.publish.one_copy import published_name
@@ -43,7 +43,7 @@ class BuiltCorpus:
     recipe: Recipe
     ledger: Ledger
     plans: list[SourcePlan]
-    references: dict[str, ReferenceCorpus]
+    references: dict[str, PublishedCorpus]
     corpus_receipts: dict[str, Receipt]
     publish_receipts: list[Receipt]
     reasons: dict[str, dict[str, str]]

@@ -20,7 +20,7 @@ from zyda_flows.tasks.accounts.ledger_formats import as_markdown, reasons_as_mar
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
-from zyda_flows.tasks.publish.certificate import certificate
+from zyda_flows.tasks.publish.evaluation_certificate import certificate
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
 from zyda_flows.tasks.recipe.dedup import Dedup
@@ -357,7 +357,7 @@ def overlap_tables(number: int, overlap: Overlap) -> str:
     tables = [
         f"Duplicates of each source{where}, in documents and in brackets in tokens: those that would go if it were "
         "deduplicated by itself, or with all others as one (`global`), and those that went:\n\n",
-        as_table(["source", "documents", "own", "global", "went"], by_source),
+        as_table(["source", "documents", "own", "global", "removed"], by_source),
     ]
     if by_other:
         tables += [

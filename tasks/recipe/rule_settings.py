@@ -84,7 +84,15 @@ def of_a_set(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -
             known_names = ", ".join([*rule_set.rules, *options, *files])
             raise ValueError(f"{name}: there is no rule {key}; there are {known_names}")
     bounds = {rule: bound for rule, bound in bounds.items() if bound != (None, None)}
-    return RuleSettings(name, name, bounds, options, lists, languages, frozenset({*values_of_rules}))
+    return RuleSettings(
+        name=name,
+        of=name,
+        bounds=bounds,
+        options=options,
+        lists=lists,
+        languages=languages,
+        said=frozenset({*values_of_rules}),
+    )
 
 
 def files_of(name: str, rule_set: RuleSet, values_of_rules: Mapping[str, Any]) -> tuple[str, ...]:

@@ -236,7 +236,15 @@ def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     rows = sum(s.rows for receipt in minhash_receipts for s in load_manifest(folder, receipt).artifacts)
     its_key = key(of_round, minhash_receipts)
     jobs = [
-        EdgesOfRange(folder, None, tuple(minhash_receipts), band, keys, number, its_key)
+        EdgesOfRange(
+            folder=folder,
+            source=None,
+            manifests=tuple(minhash_receipts),
+            band=band,
+            keys=keys,
+            number=number,
+            key_of_stage=its_key,
+        )
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
     ]

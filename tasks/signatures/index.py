@@ -23,7 +23,7 @@ from zyda_flows.tasks.signatures.bands import (
 from zyda_flows.tasks.signatures.costs import index_cost
 from zyda_flows.tasks.signatures.keys import index_parameters
 from zyda_flows.tasks.signatures.minhash import keys_of_source
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -101,7 +101,16 @@ def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource
     of_artifacts = stage_key("index", VERSION, None, *(artifact.digest for artifact in merged))
     rows = sum(artifact.rows for artifact in merged)
     ranges = [
-        IndexedRange(folder, None, merged, of_artifacts, band, keys, number, dedup.is_wide)
+        IndexedRange(
+            folder=folder,
+            source=None,
+            artifacts=merged,
+            of_artifacts=of_artifacts,
+            band=band,
+            keys=keys,
+            number=number,
+            is_wide=dedup.is_wide,
+        )
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]

@@ -33,7 +33,7 @@ from zyda_flows.tasks.signatures.shingles import folded_characters
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.equal_values import equal_texts
 from zyda_flows.tasks.sources.named_values import column_of
-from zyda_flows.tasks.sources.web_addresses import as_compared
+from zyda_flows.tasks.sources.web_addresses import comparable_text
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -59,7 +59,7 @@ def values_in(documents: pa.Table, dedup: Dedup) -> pa.LargeStringArray:
         return as_one_array(documents.column("text"))
     values = equal_texts(documents, dedup.key_column)
     if isinstance(dedup, ExactRound) and isinstance(dedup.exact, ExactColumn) and dedup.exact.normalize:
-        return pa.array(map(as_compared, values.to_pylist()), pa.large_string())
+        return pa.array(map(comparable_text, values.to_pylist()), pa.large_string())
     return values
 
 

@@ -15,7 +15,7 @@ from small_corpus import Corpus, build_here, edited, prose, rows, table_of, writ
 
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks.accounts.audited import AuditCounts
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import audit as audit_module
 from zyda_flows.tasks.dedup import likeness
 from zyda_flows.tasks.dedup.audit import AuditedRound
@@ -29,7 +29,7 @@ from zyda_flows.tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.publish.audits import (
     audit_again,
     by_length,
@@ -116,7 +116,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         best = theirs[row["kept_doc_id"]]
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
-    headline = corpus_of(recipe)[1].audits["audit"]
+    headline = PublishedCorpus.of(recipe).manifest.audits["audit"]
     unlike = sum(row["jaccard"] < recipe.rounds[0].threshold for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
@@ -124,7 +124,7 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
 
 def text_of(recipe, doc_id):
     """Read a text from its source, as the audit does not."""
-    return Published(recipe).text(doc_id)
+    return DocumentReader.of(recipe).text(doc_id)
 
 
 def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
@@ -230,7 +230,7 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     assert said.stdout.count("was kept: Jaccard") == 20
     assert re.search(r"^  -w\d+", said.stdout, re.MULTILINE)
     card = recipe.folder.read("published/README.md").decode()
-    assert corpus_of(recipe)[1].audits["audit"].sentence() in card
+    assert PublishedCorpus.of(recipe).manifest.audits["audit"].sentence() in card
     page = Path(write_report(recipe)).read_text()
     assert "The removed documents that are least similar to the kept ones" in page
     assert page.count("was kept: Jaccard") == 20
@@ -256,7 +256,7 @@ def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
     build_here(recipe)
     assert last_audit(Round(recipe, 1)).artifacts[0].rows == 0
     assert (
-        corpus_of(recipe)[1].audits["audit"].sentence()
+        PublishedCorpus.of(recipe).manifest.audits["audit"].sentence()
         == "No document was removed as a near-duplicate of another one of this corpus."
     )
     said = zyda_here("audit", str(corpus.path))

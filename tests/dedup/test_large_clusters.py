@@ -6,7 +6,7 @@ from small_corpus import Corpus, build_here, edited, prose, published, rows, wri
 
 from benchmarks.large_clusters import KINDS, RULES, Maker, cluster, missed
 from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import decisions, large
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.limits import replaced_limits
@@ -202,7 +202,7 @@ def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypat
     recipe = corpus.load(dedup=rule)
     with replaced_limits(cluster_bytes=500):
         build_here(recipe)
-    found = corpus_of(recipe)[1].audits["audit"]
+    found = PublishedCorpus.of(recipe).manifest.audits["audit"]
     assert found.by_index.clusters >= 1
     assert found.by_index.documents >= 9
     assert found.by_index.unsure == 0
@@ -212,7 +212,7 @@ def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypat
     monkeypatch.undo()
     whole = corpus.load(dedup=rule, name="whole")
     build_here(whole)
-    assert corpus_of(whole)[1].audits["audit"].by_index is None
+    assert PublishedCorpus.of(whole).manifest.audits["audit"].by_index is None
     assert "index" not in published(whole).read("README.md").decode()
 
 

@@ -85,7 +85,7 @@ def test_overlap_is_that_of_builds_of_each_source_and_of_all(
     recipe, ledger = built(crossed, f"{dedup['scope']} {files}", dedup=dedup)
     assert overlap_of(recipe, "own") == alone
     assert overlap_of(recipe, "global") == of_all
-    assert overlap_of(recipe, "went") == removed_pairs(recipe)
+    assert overlap_of(recipe, "removed") == removed_pairs(recipe)
     entering = {(line.source, line.source): line.out for line in ledger.lines if line.stage == "ingest"}
     assert overlap_of(recipe, "entering") == {
         pair: (of.documents, of.tokens) for pair, of in entering.items()
@@ -106,4 +106,4 @@ def test_round_that_compares_texts_says_what_it_let_go(crossed, alone, of_all):
     recipe, _ = built(crossed, "verified", dedup=dedup)
     assert overlap_of(recipe, "own") == alone
     assert overlap_of(recipe, "global") == of_all
-    assert overlap_of(recipe, "went") == removed_pairs(recipe)
+    assert overlap_of(recipe, "removed") == removed_pairs(recipe)

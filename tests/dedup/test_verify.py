@@ -21,12 +21,12 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import by_documents, cluster_files, contested, large
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.limits import replaced_limits
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.storage import parts as parts_module
 from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
 
@@ -170,7 +170,7 @@ def chains(tmp_path_factory):
 
 def expected_removals(recipe, rule):
     """Work out from the sources and the published clusters which documents go: {doc_id: (kept, jaccard, containment)}."""
-    corpus = Published(recipe)
+    corpus = DocumentReader.of(recipe)
     rank = {source.name: i for i, source in enumerate(recipe.sources)}
     members = dict[int, list[int]]()
     for row in table_of(recipe, "clusters"):
@@ -212,7 +212,7 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
     unverified = [row for row in table_of(alone, "removed") if row["stage"] == "removals"]
     assert 5 < len(removed) < len(unverified)
     assert "jaccard" not in unverified[0]
-    audit = corpus_of(recipe)[1].audits["audit"]
+    audit = PublishedCorpus.of(recipe).manifest.audits["audit"]
     assert (audit.unlike, audit.threshold, audit.measure) == (0, *reversed(next(iter(rule.items()))))
 
 

@@ -175,7 +175,7 @@ def test_damaged_accounts_are_one_line(pages, content):
         file.write_bytes(content)
     try:
         with pytest.raises(
-            Damaged, match=r"languages\.parquet cannot be read: .*; zyda verify --repair mends it$"
+            Damaged, match=r"languages\.parquet cannot be read: .*; zyda verify --repair repairs it$"
         ):
             show_corpus(load_recipe(str(pages / "recipe.yaml")))
     finally:

@@ -11,7 +11,7 @@ from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.planning.prepare import preflight
-from zyda_flows.tasks.sources.columns import json_field, plain
+from zyda_flows.tasks.sources.columns import decode_table, json_field
 from zyda_flows.tasks.sources.equal_values import equal_texts
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 500_000)
@@ -79,7 +79,7 @@ EQUAL = {
 
 
 def text_of(array):
-    (text,) = equal_texts(plain(pa.table({"c": array})), "c").to_pylist()
+    (text,) = equal_texts(decode_table(pa.table({"c": array})), "c").to_pylist()
     return text
 
 

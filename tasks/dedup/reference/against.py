@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.comparison import Comparison
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.reference.compare import compare_pairs, places_of
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
+from zyda_flows.tasks.dedup.reference.corpora import content_of, texts_of
 from zyda_flows.tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from zyda_flows.tasks.dedup.verify import TextComparison, comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
@@ -46,7 +47,7 @@ class AgainstOfShard(VerdictJob):
     matched: Annotated[
         tuple[Artifact, ...], NotInKey("only the matches of this shard count, which `also_in_key` has")
     ]
-    others: Annotated[tuple[ReferenceCorpus, ...], NotInKey("only their labels and matches count")]
+    others: Annotated[tuple[PublishedCorpus, ...], NotInKey("only their labels and matches count")]
     comparison: Annotated[Comparison, NotInKey("its reason and rule are in the key")]
 
     @property
@@ -138,7 +139,7 @@ class AgainstByTexts(AgainstOfShard):
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[ReferenceCorpus], stage: str
+    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[PublishedCorpus], stage: str
 ) -> list[AgainstByTexts]:
     """Have the texts of other corpora read that some jobs need, and tell those where they are."""
     wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
@@ -164,7 +165,7 @@ def with_texts(
     return [replace(job, gathered=gathered, part=part) for part, job in enumerate(jobs)]
 
 
-def contents(references: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
+def contents(references: Sequence[PublishedCorpus]) -> tuple[str, ...]:
     """Return hashes of what the files of other corpora hold."""
     return tuple(content_of(texts_of(other)) for other in references)
 
@@ -178,7 +179,7 @@ def evidence_of(of_round: Round) -> pa.Schema:
     return evidence_for(comparison_of(of_round.dedup))
 
 
-def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]) -> str:
+def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
     comparison, labels = comparison_of(of_round.dedup), [other.label for other in references]
     how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
@@ -205,7 +206,7 @@ def reasons_of(of_round: Round) -> dict[str, str]:
     evidence=evidence_of,
 )
 def against(
-    of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]
+    of_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]
 ) -> Manifest:
     """Find which documents of a source another corpus has already."""
     folder, name = of_round.folder, of_round.name_of("against")
@@ -214,7 +215,15 @@ def against(
     if isinstance(comparison, TextComparison):
         of_texts = contents(references)
         by_texts = [
-            AgainstByTexts(folder, trail.source, history, groups, tuple(references), comparison, of_texts)
+            AgainstByTexts(
+                folder=folder,
+                source=trail.source,
+                history=history,
+                matched=groups,
+                others=tuple(references),
+                comparison=comparison,
+                of_texts=of_texts,
+            )
             for history in histories
         ]
         return run_jobs(name, trail, with_texts(trail.source, by_texts, references, name))
