@@ -171,7 +171,7 @@ def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_wi
     )
     assert certificate.list_sha256 == sha256(recipe.folder.read(certificate.deny_list)).hexdigest()
     assert {(of.source, of.was, of.documents, of.by_likeness) for of in certificate.gone} == {
-        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "gone by removals", 2, 1),
+        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "removed by deduplication", 2, 1),
     }  # fmt: skip
     assert {file.path.partition("/")[0] for file in certificate.removed_files} >= {"pages", "set_aside"}
     now = published_files(recipe)
@@ -380,9 +380,9 @@ def test_source_that_no_request_can_reach_is_named(mine):
     found = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
     assert found.documents == []
     assert sorted(found.notes) == [
-        "source others: it has no column autor, so no document of it is found by that",
-        "source others: it has no column url, so no document of it is found by that",
-        "source pages: it has no column autor, so no document of it is found by that",
+        "source others: it has no column autor, so the request matches no document of it by that column",
+        "source others: it has no column url, so the request matches no document of it by that column",
+        "source pages: it has no column autor, so the request matches no document of it by that column",
     ]
 
 
@@ -586,7 +586,7 @@ def test_copy_and_another_version_are_found(mine):
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        ({}, "nothing is asked for"),
+        ({}, "the request is empty"),
         ({"ids": ["x"]}, "--ids x: a document's id is expected"),
         ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
         ({"columns": ["author"]}, "--column author: name=value"),
@@ -606,7 +606,7 @@ def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path
     with pytest.raises(BadInput, match=r"--urls: .*asked.txt: 1,000 of its 1,001 lines .* line 2: "):
         asking([str(path)])
     path.write_text("# nothing\n")
-    with pytest.raises(BadInput, match=r"--urls .*asked.txt: it asks for nothing"):
+    with pytest.raises(BadInput, match=r"--urls .*asked.txt: no line of the file is a request"):
         asking([str(path)])
     path.write_text("")
     with pytest.raises(BadInput, match="0 bytes"):
