@@ -294,10 +294,10 @@ def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
 def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
     build_here(mine.load())
     write_rows(mine.folder / "in/pages-3.jsonl", [{"url": PAGE, "text": ASKED}])
-    with pytest.raises(Denied, match="build it"):
+    with pytest.raises(Denied, match="build the corpus"):
         find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
     mine.recipe["sources"].pop()
-    with pytest.raises(Denied, match="build it"):
+    with pytest.raises(Denied, match="build the corpus"):
         find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
 
 
@@ -587,11 +587,11 @@ def test_copy_and_another_version_are_found(mine):
     ("asked", "fault"),
     [
         ({}, "the request is empty"),
-        ({"ids": ["x"]}, "--ids x: a document's id is expected"),
+        ({"ids": ["x"]}, "--ids x: expected a document id"),
         ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
-        ({"columns": ["author"]}, "--column author: name=value"),
+        ({"columns": ["author"]}, "--column author: expected name=value"),
         ({"columns": ["author="]}, "--column author=: one of url"),
-        ({"texts": [" "]}, "--text: a text is expected"),
+        ({"texts": [" "]}, "--text: the text is empty"),
         ({"urls": [""]}, "--urls: a file is expected"),
     ],
 )
