@@ -38,7 +38,7 @@ from zyda_flows.tasks.dedup.forests import (
 from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey

@@ -22,7 +22,7 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json
-from zyda_flows.tasks.sources.listing import NumberedSource, load_listing
+from zyda_flows.tasks.sources.input_files import NumberedSource, load_listing
 
 # Of each preference three columns: a number, what is finer than it can say, or a text. Numbers come before texts,
 # and both before nothing.

@@ -31,7 +31,7 @@ from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of
 from zyda_flows.tasks.words import in_words

@@ -12,7 +12,7 @@ from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.signatures.letters import letters_in
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of

@@ -13,7 +13,7 @@ from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import last_build, whole_register
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, load_listing
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.records import Record

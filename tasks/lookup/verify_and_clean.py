@@ -26,7 +26,7 @@ from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
 from zyda_flows.tasks.planning.watching import WATCHED
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import REGISTER
 from zyda_flows.tasks.stage.jobs import ATTEMPTS
 from zyda_flows.tasks.storage.artifacts import WORK

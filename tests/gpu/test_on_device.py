@@ -450,24 +450,26 @@ def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, 
     assert made.call_count == 2
 
 
-def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
+def test_benchmark_compares_results_and_writes_its_page(tmp_path, monkeypatch):
     for name in ("TEXT_BYTES", "SHARD_BYTES", "KEYS", "EDGES"):
         monkeypatch.setattr(benchmark, name, 500)
-    monkeypatch.setattr(benchmark, "seconds", lambda call, repeat=1: 1.0)
+    monkeypatch.setattr(benchmark, "shortest_time", lambda call, repeat=1: 1.0)
     monkeypatch.setattr(dask_cluster, "GPU_THREADS", 1)
     monkeypatch.setattr(benchmark, "CHARACTERS", ROUNDS["characters"])
     monkeypatch.setattr(benchmark, "WORDS", ROUNDS["words"])
-    monkeypatch.setattr(benchmark, "classifier", lambda texts: [])
+    monkeypatch.setattr(
+        benchmark, "classifier", lambda texts: benchmark.row("the classifier", "documents/s", 1, 1, 1)
+    )
     monkeypatch.setattr(benchmark, "version", lambda package: "1.0")
     page = tmp_path / "gpu.md"
     page.write_text(benchmark.PAGE.read_text())
     monkeypatch.setattr(benchmark, "PAGE", page)
     texts = pa.array([prose(name, 12) for name in ("one", "two")], pa.large_string())
     rows = benchmark.rows_of(texts)
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert all(row["one GPU"] > 0 and row["one core"] > 0 for row in rows)
     for _ in range(2):  # the second takes the place of the first
-        benchmark.write_table("A GPU", rows)
+        benchmark.write_page("A GPU", rows)
     assert page.read_text().count("A GPU, 20") == 1
     assert "Nothing has been measured" not in page.read_text()
     assert (
