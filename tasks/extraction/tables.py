@@ -53,9 +53,9 @@ def rows_of(table: LexborNode, resolved: Resolve) -> Rows:
 
 def is_data(table: LexborNode, rows: Rows) -> bool:
     """Return whether a table has data: two or more rows and columns, and no cells of a layout."""
-    if len(rows) < 2 or max(map(len, rows)) < 2:
-        return False
     texts = [text for row in rows for _, text in row]
+    if len(rows) < 2 or len(texts) == len(rows):
+        return False
     size = sum(map(len, texts))
     if size == 0 or max(map(len, texts)) > MAX_CELL or table.css_first(LAYOUT) is not None:
         return False
@@ -63,9 +63,12 @@ def is_data(table: LexborNode, rows: Rows) -> bool:
         return True
     if linked_characters(table) > MAX_LINKED * size:
         return False
-    if table.css_first("th, thead, caption") is not None:
-        return True
-    return texts.count("") <= MAX_EMPTY * len(texts) and size <= MAX_MEAN_CELL * len(texts)
+    return table.css_first("th, thead, caption") is not None or has_form_of_data(texts)
+
+
+def has_form_of_data(texts: list[str]) -> bool:
+    """Return whether most cells have a text and the texts are short."""
+    return texts.count("") <= MAX_EMPTY * len(texts) and sum(map(len, texts)) <= MAX_MEAN_CELL * len(texts)
 
 
 def linked_characters(table: LexborNode) -> int:
