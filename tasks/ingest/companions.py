@@ -20,7 +20,7 @@ from zyda_flows.tasks.storage.folder import Folder
 
 
 class Companion(Protocol):
-    """Receives the documents of one shard: `doc_id`, the counts, `text` and the source's own columns."""
+    """Receives the documents of a shard: `doc_id`, the counts, `text` and the source's own columns."""
 
     def add(self, documents: pa.Table) -> None:
         """Process further documents of the shard."""

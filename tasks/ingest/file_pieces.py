@@ -1,4 +1,4 @@
-"""Ingest one piece of a file: read, clean and count its rows, and write shards. Each row is accounted for."""
+"""Ingest a piece of a file: read, clean and count its rows, and write shards. Each row is accounted for."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,7 +44,7 @@ ROW_GROUP_BYTES = 32 << 20
 
 
 class IngestedPiece(Record):
-    """The record of one ingested piece.
+    """The record of an ingested piece.
 
     rows: the number of rows by the footer, batches or line ends. cleaned: the counts of each cleaning. skipped:
     the number of records that are not documents, by kind. special_tokens: the counts of special tokens in texts.
@@ -105,7 +105,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
 
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
-    """Ingest one piece of a file."""
+    """Ingest a piece of a file."""
 
     def ingest(engine: Engine) -> IngestedPiece:
         tally = RowTally()

@@ -1,4 +1,4 @@
-"""Find the records of a WARC file, and the next record after a damaged one.
+"""Find the records of a WARC file, and the next record after a damaged record.
 
 The head of a record states the length of its block, and another record or the end of the file must follow. Bytes
 that are not a record are returned as a record with a fault.
@@ -164,9 +164,10 @@ class WarcFraming:
         return "" if self.is_followed(0) else NO_NEXT_RECORD.format(length)
 
     def passed(self, size: int) -> tuple[int, MemberPosition | None]:
-        """Pass the bytes of a record; return how many were not passed, and where another one seems to begin in it.
+        """Skip `size` bytes of a record. Return the number of bytes that remain, and the next record's position.
 
-        A record at the beginning of a member ends this one. So does any, where lengths are doubted. Raises Cut.
+        A record at the beginning of a member ends this record. If lengths are doubted, any record does. Raises
+        DataCut.
         """
         end, inner, searched = self.window.place + size, None, 1  # its first byte may begin a member, too
         while True:

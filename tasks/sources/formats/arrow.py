@@ -45,7 +45,7 @@ def inspect(
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first rows of the first batch that is not empty. Raises one of DAMAGED."""
+    """Return the first rows of the first batch that is not empty. Raises an error of DAMAGED."""
     reader = ipc_reader(stream)
     stream.watch = MessageBounds(reader.schema).see
     table = reader.schema.empty_table()
@@ -103,7 +103,7 @@ def chunks_of_parts(
 ) -> Iterator[Chunk]:
     """Yield the chunks of a batch's parts, or bad rows for parts that decode to too many bytes.
 
-    parts: each with its decoded bytes and those of its largest row. rows: of the batch. number: of the batch.
+    parts: each with its decoded bytes and the bytes of its largest row. rows: of the batch. number: of the batch.
     """
     first = rows.start
     for part, size, largest in parts:

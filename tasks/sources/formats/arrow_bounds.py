@@ -79,7 +79,7 @@ class MessageBounds:
         elif not head:
             head, body = content, b""
         self.head = b""
-        with suppress(struct.error, OverflowError):  # not a head, or a damaged one: Arrow reports it
+        with suppress(struct.error, OverflowError):  # not a head, or a damaged head: Arrow reports it
             self.judge(head, body)
 
     def judge(self, head: bytes, body: bytes) -> None:
@@ -186,7 +186,7 @@ def as_numbers(array: pa.Array) -> NDArray[np.int64]:
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-    """Cut a batch into parts that are decoded separately, each with its bytes and those of its largest row."""
+    """Cut a batch into parts that are decoded separately, each with its bytes and the bytes of its largest row."""
     sizes: Any = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if is_encoded(column.type):

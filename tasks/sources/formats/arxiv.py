@@ -104,7 +104,7 @@ def outcome_of(member: TarMember) -> Outcome:
 def files_of(name: str, content: bytes) -> dict[str, bytes]:
     """Unpack an e-print: its files by path. Files that are not LaTeX sources are cut to their beginning.
 
-    Raises TooLarge, and one of DAMAGED_MEMBER.
+    Raises TooLarge, and an error of DAMAGED_MEMBER.
     """
     chunks = bounded(chunks_of(Stream(name, io.BytesIO(content)), "gzip"), limits().eprint_bytes)
     head = bytearray()

@@ -52,7 +52,7 @@ class UnboundedQuotes(ValueError):
 class Records:
     """The records of a file as outcomes. names: of its columns. count: of the records read so far.
 
-    Raises BadInput for a file without column names, and one of UNREADABLE if it is damaged before their end.
+    Raises BadInput for a file without column names, and an error of UNREADABLE if it is damaged before their end.
     """
 
     def __init__(self, stream: Input) -> None:

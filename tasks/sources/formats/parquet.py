@@ -95,7 +95,7 @@ def read(
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first rows. Raises one of DAMAGED."""
+    """Return the first rows. Raises an error of DAMAGED."""
     schema = open_parquet(stream, footer_of(stream)).schema_arrow
     batches = [batch.slice(0, count) for batch in islice(bounded_batches(stream), 1)]
     table = pa.Table.from_batches(batches) if batches else schema.empty_table()
@@ -103,7 +103,7 @@ def first_rows(stream: Input, count: int) -> Chunk:
 
 
 def bounded_batches(stream: Input) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a whole file in batches. Raises one of DAMAGED."""
+    """Yield the rows of a whole file in batches. Raises an error of DAMAGED."""
     footer = footer_of(stream)
     if not FOOTER_CHECKER.is_safe(footer):
         raise ValueError("its footer is damaged")

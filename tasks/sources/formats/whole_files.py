@@ -1,4 +1,4 @@
-"""Files with one document each: HTML, plain text and Markdown.
+"""Files that hold a single document: HTML, plain text and Markdown.
 
 Pages in a column of another format do not need this module: `extract` reads any text.
 """
@@ -27,7 +27,7 @@ Decode = Callable[[bytes], str]  # raises ValueError
 
 @dataclass(frozen=True)
 class WholeFiles:
-    """A format of files with one document each. decode: converts the bytes to text."""
+    """A format of files that hold a single document. decode: converts the bytes to text."""
 
     NAME: str
     ENDINGS: tuple[str, ...]
@@ -48,7 +48,7 @@ class WholeFiles:
     def read(
         self, stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
     ) -> Iterator[Chunk]:
-        """Read a file as one row."""
+        """Read a file as a single row."""
         yield from chunks_of_outcomes([document_in(stream, self.decode)], SCHEMA, text, tally, selection)
         tally.rows += 1
 

@@ -88,7 +88,7 @@ class Pages:
             yield page if isinstance(page, Bad) else self.outcome(page)
 
     def more(self) -> bool:
-        """Hold another block; return whether there was one. Raises DamagedBlock."""
+        """Hold another block; return False at the end. Raises DamagedBlock."""
         block = next(self.blocks, None) if self.broken is None else self.broken
         if isinstance(block, BrokenMember):
             self.broken = block
