@@ -12,7 +12,8 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.erasure.dependent_kinds import TODO, Subject
 from zyda_flows.tasks.erasure.dependents import Search
 from zyda_flows.tasks.planning.fetching import Fetch
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 ASKED, OTHER = prose("asked"), prose("the other one")

@@ -24,10 +24,10 @@ from small_corpus import (
 
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check, strangers_published
-from zyda_flows.tasks.publish import exporting
 from zyda_flows.tasks.publish.export_card import features_of
 from zyda_flows.tasks.publish.export_places import above
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
@@ -239,7 +239,7 @@ def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
 
 def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monkeypatch):
     to, wrote = tmp_path / "to", []
-    write = exporting.write_lines
+    write = export_files.write_lines
 
     def failing(job, scratch):
         if len(wrote) == 3:
@@ -247,12 +247,12 @@ def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monke
         wrote.append(job.path)
         write(job, scratch)
 
-    monkeypatch.setattr(exporting, "write_lines", failing)
+    monkeypatch.setattr(export_files, "write_lines", failing)
     with pytest.raises(KeyboardInterrupt):
         exported(corpus, to, file_mib=0.001)
     assert not (to / "exported.parquet").exists()
     monkeypatch.setattr(
-        exporting, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
+        export_files, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
     )
     exported(corpus, to, file_mib=0.001)
     assert len(wrote) == len({*wrote}) == len(listed(to))
@@ -277,12 +277,12 @@ def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
     [
         (
             {"columns": ("text", "nonsense")},
-            "source best: no column 'nonsense' is published; there are doc_id",
+            "source best: no column 'nonsense' is published; the columns are doc_id",
         ),
-        ({"columns": ("text", "text")}, "--columns text,text: one is named twice"),
+        ({"columns": ("text", "text")}, "--columns text,text: a column is named twice"),
         ({"columns": ("",)}, "no column '' is published"),
-        ({"sources": ("worse",)}, "no such source; there are best, middle, worst"),
-        ({"format": "csv"}, "--format csv: there are jsonl.zst, jsonl, parquet"),
+        ({"sources": ("worse",)}, "no such source; its sources are best, middle, worst"),
+        ({"format": "csv"}, "--format csv: expected jsonl.zst, jsonl, parquet"),
     ],
 )
 def test_what_the_corpus_does_not_have_is_said_before_anything_is_written(corpus, tmp_path, options, fault):
@@ -297,12 +297,12 @@ def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpu
             exported(corpus, corpus.folder / place)
     for place in ("in", "in/deeper"):
         with pytest.raises(
-            BadInput, match=r"source best reads .*in/best-\*\.parquet, which may take what is exported"
+            BadInput, match=r"source best reads .*in/best-\*\.parquet, which may match the exported files"
         ):
             exported(corpus, corpus.folder / place)
     (tmp_path / "to").mkdir()
     (tmp_path / "to/exported.parquet").write_bytes(b"mine")
-    with pytest.raises(BadInput, match="is not what an export writes"):
+    with pytest.raises(BadInput, match="is not a table of an export"):
         exported(corpus, tmp_path / "to")
     assert (tmp_path / "to/exported.parquet").read_bytes() == b"mine"
 
@@ -356,7 +356,7 @@ def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_f
         with pytest.raises(BadInput) as found:
             exported(recipe, to, **options)
         assert (
-            f"1 file of another export are there ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
+            f"the folder has 1 file of another export ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
             in (str(found.value))
         )
         assert "--replace" in str(found.value)

@@ -14,7 +14,8 @@ from small_corpus import SOURCES as DOCUMENTS
 from small_corpus import STEPS, Corpus, build_here, edited, prose, rows, write_rows
 
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
@@ -113,7 +114,7 @@ def test_ids_in_json_are_strings_where_that_is_asked_for(recipe, tmp_path):
         ({"as_strings": ("text",)}, "--as-strings text: expected an exported column of integers"),
         ({"as_strings": ("no",)}, "--as-strings no: expected"),
         ({"as_strings": ("doc_id",), "columns": ("text",)}, "--as-strings doc_id: expected"),
-        ({"as_strings": ("doc_id",), "format": "parquet"}, "--as-strings: that is for JSON Lines"),
+        ({"as_strings": ("doc_id",), "format": "parquet"}, "--as-strings is for JSON Lines"),
     ]:
         with pytest.raises(BadInput, match=fault):
             Export(recipe, Folder(str(tmp_path / "wrong")), ExportOptions(**wrong))
