@@ -24,6 +24,7 @@ from small_corpus import (
 
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check, strangers_published
+from zyda_flows.tasks.publish import export_files
 from zyda_flows.tasks.publish.export_card import features_of
 from zyda_flows.tasks.publish.export_places import above
 from zyda_flows.tasks.publish.export_planning import ExportOptions
