@@ -106,7 +106,7 @@ def test_exact_round_lets_equal_texts_go_and_no_others(twins, exact, reason, exp
     recipe = twins.load(dedup={"exact": exact})
     ledger = build_here(recipe)
     assert gone(recipe, "removals") == dict.fromkeys(expected, reason)
-    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## What is here")[0]
+    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## Files")[0]
     assert ledger.removed("removals").documents == len(expected)
 
 

@@ -262,7 +262,7 @@ def test_folders_have_names_that_lead_nowhere_else(component, folder):
 
 
 def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
-    monkeypatch.setattr("zyda_flows.tasks.publish.files.MOST_FOLDERS", 2)
+    monkeypatch.setattr("zyda_flows.tasks.publish.published_shards.MOST_FOLDERS", 2)
     with pytest.raises(
         BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"
     ):

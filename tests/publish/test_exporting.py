@@ -294,7 +294,7 @@ def test_what_the_corpus_does_not_have_is_said_before_anything_is_written(corpus
 
 def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpus, tmp_path):
     for place in ("out/small/published", "out/small", "out", "out/small/exports"):
-        with pytest.raises(BadInput, match="where the corpus itself is"):
+        with pytest.raises(BadInput, match="this is the folder of the corpus"):
             exported(corpus, corpus.folder / place)
     for place in ("in", "in/deeper"):
         with pytest.raises(
