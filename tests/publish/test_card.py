@@ -1,6 +1,5 @@
 """The card: `datasets` reads a published corpus by its configurations."""
 
-import datasets
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
@@ -26,6 +25,8 @@ def recipe(tmp_path_factory, compiled):
 @pytest.fixture
 def load(recipe, tmp_path):
     """Return a function that loads the default configuration, or a named one."""
+    import datasets  # late: it takes seconds
+
     folder = recipe.folder.folder("published").url
     return lambda *name: datasets.load_dataset(
         folder, *name, split="train", cache_dir=str(tmp_path)
