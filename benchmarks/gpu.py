@@ -99,11 +99,11 @@ def signatures(texts: pa.LargeStringArray) -> Iterator[dict[str, Any]]:
     characters, words = ({"width": each.width, "values": each.values} for each in (CHARACTERS, WORDS))
 
     def characters_by_gpu() -> Any:
-        return sketching.signatures(rapids.xp, sketching.OF_CHARACTERS, gpu_data, gpu_ends, **characters)
+        return sketching.signatures(rapids.xp, sketching.CHARACTER_KERNELS, gpu_data, gpu_ends, **characters)
 
     def words_by_gpu() -> Any:
         hashes, word_ends, _ = wording.word_hashes(rapids.xp, gpu_data, gpu_ends, folded)
-        return sketching.signatures(rapids.xp, sketching.OF_WORDS, hashes, word_ends, **words)
+        return sketching.signatures(rapids.xp, sketching.WORD_KERNELS, hashes, word_ends, **words)
 
     is_ascii = np.array([text.isascii() for text in texts.to_pylist()])  # texts that NFC does not change
     for name, by_gpu, by_cpu, chosen in (

@@ -19,7 +19,7 @@ import pyarrow as pa
 from benchmarks.corpora import megabytes_of
 from benchmarks.harness import InputFile, InputFolder, Row, Table, benchmark, shortest_time
 from zyda_flows.textkernels.fasttext.file import read_model
-from zyda_flows.textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.fasttext.prediction import predict
 from zyda_flows.textkernels.texts.scripts import script_of_texts
 
 ENTRY = re.compile(
@@ -95,7 +95,7 @@ def measure(folder: InputFolder, model_file: InputFile) -> Iterator[Table]:
     declarations = [*read_declarations(folder, model.labels)]
     texts = [text for declaration in declarations for text in declaration.paragraphs]
     column = pa.array(texts, pa.large_string())
-    places, probabilities = best(model, column)
+    places, probabilities = predict(model, column)
     names = [model.labels[place] for place in places[:, 0].tolist()]
     their_labels, their_probabilities = theirs.predict(texts)
     their_names = [label.removeprefix("__label__") for (label, *_) in their_labels]
@@ -114,7 +114,7 @@ def measure(folder: InputFolder, model_file: InputFile) -> Iterator[Table]:
     wholes = [" ".join(declaration.paragraphs) for declaration in declarations]
     for kind, timed_texts in (("paragraphs", texts), ("whole declarations", wholes)):
         column = pa.array(timed_texts, pa.large_string())
-        calls = {"MB/s": partial(best, model, column), "fastText, MB/s": partial(theirs.predict, timed_texts),
+        calls = {"MB/s": partial(predict, model, column), "fastText, MB/s": partial(theirs.predict, timed_texts),
                  "scripts, MB/s": partial(script_of_texts, column)}  # fmt: skip
         size = megabytes_of(column)
         rates = {name: size / shortest_time(call) for name, call in calls.items()}

@@ -24,7 +24,15 @@ from benchmarks.harness import (
 )
 from zyda_flows.textkernels.buffers import roomy_buffers
 from zyda_flows.textkernels.texts.ip_addresses import is_public
-from zyda_flows.textkernels.texts.personal import COUNTRIES, KINDS, Kind, counted, found, is_card, replaced
+from zyda_flows.textkernels.texts.personal import (
+    COUNTRIES,
+    KINDS,
+    Kind,
+    count_matches,
+    find_matches,
+    is_card,
+    replace_matches,
+)
 
 PLANTED = 2000  # of each kind
 SLOW_SECONDS = 20  # for `re` and for datatrove
@@ -160,7 +168,9 @@ def is_plain(line: str) -> bool:
 
 def matches(texts: pa.LargeStringArray, kind: Kind) -> set[bytes]:
     data, ends = roomy_buffers(texts)
-    return {key(document, data[begin:end].tobytes()) for document, begin, end in found(data, ends, kind)}
+    return {
+        key(document, data[begin:end].tobytes()) for document, begin, end in find_matches(data, ends, kind)
+    }
 
 
 def speed_of_re(texts: list[str], kinds: list[Kind]) -> float:
@@ -176,12 +186,12 @@ def speed_of_re(texts: list[str], kinds: list[Kind]) -> float:
 
 
 def replacement(kind: Kind) -> Callable[..., str]:
-    return lambda match: kind.stands_in[0] if kind.is_one(match[0]) else match[0]
+    return lambda match: kind.replacements[0] if kind.is_valid(match[0]) else match[0]
 
 
 def replace_as_fineweb(texts: pa.LargeStringArray) -> None:
     for name in ("mail", "ip"):
-        texts, _ = replaced(texts, KINDS[name])
+        texts, _ = replace_matches(texts, KINDS[name])
 
 
 @benchmark("personal")
@@ -195,9 +205,9 @@ def measure(folder: TextsFolder = DEMO, python: OtherPython = "") -> Iterator[Ta
             python, DATATROVE_IMPORTS, '{"pii": PIIFormatter().format}', SLOW_SECONDS, texts
         )
         theirs = f"{speeds['pii']:.2g}"
-    calls = {name: (partial(replaced, texts, kind), [name], "") for name, kind in KINDS.items()}
+    calls = {name: (partial(replace_matches, texts, kind), [name], "") for name, kind in KINDS.items()}
     calls["mail and ip, as FineWeb"] = (partial(replace_as_fineweb, texts), ["mail", "ip"], theirs)
-    calls["all five"] = (partial(counted, texts), list(KINDS), "")
+    calls["all five"] = (partial(count_matches, texts), list(KINDS), "")
     rows = []
     for name, (call, kinds, datatrove) in calls.items():
         precision = recall = ""

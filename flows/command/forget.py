@@ -76,10 +76,10 @@ def forget(
 
     recipe = load(recipe_path, storage, sample)
     asking = RequestReader()
-    asking.lists(urls or ())
-    asking.domains(domain or ())
-    asking.ids(ids or ())
-    asking.columns(column or ())
+    asking.add_lists(urls or ())
+    asking.add_domains(domain or ())
+    asking.add_ids(ids or ())
+    asking.add_columns(column or ())
     texts = [text_in(argument) for argument in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: expected a folder, got an empty string")
@@ -121,7 +121,7 @@ class Request:
         from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
-        removal = self.asking.asked(self.texts)
+        removal = self.asking.request(self.texts)
         documents = find_documents(recipe, removal, in_threads, alike=self.alike)
         print_documents(documents, is_dry=is_dry)
         search = search_dependents(recipe, documents, self.among)
@@ -138,7 +138,7 @@ class Request:
         if begun := unfinished(recipe.folder):
             say("finishing an interrupted request")
             self.finish(begun)
-            if not (self.asking.found or self.texts):
+            if not (self.asking.requests or self.texts):
                 return
             recipe = load(self.recipe_path, self.storage, self.sample)
         removal, documents, search, lines = self.find_and_print(recipe)

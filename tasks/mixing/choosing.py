@@ -211,7 +211,7 @@ class SharesOfClusters(ArtifactJob):
         """Read the published documents of a file that are in a cluster: ids, clusters, sizes, of each round."""
         with open_table(self.corpus.folder, file) as parquet:
             rounds = round_columns(parquet.schema_arrow.names)
-            table = parquet.read(["doc_id", *(name for of_round in rounds for name in of_round)])
+            table = parquet.read(["doc_id", *(name for dedup_round in rounds for name in dedup_round)])
         ids = table.column("doc_id").to_numpy()
         stood_for = stood_for_of(table, [size for _, size in rounds])
         found = []
