@@ -21,7 +21,8 @@ import yaml
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.rule_sets import FINEWEB_2
-from zyda_flows.tasks.recipe.rule_settings import Limits, as_number, limits_of
+from zyda_flows.tasks.recipe.rule_settings import Limits, as_number
+from zyda_flows.tasks.recipe.rule_settings import limits as rule_limits
 from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
 from zyda_flows.tasks.storage.records import Record
 
@@ -127,7 +128,7 @@ def bounds_in(content: Mapping[str, Any]) -> Iterator[tuple[str, Limits]]:
             yield rule, (None, None) if is_off else (at, None) if low else (None, at)
         elif name in FINEWEB_2.rules:
             published = FINEWEB_2.rules[name]
-            yield name, limits_of(name, value, (published.low, published.high))
+            yield name, rule_limits(name, value, (published.low, published.high))
         elif name not in {SCORE, STOP_WORDS, *LENGTHS}:
             raise ValueError(f"there is no rule {name}")
 

@@ -43,7 +43,7 @@ def judged_licenses(said: Mapping[str, Any], table: pa.Table) -> dict[str, pa.Ar
     names = list[str | None]()
     broken: dict[str, list[str | None]] = {rule: [] for rule in RULES}
     for text in encoded.dictionary.to_pylist():
-        stated = known.stated(text.split(BETWEEN))
+        stated = known.statement(text.split(BETWEEN))
         name_said = stated and stated.name[:LONGEST]
         rule = MISSING if stated is None else UNKNOWN if not stated.is_known else RULE
         names.append(f"{NOT_KNOWN}{name_said}" if rule == UNKNOWN else name_said)

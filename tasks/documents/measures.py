@@ -75,7 +75,9 @@ class Languages:
     def bounds_of(self, settings: RuleSettings) -> dict[str, dict[str, Limits]]:
         """Return the values of each language for the rules of a set that its step does not name, by rule."""
         rules = self.rules_of(settings)
-        of_files = {rule for of_language in rules.values() for rule in of_language.bounds} - settings.said
+        of_files = {
+            rule for of_language in rules.values() for rule in of_language.bounds
+        } - settings.overridden
         return {
             rule: {language: of.bounds.get(rule, settings.bounds[rule]) for language, of in rules.items()}
             for rule in of_files & settings.bounds.keys()
@@ -102,11 +104,15 @@ def measures_of(sets: Iterable[RuleSettings], languages: Languages) -> tuple[Mea
     for settings in sets:
         contents = {name: content_of(url) for name, url in settings.lists.items()}
         words = {name: rules.stop_words for name, rules in languages.rules_of(settings).items()}
-        for of in [settings.of] if settings.of else [rule.partition(".")[0] for rule in settings.bounds]:
+        for of in (
+            [settings.published_set]
+            if settings.published_set
+            else [rule.partition(".")[0] for rule in settings.bounds]
+        ):
             measure = Measure(
                 of=of,
                 statistics=statistics_of(of, contents),
-                options=settings.options if settings.of else RULE_SETS[of].options,
+                options=settings.options if settings.published_set else RULE_SETS[of].options,
                 terms={name: terms_of(settings.lists[name], content) for name, content in contents.items()},
                 digests={name: sha256(content).hexdigest() for name, content in contents.items()},
                 languages=languages.column if settings.languages else "",

@@ -250,7 +250,7 @@ def in_cell(name: str | None) -> str:
 
 def dedup_sentences(dedup: Dedup) -> str:
     """Say in sentences how duplicates were found, and which of them stayed."""
-    return f"{dedup.sentences.method}\n{dedup.who_stayed()}"
+    return f"{dedup.sentences.method}\n{dedup.kept_sentence()}"
 
 
 def against(manifest: Published) -> list[str]:

@@ -351,7 +351,7 @@ def test_sets_are_named_once_and_mean_one_thing(corpus):
         corpus.load(documents=[step, step])
     sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
     sources[1]["documents"] = [{"decontaminate": {"sets": {"a": "y"}}}]
-    with pytest.raises(BadRecipe, match="the set a is another one for source worst"):
+    with pytest.raises(BadRecipe, match="the evaluation set a of source worst differs"):
         corpus.load(sources=sources, documents=[step])
 
 

@@ -235,7 +235,7 @@ def test_file_that_says_what_nothing_knows_is_told(folder, tmp_path, content, sa
         ({"languages": "configs/*.yml"}, {"language_id": False, "component": False}, "which languages stay"),
         ({"languages": "configs/*.yml"}, {"language_id": False}, "nothing finds the language of source rows"),
         ({"languages": ["configs/*.yml", "again/*.yml"]}, {}, f"{DE} has another file already"),
-        ({"languages": "configs/*.yml", "lists": {}}, {}, "there is no rule lists"),
+        ({"languages": "configs/*.yml", "lists": {}}, {}, "unknown rule lists"),
     ],
 )
 def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):

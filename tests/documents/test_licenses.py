@@ -47,7 +47,7 @@ def licenses():
     ],
 )
 def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept):
-    assert licenses.stated([said]) == (name, True, is_kept)
+    assert licenses.statement([said]) == (name, True, is_kept)
 
 
 @pytest.mark.parametrize(
@@ -59,19 +59,19 @@ def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept)
     ],
 )  # fmt: skip
 def test_what_no_list_has_is_not_guessed(licenses, said):
-    assert licenses.stated([said]) == (said, False, False)
+    assert licenses.statement([said]) == (said, False, False)
 
 
 def test_several_licences_all_have_to_be_kept(licenses):
-    assert licenses.stated(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
-    assert licenses.stated(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
+    assert licenses.statement(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
+    assert licenses.statement(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
         "MIT AND (GPL-3.0-only OR Apache-2.0)",
         True,
         True,
     )
-    assert licenses.stated(["MIT", "GPL-3.0-only"]) == ("MIT AND GPL-3.0-only", True, False)
-    assert licenses.stated(["MIT", "what?"]) == ("what?", False, False)
-    assert licenses.stated([" ", ""]) is None
+    assert licenses.statement(["MIT", "GPL-3.0-only"]) == ("MIT AND GPL-3.0-only", True, False)
+    assert licenses.statement(["MIT", "what?"]) == ("what?", False, False)
+    assert licenses.statement([" ", ""]) is None
 
 
 def test_columns_of_other_kinds_are_read_or_refused():
@@ -112,11 +112,11 @@ def test_every_identifier_and_full_name_of_the_list_is_known():
 
     licenses = Licenses(["MIT"], {})
     for name, one in LICENSES.items():
-        assert licenses.stated([name]).is_known
+        assert licenses.statement([name]).is_known
         assert (
             one.deprecated_id
             or not identifiers_by_name().get(folded(one.name))
-            or licenses.stated([one.name]).is_known
+            or licenses.statement([one.name]).is_known
         )
 
 
@@ -128,10 +128,10 @@ def test_identifiers_that_the_list_has_replaced_are_those_in_their_place():
         "MIT OR BSD-2-Clause-NetBSD": "MIT OR BSD-2-Clause",
         "GPL-2.0-with-classpath-exception": "GPL-2.0-only WITH Classpath-exception-2.0",
     }.items():  # fmt: skip
-        stated = licenses.stated([said])
+        stated = licenses.statement([said])
         assert (stated.name, stated.is_kept) == (name, True) if name else not stated.is_known
-    assert licenses.stated(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
-    assert licenses.stated(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
+    assert licenses.statement(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
+    assert licenses.statement(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
 
 
 @pytest.fixture
@@ -245,13 +245,13 @@ def refused(corpus, **said):
 
 def test_recipe_says_licences_that_there_are(corpus):
     assert "keep" in refused(corpus)
-    assert "'CC BY 4.0' is no identifier of SPDX's list, where CC-BY-4.0 is the nearest" in refused(
+    assert "'CC BY 4.0' is not an identifier of the SPDX list; did you mean CC-BY-4.0" in refused(
         corpus, keep=["CC BY 4.0"]
     )
     assert "MIT OR Apache-2.0 is more than one licence" in refused(corpus, keep="MIT OR Apache-2.0")
     assert "names: odc-by: 'odc' is no identifier" in refused(corpus, keep="MIT", names={"odc-by": "odc"})
-    assert "differ by their case alone" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
-    assert "is there twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
+    assert "differ only in case" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
+    assert "is given twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
     corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}] * 2
     with pytest.raises(BadRecipe, match="license_filter stands there twice"):
         load_recipe(corpus.write())

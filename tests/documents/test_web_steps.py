@@ -379,5 +379,7 @@ def test_column_of_a_round_has_to_be_carried(pages):
             "extract: fast", "clean: unicode"
         )
     )
-    with pytest.raises(BadRecipe, match="dedup: source pages does not carry the column url of a round"):
+    with pytest.raises(
+        BadRecipe, match="dedup: a round compares the column url, which source pages does not carry"
+    ):
         load_recipe(str(pages / "other.yaml"))

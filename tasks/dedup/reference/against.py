@@ -183,12 +183,12 @@ def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[Re
     how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
         how = comparison.rule, labels, contents(references)
-    params = [*how, of_round.recipe.may_go(trail.source)]
+    params = [*how, of_round.recipe.is_removable(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
 def is_compared(of_round: Round, source: str) -> bool:
-    return bool(of_round.dedup.against) and of_round.recipe.may_go(source)
+    return bool(of_round.dedup.against) and of_round.recipe.is_removable(source)
 
 
 def reasons_of(of_round: Round) -> dict[str, str]:

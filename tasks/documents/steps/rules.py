@@ -97,7 +97,7 @@ class RuleFiltering(RuleSets[FilterStep]):
             yield Rule(bound, "the function of that name let it go", in_trial="a function of your own")
         for settings in step.settings.sets():
             for rule, (low, high) in settings.bounds.items():
-                statistic = f"{settings.of}.{rule}" if settings.of else rule
+                statistic = f"{settings.published_set}.{rule}" if settings.published_set else rule
                 of, _, name = statistic.partition(".")
                 bound = Bound(
                     rule=f"{settings.name}.{rule}", column=step.column(statistic), low=low, high=high
