@@ -21,7 +21,7 @@ from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.recipe.values import has_commits, as_timedelta
+from zyda_flows.tasks.recipe.values import as_timedelta, has_commits
 from zyda_flows.tasks.sources.copies import files_of
 from zyda_flows.tasks.sources.hub import commit_of
 from zyda_flows.tasks.sources.listing import InputFile, load_listing, sampled_files
