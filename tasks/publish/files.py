@@ -24,7 +24,7 @@ from zyda_flows.tasks.accounts.components import (
     count_names,
 )
 from zyda_flows.tasks.documents.deny import RowsAside
-from zyda_flows.tasks.documents.planning import STATISTICS, naming_columns
+from zyda_flows.tasks.documents.planning import STATISTICS, count_columns
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.publish.published_columns import (
     SOURCE,
@@ -276,7 +276,7 @@ def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    component, named = recipe.source(trail.source).component, naming_columns(recipe, trail.source)
+    component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
     params = [bool(component and component.folders), named]
     return stage_key("publish", VERSION, params, *trail.identities)
 
@@ -292,7 +292,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     component = recipe.source(source).component
     if component:
         about_removed = about_removed.append(COMPONENT)
-    in_folders, named = bool(component and component.folders), naming_columns(recipe, source)
+    in_folders, named = bool(component and component.folders), count_columns(recipe, source)
     jobs = [
         ShardToPublish(folder, source, facts.packed, about_removed, history, in_folders, tuple(named.items()))
         for history in load_histories(folder, trail)

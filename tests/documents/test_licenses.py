@@ -6,7 +6,7 @@ import pytest
 from small_corpus import build_here, prose, write_rows, zyda_here
 
 from zyda_flows.tasks.accounts.components import OTHERS, count_names
-from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.documents.licenses import license_columns
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.spdx import Licenses, folded, identifiers_by_name
@@ -78,13 +78,13 @@ def test_columns_of_other_kinds_are_read_or_refused():
     step = {"column": "meta.license", "keep": ["MIT"], "names": {"1": "MIT"}}
 
     def judged(values):
-        return judged_licenses(step, pa.table({"meta": values}))["license"].to_pylist()
+        return license_columns(step, pa.table({"meta": values}))["license"].to_pylist()
 
     assert judged([{"license": "mit"}, {"license": None}, None]) == ["MIT", None, None]
     assert judged([{"license": ["mit", "mit"]}, {"license": []}]) == ["MIT", None]
     assert judged([{"license": 1}]) == ["MIT"]
     assert (
-        judged_licenses(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
+        license_columns(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
         == ["(none)"] * 2
     )
     with pytest.raises(ValueError, match="which names no licence"):

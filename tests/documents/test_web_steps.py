@@ -15,7 +15,7 @@ from small_corpus import TOKENIZER, build_here, prose
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.flows.command.try_ import limits
-from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
+from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
 from zyda_flows.tasks.errors import BadRecipe, Damaged
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
@@ -66,7 +66,7 @@ def rules(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_address_goes_by_the_first_rule_that_it_breaks(rules, address, rule):
-    found = judged_urls(rules, pa.table({"url": pa.array([address], pa.string())}))
+    found = url_columns(rules, pa.table({"url": pa.array([address], pa.string())}))
     assert [kind for kind, notes in found.items() if notes[0].is_valid] == (
         [f"url_rules.{rule}"] if rule else []
     )
@@ -76,7 +76,7 @@ def test_many_domains_are_held_as_hashes(tmp_path):
     (tmp_path / "domains").write_text("".join(f"host{i}.example\n" for i in range(100_000)))
     rules = planned_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
     addresses = [f"https://www.host{i}.example/" for i in range(99_990, 100_010)]
-    found = judged_urls(rules, pa.table({"url": addresses}))["url_rules.domains"]
+    found = url_columns(rules, pa.table({"url": addresses}))["url_rules.domains"]
     assert found.is_valid().to_pylist() == [True] * 10 + [False] * 10
 
 
