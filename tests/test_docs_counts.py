@@ -52,7 +52,7 @@ def test_operations_names_every_deployment_with_its_tag():
     assert re.findall(r"^- `(\w+/\w+)`", text, re.MULTILINE) == [
         f"{one['name']}/{one['name']}" for one in deployments
     ]
-    tags = re.findall(r"`(\w+)`", text.partition("Runs are called")[2].partition("`deployments/")[0])
+    tags = re.findall(r"`(\w+)`", text.partition("A run has the name")[2].partition("`deployments/")[0])
     assert [tag for tag in tags if "/" not in tag] == [one["tags"][1] for one in deployments]
 
 

@@ -30,9 +30,11 @@ class Clean(Protocol):
 def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]:
     """Yield the changes of a Cleaning, given as a mapping. is_markdown: line rules change prose only."""
     if cleaning["unicode"]:
-        from zyda_flows.textkernels.texts.repair import repaired  # late: it imports ftfy
+        from zyda_flows.textkernels.texts.repair import repair_texts  # late: it imports ftfy
 
-        yield partial(repaired, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
+        yield partial(
+            repair_texts, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {}
+        )
     if cleaning["newlines"]:
         yield with_newlines
     if cleaning["control_characters"]:
@@ -73,13 +75,13 @@ def without_personal_data(
 
     Returns the texts, a mask of the changed texts, (n,) bool, and counts by kind.
     """
-    from zyda_flows.textkernels.texts.personal import KINDS, replaced  # late: compiled kernels
+    from zyda_flows.textkernels.texts.personal import KINDS, replace_matches  # late: compiled kernels
 
     result, counts = texts, dict[str, CleaningCounts]()
     for name, kind in KINDS.items():
         if name in kinds:
             replacement, before = kinds[name], result
-            result, numbers = replaced(before, kind, None if replacement is True else str(replacement))
+            result, numbers = replace_matches(before, kind, None if replacement is True else str(replacement))
             counts[name] = cleaning_counts(before, result, numbers > 0, int(numbers.sum()))
     is_same = pc.fill_null(pc.equal(result, texts), True)  # columns other than the text have nulls
     return result, ~is_same.to_numpy(zero_copy_only=False), counts

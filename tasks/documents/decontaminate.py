@@ -128,7 +128,9 @@ def decontaminate(recipe: Recipe, trail: Trail, counted: Receipt) -> Manifest:
     frequent = frequent_phrases(read_table(folder, facts.counts), facts.documents, settings)
     jobs = [
         ItemsOfShard(
-            folder, trail.source, history,
+            folder,
+            trail.source,
+            history,
             column=f"{number}.{ITEMS}",
             sets=tuple(settings.sets),
             share=settings.share,
@@ -136,5 +138,5 @@ def decontaminate(recipe: Recipe, trail: Trail, counted: Receipt) -> Manifest:
             frequent=() if settings.action == "cut" else tuple(sorted(frequent)),
         )
         for history in load_histories(folder, trail)
-    ]  # fmt: skip
+    ]
     return run_jobs("decontaminate", trail, jobs)

@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.components import NOT_KNOWN
 from zyda_flows.tasks.recipe.spdx import LicenceStatement, Licenses
-from zyda_flows.tasks.sources.named_values import BETWEEN, texts_in
+from zyda_flows.tasks.sources.named_values import LIST_SEPARATOR, column_texts
 
 LICENSE = "license"
 RULE = "license_filter"
@@ -39,11 +39,11 @@ def license_columns(settings: Mapping[str, Any], table: pa.Table) -> dict[str, p
     column that cannot contain licences.
     """
     known = licenses_of(tuple(settings["keep"]), tuple(settings["names"].items()))
-    encoded = texts_in(table, settings["column"], "licence", lists=True).dictionary_encode()
+    encoded = column_texts(table, settings["column"], "licence", lists=True).dictionary_encode()
     names = list[str | None]()
     broken: dict[str, list[str | None]] = {rule: [] for rule in RULES}
     for text in encoded.dictionary.to_pylist():
-        statement = known.statement(text.split(BETWEEN))
+        statement = known.statement(text.split(LIST_SEPARATOR))
         name = statement and statement.name[:LONGEST]
         rule = broken_rule(statement)
         names.append(f"{NOT_KNOWN}{name}" if rule == UNKNOWN else name)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.measures import PERSONAL, ZYDA1, Measure
-from zyda_flows.textkernels.texts.zyda1 import of_characters, of_patterns
+from zyda_flows.textkernels.texts.zyda1 import character_statistics, pattern_statistics
 
 if TYPE_CHECKING:
     from zyda_flows.textkernels.rules.quality import WordLists
@@ -26,16 +26,16 @@ NumberedMeasures = Sequence[tuple[int, Measure]]  # each with the number of its 
 def measure_prose(documents: Documents, wanted: NumberedMeasures, *, is_markdown: bool) -> None:
     """Measure all sets of words and lines in one pass, for all steps."""
     from zyda_flows.textkernels.texts.markdown import prose
-    from zyda_flows.textkernels.texts.prose import measured
+    from zyda_flows.textkernels.texts.prose import measure_texts
 
     measures = [measure for _, measure in wanted]
     options = sorted({measure.terminal for measure in measures if measure.rule_set == "c4"}) or [True]
     batch, sets = documents.remaining_documents(), {measure.rule_set for measure in measures}
     texts, listed = prose(batch.text) if is_markdown else batch.text, stop_words_for(batch, measures)
-    tables = {options[0]: measured(texts, sets - CODE_SETS, options[0], *listed)}
-    tables[options[0]] |= measured(batch.text, sets & CODE_SETS)
+    tables = {options[0]: measure_texts(texts, sets - CODE_SETS, options[0], *listed)}
+    tables[options[0]] |= measure_texts(batch.text, sets & CODE_SETS)
     for option in options[1:]:
-        tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
+        tables[option] = tables[options[0]] | measure_texts(texts, {"c4"}, c4_terminal=option)
     for number, measure in wanted:
         table = tables.get(measure.terminal, tables[options[0]])[measure.rule_set]
         statistics = {name: table.column(name).to_numpy() for name in table.column_names}
@@ -44,9 +44,9 @@ def measure_prose(documents: Documents, wanted: NumberedMeasures, *, is_markdown
 
 def measure_personal(documents: Documents, wanted: NumberedMeasures) -> None:
     """Count the personal data in texts once for all steps."""
-    from zyda_flows.textkernels.texts.personal import counted
+    from zyda_flows.textkernels.texts.personal import count_matches
 
-    counts = counted(documents.remaining_documents().text)
+    counts = count_matches(documents.remaining_documents().text)
     for number, _ in wanted:
         documents.set_columns(numbered(number, PERSONAL, counts))
 
@@ -54,7 +54,7 @@ def measure_personal(documents: Documents, wanted: NumberedMeasures) -> None:
 def measure_characters(documents: Documents, number: int) -> None:
     """Measure Zyda-1's statistics of characters."""
     batch = documents.remaining_documents()
-    counts = of_characters(batch.original, batch.text, batch.is_changed)
+    counts = character_statistics(batch.original, batch.text, batch.is_changed)
     documents.set_columns(numbered(number, ZYDA1, counts))
 
 
@@ -62,7 +62,7 @@ def measure_patterns(documents: Documents, number: int, measure: Measure) -> Non
     """Measure Zyda-1's statistics of patterns and terms; `measure_characters` must run before."""
     batch = documents.remaining_documents()
     lengths = batch.columns[f"{number}.{ZYDA1}.length"].to_numpy()
-    documents.set_columns(numbered(number, ZYDA1, of_patterns(batch.original, lengths, measure.terms)))
+    documents.set_columns(numbered(number, ZYDA1, pattern_statistics(batch.original, lengths, measure.terms)))
 
 
 def numbered(number: int, rule_set: str, statistics: Mapping[str, NDArray[np.generic]]) -> Columns:

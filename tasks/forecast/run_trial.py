@@ -29,15 +29,15 @@ from zyda_flows.tasks.forecast.pieces import (
     with_pieces,
 )
 from zyda_flows.tasks.forecast.trial import Calls, Part, Trial
+from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
-from zyda_flows.tasks.ingest.pieces import IngestedPiece
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.planning.prepare import prepare, rows_of_sample, source_plan
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
-from zyda_flows.tasks.sources.listing import InputFile, Piece, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.register import Register, number_files, number_sources
 from zyda_flows.tasks.spent import METER, telling
 from zyda_flows.tasks.stage.results import HERE, Runner
@@ -132,7 +132,7 @@ class TrialBuild:
     whole: Recipe
     recipe: Recipe
     survey: SourceSurvey
-    pieces: dict[str, list[tuple[InputFile, Piece]]]
+    pieces: dict[str, list[tuple[InputFile, FilePiece]]]
     most: int
     trial: Trial = field(default_factory=Trial)
     shards: dict[str, Artifact] = field(default_factory=dict)  # the first of each source
@@ -167,15 +167,15 @@ class TrialBuild:
             files = with_pieces(self.pieces[source.name])
             register = number_files(register, source.name, files)
             plan = source_plan(
-                self.recipe,
-                source,
-                register,
-                files,
-                len(files),
-                tokenizer,
-                None,
-                documents,
-                self.survey.denied,
+                recipe=self.recipe,
+                source=source,
+                register=register,
+                files=files,
+                listed=len(files),
+                tokenizer=tokenizer,
+                model=None,
+                documents=documents,
+                denied=self.survey.denied,
             )
             rows = rows_of_sample(self.whole, len(listed), len(chosen))
             parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
@@ -198,15 +198,15 @@ class TrialBuild:
                 most = self.most * SIZES[(file.number + i) % len(SIZES)]
                 read = PartRead(file.size, most, groups_in(piece) / max(1, groups[file.url]))
                 job = PartOfPiece(
-                    recipe.folder,
-                    plan.source,
-                    plan.number,
-                    plan.parameters,
-                    companions,
-                    file,
-                    piece,
-                    (),
-                    read,
+                    folder=recipe.folder,
+                    source=plan.source,
+                    number=plan.number,
+                    parameters=plan.parameters,
+                    companions=companions,
+                    file=file,
+                    piece=piece,
+                    forgotten=(),
+                    part=read,
                 )
                 METER.take()
                 ingested = job()

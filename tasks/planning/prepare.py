@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
-from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, save_listing
+from zyda_flows.tasks.sources.input_files import InputFile, save_listing
 from zyda_flows.tasks.sources.register import (
     Register,
     extend_register,
@@ -42,7 +42,17 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     tokenizer = store_tokenizer(folder, recipe.tokenizer)
     extend_register(folder, survey.register, register)
     return [
-        source_plan(recipe, source, register, files, len(listed), tokenizer, model, documents, survey.denied)
+        source_plan(
+            recipe=recipe,
+            source=source,
+            register=register,
+            files=files,
+            listed=len(listed),
+            tokenizer=tokenizer,
+            model=model,
+            documents=documents,
+            denied=survey.denied,
+        )
         for source, files, listed, documents in zip(
             recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
         )

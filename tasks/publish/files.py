@@ -35,7 +35,7 @@ from zyda_flows.tasks.publish.published_columns import (
 from zyda_flows.tasks.quality.ingested import Ingested, ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import conform
-from zyda_flows.tasks.sources.components import COMPONENT, folder_name
+from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.stage import stage
@@ -294,7 +294,15 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         about_removed = about_removed.append(COMPONENT)
     in_folders, named = bool(component and component.folders), count_columns(recipe, source)
     jobs = [
-        ShardToPublish(folder, source, facts.packed, about_removed, history, in_folders, tuple(named.items()))
+        ShardToPublish(
+            folder=folder,
+            source=source,
+            table_schema=facts.packed,
+            removed_schema=about_removed,
+            history=history,
+            in_folders=in_folders,
+            named=tuple(named.items()),
+        )
         for history in load_histories(folder, trail)
     ]
     files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)

@@ -16,10 +16,10 @@ RESERVED_NAMES = (
     *(f"{name}{number}" for name in CLUSTER_COLUMNS for number in ("", *range(2, 10))),
 )  # fmt: skip
 ADDED_BY_MODEL = ("score", "int_score")
-OURS = "source_"
+SOURCE_PREFIX = "source_"
 
 
-def renames(
+def column_renames(
     names: Iterable[str], text: str, *, classified: bool, measured: Collection[str] = ()
 ) -> dict[str, str]:
     """Give the source's columns whose names the build needs a name that it leaves free.
@@ -30,18 +30,18 @@ def renames(
     measured: the columns that the recipe's steps publish beside the documents of this source.
     """
     taken = {*RESERVED_NAMES, *(ADDED_BY_MODEL if classified else ()), *measured, "text"} - {text}
-    return {name: f"{OURS}{name}" for name in names if original(name) in taken}
+    return {name: f"{SOURCE_PREFIX}{name}" for name in names if without_prefix(name) in taken}
 
 
-def original(name: str) -> str:
-    while name.startswith(OURS):
-        name = name.removeprefix(OURS)
+def without_prefix(name: str) -> str:
+    while name.startswith(SOURCE_PREFIX):
+        name = name.removeprefix(SOURCE_PREFIX)
     return name
 
 
 def names_of_text(text: str, *, classified: bool) -> tuple[str, ...]:
     """Return the names that a `keep` has for the text: the source's own too, unless it means another column."""
-    is_free = text != "text" and not renames([text], "text", classified=classified)
+    is_free = text != "text" and not column_renames([text], "text", classified=classified)
     return ("text", text) if is_free else ("text",)
 
 
@@ -56,7 +56,7 @@ def stored_schema(
     """Return the columns of the documents that are made of a file's. added: those that ingest puts after them."""
     measured = [*measured, *(field.name for field in added)]
     own = [field for field in columns if field.name != text]
-    renamed = renames([field.name for field in own], text, classified=classified, measured=measured)
+    renamed = column_renames([field.name for field in own], text, classified=classified, measured=measured)
     named = [field.with_name(renamed.get(field.name, field.name)) for field in own]
     return pa.schema([*DOCUMENT_COUNTS, pa.field("text", pa.large_string()), *named, *added])
 

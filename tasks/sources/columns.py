@@ -40,15 +40,15 @@ def json_field(name: str) -> pa.Field:
 # What a file holds, in types that all files have in common
 
 
-def plain_type(kind: pa.DataType) -> pa.DataType | None:
+def decoded_type(kind: pa.DataType) -> pa.DataType | None:
     """Return the type that holds the same values without an encoding, or None where only JSON does.
 
     No field of it is required at any level: another file of the source may lack it.
     """
     if isinstance(kind, pa.BaseExtensionType):
-        return plain_type(kind.storage_type)
+        return decoded_type(kind.storage_type)
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
-        return plain_type(kind.value_type)
+        return decoded_type(kind.value_type)
     if pa.types.is_union(kind) or pa.types.is_interval(kind):
         return None
     if pa.types.is_struct(kind) and not 0 < kind.num_fields == len({field.name for field in kind}):
@@ -57,7 +57,7 @@ def plain_type(kind: pa.DataType) -> pa.DataType | None:
         make = pa.large_list if pa.types.is_large_list_view(kind) else pa.list_
         kind = make(kind.value_field)
     views = {pa.string_view(): pa.string(), pa.binary_view(): pa.binary()}
-    return with_inner_types(views.get(kind, kind), plain_type)
+    return with_inner_types(views.get(kind, kind), decoded_type)
 
 
 def is_view_list(kind: pa.DataType) -> bool:
@@ -107,28 +107,28 @@ def with_inner_types(
     return next((make(fields[0]) for is_kind, make in makers.items() if is_kind(kind)), kind)
 
 
-def plain(table: pa.Table) -> pa.Table:
+def decode_table(table: pa.Table) -> pa.Table:
     """Decode what a file has encoded, so that its columns agree with those of other files."""
     for i, field in enumerate(table.schema):
-        kind = plain_type(field.type)
+        kind = decoded_type(field.type)
         if kind is None:
             table = table.set_column(i, json_field(field.name), array_as_json(table.column(i)))
         elif kind != field.type or not field.nullable:
-            column = table.column(i) if kind == field.type else as_plain_type(table.column(i), kind)
+            column = table.column(i) if kind == field.type else cast_decoded(table.column(i), kind)
             table = table.set_column(i, field.with_type(kind).with_nullable(True), column)
     return table
 
 
-def plain_schema(schema: pa.Schema) -> pa.Schema:
-    """Return the schema of what `plain` makes of a table."""
-    kinds = [plain_type(field.type) for field in schema]
+def decoded_schema(schema: pa.Schema) -> pa.Schema:
+    """Return the schema of what `decode_table` makes of a table."""
+    kinds = [decoded_type(field.type) for field in schema]
     fields = zip(schema, kinds, strict=True)
     return pa.schema(
         [json_field(f.name) if kind is None else f.with_type(kind).with_nullable(True) for f, kind in fields]
     )
 
 
-def as_plain_type(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
+def cast_decoded(column: pa.ChunkedArray, kind: pa.DataType) -> pa.ChunkedArray:
     if pa.types.is_run_end_encoded(column.type):
         column = pa.chunked_array(
             [pc.run_end_decode(chunk) for chunk in column.chunks], column.type.value_type
@@ -153,7 +153,7 @@ def has_parquet_type(kind: pa.DataType, levels: int = 0) -> bool:
     return has_parquet_type(kind.value_type, levels + 1) if pa.types.is_list(kind) else True
 
 
-def column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
+def json_column(name: str, values: Sequence[Any]) -> tuple[pa.Field, pa.Array]:
     """Make a column of decoded JSON values: typed where they agree, JSON text where not."""
     if not has_many_fields(values) and not mixes_booleans(values):
         try:
@@ -205,7 +205,7 @@ def table_of(rows: Sequence[dict[str, Any]]) -> pa.Table:
     names = list(dict.fromkeys(chain.from_iterable(rows)))
     if len(names) > MAX_COLUMNS:
         raise TooWide(f"its rows have fields of more than {MAX_COLUMNS:,} names; put them into one object")
-    columns = [column(name, [row.get(name) for row in rows]) for name in names]
+    columns = [json_column(name, [row.get(name) for row in rows]) for name in names]
     return pa.table([array for _, array in columns], pa.schema([field for field, _ in columns]))
 
 

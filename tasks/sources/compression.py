@@ -23,11 +23,15 @@ COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", "
 BLOCK = 1 << 18
 # Of what is compressed, so much is given to a decoder at once: so much is lost before a damaged place. Of gzip's a
 # thousandfold may come out of it, and of Zstandard's thirty thousandfold; of the others what is asked for.
-AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
-FIRST = 1 << 10  # as much is given to a decoder first, then twice as much each time: it may fail at once
-MOST_AT_ONCE = 1 << 22  # of what comes out
-AGAIN = 4  # times as much as was read is decoded again, to look for members in what proves to be damaged
-KEPT = 1 << 24  # of what was decompressed already, to look there for members where one proves to be damaged
+INPUT_BYTES = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
+FIRST_INPUT_BYTES = (
+    1 << 10
+)  # as much is given to a decoder first, then twice as much each time: it may fail at once
+OUTPUT_BYTES = 1 << 22  # of what comes out
+REDECODED = 4  # times as much as was read is decoded again, to look for members in what proves to be damaged
+KEPT_BYTES = (
+    1 << 24
+)  # of what was decompressed already, to look there for members where one proves to be damaged
 MARKS = {
     "gzip": b"\x1f\x8b\x08",
     "zstd": b"\x28\xb5\x2f\xfd",
@@ -50,7 +54,7 @@ class Lz4Error(Exception):
     """What lz4 raises as a RuntimeError."""
 
 
-class Swollen(Exception):
+class DecompressedTooLarge(Exception):
     """More was decompressed than a file of its kind holds."""
 
 
@@ -61,7 +65,7 @@ DAMAGED_MEMBER: tuple[type[Exception], ...] = (
     Bzip2Error,
     Lz4Error,
     BadDictionary,
-    Swollen,
+    DecompressedTooLarge,
 )
 
 
@@ -90,19 +94,19 @@ class Decoder:
         except RuntimeError as error:
             raise Lz4Error(str(error)) from error
         except MemoryError as error:
-            raise Swollen("it takes more memory than there is") from error
+            raise DecompressedTooLarge("it takes more memory than there is") from error
 
     def decompressed(self, content: bytes) -> Iterator[bytes]:
         if self.kind == "zstd":
             yield self.engine.decompress(content)
             return
-        yield self.engine.decompress(content, MOST_AT_ONCE)
+        yield self.engine.decompress(content, OUTPUT_BYTES)
         if self.kind == "gzip":
             while self.engine.unconsumed_tail:
-                yield self.engine.decompress(self.engine.unconsumed_tail, MOST_AT_ONCE)
+                yield self.engine.decompress(self.engine.unconsumed_tail, OUTPUT_BYTES)
             return
         while not (self.engine.eof or self.engine.needs_input):
-            yield self.engine.decompress(b"", MOST_AT_ONCE)
+            yield self.engine.decompress(b"", OUTPUT_BYTES)
 
 
 def zstd_engine(dictionary: zstandard.ZstdCompressionDict | None = None) -> Any:
@@ -127,14 +131,14 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Broken:
+class BrokenMember:
     """A member that cannot be read on. offset: in the file, of its first byte."""
 
     error: Exception
     offset: int
 
 
-class Members:
+class CompressedMembers:
     """The members of a stream. resumes: read on behind a damaged one, where a next one begins.
 
     Zeros after the last member are padding, as gzip itself takes them. Without a compression the stream is one.
@@ -161,16 +165,16 @@ class Members:
         self.furthest = 0  # the last byte in the file that a decoder had
         self.again = 0  # bytes of damaged members that were decoded
 
-    def again_from(self, offset: int) -> "Members":
+    def again_from(self, offset: int) -> "CompressedMembers":
         """Return the members from one on. Raises OSError or ValueError where the stream cannot go back."""
         self.stream.seek(offset)
-        members = Members(
+        members = CompressedMembers(
             self.stream, self.kind or None, resumes=self.resumes, has_dictionaries=self.has_dictionaries
         )
         members.offset, members.dictionary, members.dictionaries = offset, self.dictionary, self.dictionaries
         return members
 
-    def __iter__(self) -> Iterator[Block | Broken]:
+    def __iter__(self) -> Iterator[Block | BrokenMember]:
         if not self.kind:
             yield from plain_blocks(self.stream)
             return
@@ -179,12 +183,15 @@ class Members:
             yield block
             size += len(block.content) if isinstance(block, Block) else 0
             if size > growth_from and size > growth * (self.offset + len(self.held)):
-                yield Broken(Swollen(f"it decompresses to more than {growth:,} times its size"), block.offset)
+                yield BrokenMember(
+                    DecompressedTooLarge(f"it decompresses to more than {growth:,} times its size"),
+                    block.offset,
+                )
                 return
 
-    def blocks(self) -> Iterator[Block | Broken]:
+    def blocks(self) -> Iterator[Block | BrokenMember]:
         if not self.more():
-            yield Broken(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
+            yield BrokenMember(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
             return
         while len(self.held) > self.place or self.more():
             self.drop(self.place)
@@ -193,7 +200,7 @@ class Members:
                 if not self.skip_zeros():
                     return
                 what = f"zeros and something else follow its {self.kind} data"
-                yield Broken(EOFError(what), start)
+                yield BrokenMember(EOFError(what), start)
                 if not self.resumes:
                     return
                 continue
@@ -201,7 +208,7 @@ class Members:
                 if not self.pass_dictionary():
                     yield from self.member(start)
             except DAMAGED_MEMBER as error:
-                yield Broken(error, start)
+                yield BrokenMember(error, start)
                 if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
                     return
 
@@ -256,18 +263,18 @@ class Members:
 
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
-        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, FIRST
+        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, FIRST_INPUT_BYTES
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
             part = bytes(self.held[self.place : self.place + at_once])
             self.place += len(part)
-            at_once = min(2 * at_once, AT_ONCE[self.kind])
+            at_once = min(2 * at_once, INPUT_BYTES[self.kind])
             for content in filter(None, decoder.feed(part)):
                 yield Block(content, start, begins)
                 begins = False
-            if self.place > (KEPT if self.resumes else BLOCK):
-                self.drop(self.place - KEPT // 2 if self.resumes else self.place)
+            if self.place > (KEPT_BYTES if self.resumes else BLOCK):
+                self.drop(self.place - KEPT_BYTES // 2 if self.resumes else self.place)
         self.place -= decoder.left
 
     def skip_zeros(self) -> bool:
@@ -287,7 +294,7 @@ class Members:
         """
         end = self.offset + self.place
         self.furthest, self.again = max(self.furthest, end), self.again + end - start
-        if self.again <= AGAIN * self.furthest + KEPT:
+        if self.again <= REDECODED * self.furthest + KEPT_BYTES:
             self.place = 1 if self.offset == start else 0
         while (found := self.marks.search(self.held, self.place)) is None:
             self.place = max(self.place, len(self.held) - LONGEST_MARK + 1)
@@ -307,8 +314,8 @@ def plain_blocks(stream: Stream) -> Iterator[Block]:
 
 def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
     """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER, such as Swollen."""
-    for block in Members(stream, compression):
-        if isinstance(block, Broken):
+    for block in CompressedMembers(stream, compression):
+        if isinstance(block, BrokenMember):
             raise block.error
         yield block.content
 
@@ -319,7 +326,7 @@ def whole_content(stream: Stream, compression: str | None, most: int) -> bytes:
     for chunk in chunks_of(stream, compression):
         content += chunk
         if len(content) > most:
-            raise Swollen(f"it has more than {most:,} bytes, decompressed")
+            raise DecompressedTooLarge(f"it has more than {most:,} bytes, decompressed")
     return bytes(content)
 
 

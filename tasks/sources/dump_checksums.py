@@ -3,7 +3,7 @@
 import re
 from functools import lru_cache
 
-from zyda_flows.tasks.sources.listing import matches, read_listed
+from zyda_flows.tasks.sources.listing import files_matching, read_listed_file
 
 # As dumps.wikimedia.org names them; in the folder `latest`, the list has names with the date.
 DUMP = re.compile(r"(?P<list>.*/\w+-(?:\d{8}|latest)-)(?P<part>[^/]+)")
@@ -19,6 +19,6 @@ def published_sha1(source: str, url: str) -> str:
 @lru_cache(maxsize=8)
 def listed_digests(source: str, url: str) -> dict[str, str]:
     """Return the digests of a list, by the end of the file's name; none where there is no list."""
-    lists = matches(source, url)
-    text = read_listed(source, lists[0]).decode(errors="replace") if lists else ""
+    lists = files_matching(source, url)
+    text = read_listed_file(source, lists[0]).decode(errors="replace") if lists else ""
     return {part: digest for digest, part in LISTED.findall(text)}

@@ -13,7 +13,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.sources.json_text import leaves, plain_values
-from zyda_flows.tasks.sources.named_values import typed_or_decoded
+from zyda_flows.tasks.sources.named_values import column_values
 
 FRACTION = r"\.0*$|(\.\d*?[1-9])0*$"  # of a second, with the zeros at its end
 PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
@@ -25,7 +25,7 @@ def equal_texts(table: pa.Table, path: str) -> pa.LargeStringArray:
     It is empty where there is no value, or an empty text, list or object.
     Raises ValueError if the path leads into a column that has no fields.
     """
-    values = typed_or_decoded(table, path)
+    values = column_values(table, path)
     if values is None:
         return pa.array([""] * len(table), pa.large_string())
     simple = as_simple_texts(values) if isinstance(values, pa.Array) else None

@@ -15,16 +15,16 @@ BINARY = (
     pa.types.is_fixed_size_binary,
     pa.types.is_binary_view,
 )
-BETWEEN = "\x1f"  # values of a list, written as one text
+LIST_SEPARATOR = "\x1f"  # values of a list, written as one text
 
 
-def texts_in(table: pa.Table, path: str, what: str, *, lists: bool = False) -> pa.Array:
+def column_texts(table: pa.Table, path: str, what: str, *, lists: bool = False) -> pa.Array:
     """Return the values of a column, or of a field in a column of objects, as text: (n,) strings.
 
     what: is named there. lists: whether one may be a list of texts, which are returned with BETWEEN between them.
     Raises ValueError for a column of another kind.
     """
-    values = typed_or_decoded(table, path)
+    values = column_values(table, path)
     if values is None:
         return pa.nulls(len(table), pa.string())
     if not isinstance(values, pa.Array):
@@ -42,7 +42,7 @@ def texts_in(table: pa.Table, path: str, what: str, *, lists: bool = False) -> p
     return column.cast(pa.string())
 
 
-def typed_or_decoded(table: pa.Table, path: str) -> pa.Array | list[Any] | None:
+def column_values(table: pa.Table, path: str) -> pa.Array | list[Any] | None:
     """Return the values of a column, or of a field in a column of objects: (n,), decoded where they are JSON text.
 
     None where there is no such column or field. Raises ValueError for a column without fields.
@@ -76,7 +76,7 @@ def value_at(value: Any, path: Sequence[str]) -> Any:
 def as_text(value: Any, *, lists: bool) -> str | None:
     """Return a text or number as text, None for anything else."""
     if isinstance(value, list) and lists:
-        return BETWEEN.join(text for one in value if (text := as_text(one, lists=False)) is not None)
+        return LIST_SEPARATOR.join(text for one in value if (text := as_text(one, lists=False)) is not None)
     if isinstance(value, float) and value.is_integer():
         value = int(value)  # a column of numbers may be read as either
     if isinstance(value, int | float):

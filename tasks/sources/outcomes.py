@@ -13,7 +13,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import bad_row
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, checked_columns
+from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally, checked_columns
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.sources.streams import Input
 
@@ -93,7 +93,7 @@ def as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
 
 
 def chunks_of_outcomes(
-    outcomes: Iterable[Outcome], schema: pa.Schema, text: str, tally: Tally, selection: Selection
+    outcomes: Iterable[Outcome], schema: pa.Schema, text: str, tally: RowTally, selection: Selection
 ) -> Iterator[Chunk]:
     """Yield the outcomes of the records of a file, of which the first is row 0, as chunks of some MiB.
 

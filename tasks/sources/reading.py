@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.byte_lines import DAMAGED
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
 from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, rest_of_file
 from zyda_flows.tasks.sources.formats import (
     arrow,
     arxiv,
@@ -24,9 +26,7 @@ from zyda_flows.tasks.sources.formats import (
     whole_files,
     wikipedia,
 )
-from zyda_flows.tasks.sources.lines import DAMAGED
-from zyda_flows.tasks.sources.listing import InputFile, Location, Piece
-from zyda_flows.tasks.sources.rows import Chunk, Tally, rest_of_file
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, Location
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage, open_input
 
@@ -49,7 +49,7 @@ class Format(Protocol):
 
     def inspect(
         self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-    ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
         """Return a file's columns, None where no row shows any, and the pieces that workers read apart.
 
         Raises one of DAMAGED where the file cannot be read, and BadInput, where it is not may_be_bad, for a
@@ -63,7 +63,7 @@ class Format(Protocol):
         """
 
     def read(
-        self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection
+        self, stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection
     ) -> Iterator[Chunk]:
         """Yield the rows of a piece, those that are damaged as bad rows, and count them in the tally.
 
@@ -134,7 +134,7 @@ def version_of(source: str, file: InputFile) -> int:
     return format_of(source, file).VERSION
 
 
-def names_columns(source: str, file: InputFile) -> bool:
+def has_schema(source: str, file: InputFile) -> bool:
     """Say whether a file names its columns, or has those of its format, and does not show them by rows alone."""
     return format_of(source, file) is not jsonl
 
@@ -155,18 +155,18 @@ def inspect(
     stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
     """
     kind, fault = format_of(source, file), ""
-    with opened(source, file, kind) as stream:
+    with open_listed_file(source, file, kind) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except UNINSPECTABLE as error:
             stream.expect_unchanged()
-            fault = misnamed(stream)
+            fault = wrong_ending(stream)
             if isinstance(error, BadInput) and not fault:
                 raise
             fault = fault or damage(stream, error)
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
-            schema, pieces = None, (Piece(),)
+            schema, pieces = None, (FilePiece(),)
     names = tuple(schema.names) if schema is not None else None
     if schema is not None:
         schema = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
@@ -178,13 +178,13 @@ def inspect(
     return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault, names)
 
 
-def opened(source: str, file: InputFile, kind: Format) -> Input:
+def open_listed_file(source: str, file: InputFile, kind: Format) -> Input:
     """Open a file where it is to be read, by what reads its format."""
     location = file.location or Location(url="", version=file.version)
     return open_input(source, file.url, file.size, location.version, location.url, at_random=kind.AT_RANDOM)
 
 
-def misnamed(stream: Input) -> str:
+def wrong_ending(stream: Input) -> str:
     """Say what a file is by its first bytes, where its name says something else."""
     with suppress(OSError, ValueError):
         stream.seek(0)
@@ -198,19 +198,19 @@ def misnamed(stream: Input) -> str:
 def read(
     source: str,
     file: InputFile,
-    piece: Piece,
+    piece: FilePiece,
     text: str,
-    tally: Tally | None = None,
+    tally: RowTally | None = None,
     selection: Selection = ALL,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a piece of a file, of some MiB each, and count its rows.
 
     Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
     """
-    kind, tally = format_of(source, file), tally if tally is not None else Tally()
-    with opened(source, file, kind) as stream:
+    kind, tally = format_of(source, file), tally if tally is not None else RowTally()
+    with open_listed_file(source, file, kind) as stream:
         is_bad = False
-        for chunk in bounded(kind.read(stream, piece, text, tally, selection), piece, text, tally):
+        for chunk in bounded_chunks(kind.read(stream, piece, text, tally, selection), piece, text, tally):
             if chunk.bad and not is_bad:
                 stream.expect_unchanged()
                 is_bad = True
@@ -218,7 +218,7 @@ def read(
         stream.expect_unchanged()
 
 
-def bounded(chunks: Iterator[Chunk], piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
+def bounded_chunks(chunks: Iterator[Chunk], piece: FilePiece, text: str, tally: RowTally) -> Iterator[Chunk]:
     """Yield chunks up to where they ask for too much memory, or too many rows in a row have no text.
 
     Then one bad row stands for all that follows.

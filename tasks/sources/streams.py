@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
 from zyda_flows.tasks.recipe.values import has_commits
-from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, is_version
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_temporary, is_version
 from zyda_flows.tasks.sources.hub import opened_on_hub
 from zyda_flows.tasks.sources.web_files import AHEAD, opened_on_web
 from zyda_flows.tasks.spent import METER
@@ -23,7 +23,7 @@ from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors, o
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
 # What to do where a file is not what was listed.
-REMEDY, REMEDY_OF_COPY = "build again", "it is a copy: run zyda fetch again"
+REMEDY, COPY_REMEDY = "build again", "it is a copy: run zyda fetch again"
 
 
 class Input(Stream):
@@ -166,7 +166,7 @@ def open_input(
         pinned.is_far = True
         pinned.block = 1 if at_random else AHEAD
         return pinned
-    url, remedy = (location, REMEDY_OF_COPY) if location else (url, REMEDY)
+    url, remedy = (location, COPY_REMEDY) if location else (url, REMEDY)
     fs, path = file_system_of(url)
     look = partial(current_info, source, url, fs, path, remedy)
     with explained_input(source, url, remedy):
@@ -177,7 +177,9 @@ def open_input(
             fs.invalidate_cache(path)
             stream = open_file(fs, path, at_random=at_random)
             info = getattr(stream, "details", None) or look()
-    opened = Input(source, url, stream, size, version, look, remedy)
+    opened = Input(
+        source=source, url=url, stream=stream, size=size, version=version, look=look, remedy=remedy
+    )
     opened.expect_version(info)
     opened.is_far = not isinstance(fs, LocalFileSystem)
     if opened.is_far and not at_random:
@@ -202,7 +204,7 @@ def explained_input(source: str, url: str, remedy: str = REMEDY) -> Iterator[Non
         with explain_errors(f"source {source}, file {url}"):
             yield
     except Denied as error:
-        if is_passing(error):
+        if is_temporary(error):
             raise unavailable(str(error), error) from error
         if isinstance(error.__cause__, FileNotFoundError):
             fault = f"it was there when the sources were listed, and is gone; {remedy}, with it or without"

@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
 from zyda_flows.tasks.errors import ZydaError
-from zyda_flows.tasks.sources import columns, rows
-from zyda_flows.tasks.sources.columns import conform, is_json, plain, plain_schema, unify
+from zyda_flows.tasks.sources import columns
+from zyda_flows.tasks.sources.columns import conform, decode_table, decoded_schema, is_json, unify
+from zyda_flows.tasks.sources.file_rows import arrow_chunk
 from zyda_flows.tasks.sources.formats.jsonl import parse_line
 from zyda_flows.tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
 
@@ -106,8 +107,8 @@ def said(array):
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.one_of(*ARRAYS.values()), min_size=1, max_size=3))
 def test_arrow_values_are_kept_whatever_type_other_files_give_their_column(arrays):
-    tables = [plain(pa.table({"x": array})) for array in arrays]
-    assert [table.schema for table in tables] == [plain_schema(pa.schema([("x", a.type)])) for a in arrays]
+    tables = [decode_table(pa.table({"x": array})) for array in arrays]
+    assert [table.schema for table in tables] == [decoded_schema(pa.schema([("x", a.type)])) for a in arrays]
     schema, table = put_together(tables)
     if is_json(schema.field("x")):
         given = [value for array in arrays for value in columns.array_as_json(array).to_pylist()]
@@ -269,7 +270,7 @@ def test_names_that_we_need_are_changed_alike_in_every_file(corpus):
 def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
-    assert rows.arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
+    assert arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
 
 
 @pytest.mark.parametrize(

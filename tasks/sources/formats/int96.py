@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zyda_flows.tasks.sources.rows import bad_places
+from zyda_flows.tasks.sources.file_rows import bad_places
 from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
 MICROSECONDS, SECONDS, NANOSECONDS = "us", "s", "ns"

@@ -28,7 +28,7 @@ class LongLine:
     start: bytes
 
 
-class Lines:
+class ByteLines:
     """The lines of a stream, without their ends, up to where it is damaged; then it raises.
 
     `ends` counts the ends of lines as they pass, apart from the lines that are given out; `is_open` is

@@ -1,7 +1,7 @@
 """Rows of a file on their way to documents: good ones in tables, bad ones with their reason, all of them counted.
 
 Each row of a file is in exactly one chunk, in its table, among its bad rows, its blank or its skipped ones. How
-many rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
+many rows there are is counted apart from that, by footers, batches and ends of lines (`RowTally`), and
 `tasks.ingest.ingest` compares the two.
 """
 
@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.column_names import separator_fault
-from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
+from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, cast_decoded, decode_table
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
@@ -30,8 +30,9 @@ MOST_SECONDS = (1 << 63) // 1000 - 1  # of a time that is stored in milliseconds
 class BadRow:
     """A row that cannot be a document: its place in the file, why, and what was there.
 
-    One with `is_rest` stands for several: all that follows in its file, or a range of rows in its `Tally`. columns:
-    those beside the content that could be read, as a JSON object.
+    A row with `is_rest` stands for several rows: the rest of the file, or a range of rows in its `RowTally`.
+    columns:
+    the other readable columns, as a JSON object.
     """
 
     row: int
@@ -59,7 +60,7 @@ class Chunk:
     skipped: list[tuple[int, str]] = field(default_factory=list)
     bad_columns: pa.Table | None = None
 
-    def count(self, tally: "Tally") -> int:
+    def count(self, tally: "RowTally") -> int:
         """Count its rows. tally: has the ranges that one bad row stands for."""
         ranges = {rows.start: len(rows) for rows in tally.unread}
         bad = sum(ranges.get(row.row, 0) if row.is_rest else 1 for row in self.bad)
@@ -71,7 +72,7 @@ class Chunk:
 
 
 @dataclass
-class Tally:
+class RowTally:
     """How many rows a piece has by its footer, its batches or the ends of its lines, once it was read.
 
     `rests` counts the bad rows that stand for several. `unread` are the rows that such a one stands for, if their
@@ -92,7 +93,7 @@ class Tally:
         yield range(start, first_row + self.rows)
 
 
-class Growth:
+class DecodedGrowth:
     """What is decoded of a part of a file. size: bytes of that part, as it is stored."""
 
     def __init__(self, size: int) -> None:
@@ -105,7 +106,7 @@ class Growth:
             raise ValueError(f"it decodes to more than {limits().growth:,} times its size")
 
 
-def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
+def unreadable_rows(rows: range, reason: str, tally: RowTally) -> Chunk:
     """Return the chunk of rows that cannot be read: a bad row for each, or one for all where they are too many."""
     tally.damaged += len(rows)
     if tally.damaged <= limits().damaged_rows:
@@ -116,7 +117,7 @@ def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
     return Chunk(NO_ROWS, pa.table({}), [BadRow(rows.start, reason, is_rest=True)])
 
 
-def rest_of_file(row: int, reason: str, tally: Tally) -> Chunk:
+def rest_of_file(row: int, reason: str, tally: RowTally) -> Chunk:
     """Return the chunk that says that nothing from a row on can be read."""
     tally.rests += 1
     return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason, is_rest=True)])
@@ -139,10 +140,10 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
-        column = as_plain_type(column, pa.large_string())
+        column = cast_decoded(column, pa.large_string())
     texts = as_one_array(column).cast(pa.large_binary())
     table = table.set_column(table.column_names.index(text), text, texts)
-    table = plain(table)
+    table = decode_table(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null") | faults
     try:  # from bytes to text Arrow checks the UTF-8; one by one they are looked at only if that fails
         texts.cast(pa.large_string())
@@ -152,7 +153,7 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
         reasons |= {i: fault for i, fault in found if fault}
     for name in table.column_names:
         if name != text:
-            reasons = not_utf8(name, table.column(name)) | too_far(name, table.column(name)) | reasons
+            reasons = utf8_faults(name, table.column(name)) | time_faults(name, table.column(name)) | reasons
     bad = [
         BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
         for i in sorted(reasons)
@@ -167,7 +168,7 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
     return Chunk(rows, table, bad, bad_columns=bad_columns)
 
 
-def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+def utf8_faults(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
     if as_bytes(column.type) == column.type:  # it holds no text
         return {}
@@ -176,7 +177,7 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     return dict.fromkeys(bad, f"column {name!r}: invalid UTF-8") if has_utf8_fault(array) else {}
 
 
-def too_far(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+def time_faults(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     """Return the rows of a column with seconds that Parquet, which has milliseconds, does not hold at any level."""
     if "timestamp[s" not in str(column.type):
         return {}

@@ -12,8 +12,8 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.recipe.source import ComponentOf
-from zyda_flows.tasks.sources.listing import InputFile
-from zyda_flows.tasks.sources.named_values import texts_in
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.named_values import column_texts
 
 COMPONENT = pa.field("component", pa.string())
 NO_FOLDER = "other"  # where documents without a component lie
@@ -24,14 +24,14 @@ def check_paths(source: str, component: ComponentOf | None, files: Sequence[Inpu
     """Raise BadInput where a pattern does not say of which component each file is."""
     if component is None or component.path is None:
         return
-    others = [file.url for file in files if not of_url(component.path, file.url)]
+    others = [file.url for file in files if not component_of_url(component.path, file.url)]
     if others:
         count = f"of {len(files):,} files {len(others):,} do not"
         fault = f"component.path: its URL does not match {component.path}; {count}"
         raise bad_input(source, fault, file=others[0])
 
 
-def of_url(pattern: str, url: str) -> str | None:
+def component_of_url(pattern: str, url: str) -> str | None:
     """Return what the group of a pattern finds in a file's URL, None where it finds nothing."""
     found = re.search(pattern, url)
     return found[1] or None if found else None
@@ -45,8 +45,8 @@ def components_of(component: ComponentOf, table: pa.Table, file: InputFile) -> p
     if component.language:
         return pa.nulls(len(table), COMPONENT.type)
     if component.path is not None:
-        return pa.repeat(pa.scalar(of_url(component.path, file.url), COMPONENT.type), len(table))
-    names = texts_in(table, str(component.column), "component")
+        return pa.repeat(pa.scalar(component_of_url(component.path, file.url), COMPONENT.type), len(table))
+    names = column_texts(table, str(component.column), "component")
     return pc.if_else(pc.equal(names, ""), pa.scalar(None, COMPONENT.type), names)
 
 
