@@ -121,7 +121,7 @@ def held(texts, set_file, *, frequent=""):
     from zyda_flows.tasks.documents.decontaminate import share_of
 
     looking = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
-    phrases, found = looking.found(pa.array([*texts, frequent], pa.large_string()))
+    phrases, found = looking.run(pa.array([*texts, frequent], pa.large_string()))
     dropped = {one["phrase"] for one in phrases[-1].as_py() or ()}
     return [any(share_of(item, dropped) >= 0.5 for item in items or ()) for items in found[:-1].to_pylist()]
 

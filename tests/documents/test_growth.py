@@ -75,7 +75,7 @@ def looking(tmp_path_factory):
 def test_items_of_evaluation_sets(looking, kind):
     def look(text):
         texts = pa.array([text], pa.large_string())
-        looking.found(texts)
+        looking.run(texts)
         looking.cut(texts, 0.5)
 
     assert grows_linearly(look, TEXTS[kind], 500)

@@ -243,12 +243,14 @@ def refused(corpus, **said):
     return str(raised.value)
 
 
-def test_recipe_says_licences_that_there_are(corpus):
+def test_unknown_licences_in_a_recipe_raise(corpus):
     assert "keep" in refused(corpus)
     assert "'CC BY 4.0' is not an identifier of the SPDX list; did you mean CC-BY-4.0" in refused(
         corpus, keep=["CC BY 4.0"]
     )
-    assert "MIT OR Apache-2.0 is more than one licence" in refused(corpus, keep="MIT OR Apache-2.0")
+    assert "MIT OR Apache-2.0 is an expression of several licences" in refused(
+        corpus, keep="MIT OR Apache-2.0"
+    )
     assert "names: odc-by: 'odc' is no identifier" in refused(corpus, keep="MIT", names={"odc-by": "odc"})
     assert "differ only in case" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
     assert "is given twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
@@ -257,7 +259,7 @@ def test_recipe_says_licences_that_there_are(corpus):
         load_recipe(corpus.write())
 
 
-def test_licence_column_that_is_not_there_or_not_carried_is_said(licensed):
+def test_missing_licence_column_raises(licensed):
     licensed.recipe["documents"] = [{"license_filter": {"column": "licence", "keep": "MIT"}}]
     with pytest.raises(
         BadRecipe, match=r"source second: license_filter.column: no column 'licence'; there are .*'license'"
@@ -266,18 +268,18 @@ def test_licence_column_that_is_not_there_or_not_carried_is_said(licensed):
     licensed.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}]
     licensed.recipe["sources"][1]["columns"] = ["name"]
     with pytest.raises(
-        BadRecipe, match=r"source second does not carry its column license; see its `columns`"
+        BadRecipe, match=r"source second does not carry the column license; change its `columns`"
     ):
         build_here(licensed.load())
     licensed.recipe["sources"] = licensed.recipe["sources"][:1]
     licensed.recipe["sources"][0]["documents"][0]["license_filter"]["column"] = "meta.licence"
     with pytest.raises(
-        BadInput, match=r"source first: license_filter: none of its 5 documents names a licence"
+        BadInput, match=r"source first: license_filter: none of its 5 documents has a licence"
     ):
         build_here(licensed.load())
 
 
-def test_column_that_nobody_fills_is_said_whatever_other_steps_take(licensed):
+def test_empty_license_column_raises(licensed):
     licensed.recipe["sources"] = licensed.recipe["sources"][:1]
     (first,) = licensed.recipe["sources"]
     first["documents"] = [
@@ -287,7 +289,7 @@ def test_column_that_nobody_fills_is_said_whatever_other_steps_take(licensed):
         {"text": "short", "meta": {"license": "mit"}}, {"text": prose("long", 900), "meta": {"license": "mit"}},
     ])  # fmt: skip
     with pytest.raises(
-        BadInput, match=r"source first: license_filter: none of its 2 documents names a licence"
+        BadInput, match=r"source first: license_filter: none of its 2 documents has a licence"
     ):
         build_here(licensed.load())
 
@@ -303,9 +305,9 @@ def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
     assert {row["reason"] for row in removed} == {"requested", "license_filter.missing"}
 
 
-def test_trial_shows_the_licences_that_go(licensed):
+def test_trial_shows_the_licences_of_removed_documents(licensed):
     said = zyda_here("try", licensed.write()).stdout
-    assert "license_filter: its licence is not among those to keep" in said
+    assert "license_filter: its licence is not one of the licences to keep" in said
     assert "GPL-3.0-only  first" in said
     assert "license_filter.unknown: the name of its licence is in no list" in said
     assert "free as in beer  first" in said

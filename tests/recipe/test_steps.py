@@ -127,7 +127,7 @@ def test_invalid_step_raises_an_error_with_its_line(corpus, step, message):
     ("step", "message"),
     [
         ({"clean": "nowhere_here:clean"}, "nowhere_here:clean is code, .* set ZYDA_STEPS=nowhere_here"),
-        ({"filter": {"zyda1": {"lists": {"sexual": "gone.txt"}}}}, "gone.txt: there is no such file"),
+        ({"filter": {"zyda1": {"lists": {"sexual": "gone.txt"}}}}, "gone.txt: no such file"),
         ({"clean": {"unicode": {"normalisation": "NFC"}}}, "normalisation"),
     ],
 )
