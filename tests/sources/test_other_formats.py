@@ -58,7 +58,7 @@ def test_file_is_read_by_the_format_of_its_longest_ending():
 def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
     (tmp_path / "x.csv").write_text("text;n\na;1\n")
     with pytest.raises(
-        BadInput, match=r"its columns are not parted by commas: 'text;n'; a \.tsv file has tabs"
+        BadInput, match=r"its columns are not separated by commas: 'text;n'; a \.tsv file has tabs"
     ):
         read_file(tmp_path / "x.csv")
 
@@ -348,7 +348,7 @@ def test_eprint_whose_inputs_have_no_end_is_a_bad_row(tmp_path):
     files = {f"f{i}.tex": b"\\input{f%d}\\input{f%d}" % (i + 1, i + 1) for i in range(15)}
     files["main.tex"] = rb"\documentclass{x}\begin{document}\input{f0}\end{document}"
     (tmp_path / "x.tar").write_bytes(tar_of({"2001.00009.gz": gzip.compress(tar_of(files))}))
-    assert "more than 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
+    assert "at most 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
 
 
 def test_real_dump_and_eprints_are_read(shared):
