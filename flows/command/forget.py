@@ -113,7 +113,7 @@ class Request:
         self, recipe: "Recipe", *, is_dry: bool = False
     ) -> "tuple[RemovalRequest, RequestedDocuments, Search, list[dict[str, Any]]]":
         """Find and print which documents it is about, and what has them besides."""
-        from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
+        from zyda_flows.tasks.erasure.certified_removal import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
         asked = self.asking.request(self.texts)
@@ -128,7 +128,8 @@ class Request:
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish what was interrupted, then do what is asked for. Asks before anything is removed."""
-        from zyda_flows.tasks.erasure.removal_certificate import promise, unfinished  # late
+        from zyda_flows.tasks.erasure.certified_removal import promise  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
 
         if begun := unfinished(recipe.folder):
             say("finishing what was begun before")
@@ -155,7 +156,7 @@ def text_in(file_or_text: str) -> str:
 
 def print_findings(found: "RequestedDocuments", *, is_dry: bool) -> None:
     """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
-    from zyda_flows.tasks.erasure.removal_certificate import count_by_source  # late
+    from zyda_flows.tasks.erasure.certified_removal import count_by_source  # late
 
     if not found.documents:
         later = "" if is_dry else "; documents that are added later are left out by the deny list"
@@ -237,7 +238,7 @@ def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
     """Build what requests touch anew, delete what earlier builds left, and finish the certificates."""
-    from zyda_flows.tasks.erasure.removal_certificate import finish  # late
+    from zyda_flows.tasks.erasure.certified_removal import finish  # late
     from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
     recipe = load(recipe_path, storage, sample)  # which knows the new list

@@ -51,7 +51,7 @@ def ledger(
 
 def show_corpus(recipe: "Recipe") -> None:
     """Print the ledger of the published corpus, what its audits found and where it is."""
-    from zyda_flows.tasks.accounts.ledger import large_losses  # late
+    from zyda_flows.tasks.accounts.ledger_summary import large_losses  # late
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     manifest = PublishedCorpus.of(recipe).manifest
@@ -73,7 +73,7 @@ def print_ledger(ledger: "Ledger") -> None:
     """Print documents and tokens of each source at the start, on the way and at the end."""
     from rich.table import Table  # late
 
-    from zyda_flows.tasks.accounts.ledger import token_paths  # late
+    from zyda_flows.tasks.accounts.ledger_summary import token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
