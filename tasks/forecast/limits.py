@@ -38,8 +38,8 @@ def faults_of(plan: Plan, recipe: Recipe) -> Iterator[str]:
 def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) -> Iterator[str]:
     """Yield a sentence for each cost that the figures do not include."""
     yield (
-        "How many documents are duplicates no sample can tell: what is published is reckoned as if none were, "
-        f"and time as if a tenth of the documents were in clusters, at most {AT_MOST:.0%}."
+        "No sample shows how many documents are duplicates: the published size is computed without any, "
+        f"and the time with a tenth of the documents in clusters, at most {AT_MOST:.0%}."
     )
     largest = len(trial.parts)
     if largest < len(sources):
@@ -49,15 +49,15 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
         )
     for name, tried in trial.models.items():
         yield (
-            f"The model of {name} was asked about {counted(tried.documents, 'document')}, and lets "
-            f"{tried.kept:.0%} stay; of all it may be another part."
+            f"The model of {name} was run on {counted(tried.documents, 'document')}, and keeps "
+            f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (
         "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
         "so for this plan; the time is for machines that have."
     )
     if recipe.is_against_others:
-        yield "What the corpora of `against` take to compare with, and what goes for them, is not reckoned."
+        yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
 
 
 def no_room(place: str, needed: float, what: str) -> Iterator[str]:

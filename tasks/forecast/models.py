@@ -38,7 +38,7 @@ def on_one_core() -> Callable[[], float]:
 
     Threads that wait for each other take many times as long if other programs run, too.
     """
-    torch = sys.modules.get("torch")  # not every model is one of torch's
+    torch = sys.modules.get("torch")  # some models do not use torch
     if torch is None:
         return time.process_time
     torch.set_num_threads(1)

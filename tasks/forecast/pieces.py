@@ -20,11 +20,11 @@ from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.tokens.engine import Engine
 
 PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
-TEXT_OF_BYTE = 2.5  # bytes of text in one of Parquet, about
+TEXT_OF_BYTE = 2.5  # bytes of text in a byte of Parquet, approximately
 SIZES = (
     0.25,
     3,
-)  # times the text of a part, so that what each call takes is told from what grows with the text
+)  # multiples of a part's text, to separate constant costs from costs that grow with the text
 
 
 @dataclass
@@ -52,7 +52,7 @@ class PartRead:
         for chunk in read_piece(job, tally):
             bad = sum(
                 not row.is_rest for row in chunk.bad
-            )  # what stands for the rest is counted by the tally
+            )  # the tally counts the row that represents the rest of a file
             self.rows += len(chunk.rows) + bad + len(chunk.blank) + len(chunk.skipped)
             if text in chunk.table.column_names:
                 seen += pc.sum(pc.binary_length(chunk.table.column(text))).as_py() or 0

@@ -35,12 +35,12 @@ from zyda_flows.tasks.stage.runner import threads_for
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
 
-MOST_INSPECTED = 64  # files of a source that are looked into
+MOST_INSPECTED = 64  # inspected files of a source
 LATE = 0.5  # of START_SECONDS, by which these may be more
 # Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
 # kind of stage.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
-# By which a core is slower beside others than alone: from nothing to what two took of each other's memory.
+# The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
 
 
@@ -138,7 +138,7 @@ class Planning:
             spent = cost.spent + replace(self.trial.rest.get(name, Spent()), peak=0)
             if name == prepare.name:
                 spent += self.preparing
-            elif name == first.name:  # each worker loads what it needs when it first works
+            elif name == first.name:  # each worker loads its libraries in its first task
                 spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warming)
             yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
 

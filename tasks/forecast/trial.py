@@ -45,7 +45,7 @@ class Trial:
     models: dict[str, ModelTrial] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
     rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, outside its calls
-    warming: float = 0.0  # seconds in which a process loads and compiles what it needs
+    warming: float = 0.0  # seconds in which a process loads libraries and compiles kernels
     ledger: Ledger | None = None
 
     @property

@@ -13,7 +13,7 @@ from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
 
 NOT_COUNTS = 1 << 12  # bytes: files and requests of a call are fewer
 ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
-ALIKE = 0.1  # of their mean, the spread of sizes that tell nothing of how something grows with them
+ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
 
 
 @dataclass(frozen=True)
@@ -59,7 +59,7 @@ class TrialWorkload:
         count = spent.calls * by_calls
         grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
-        # The files of the trial are small, and go to a store in one request each.
+        # The files of the trial are small; each is written to a store in a single request.
         grown["requests"] += count * requests_for_parts(grown["written"] / count)
         whole = {figure: round(value) for figure, value in grown.items()}
         return Spent(calls=round(count), **(whole | known))

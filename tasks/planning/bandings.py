@@ -27,7 +27,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 
-BANDINGS = "bandings.json"  # in the corpus's folder: what was tried last
+BANDINGS = "bandings.json"  # in the corpus' folder: the results of the last trial
 STAGES = ("minhash", "edges", "clusters", "decisions", "removals", "audit")  # of the round that is tried
 
 

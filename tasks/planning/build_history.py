@@ -21,7 +21,7 @@ from zyda_flows.tasks.storage.records import Record, is_sealed, unseal, write_re
 
 HISTORY = "history"
 MOST_BUILDS = 20
-EXAMPLES = 3  # files that are named of those that came, changed or went
+EXAMPLES = 3  # listed files of the added, changed and removed ones
 SOFTWARE = ("zyda-flows", "prefect", "dask", "pyarrow")
 
 

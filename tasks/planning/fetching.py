@@ -46,7 +46,7 @@ class Fetch:
         self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
-        self.there = folder.listed(COPIES)  # one listing, and not a request for each
+        self.there = folder.listed(COPIES)  # one listing instead of a request for each file
         for copy in [*self.copies.values()]:
             info = self.there.get(copy.path)
             if info is None or not is_version(info, copy.copy_version):
@@ -88,7 +88,7 @@ class Fetch:
             is_whole = self.folder.difference(copy.path, copy.size, copy.sha256) is None
             self.tell_unless_stopped(copy.size, tell)
             with self.lock:
-                if is_whole:  # its time may be another one, where somebody has moved it
+                if is_whole:  # its modification time differs if it was moved
                     now = copy_version(self.folder, copy.path)
                     self.copies[copy.key] = copy.model_copy(update={"copy_version": now})
                 elif copy.key in self.copies:
@@ -246,7 +246,7 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
             stream.expect_unchanged()
         if file.sha256 and digest.hexdigest() != file.sha256:
             raise Unavailable(
-                f"source {file.source}, file {file.url}: what came is not what its store lists (SHA-256)"
+                f"source {file.source}, file {file.url}: the SHA-256 of the download differs from that in its store"
             )
         if published and sha1.hexdigest() != published:
             raise Unavailable(

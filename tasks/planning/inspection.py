@@ -80,7 +80,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
                 Check(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
                 Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
-        # Where a model has a fault, nobody knows which columns it adds.
+        # If a model has a fault, the columns that it adds are unknown.
         if files and (model or not source.classify):
             of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
             checks.append(Check(of_columns, (*place, "keep")))
@@ -259,7 +259,7 @@ def check_columns(
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if any(isinstance(outcome, ZydaError) for outcome in own):
-        return  # what columns there are is not known
+        return  # the columns are unknown
     try:
         check(own)
     except BadInput:

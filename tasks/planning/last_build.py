@@ -80,7 +80,7 @@ def current_digest(recipe: Recipe) -> str | None:
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
         return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))
-    except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
+    except Exception:  # noqa: BLE001 (the hub raises many types of errors; the build raises them again)
         return None
 
 
@@ -124,7 +124,7 @@ def last_build(folder: Folder) -> BuildRecord | None:
     try:
         return read_record(folder, BUILT, BuildRecord)
     except Damaged as error:
-        warn(f"{error}; what was built is looked at again")
+        warn(f"{error}; the published files are checked again")
         return None
 
 
@@ -174,7 +174,7 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
         return None
     if patterns_in(manifest.recipe, source.name) != patterns_in(recipe.as_written, source.name):
         return None
-    with suppress(ZydaError), explain_errors(source.name):  # whoever lists the source says what is wrong
+    with suppress(ZydaError), explain_errors(source.name):  # the listing of the source raises the fault
         commits = {commit_of(pattern, source.revision) for pattern in source.files}
         listed = load_listing(recipe.folder, path)
         if commits == {file.location.commit if file.location else "" for file in listed}:
@@ -211,6 +211,6 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
             unread = older_than(times_checked(folder, files), as_timedelta(recipe.reread_after))
             if len(unread) or len(missing(files)) or len(possibly_changed(files)):
                 return None
-    except ZydaError:  # the build itself will say it, with all other faults
+    except ZydaError:  # the build raises it, with all other faults
         return None
     return manifest.ledger

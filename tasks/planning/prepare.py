@@ -107,5 +107,5 @@ def source_plan(
 
 def rows_of_sample(recipe: Recipe, listed: int, chosen: int) -> float:
     """Return the share of the rows of the chosen files that a recipe uses. listed: the number of listed files."""
-    # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
+    # The fraction as written: rows of the chosen files beyond this share are left out.
     return min(1.0, float(Fraction(str(recipe.sample)) * listed / chosen))

@@ -73,7 +73,7 @@ def keep_spending(folder: Folder, run: Spending, *, is_over: bool) -> None:
     before, published = last_spending(folder), ""
     if is_over and published_manifest(folder) is not None:
         published = digest_of_manifest(folder)
-    if before and before.manifest:  # what was published then took that; this run is of another
+    if before and before.manifest:  # that cost belongs to an earlier published corpus
         if before.manifest == published:
             return
         before = None

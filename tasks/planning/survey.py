@@ -116,8 +116,8 @@ def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]])
     for source, files in zip(recipe.sources, chosen, strict=True):
         if any(file.url.startswith(output) for file in files):
             raise BadRecipe(
-                f"source {source.name}: it reads what this recipe publishes ({output}), which each build changes; "
-                "copy it, or build under another name"
+                f"source {source.name}: it reads the published corpus of this recipe ({output}), which each build "
+                "changes; copy it, or build under another name"
             )
 
 

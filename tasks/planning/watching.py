@@ -66,7 +66,7 @@ def record_last_build(
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
         record_build(folder, manifest, changes_since(folder, listings, built.others))
-    # Also where it is as before: whoever cleans takes what is newer for that of a build that has not ended.
+    # Written also if unchanged: `zyda clean` treats newer files as those of an unfinished build.
     write_record(folder, BUILT, built)
 
 
