@@ -51,7 +51,7 @@ def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedS
 
     Reads nothing if the documents of all sources are in one file.
     """
-    if not of_several(trails):
+    if not need_several_files(trails):
         return ()
     groups = shards_by_file(folder, trails, sources)
     return tuple(first_document(folder, group[0]) for group in groups[1:])
@@ -74,7 +74,7 @@ def shards_by_file(
     return groups
 
 
-def of_several(trails: Sequence[Trail]) -> bool:
+def need_several_files(trails: Sequence[Trail]) -> bool:
     """Return whether the documents of all sources need more than one file."""
     return sum(trail.receipts[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
@@ -141,14 +141,14 @@ class SizedClusters(RowsByPart):
         is_new = np.zeros(len(clusters), np.uint16)
         is_new[run_starts(clusters, sources_of(firsts))] = 1
         sizes = np.add.reduceat(counts.astype(np.uint64), starts).astype(np.uint32)
-        of_clusters = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
+        cluster_columns = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
         # A part has a row for each source of a cluster, and gets a single answer.
         places = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(clusters))))
         del clusters, firsts, counts
         askers = askers[order]
         order = np.argsort(askers, kind="stable")
         order = order[run_starts(askers[order], places[order])]
-        return table_of(SIZED, askers[order], *(column[places[order]] for column in of_clusters))
+        return table_of(SIZED, askers[order], *(column[places[order]] for column in cluster_columns))
 
 
 @dataclass(frozen=True)
@@ -163,12 +163,12 @@ class PlacedDocuments(RowsByPart):
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
-        (clusters, *of_clusters), _ = self.part_columns(SIZED)
+        (clusters, *cluster_columns), _ = self.part_columns(SIZED)
         places, ids = np.searchsorted(clusters, self.naming.names(roots)), self.naming.ids(names)
         order = np.argsort(ids)
         ids, places = ids[order], places[order]
         files = np.searchsorted(np.array(self.cuts, np.uint64), ids, side="right").astype(np.uint32)
-        return table_of(PLACED, files, ids, *(column[places] for column in of_clusters))
+        return table_of(PLACED, files, ids, *(column[places] for column in cluster_columns))
 
 
 @dataclass(frozen=True)

@@ -48,7 +48,7 @@ class Naming:
     bits: int
 
     @classmethod
-    def of_rows(cls, rows: int, number: int = 0) -> "Naming":
+    def for_rows(cls, rows: int, number: int = 0) -> "Naming":
         """Return a naming with as many parts as this number of rows needs."""
         return cls(number, (rows // PART_ROWS).bit_length())
 
@@ -98,10 +98,10 @@ class Files:
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
         """Read a part of all files: its rows, and for each row the index of its file in the list, (n,)."""
-        of_files = read_files(self.folder, self.artifacts, number)
-        tables = [table for tables in of_files for table in tables]
+        tables_by_file = read_files(self.folder, self.artifacts, number)
+        tables = [table for tables in tables_by_file for table in tables]
         if not (tables and PLACE.name in tables[0].column_names):
-            return tables, places_of(of_files)
+            return tables, places_of(tables_by_file)
         places = np.concatenate([table.column(PLACE.name).to_numpy() for table in tables])
         return [table.drop_columns(PLACE.name) for table in tables], places
 
@@ -117,9 +117,9 @@ def read_files(
     return folder.map(read, artifacts)
 
 
-def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
+def places_of(tables_by_file: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
     """Return the index of the file of each row: (n,). first: the index of the first file."""
-    sizes = [sum(map(len, tables)) for tables in of_files]
+    sizes = [sum(map(len, tables)) for tables in tables_by_file]
     return np.repeat(np.arange(first, first + len(sizes)), sizes).astype(np.uint32)
 
 
@@ -202,10 +202,10 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
     def make(self) -> Artifact:
         assert self.shared_files
         artifacts = self.shared_files.artifacts[self.first : self.first + self.count]
-        of_files = read_files(self.folder, artifacts, self.part, self.shift)
+        tables_by_file = read_files(self.folder, artifacts, self.part, self.shift)
         none = footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()
-        rows = pa.concat_tables([none, *(table for tables in of_files for table in tables)])
-        rows = rows.append_column(PLACE, pa.array(places_of(of_files, self.first)))
+        rows = pa.concat_tables([none, *(table for tables in tables_by_file for table in tables)])
+        rows = rows.append_column(PLACE, pa.array(places_of(tables_by_file, self.first)))
         # Within a part in the order of the files, as without gathering.
         rows = rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
         return write_numbers(self.folder, self.path, self.name, rows)
@@ -215,11 +215,11 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
 class Exchange:
     """The files from which parts are read: a list for each 2**shift parts, or one list for all."""
 
-    of_parts: tuple[Files, ...]
+    file_lists: tuple[Files, ...]
     shift: int = 0
 
     def files(self, part: int) -> Files:
-        return self.of_parts[part >> self.shift if len(self.of_parts) > 1 else 0]
+        return self.file_lists[part >> self.shift if len(self.file_lists) > 1 else 0]
 
 
 RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
@@ -236,9 +236,9 @@ def exchanged(jobs: Sequence[RowsByPart], parts: int, spread: Spread) -> Exchang
     return gathered(jobs[0], spread(written_together(jobs, parts)), parts, spread)
 
 
-def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
-    """Gather files if they are many. one: a job that made them. parts: the number of parts in the files."""
-    files = list_files(one.folder, artifacts)
+def gathered(job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
+    """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
+    files = list_files(job.folder, artifacts)
     if len(artifacts) <= MOST_FILES:
         return Exchange((files,))
     count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
@@ -247,18 +247,18 @@ def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, sprea
     made = spread(
         [
             GatheredRows(
-                one.folder, None, one.naming, number, (), files, shift=shift, first=first, count=count
+                job.folder, None, job.naming, number, (), files, shift=shift, first=first, count=count
             )
             for number in numbers
             for first in firsts
         ]
     )
-    of_parts = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
-    return Exchange(tuple(list_files(one.folder, some) for some in of_parts), shift)
+    file_lists = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
+    return Exchange(tuple(list_files(job.folder, some) for some in file_lists), shift)
 
 
 def files_together(files: int) -> int:
-    """Return the number of files that are gathered into one: about the square root of all."""
+    """Return the number of files that are gathered into job: about the square root of all."""
     return 1 << files.bit_length() // 2
 
 

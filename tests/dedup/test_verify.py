@@ -131,12 +131,12 @@ def test_decisions_in_a_large_cluster_equal_comparing_all_pairs(template, noise,
     groups = np.arange(len(hashes))
     starts = np.array([0, len(hashes)])
     ends = np.cumsum([0, *map(len, hashes)])
-    may_go = np.ones(len(hashes), np.bool_)
+    is_removable = np.ones(len(hashes), np.bool_)
     exact, _ = find_duplicates(
-        np.concatenate(hashes), ends, groups, may_go, starts, share=share, is_jaccard=False
+        np.concatenate(hashes), ends, groups, is_removable, starts, share=share, is_jaccard=False
     )
     cluster = LargeCluster(
-        lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
+        lambda asked: (hashes[i] for i in asked), groups, is_removable, share=share, is_jaccard=False
     )
     found, shared = cluster.find_duplicates()
     assert np.count_nonzero(exact != MISSING) > 500
