@@ -13,17 +13,10 @@ import pyarrow as pa
 
 from zyda_flows.tasks.dedup import forests
 from zyda_flows.tasks.dedup.contraction import ROOTS
-from zyda_flows.tasks.dedup.exchange import (
-    PART,
-    Naming,
-    PartJob,
-    RowsByPart,
-    Spread,
-    exchanged,
-    run_starts,
-    table_of,
-)
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import PartJob, RowsByPart, Spread, exchanged
 from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
+from zyda_flows.tasks.dedup.part_tables import PART, run_starts, table_of
 from zyda_flows.tasks.ids import sources_of
 from zyda_flows.tasks.signatures.bands import numbers_in_name
 from zyda_flows.tasks.sources.input_files import NumberedSource

@@ -23,9 +23,9 @@ from zyda_flows.tasks.dedup.cluster_files import (
     files_of_roots,
     need_several_files,
 )
-from zyda_flows.tasks.dedup.contraction import grouped, roots_of
+from zyda_flows.tasks.dedup.contraction import roots_of
 from zyda_flows.tasks.dedup.costs import clusters_cost
-from zyda_flows.tasks.dedup.exchange import Spread
+from zyda_flows.tasks.dedup.exchange import Spread, grouped
 from zyda_flows.tasks.dedup.forests import (
     FOREST,
     LAST_DOCUMENTS,

@@ -104,10 +104,5 @@ class Comparison:
         firsts = np.repeat(members.starts[:-1], sizes)
         rows = np.flatnonzero((members.groups > members.groups[firsts]) & members.is_removable)
         ids, nothing = members.doc_ids, pa.nulls(len(rows), pa.float32())
-        columns = [
-            pa.array(members.doc_ids[removed_rows]),
-            pa.array(members.doc_ids[firsts[removed_rows]]),
-            nothing,
-            nothing,
-        ]
+        columns = [pa.array(ids[rows]), pa.array(ids[firsts[rows]]), nothing, nothing]
         yield pa.table(columns, schema=COMPARISONS), ByIndex()

@@ -18,22 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import (
-    PART,
     Exchange,
-    Naming,
     PartJob,
     RowsByPart,
     Spread,
     exchanged,
     gathered,
+    grouped,
+    written_together,
+)
+from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
+from zyda_flows.tasks.dedup.part_tables import (
+    PART,
+    distinct_pairs,
     place_among,
     run_starts,
     table_of,
     write_numbers,
-    written_together,
 )
-from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -242,25 +246,6 @@ def ask_for_roots(
     return exchanged(answers, len(naming.numbers), spread)
 
 
-def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
-    """Group neighbouring files while a task can hold their rows."""
-    groups, rows = [list[Artifact]()], 0
-    for artifact in artifacts:
-        rows += artifact.rows
-        if groups[-1] and rows > most_rows:
-            groups.append([])
-            rows = artifact.rows
-        groups[-1].append(artifact)
-    return [tuple(group) for group in groups]
-
-
 def turn(names: Ids) -> Ids:
     """Return names with their halves exchanged, (n,) to (n,): labels are chosen by this order."""
     return names << np.uint64(32) | names >> np.uint64(32)
-
-
-def distinct_pairs(a: Ids, b: Ids) -> tuple[Ids, Ids]:
-    """Return the distinct pairs, sorted: (n,) twice to (m,) twice."""
-    order = np.lexsort([b, a])
-    starts = order[run_starts(a[order], b[order])]
-    return a[starts], b[starts]

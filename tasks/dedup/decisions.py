@@ -22,17 +22,10 @@ from zyda_flows.tasks.accounts.audited import Decided
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
 from zyda_flows.tasks.dedup.clusters import cluster_rows
 from zyda_flows.tasks.dedup.costs import decisions_cost
-from zyda_flows.tasks.dedup.exchange import (
-    PART,
-    Files,
-    Naming,
-    RowsByPart,
-    columns_of,
-    exchanged,
-    run_starts,
-    table_of,
-)
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchanged
 from zyda_flows.tasks.dedup.forests import CLUSTERS
+from zyda_flows.tasks.dedup.part_tables import PART, columns_of, run_starts, table_of
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids

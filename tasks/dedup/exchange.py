@@ -12,67 +12,27 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.part_tables import PART, PLACE, columns_of, write_numbers
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import Ids, hash_ids, ids_of_hashes
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
+from zyda_flows.tasks.storage.parts import rows_of_part
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
-from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
+from zyda_flows.tasks.storage.tables import footer_of, read_table
 
 VERSION = 1
-PART_ROWS = 6 << 20  # in a part at most, about: 1.2 GiB of memory if all clusters are pairs
 MOST_FILES = 64  # from which a part is read: more are gathered first
-# Difference of the ids that are hashed in successive rounds: odd, so that all rounds differ.
-STEP = 0x9E3779B97F4A7C15
-PART = pa.field("part", pa.uint32())
-PLACE = pa.field("place", pa.uint32())  # the index of the file from which a row was gathered
 
 Spread = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
-
-
-@dataclass(frozen=True)
-class Naming:
-    """The names of documents in a round, by its number, and the 2**bits parts into which names are divided."""
-
-    number: int
-    bits: int
-
-    @classmethod
-    def for_rows(cls, rows: int, number: int = 0) -> "Naming":
-        """Return a naming with as many parts as this number of rows needs."""
-        return cls(number, (rows // PART_ROWS).bit_length())
-
-    def names(self, ids: Ids) -> Ids:
-        """Return the names of documents: (n,) to (n,)."""
-        return hash_ids(ids + self.offset)
-
-    def ids(self, names: Ids) -> Ids:
-        """Return the documents with these names: (n,) to (n,)."""
-        return np.asarray(ids_of_hashes(names) - self.offset)
-
-    def parts(self, names: Ids) -> NDArray[np.uint32]:
-        """Return the part of each name, which ascends with the names: (n,) to (n,)."""
-        # In two steps: NumPy does not shift a number by all of its 64 bits.
-        return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint32)
-
-    @property
-    def offset(self) -> np.uint64:
-        return np.uint64(self.number * STEP % (1 << 64))
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of all parts."""
-        return range(1 << self.bits)
 
 
 class FileList(Record):
@@ -269,42 +229,13 @@ def shift_of(files: int, parts: int) -> int:
     return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
-def columns_of(tables: Sequence[pa.Table], schema: pa.Schema) -> list[Any]:
-    """Return the columns of some tables except PART: (n,) each."""
-    rows = pa.concat_tables([schema.empty_table(), *tables])
-    return [rows.column(name).to_numpy() for name in schema.names if name != PART.name]
-
-
-def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
-    return pa.table([pa.array(column) for column in columns], schema=schema)
-
-
-def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table, shift: int = 0) -> Artifact:
-    """Write columns of hashes, uncompressed because they are random; 2**shift parts together if they have PART."""
-    repeated = [column for column in (PART.name, PLACE.name) if column in rows.column_names]
-    options = {"compression": "none", "use_dictionary": repeated or False}
-
-    def fill(scratch: Path) -> None:
-        if repeated:
-            write_parts(scratch, rows, shift=shift, **options)
-        else:
-            with parquet_writer(scratch, rows.schema, **options) as writer:
-                writer.write_table(rows)
-
-    return write_artifact(folder, path, name, fill)
-
-
-def run_starts(*columns: Any) -> NDArray[np.int64]:
-    """Return the first index of each run of rows that are equal in all columns: (n,) each to (m,)."""
-    is_first = np.ones(len(columns[0]), np.bool_)
-    is_first[1:] = False
-    for column in columns:
-        is_first[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(is_first)
-
-
-def place_among(known: Ids, wanted: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the index of each wanted name in `known`, ascending, and whether it is there: (n,) twice."""
-    places = np.searchsorted(known, wanted)
-    places[places == len(known)] = 0
-    return places, known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
+def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
+    """Group neighbouring files while a task can hold their rows."""
+    groups, rows = [list[Artifact]()], 0
+    for artifact in artifacts:
+        rows += artifact.rows
+        if groups[-1] and rows > most_rows:
+            groups.append([])
+            rows = artifact.rows
+        groups[-1].append(artifact)
+    return [tuple(group) for group in groups]

@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.cluster_files import shards_by_file
 from zyda_flows.tasks.dedup.costs import overlap_cost
 from zyda_flows.tasks.dedup.decisions import decided_by_ids
-from zyda_flows.tasks.dedup.exchange import place_among
+from zyda_flows.tasks.dedup.part_tables import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.errors import NotConserved

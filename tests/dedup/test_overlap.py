@@ -7,7 +7,7 @@ import pyarrow.parquet as pq
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, published, rows, table_of, write_rows
 
-from zyda_flows.tasks.dedup import cluster_files, exchange
+from zyda_flows.tasks.dedup import cluster_files, document_names
 
 NAMES = ("one", "two", "three")
 
@@ -79,7 +79,7 @@ def of_all(crossed):
 def test_overlap_equals_separate_builds(crossed, alone, of_all, dedup, files, monkeypatch):
     if files == "many files":
         monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 7)
-        monkeypatch.setattr(exchange, "PART_ROWS", 5)
+        monkeypatch.setattr(document_names, "PART_ROWS", 5)
     recipe, ledger = built(crossed, f"{dedup['scope']} {files}", dedup=dedup)
     assert overlap_of(recipe, "own") == alone
     assert overlap_of(recipe, "global") == of_all

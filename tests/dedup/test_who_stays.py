@@ -248,7 +248,7 @@ def test_max_loss_is_compared_exactly(corpus):
     for share in (0.07, 0.14, 0.28, 0.29, 0.55, 0.56, 0.57, 0.58):
         recipe, lost = corpus.load(max_loss=share), round(100 * share)
         check_losses.fn(recipe, of_one_group(lost))
-        with pytest.raises(TooMuchLost, match=rf"{lost + 1} of its 100 tokens go .* max_loss is {share}"):
+        with pytest.raises(TooMuchLost, match=rf"{lost + 1} of its 100 tokens .* max_loss is {share}"):
             check_losses.fn(recipe, of_one_group(lost + 1))
 
 
@@ -371,7 +371,7 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
         build_here(recipe)
     said = str(caught.value)
     assert "source worst: deduplication would remove" in said
-    assert "and max_loss is 0.3; nothing new is published" in said
+    assert "but max_loss is 0.3; nothing new is published" in said
     assert "best" not in said
     assert recipe.folder.files("published") == []
     corpus.recipe["sources"][2]["max_loss"] = 0.9
@@ -399,7 +399,7 @@ def test_missing_preferred_column_is_reported_before_any_work(dated):
     )
     assert lines == ["best", "middle", "worst"]
     assert said.stderr.count("\n") == 3
-    with pytest.raises((BadInput, BadRecipe), match="no column year; there are doc_id, "):
+    with pytest.raises((BadInput, BadRecipe), match="column year is missing; use one of doc_id, "):
         build_here(dated.load())
     rounds = [{"exact": "text"}, {"scope": "global", "prefer": "year asc"}]
     said = zyda_here("check", dated.write(dedup=rounds))
