@@ -87,7 +87,7 @@ def test_clusters_equal_the_plain_twin(tmp_path_factory, files, cuts):
             folder = Folder(str(tmp_path_factory.mktemp("edges")))
             artifacts = clusters.clusters_of(folder, write_edges(folder, files), tuple(cuts), one_by_one)
             found[way] = [folder.read(artifact.path) for artifact in artifacts]
-    assert all(of_way == found["whole"] for of_way in found.values())
+    assert all(artifacts == found["whole"] for artifacts in found.values())
     tables = [pq.read_table(pa.BufferReader(content)) for content in found["whole"]]
     for table, (low, high) in zip(tables, pairwise([0, *cuts, 1 << 64]), strict=True):
         assert all(low <= doc_id < high for doc_id in table.column("doc_id").to_pylist())
@@ -127,8 +127,10 @@ def test_parts_have_similar_sizes_with_large_clusters(tmp_path):
     )
     naming = document_names.Naming(0, 6)
     trees = [TreesOfFiles(folder, None, naming, i, (one,)) for i, one in enumerate(forests_of_files)]
-    of_trees = exchange.exchanged(trees, 64, one_by_one)
-    labelled = one_by_one([LabelsOfPart(folder, None, naming, i, (), of_trees.files(i)) for i in range(64)])
+    exchanged_trees = exchange.exchanged(trees, 64, one_by_one)
+    labelled = one_by_one(
+        [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in range(64)]
+    )
     sizes = Counter(
         part for one in labelled for part in read_table(folder, one.edges).column("part").to_pylist()
     )
