@@ -56,7 +56,9 @@ def shards_by_file(
     """Return the shards with documents, of all sources, grouped by the file of clusters that has their range."""
     numbers = {source.source: source.number for source in sources}
     groups, documents = [list[Artifact]()], 0
-    for ingested in sorted((trail.receipts[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
+    for ingested in sorted(
+        (trail.receipts[0] for trail in trails), key=lambda receipt: numbers[str(receipt.source)]
+    ):
         artifacts = sorted(load_manifest(folder, ingested).artifacts, key=numbers_in_name)
         for artifact in artifacts:
             documents += artifact.rows

@@ -64,7 +64,7 @@ def merge_cost(workload: Workload, dedup: Dedup, kept: float) -> StageCost:
 
 
 def ranges(workload: Workload, name: str, dedup: Dedup, rows: int, written: float) -> Spent:
-    """Return what reading all ranges of keys takes. written: share of the rows that are written."""
+    """Return the cost of reading all ranges of keys. written: share of the rows that are written."""
     tried_spent, bands = workload.tried(name), dedup.key_bands
     calls, size = len(key_ranges(rows)) * bands, rows * bands * row_bytes(dedup)
     tried = max(1, tried_spent.calls)
@@ -83,7 +83,7 @@ def ranges(workload: Workload, name: str, dedup: Dedup, rows: int, written: floa
 def published_key_files(workload: Workload, recipe: Recipe) -> int:
     """Return the number of files of band keys that are published."""
     ranges_of_band = len(key_ranges(remaining(workload)))
-    return sum(ranges_of_band * one.dedup.key_bands for one in rounds_of(recipe)) * recipe.publish_bands
+    return sum(ranges_of_band * each.dedup.key_bands for each in rounds_of(recipe)) * recipe.publish_bands
 
 
 def largest_merged(workload: Workload, recipe: Recipe) -> float:

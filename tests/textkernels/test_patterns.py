@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.rules.sequences import count_string
 from zyda_flows.textkernels.texts import patterns
-from zyda_flows.textkernels.texts.patterns import Patterns, word_list
+from zyda_flows.textkernels.texts.patterns import Patterns
+from zyda_flows.textkernels.texts.word_lists import word_list
 
 # Differences between Python's expressions and Hyperscan's: white space, words, cases, repeats, ends, empty matches.
 EXPRESSIONS = [
