@@ -4,7 +4,7 @@ import pytest
 from disturbances import using
 from small_corpus import build_here, table_of, zyda
 
-from zyda_flows.tasks.accounts.ledger import large_losses
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.dedup.losses import check_losses
 from zyda_flows.tasks.errors import TooMuchLost
 from zyda_flows.tasks.storage.artifacts import Counts, Receipt

@@ -238,7 +238,8 @@ def test_file_that_is_gone_is_named_with_its_source(tmp_path, name):
     file = look_at(str(path))
     path.unlink()
     with pytest.raises(
-        BadInput, match=f"^source far, file {re.escape(str(path))}: it was there when .* is gone"
+        BadInput,
+        match=f"^source far, file {re.escape(str(path))}: it is missing, although it existed when the sources were listed",
     ):
         texts_in(file)
 
@@ -280,9 +281,7 @@ def test_web_server_whose_parts_are_of_another_version_than_it_says_is_said(site
         return 206, body, {**marks, "ETag": '"two"'}
 
     site.instead = of_another
-    with pytest.raises(
-        Unavailable, match=r'x\.parquet.* another version of it: ETag "two", where it was "one"'
-    ):
+    with pytest.raises(Unavailable, match=r'x\.parquet.* another version: ETag "two", expected "one"'):
         texts_in(file)
 
 

@@ -44,7 +44,7 @@ def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compr
         {"text": "last", "title": "é"},
     ]  # fmt: skip
     assert [(row.row, row.reason) for row in bad] == [
-        (3, "it has 1 fields, where there are 2 columns"), (4, "it has 3 fields, where there are 2 columns"),
+        (3, "it has 1 fields, expected 2"), (4, "it has 3 fields, expected 2"),
     ]  # fmt: skip
     assert skipped == {"blank line": 1}
 
@@ -58,7 +58,7 @@ def test_file_is_read_by_the_format_of_its_longest_ending():
 def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
     (tmp_path / "x.csv").write_text("text;n\na;1\n")
     with pytest.raises(
-        BadInput, match=r"its columns are not parted by commas: 'text;n'; a \.tsv file has tabs"
+        BadInput, match=r"its columns are not separated by commas: 'text;n'; a \.tsv file has tabs"
     ):
         read_file(tmp_path / "x.csv")
 
@@ -166,15 +166,15 @@ def test_articles_of_a_dump_are_documents(tmp_path, name, compress):
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        (PAGES[0].replace("</text>", ""), "no page of a dump: mismatched tag"),
+        (PAGES[0].replace("</text>", ""), "not a page of a dump: mismatched tag"),
         (PAGES[0].replace("</page>", ""), "a page has no end"),
         (PAGES[0].replace("<page>", "<page><!DOCTYPE x>"), "it declares entities"),
         (
             PAGES[0].replace("<revision>", "<x>").replace("</revision>", "</x>"),
-            "no page of a dump: it has no revision",
+            "not a page of a dump: it has no revision",
         ),
-        (PAGES[0].replace("<ns>0", "<ns>zero"), "no page of a dump: invalid literal"),
-        (article("Deep", text="<a>" * 100_000), "no page of a dump"),
+        (PAGES[0].replace("<ns>0", "<ns>zero"), "not a page of a dump: invalid literal"),
+        (article("Deep", text="<a>" * 100_000), "not a page of a dump"),
     ],
 )
 def test_damaged_page_ends_by_itself(tmp_path, page, said):
@@ -348,7 +348,7 @@ def test_eprint_whose_inputs_have_no_end_is_a_bad_row(tmp_path):
     files = {f"f{i}.tex": b"\\input{f%d}\\input{f%d}" % (i + 1, i + 1) for i in range(15)}
     files["main.tex"] = rb"\documentclass{x}\begin{document}\input{f0}\end{document}"
     (tmp_path / "x.tar").write_bytes(tar_of({"2001.00009.gz": gzip.compress(tar_of(files))}))
-    assert "more than 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
+    assert "at most 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
 
 
 def test_real_dump_and_eprints_are_read(shared):
