@@ -92,16 +92,16 @@ READ = {
     ),
     "values of a signature": lambda recipe: recipe.rounds[0].values,
     "bands and rows": lambda recipe: [recipe.rounds[0].bands, recipe.rounds[0].rows],
-    "what stays of a cluster": kept_of_cluster,
+    "documents kept of a cluster": kept_of_cluster,
     "comparison of texts": lambda recipe: recipe.rounds[0].verify or "none",
-    "a text that is null": lambda recipe: recipe.on_bad_rows,
-    "rows that are no documents": lambda recipe: recipe.on_bad_rows,
+    "a null text": lambda recipe: recipe.on_bad_rows,
+    "bad rows": lambda recipe: recipe.on_bad_rows,
     "datasets with a quality model": lambda recipe: [one.name for one in recipe.sources if one.classify],
-    "labels that stay": lambda recipe: sorted(
+    "labels that are kept": lambda recipe: sorted(
         {k for s in recipe.sources if s.classify for k in s.classify.keep}
     ),
-    "least educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
-    "begins with": lambda recipe: recipe.sources[0].files,
+    "minimum educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
+    "input": lambda recipe: recipe.sources[0].files,
     "order of filters": filters_of,
     "terminal punctuation in C4's filter": lambda recipe: next(
         step.filter["c4"]["terminal_punctuation"]
