@@ -152,7 +152,7 @@ def test_page_has_a_row_for_each_fact_and_no_other(name):
 
 
 def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
-    assert f"made them: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
+    assert f"published corpora: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
     assert list(CHAPTERS) == list(PUBLISHED) == re.findall(r"^`recipes/(\w+)\.yaml`", PAGE, re.MULTILINE)
     (step,) = filter_steps(load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")))
     without = {rule for settings in step.sets() for rule in settings.bounds}
