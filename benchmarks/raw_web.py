@@ -22,7 +22,7 @@ from zyda_flows.tasks.ingest.file_pieces import PieceToIngest
 from zyda_flows.tasks.ingest.ingest import companions_of
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 

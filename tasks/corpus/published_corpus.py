@@ -100,7 +100,7 @@ class PublishedCorpus:
 
     def __getstate__(self) -> dict[str, Any]:
         """Leave the manifest out of pickles: few jobs need it, and it can be large."""
-        return {one.name: getattr(self, one.name) for one in fields(self)}
+        return {item.name: getattr(self, item.name) for item in fields(self)}
 
     @cached_property
     def manifest(self) -> Published:

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.accounts.audited import ByIndex, Decided
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.costs import audit_cost
-from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
+from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, ids_in
 from zyda_flows.tasks.dedup.pairings import PAIRS, TEXTS, Pairing, pairings_of
-from zyda_flows.tasks.ids import files_of, sources_of, split
+from zyda_flows.tasks.ids import Ids, files_of, sources_of, split
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.signatures.bands import numbers_in_name

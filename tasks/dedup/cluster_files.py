@@ -26,7 +26,7 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from zyda_flows.tasks.ids import sources_of
 from zyda_flows.tasks.signatures.bands import numbers_in_name
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, load_manifest

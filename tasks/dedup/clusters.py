@@ -31,15 +31,14 @@ from zyda_flows.tasks.dedup.forests import (
     LAST_DOCUMENTS,
     STEP_DOCUMENTS,
     Forest,
-    Ids,
     forest_of_edges,
     join_all,
     read_forest,
 )
-from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey

@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import ByIndex
 from zyda_flows.tasks.dedup.preference import Preference
-from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.storage.artifacts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
@@ -23,8 +23,6 @@ from zyda_flows.tasks.storage.parts import TextFile
 ROW_BYTES = 64  # of a document that is decided about by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
 COMPARISONS = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

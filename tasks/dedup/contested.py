@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.comparison import Comparison
 from zyda_flows.tasks.dedup.exchange import Files
 from zyda_flows.tasks.dedup.preference import Preference
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -39,8 +39,6 @@ PLACES = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
 CODED: dict[str, Any] = {"use_dictionary": ["part", "piece"]}
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

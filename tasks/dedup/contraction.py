@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from zyda_flows.tasks.dedup.exchange import (
     PART,
-    Ids,
     Naming,
     PartJob,
     RowsByPart,
@@ -34,6 +33,7 @@ from zyda_flows.tasks.dedup.exchange import (
     written_together,
 )
 from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder

@@ -18,7 +18,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import Decided
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
@@ -37,11 +36,11 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
-from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.dedup import Scope
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -55,8 +54,6 @@ from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_art
 VERSION = 1
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
-
-Ids = NDArray[np.uint64]
 
 
 class Winners(NamedTuple):

@@ -19,7 +19,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import hash_ids, ids_of_hashes
+from zyda_flows.tasks.ids import Ids, hash_ids, ids_of_hashes
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
@@ -36,7 +36,6 @@ STEP = 0x9E3779B97F4A7C15
 PART = pa.field("part", pa.uint32())
 PLACE = pa.field("place", pa.uint32())  # of the file that a row was gathered from, in the list of all
 
-Ids = NDArray[np.uint64]
 Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on whichever workers
 
 

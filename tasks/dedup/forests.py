@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
@@ -27,7 +27,6 @@ FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
 SIZES = pa.schema([("cluster_size", pa.uint32()), ("cluster_sources", pa.uint16())])
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), *SIZES])
 
-Ids = NDArray[np.uint64]
 Places = NDArray[np.signedinteger[Any]]  # int32 or int64
 
 

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from zyda_flows.tasks.dedup.pairings import Pairing
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import band_keys
 from zyda_flows.tasks.signatures.shingles import shingle_sets
@@ -39,8 +40,6 @@ AUDIT = pa.schema(
         ("steps", pa.int16()),  # buckets in the shortest chain between them; null in a large cluster
     ]
 )
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -25,9 +25,9 @@ from zyda_flows.tasks.dedup.exchange import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.errors import NotConserved
-from zyda_flows.tasks.ids import MAX_SOURCES, sources_of
+from zyda_flows.tasks.ids import MAX_SOURCES, Ids, sources_of
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
@@ -52,8 +52,6 @@ OVERLAP = pa.schema(
     [("kind", pa.string()), ("source", pa.string()), ("other", pa.string()), ("documents", pa.uint64()),
      ("tokens", pa.uint64())]
 )  # fmt: skip
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

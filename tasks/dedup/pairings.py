@@ -12,7 +12,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, removals_in
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -23,8 +23,6 @@ PAIRS = 1000  # that a build audits by itself
 TEXTS = "audit texts"  # the name of the fan-out that reads them
 MOST_KEPT = 16  # documents of a cluster that one that went is compared with
 SMALL = 32  # documents of a cluster in which chains of buckets are followed
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

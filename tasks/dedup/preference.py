@@ -15,16 +15,15 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import BadInput, bad_input
-from zyda_flows.tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from zyda_flows.tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, Ids, files_of, sources_of
 from zyda_flows.tasks.recipe.dedup import DIRECTIONS, PREFERENCES
 from zyda_flows.tasks.recipe.faults import place_in_recipe
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json
-from zyda_flows.tasks.sources.listing import NumberedSource, load_listing
+from zyda_flows.tasks.sources.input_files import NumberedSource, load_listing
 
-Ids = NDArray[np.uint64]
 # Of each preference three columns: a number, what is finer than it can say, or a text. Numbers come before texts,
 # and both before nothing.
 KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}

@@ -19,9 +19,9 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, InOrder
 from zyda_flows.tasks.dedup.large import LargeCluster
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.dedup import Dedup, Verify
 from zyda_flows.tasks.recipe.kinds import MinHashRound

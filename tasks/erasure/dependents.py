@@ -17,6 +17,7 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, Position, Subject
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -26,8 +27,8 @@ from zyda_flows.tasks.erasure.holdings import (
     work_places,
 )
 from zyda_flows.tasks.erasure.in_corpora import in_corpus
-from zyda_flows.tasks.erasure.kinds import MOST_POSITIONS, TODO, Dependent, Ids, Position, Subject
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
 from zyda_flows.tasks.mixing.mixing import MIXTURE
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in

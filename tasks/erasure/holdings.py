@@ -8,11 +8,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.ids import Ids, split
 from zyda_flows.tasks.publish.export_places import ExportedFile, listed_before
 from zyda_flows.tasks.sources.copies import FetchedFile, read_fetched
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -32,8 +31,6 @@ UNREADABLE = (
     TypeError,
     OverflowError,
 )
-
-Ids = NDArray[np.uint64]
 
 
 def is_export_of(folder: Folder, corpus: PublishedCorpus) -> bool:

@@ -8,9 +8,9 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.published import TableFile
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import Dependent, Subject
 from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below
-from zyda_flows.tasks.erasure.kinds import Dependent, Ids, Subject
-from zyda_flows.tasks.ids import first_id, split
+from zyda_flows.tasks.ids import Ids, first_id, split
 
 OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
 

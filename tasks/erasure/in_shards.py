@@ -8,12 +8,12 @@ from typing import NamedTuple
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.deny import IngestedColumns, denied_in_shard
 from zyda_flows.tasks.documents.deny_list import DenyList
 from zyda_flows.tasks.documents.deny_signatures import texts_of
 from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
@@ -24,7 +24,6 @@ from zyda_flows.tasks.storage.records import read_record
 from zyda_flows.tasks.storage.tables import ids_of, tables_of
 
 Likenesses = dict[int, float | None]
-Ids = NDArray[np.uint64]
 
 
 class Shard(NamedTuple):
@@ -36,7 +35,7 @@ class Shard(NamedTuple):
 
 
 @dataclass(frozen=True)
-class FoundInShard:
+class ShardDocuments:
     """The documents of a shard that a request is about.
 
     likenesses: by their ids, None where a document is one itself. texts: of these. without_text: the ids of those
@@ -68,9 +67,9 @@ def ingested(folder: Folder) -> list[Shard]:
     ]
 
 
-def found_in_shard(
+def find_in_shard(
     recipe: Recipe, denied: DenyList, rounds: Sequence[MinHashRound], known: Collection[int], shard: Shard
-) -> FoundInShard:
+) -> ShardDocuments:
     """Find the documents of a shard that a request names, and those like its texts; known ones are left out."""
     url = recipe.source(shard.source).url
     ids, alike = denied_in_shard(recipe.folder, shard.source, shard.artifact, denied, url, rounds)
@@ -83,7 +82,7 @@ def found_in_shard(
         texts_of(recipe.folder, shard.artifact, new) if len(new) else (new, pa.array([], pa.string()))
     )
     pairs = [*zip(found.tolist(), texts.to_pylist(), strict=True)]
-    return FoundInShard(
+    return ShardDocuments(
         likenesses | dict.fromkeys(new.tolist()),
         [text for _, text in pairs if text],
         [doc_id for doc_id, text in pairs if not text],

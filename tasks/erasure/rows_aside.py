@@ -12,7 +12,7 @@ from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.signatures.letters import letters_in
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
@@ -22,7 +22,7 @@ LEAST = 24  # bytes of the letters of a text that is sought as a whole in a row
 
 
 @dataclass(frozen=True)
-class FoundRow:
+class MatchedRow:
     """A row that a request is about. known_by: what it is known by when its file has changed, if that is stored."""
 
     doc_id: int
@@ -59,7 +59,7 @@ class TextParts:
 
 def rows_set_aside(
     folder: Folder, register: Register, ids: set[int], denied: DenyList, texts: Sequence[str]
-) -> Iterator[FoundRow]:
+) -> Iterator[MatchedRow]:
     """Yield the rows set aside that have one of some ids, or hold what lists ask for or a part of a text."""
     judge, parts = RowJudge(denied), TextParts(texts)
     for source, table in tables_set_aside(folder):
@@ -75,7 +75,7 @@ def rows_set_aside(
                 or (is_stored and parts.are_in(row_aside(content, columns).texts))
             ):
                 known_by = request_for_row(content, columns) if is_stored else None
-                yield FoundRow(doc_id, source, file, row, known_by)
+                yield MatchedRow(doc_id, source, file, row, known_by)
 
 
 def tables_set_aside(folder: Folder) -> Iterator[tuple[str, pa.Table]]:

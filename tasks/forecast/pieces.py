@@ -16,7 +16,7 @@ from zyda_flows.tasks.ingest.file_pieces import (
 )
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
-from zyda_flows.tasks.sources.listing import FilePiece, InputFile
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.tokens.engine import Engine
 
 PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text

@@ -37,7 +37,7 @@ from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
-from zyda_flows.tasks.sources.listing import FilePiece, InputFile, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.register import Register, number_files, number_sources
 from zyda_flows.tasks.spent import METER, telling
 from zyda_flows.tasks.stage.results import HERE, Runner

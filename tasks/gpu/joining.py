@@ -4,12 +4,11 @@ from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.gpu.memory import make_room, no_room_as_memory_error
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.textkernels.forest import places_type
 
-Ids = NDArray[np.uint64]
 MOST_EDGES = (1 << 30) - 1  # of one call: cuGraph has each in both directions, and counts in 32 bits
 
 

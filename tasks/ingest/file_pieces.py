@@ -20,7 +20,7 @@ from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.sources.columns import as_one_array, unify
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
-from zyda_flows.tasks.sources.listing import FilePiece, InputFile
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.reading import read, version_of
 from zyda_flows.tasks.sources.type_unification import ValueRanges, value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob

@@ -25,7 +25,7 @@ from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
-from zyda_flows.tasks.sources.listing import FilePiece, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, load_listing
 from zyda_flows.tasks.sources.reading import format_versions
 from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus

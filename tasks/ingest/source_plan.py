@@ -4,7 +4,7 @@ from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.source import ComponentOf
 from zyda_flows.tasks.recipe.values import SpecialAs
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.storage.records import Record
 

@@ -13,14 +13,14 @@ from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import last_build, whole_register
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, load_listing
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.records import Record
 
 
 class Place(Record):
-    """Where a document came from."""
+    """The source file and the row of a document."""
 
     doc_id: int
     source: str
@@ -75,7 +75,7 @@ class DocumentReader:
     def source_of(self, doc_id: int) -> Source:
         """Return the recipe's source of a document. Raises BadInput if the recipe does not have it any more."""
         name = self.file_of(doc_id)[0]
-        source = next((one for one in self.recipe.sources if one.name == name), None)
+        source = next((source for source in self.recipe.sources if source.name == name), None)
         if source is None:
             raise BadInput(f"the recipe has no source {name} any more")
         return source
@@ -86,9 +86,9 @@ class DocumentReader:
         if built is None or source not in built.listings:
             return file
         with suppress(Damaged):
-            for one in load_listing(self.recipe.folder, built.listings[source]):
-                if one.number == file.number:
-                    return file.model_copy(update={"location": one.location})
+            for listed in load_listing(self.recipe.folder, built.listings[source]):
+                if listed.number == file.number:
+                    return file.model_copy(update={"location": listed.location})
         return file
 
     def source_row(self, doc_id: int) -> dict[str, Any]:
@@ -101,4 +101,6 @@ class DocumentReader:
                 places = (chunk.rows == row).nonzero()[0]
                 if len(places):
                     return dict(chunk.table.slice(int(places[0]), 1).to_pylist()[0])
-        raise BadRequest(f"source {source}, file {file.url}, row {row}: there is no such document")
+        raise BadRequest(
+            f"source {source}, file {file.url}, row {row}: the source has no document there any more"
+        )

@@ -1,4 +1,4 @@
-"""Explain: everything that is known about one document."""
+"""Collect the origin of a document and all decisions about it."""
 
 from collections.abc import Sequence
 from contextlib import suppress
@@ -18,19 +18,20 @@ from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import Record
 
-SHOWN_AS_TEXT = ("rules", "filter")  # stages that let a document go for itself, and for no other one
-MOST_MEMBERS = 100  # of a cluster, which may have millions
+SHOWN_AS_TEXT = ("rules", "filter")  # stages that remove a document for its own text, not for a duplicate
+MOST_MEMBERS = 100  # of a cluster, which may have millions of documents
 MOST_LOOKED_UP = 20
 
 
 class Explanation(Record):
-    """A document's place, its cluster, and what was decided about it.
+    """A document's place, its cluster, and the decisions about it.
 
-    members: of its cluster, the first MOST_MEMBERS of `cluster_size`. went_by: the stage by which one of the first
-    of these went, by its id.
-    sentence: what its reason means. evidence: what the stage that let it go found. kept_went_by: the stage by which
-    the one that was kept for it went itself, if it did. diff: to the one kept for it, or to that of another corpus.
-    text: of one that went for itself, as its source has it, or as an extractor of ours made it.
+    stage, reason: of its removal. sentence: an explanation of the reason. evidence: the evidence of the removal, by
+    column. members: the first MOST_MEMBERS of the `cluster_size` documents of its cluster. members_removed_by: the
+    stages that removed the first MOST_LOOKED_UP members, by id. kept: the document that was kept instead of this
+    one. kept_removed_by: the stage that removed that document later, if any. diff: to that document, or to the
+    matched document of another corpus. text: if the document was removed for its own text, the text of the source,
+    or the text that `extractor` made of it.
     """
 
     place: Place
@@ -42,16 +43,16 @@ class Explanation(Record):
     sentence: str = ""
     evidence: dict[str, Any] = {}
     members: tuple[Place, ...] = ()
-    went_by: dict[int, str] = {}
+    members_removed_by: dict[int, str] = {}
     kept: Place | None = None
-    kept_went_by: str | None = None
+    kept_removed_by: str | None = None
     diff: tuple[str, ...] = ()
     text: str = ""
     extractor: str = ""
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
-    """Look a document up in the published corpus. Raises BadInput for an id that it never had."""
+    """Look a document up in the published corpus. Raises BadRequest if the corpus has no document of this id."""
     wanted = parse(doc_id)
     if wanted is None:
         raise BadRequest(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
@@ -64,8 +65,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         why = reason_set_aside(corpus, place) or "is no document of this corpus"
         raise BadRequest(f"{wanted}: row {place.row} of {place.file} {why}")
     removal = removed.to_pylist()[0] if len(removed) else {}
-    place_of_clusters, cluster_id, size = cluster_of(corpus, wanted, removal)
-    of_cluster = members(reader, place_of_clusters, cluster_id, min(size, MOST_MEMBERS))
+    folder, cluster_id, size = cluster_of(corpus, wanted, removal)
+    cluster_members = members(reader, folder, cluster_id, min(size, MOST_MEMBERS))
     kept = reader.place(removal["kept_doc_id"]) if removal.get("kept_doc_id") is not None else None
     return Explanation(
         place=place,
@@ -79,28 +80,32 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         | values_of_keep(reader, wanted, removal),
         cluster_id=cluster_id,
         cluster_size=size,
-        members=of_cluster,
-        went_by={one.doc_id: stage for one in of_cluster[:MOST_LOOKED_UP] if (stage := went_by(corpus, one))},
+        members=cluster_members,
+        members_removed_by={
+            member.doc_id: stage
+            for member in cluster_members[:MOST_LOOKED_UP]
+            if (stage := removed_by(corpus, member))
+        },
         kept=kept,
-        kept_went_by=went_by(corpus, kept),
+        kept_removed_by=removed_by(corpus, kept),
         diff=difference(reader, wanted, kept, removal),
         **(text_of(reader, wanted) if removal.get("stage") in SHOWN_AS_TEXT else {}),
     )
 
 
 def reason_set_aside(corpus: PublishedCorpus, place: Place) -> str:
-    """Say why a row was set aside, if it was."""
+    """Return why a row was set aside; "" if it was not."""
     for table in corpus.row_groups("set_aside", ["file", "row", "reason"]):
-        of_row = table.filter((pc.field("file") == place.file) & (pc.field("row") == place.row))
-        if len(of_row):
-            return f"was set aside: {of_row.column('reason')[0].as_py()}"
+        rows = table.filter((pc.field("file") == place.file) & (pc.field("row") == place.row))
+        if len(rows):
+            return f"was set aside: {rows.column('reason')[0].as_py()}"
     return ""
 
 
 def difference(
     reader: DocumentReader, doc_id: int, kept: Place | None, removal: dict[str, Any]
 ) -> Sequence[str]:
-    """Compare a document with the one that it went for, of this corpus or of another one."""
+    """Compare a removed document with its kept document, of this corpus or of another one."""
     if kept:
         return diff(reader.text(doc_id), reader.text(kept.doc_id))
     if removal.get("matched_doc_id") is None:
@@ -111,44 +116,40 @@ def difference(
         references = corpora_of(reader.recipe).values()
         matched = next(other for other in references if other.digest == digests.get(named))
         other_text = published_texts(matched, [matched_id])[matched_id]
-    except (
-        ZydaError,
-        StopIteration,
-        KeyError,
-    ):  # it is no part of this corpus: it may be gone, or published anew
-        return (f"(the corpus {named} is not there any more as it was then)",)
+    except (ZydaError, StopIteration, KeyError):  # the other corpus may be deleted, or published again
+        return (f"(the corpus {named} is missing or has changed since this build)",)
     return diff(reader.text(doc_id), other_text, kept=named) or ("(no difference)",)
 
 
 def values_of_keep(reader: DocumentReader, doc_id: int, removal: dict[str, Any]) -> dict[str, Any]:
-    """Read the columns that a source's `keep` names of a document that went for it, where they can be had."""
+    """Read the columns of the source's `keep` for a document that it removed, if they can still be read."""
     if (removal.get("stage"), removal.get("reason")) != ("filter", "keep"):
         return {}
     from zyda_flows.tasks.quality.keep import columns_of  # DuckDB and sqlglot take a third of a second
 
-    with suppress(ZydaError, ValueError):  # the recipe may say something else by now
+    with suppress(ZydaError, ValueError):  # the recipe may have changed since
         names, row = columns_of(reader.source_of(doc_id).keep or ""), reader.source_row(doc_id)
         return {name: row[name] for name in names if name in row}
     return {}
 
 
 def text_of(reader: DocumentReader, doc_id: int) -> dict[str, str]:
-    """Read a text that a rule let go, and its extractor, or say that it cannot be had any more."""
+    """Read the text that a rule removed, and its extractor; the error as text if it cannot be read."""
     try:
         return {"text": reader.text(doc_id), "extractor": reader.extractor_of(doc_id)}
     except ZydaError as error:
         return {"text": f"({error})"}
 
 
-def went_by(corpus: PublishedCorpus, place: Place | None) -> str | None:
-    """Return the stage that let a document go, if one did."""
+def removed_by(corpus: PublishedCorpus, place: Place | None) -> str | None:
+    """Return the stage that removed a document, None if it was not removed."""
     rows = removal_row(corpus, place.doc_id).to_pylist() if place else []
     return str(rows[0]["stage"]) if rows else None
 
 
 def cluster_of(corpus: PublishedCorpus, doc_id: int, removal: dict[str, Any]) -> tuple[str, int | None, int]:
-    """Return the cluster by which a document went, or the last that has it: its table's folder, id and size."""
-    # As published: the recipe may have other rounds by now.
+    """Return the folder, id and size of the cluster for which a document was removed, or of its last cluster."""
+    # The published folders are listed because the recipe may have other rounds now.
     files = corpus.files("clusters")
     places = sorted({file.path.partition("/")[0] for file in files}, reverse=True)
     if removal.get("kept_doc_id") is not None:

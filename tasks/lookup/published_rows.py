@@ -1,7 +1,7 @@
-"""Rows of a published corpus, read by pyarrow: some columns of the rows that a filter keeps, a batch at a time.
+"""Read rows of a published corpus with pyarrow: some columns of the rows that a filter keeps, in batches.
 
 pyarrow skips the row groups and the columns that are not needed. The manifest has the size and the footer of each
-file, and pages have checksums, so that a damaged file is named.
+file, and pages have checksums, so that the error for a damaged file names the file.
 """
 
 from collections import deque
@@ -26,7 +26,7 @@ READ_AHEAD = {"batch_readahead": 4, "fragment_readahead": 1}  # batches and file
 
 
 class StoreFiles(pafs.FSSpecHandler):
-    """Opens files of a store for pyarrow as `Folder` does, so that failures of the store are our errors."""
+    """Opens files of a store for pyarrow by `Folder`, so that failures of the store raise the errors of zyda."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder.fs)
@@ -38,7 +38,7 @@ class StoreFiles(pafs.FSSpecHandler):
 
 
 def file_system(folder: Folder) -> pafs.FileSystem:
-    """Return the file system by which pyarrow reads a folder: for local files its own, without Python's objects."""
+    """Return the file system for pyarrow to read a folder; for local files pyarrow's own file system."""
     return pafs.LocalFileSystem() if folder.is_local else pafs.PyFileSystem(StoreFiles(folder))
 
 
@@ -62,7 +62,10 @@ class Rows:
 
     @cached_property
     def dataset(self) -> ds.FileSystemDataset:
-        """All rows and columns of the files, as a dataset of pyarrow's. Damage is an error of pyarrow's there."""
+        """All rows and columns of the files, as a pyarrow dataset.
+
+        It raises errors of pyarrow for damaged files.
+        """
         folder = self.corpus.folder
         reading = ds.ParquetFragmentScanOptions(
             page_checksum_verification=True, pre_buffer=not folder.is_local
@@ -75,7 +78,7 @@ class Rows:
 
     @cached_property
     def whole_schema(self) -> pa.Schema:
-        """The columns of all files. All files of a source have the same columns. Raises BadInput, Denied."""
+        """The columns of all files. All files of a source have the same columns. Raises BadRequest, Denied."""
         with self.corpus.reading():
             schemas = [
                 footer_of(self.corpus.folder, file).schema.to_arrow_schema()
@@ -86,7 +89,7 @@ class Rows:
     def unified(self, schemas: Sequence[pa.Schema]) -> Iterator[pa.Field]:
         """Yield each column in a type that holds the values of all sources.
 
-        A column without such a type is left out where other columns were chosen. Raises BadInput otherwise.
+        A column without such a type is left out if it was not chosen. Raises BadRequest otherwise.
         """
         for name in dict.fromkeys(name for schema in schemas for name in schema.names):
             fields = [pa.schema([schema.field(name)]) for schema in schemas if name in schema.names]
@@ -105,7 +108,7 @@ class Rows:
         return self.scanner().projected_schema
 
     def scanner(self, columns: Sequence[str] | None = None) -> ds.Scanner:
-        """Return a scanner of pyarrow's. Raises BadInput where the files have no column of a name."""
+        """Return a pyarrow scanner. Raises BadRequest if the files do not have a column."""
         chosen = self.columns if columns is None else columns
         columns = self.whole_schema.names if chosen is None else [*chosen]
         try:
@@ -119,7 +122,7 @@ class Rows:
             ) from error
 
     def to_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of the files, a batch at a time. Raises Denied where a file is damaged."""
+        """Yield the rows in the order of the files, in batches. Raises Denied if a file is damaged."""
         unchecked, scanner = deque(self.files), self.scanner(columns)
         with self.damage_named(unchecked):
             for tagged in scanner.scan_batches():

@@ -14,7 +14,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.mixing.planning import Inputs
 from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
@@ -25,7 +25,6 @@ from zyda_flows.tasks.storage.tables import open_table, read_table, write_table
 
 VERSION = 1
 DOCUMENTS = pa.schema([("doc_id", pa.uint64())])
-Ids = NDArray[np.uint64]
 
 
 def may_be_held_out(draw: Ids, held_out: int) -> NDArray[np.bool_]:

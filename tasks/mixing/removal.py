@@ -12,10 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
 from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE, Mixed, Mixing, Spread
@@ -38,8 +38,6 @@ NOT_SEEN = (
     "models that were trained on a removed version",
     "documents with the same text in a corpus of this mixture that was not asked to remove them",
 )
-
-Ids = NDArray[np.uint64]
 
 
 class CorpusForgotten(Record):

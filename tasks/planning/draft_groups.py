@@ -11,7 +11,7 @@ from zyda_flows.tasks.planning.draft_inputs import NAME, form_of
 from zyda_flows.tasks.sources.file_rows import Chunk
 from zyda_flows.tasks.sources.first_rows import first_rows
 from zyda_flows.tasks.sources.formats import arxiv, jsonl, warc, whole_files, wikipedia
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import Format
 
 ROWS = 50  # of a file

@@ -10,7 +10,8 @@ from pathlib import Path
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import readable, without_credentials
-from zyda_flows.tasks.sources.listing import WILDCARDS, InputFile, folder_hint, list_by_pattern
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import WILDCARDS, folder_hint, list_by_pattern
 from zyda_flows.tasks.sources.small_files import errors_about
 
 NAME = "input"  # in errors, in place of a source's name

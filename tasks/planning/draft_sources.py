@@ -12,7 +12,7 @@ from zyda_flows.tasks.planning.draft_groups import Alike, LeftOut, ends_of, name
 from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
 from zyda_flows.tasks.recipe.source import RESERVED_NAMES
 from zyda_flows.tasks.sources.formats import arxiv, jsonl
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import FIRST_BYTES, FORMATS, Format, format_of, open_listed_file
 from zyda_flows.tasks.sources.small_files import errors_about
 

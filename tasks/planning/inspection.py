@@ -22,7 +22,7 @@ from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.sources.column_names import stored_schema
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.document_components import COMPONENT, check_paths, components_of
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.named_values import column_of, column_values
 from zyda_flows.tasks.sources.reading import InspectedFile, has_schema, inspect
 from zyda_flows.tasks.sources.register import known_files

@@ -24,7 +24,7 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits, in_time
 from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.hub import commit_of
-from zyda_flows.tasks.sources.listing import InputFile, load_listing, sampled_files
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing, sampled_files
 from zyda_flows.tasks.sources.register import Register, load_register, lost_entry
 from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder

@@ -15,7 +15,7 @@ from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, save_listing
+from zyda_flows.tasks.sources.input_files import InputFile, save_listing
 from zyda_flows.tasks.sources.register import (
     Register,
     extend_register,

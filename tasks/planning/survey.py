@@ -16,7 +16,7 @@ from zyda_flows.tasks.recipe.faults import Location, with_place
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import list_source_files
-from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.sources.reading import InspectedFile
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.tokens.stored import load_tokenizer

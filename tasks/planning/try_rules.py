@@ -23,7 +23,7 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.copies import list_source_files
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals

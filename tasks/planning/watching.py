@@ -19,7 +19,7 @@ from zyda_flows.tasks.planning.last_build import (
     versions,
 )
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder

@@ -23,7 +23,7 @@ from zyda_flows.tasks.signatures.bands import (
 from zyda_flows.tasks.signatures.costs import index_cost
 from zyda_flows.tasks.signatures.keys import index_parameters
 from zyda_flows.tasks.signatures.minhash import keys_of_source
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey

@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.signatures.bands import KeyArray, rows_schema, upper
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import footer_of, open_table
-
-Ids = NDArray[np.uint64]
 
 
 def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[KeyArray, KeyArray]:

@@ -12,7 +12,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.recipe.source import ComponentOf
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.named_values import column_texts
 
 COMPONENT = pa.field("component", pa.string())

@@ -3,7 +3,7 @@
 from zyda_flows.tasks.errors import BadInput, bad_input
 from zyda_flows.tasks.sources.columns import TooWide
 from zyda_flows.tasks.sources.file_rows import Chunk
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, open_listed_file, wrong_ending
 from zyda_flows.tasks.sources.streams import damage
 

@@ -26,7 +26,7 @@ from zyda_flows.tasks.sources.formats import (
     whole_files,
     wikipedia,
 )
-from zyda_flows.tasks.sources.listing import FilePiece, InputFile, Location
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, Location
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage, open_input
 

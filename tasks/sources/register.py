@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zyda_flows.tasks.errors import Damaged, Denied, Unavailable, bad_input
 from zyda_flows.tasks.ids import MAX_FILES, MAX_SOURCES, split
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, seal, unseal

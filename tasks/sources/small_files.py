@@ -1,4 +1,4 @@
-"""Files that a recipe names beside its sources and that are read whole: evaluation sets, deny lists."""
+"""Files that a recipe names in addition to its sources and that are read whole: evaluation sets, deny lists."""
 
 import io
 from collections.abc import Iterator
@@ -12,13 +12,14 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.compression import DecompressedTooLarge, compression_in, whole_content
-from zyda_flows.tasks.sources.listing import InputFile, list_files, read_listed_file
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import list_files, read_listed_file
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.stores import Stream
 
 
 class PlannedFile(Record):
-    """A file as it was listed. What is made with it depends on its content, not on where that lies."""
+    """A file as it was listed. Results depend on its content, not on its place."""
 
     listed: InputFile = Field(exclude=True)
     sha256: str
@@ -27,9 +28,10 @@ class PlannedFile(Record):
 def planned_files(
     name: str, urls: tuple[str, ...], revision: str | None = None, most: int | None = None
 ) -> tuple[PlannedFile, ...]:
-    """Find files. name: says whose they are in errors. most: bytes that each may have, those of a list without.
+    """List files and hash their content.
 
-    Raises BadInput where there are none or one is too large, Denied, Unavailable.
+    name: names their owner in errors. most: bytes that each file may have; by default, the limit of lists.
+    Raises BadInput if there are no files or a file is too large, Denied, Unavailable.
     """
     source = Source.model_construct(name=name, files=urls, revision=revision)
     with errors_about(name):
@@ -45,7 +47,7 @@ def digest_as_listed(name: str, file: InputFile, most: int | None) -> str:
 
 @contextmanager
 def errors_about(name: str) -> Iterator[None]:
-    """Name what is read here by its own name in errors, which are those of sources."""
+    """Replace "source NAME" by NAME in errors, for files that are no sources."""
     try:
         yield
     except BadInput as error:
@@ -53,9 +55,9 @@ def errors_about(name: str) -> Iterator[None]:
 
 
 def read_planned_file(name: str, file: PlannedFile, most: int | None = None) -> bytes:
-    """Read a file as it was planned. Raises BadInput where it has changed, or has more than `most` bytes.
+    """Read a planned file. Raises BadInput if it has changed or has more than `most` bytes.
 
-    Without `most` it is a list, or a file of an evaluation set.
+    most: by default, the limit of lists and evaluation sets.
     """
     with errors_about(name):
         content = read_listed_file(name, file.listed, most)
@@ -65,9 +67,9 @@ def read_planned_file(name: str, file: PlannedFile, most: int | None = None) -> 
 
 
 def decompress_list(content: bytes, where: str) -> bytes:
-    """Return what is compressed as it was before, and anything else as it is. Raises what `lines.DAMAGED` names."""
+    """Return content without its compression, if it has one. Raises the errors in `byte_lines.DAMAGED`."""
     compression = compression_in(content)
-    found = whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)
-    if (lines := found.count(b"\n")) > limits().list_lines:
+    plain = whole_content(Stream(where, io.BytesIO(content)), compression, limits().list_bytes)
+    if (lines := plain.count(b"\n")) > limits().list_lines:
         raise DecompressedTooLarge(f"it has {lines:,} lines, expected at most {limits().list_lines:,}")
-    return found
+    return plain

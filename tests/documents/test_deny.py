@@ -11,7 +11,7 @@ import pytest
 from small_corpus import build_here, contents, prose, write_rows
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.erasure.asked import hashed
+from zyda_flows.tasks.erasure.removal_request import hashed
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.sources.web_addresses import host_and_parents, normalise_address, normalise_domain

@@ -9,8 +9,8 @@ from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 from small_mixtures import here, mixed_in, mixing_of, mixture_file
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import TODO, Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.kinds import TODO, Subject
 from zyda_flows.tasks.planning.fetching import Fetch
 from zyda_flows.tasks.publish.exporting import Export, ExportOptions
 from zyda_flows.tasks.storage.folder import Folder

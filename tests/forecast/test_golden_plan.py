@@ -15,7 +15,7 @@ from zyda_flows.tasks.forecast.plan import Planning
 from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Part, Trial
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
-from zyda_flows.tasks.sources.listing import FilePiece, InputFile
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.storage.artifacts import Counts

@@ -167,7 +167,7 @@ def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(b"\xfb\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "there is nothing in the text to look up")],
+    [(b"\xfb\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "the text has no characters")],
 )  # fmt: skip
 def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
@@ -182,7 +182,7 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
 
 @pytest.mark.slow
 def test_argument_that_is_no_text_is_one_line(built):
-    assert "there is nothing in the text" in zyda_here("find", str(built[0].path), "").stderr
+    assert "the text has no characters" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
     assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xfb\xfe")

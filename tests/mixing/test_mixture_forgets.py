@@ -13,10 +13,10 @@ from small_mixtures import corpus_of, here, mixed_in, mixing_of, mixture_file
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
-from zyda_flows.tasks.erasure.asked import Asking
-from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.removal_request import RequestReader
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.mixing.mixture import load_mixture
@@ -32,10 +32,10 @@ LONG = prose("small g12", 104)
 
 def forget_here(corpus, *ids):
     """Do what `zyda forget` does for some ids, in this process."""
-    recipe, asking = corpus.load(), Asking()
+    recipe, asking = corpus.load(), RequestReader()
     asking.ids(map(str, ids))
     asked = asking.asked(())
-    found = find(recipe, asked, lambda function, items: [*map(function, items)])
+    found = find_documents(recipe, asked, lambda function, items: [*map(function, items)])
     certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     build_here(corpus.load())
     remove(corpus.load(), orphans_of(corpus.load()))
@@ -204,9 +204,9 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
     _, _, corpora, _ = made
     recipe, (_, path) = corpora[1].load(), mixture
     (asked,) = ids_of(corpora[1], prose("second g3", 41))
-    asking = Asking()
+    asking = RequestReader()
     asking.ids([str(asked)])
-    found = find(recipe, asking.asked(()), lambda function, items: [*map(function, items)])
+    found = find_documents(recipe, asking.asked(()), lambda function, items: [*map(function, items)])
     begun = promise(recipe, asking.asked(()), found, Search(), new_lines(recipe, asking.asked(()), found))
     try:
         refused = typed("mix", path, "--forget", "--yes")

@@ -19,7 +19,7 @@ from small_corpus import build_here, table_of, write_rows
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.sources import reading
 from zyda_flows.tasks.sources.file_rows import RowTally
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
 from zyda_flows.tasks.sources.selection import ALL
 

@@ -31,7 +31,8 @@ from zyda_flows.tasks.sources import compression
 from zyda_flows.tasks.sources.byte_lines import ByteLines
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, arrow_chunk
 from zyda_flows.tasks.sources.formats import arrow, jsonl, parquet
-from zyda_flows.tasks.sources.listing import FilePiece, list_files, load_listing, sampled_files
+from zyda_flows.tasks.sources.input_files import FilePiece, load_listing, sampled_files
+from zyda_flows.tasks.sources.listing import list_files
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.register import load_register
 from zyda_flows.tasks.storage import stores
@@ -341,7 +342,7 @@ def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(
     (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
     recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
     with pytest.raises(
-        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, where nothing"
+        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, which does not exist"
     ):
         list_files(recipe.sources[0])
     assert len(list_files(corpus.load().sources[0])) == 2
@@ -384,7 +385,14 @@ def test_pattern_that_cannot_be_listed_is_one_line(corpus, pattern, message):
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
+def test_missing_address_is_reported_with_the_status_of_its_server(web):
+    _, port = web()
+    url = f"http://127.0.0.1:{port}/missing.jsonl"
+    with pytest.raises(BadInput, match=f"no file matches {url}: its server answered with status 404$"):
+        list_files(Source(name="far", files=(url,)))
+
+
+def test_file_without_a_stated_size_is_reported(web, monkeypatch):
     folder, port = web()
     write_inputs(folder)
     send_header = Ranges.send_header
@@ -395,7 +403,7 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
     )
     monkeypatch.setattr(Ranges, "protocol_version", "HTTP/1.0")
     forget_connections()
-    with pytest.raises(BadInput, match=r"a\.jsonl: its server does not say how large it is"):
+    with pytest.raises(BadInput, match=r"a\.jsonl: its server does not state its size"):
         list_files(Source(name="far", files=(f"HTTP://127.0.0.1:{port}/a.jsonl",)))
 
 

@@ -20,7 +20,8 @@ from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.recipe.file_lists import selected
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, list_files
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import list_files
 from zyda_flows.tasks.sources.reading import FORMATS, format_of
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
@@ -400,7 +401,7 @@ def test_list_may_have_notes_and_names_a_file_once(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "fields", "said"),
     [
-        (["gone.txt"], {}, "gone.txt is not there; it is in the list"),
+        (["gone.txt"], {}, "gone.txt is missing; it is in the list"),
         (["a.txt"], {"select": "*.bin"}, r"names 1 files, of which `select: \*\.bin` chooses none"),
         ([], {}, "names 0 files"),
     ],

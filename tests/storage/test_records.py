@@ -17,7 +17,7 @@ from zyda_flows.tasks.planning.build_history import Build, builds_of
 from zyda_flows.tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from zyda_flows.tasks.publish.files import PublishedShard
 from zyda_flows.tasks.signatures.edges import EdgeFiles
-from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import Register, load_register
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
 from zyda_flows.tasks.storage.folder import Folder

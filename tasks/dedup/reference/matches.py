@@ -24,7 +24,7 @@ from zyda_flows.tasks.signatures.bands import KeyRange, key_ranges, numbers_in_n
 from zyda_flows.tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from zyda_flows.tasks.signatures.merging import GROUP_SHARDS
 from zyda_flows.tasks.signatures.minhash import keys_of_source
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey

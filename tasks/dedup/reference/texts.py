@@ -16,6 +16,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.contested import first_and_last
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
@@ -30,8 +31,6 @@ WANTED = pa.schema([("doc_id", pa.uint64()), ("part", pa.uint32())])
 TEXTS = pa.schema(
     [("part", pa.uint32()), ("corpus", pa.uint8()), ("doc_id", pa.uint64()), ("text", pa.large_string())]
 )
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)

@@ -21,7 +21,7 @@ from zyda_flows.tasks.sources.file_rows import (
     unreadable_rows,
 )
 from zyda_flows.tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 

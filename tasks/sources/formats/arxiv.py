@@ -20,7 +20,7 @@ from zyda_flows.tasks.extraction.eprints import NoLatex, TooLarge, is_source, la
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
     Bad,
     Outcome,

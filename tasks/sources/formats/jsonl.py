@@ -17,8 +17,8 @@ from zyda_flows.tasks.sources.byte_lines import UNREADABLE, ByteLines, LongLine
 from zyda_flows.tasks.sources.columns import TooWide, table_of
 from zyda_flows.tasks.sources.compression import BLOCK, COMPRESSIONS
 from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally, rest_of_file, utf8_fault
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number, json_fault
-from zyda_flows.tasks.sources.listing import FilePiece
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 

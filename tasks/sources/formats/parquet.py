@@ -28,7 +28,7 @@ from zyda_flows.tasks.sources.file_rows import (
 from zyda_flows.tasks.sources.footers import FOOTER_CHECKER
 from zyda_flows.tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
 from zyda_flows.tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 

@@ -17,7 +17,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import COMPRESSIONS, CompressedMembers, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, utf8_fault
 from zyda_flows.tasks.sources.http_bodies import decoded_body
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.message_heads import (
     Head,
     charset_of,

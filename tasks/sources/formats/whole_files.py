@@ -14,7 +14,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE
 from zyda_flows.tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, checked_columns
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage

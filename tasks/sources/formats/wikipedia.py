@@ -23,7 +23,7 @@ from zyda_flows.tasks.sources.compression import (
     compression_of,
 )
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
-from zyda_flows.tasks.sources.listing import FilePiece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
     Bad,
     Outcome,

@@ -23,7 +23,7 @@ from zyda_flows.tasks.sources.reading import read
 
 
 @dataclass
-class AtSource:
+class SourceTexts:
     """What was found. rows: by what rows that are set aside are known. notes: why some of it could not be read."""
 
     texts: list[str] = field(default_factory=list)
@@ -31,14 +31,14 @@ class AtSource:
     notes: list[str] = field(default_factory=list)
 
 
-def read_at_source(
+def read_source_texts(
     reader: DocumentReader, doc_ids: Collection[int], left_out: Collection[int] = ()
-) -> AtSource:
+) -> SourceTexts:
     """Read documents and rows in their sources: of a document its text there, and as the steps clean it.
 
     left_out: of which it is noted that they are not read.
     """
-    found, by_file = AtSource(), dict[tuple[int, int], set[int]]()
+    found, by_file = SourceTexts(), dict[tuple[int, int], set[int]]()
     if left_out:
         found.notes.append(
             f"{len(left_out):,} documents that a rule removed are too many to look for copies of them"
@@ -74,7 +74,7 @@ def chunks_with(reader: DocumentReader, doc_id: int, rows: set[int]) -> Iterator
                 return
 
 
-def add_chunk(found: AtSource, reader: DocumentReader, source: str, chunk: Chunk, rows: set[int]) -> None:
+def add_chunk(found: SourceTexts, reader: DocumentReader, source: str, chunk: Chunk, rows: set[int]) -> None:
     """Add what a chunk has of some rows."""
     text = reader.recipe.source(source).text
     places = [place for place, row in enumerate(chunk.rows.tolist()) if row in rows]

@@ -17,18 +17,18 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny import fault_of_column
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, requests_in
 from zyda_flows.tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures, texts_of
-from zyda_flows.tasks.erasure.asked import Asked
-from zyda_flows.tasks.erasure.at_source import read_at_source
 from zyda_flows.tasks.erasure.in_shards import (
-    FoundInShard,
     Likenesses,
     Shard,
-    found_in_shard,
+    ShardDocuments,
+    find_in_shard,
     ingested,
     tokens_of,
     within,
 )
-from zyda_flows.tasks.erasure.rows_aside import FoundRow, rows_set_aside
+from zyda_flows.tasks.erasure.removal_request import RemovalRequest
+from zyda_flows.tasks.erasure.rows_aside import MatchedRow, rows_set_aside
+from zyda_flows.tasks.erasure.source_texts import read_source_texts
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
@@ -64,7 +64,7 @@ class Document(Record):
 
 
 @dataclass(frozen=True)
-class Findings:
+class RequestedDocuments:
     """What a request is about. known_by: by what the texts and rows of these are known from now on.
 
     notes: why documents of some sources cannot be found by it.
@@ -75,7 +75,9 @@ class Findings:
     notes: list[str]
 
 
-def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) -> Findings:
+def find_documents(
+    recipe: Recipe, asked: RemovalRequest, spread: Spread, *, alike: bool = True
+) -> RequestedDocuments:
     """Find the documents that a request is about, and those of the corpus's deny lists that no build has erased.
 
     alike: also those that are like them, and those that went as duplicates of them. Raises Denied where the corpus
@@ -89,32 +91,32 @@ def find(recipe: Recipe, asked: Asked, spread: Spread, *, alike: bool = True) ->
     listed = listed_requests(recipe)
     denied = DenyList([*asked.known_by(rounds, alike=alike), *listed])
     erased = {one.id for one in listed if one.id is not None}
-    first: list[FoundInShard] = spread(partial(found_in_shard, recipe, denied, rounds, erased), shards)
+    first: list[ShardDocuments] = spread(partial(find_in_shard, recipe, denied, rounds, erased), shards)
     likenesses = likenesses_of(first)
     ids = {one.id for one in asked.requests if one.id is not None}
-    at_source = read_at_source(reader, *without_text(first, ids))
+    at_source = read_source_texts(reader, *without_text(first, ids))
     texts = [*dict.fromkeys([*(text for one in first for text in one.texts), *at_source.texts])]
     if len(texts) > MOST_TEXTS:
         raise BadInput(f"{len(texts):,} texts are asked for, more than {MOST_TEXTS:,} at once: ask in parts")
     by_text = requests_of_texts(texts, rounds, alike=alike)
     if by_text:
         known = erased | set(likenesses)
-        again = spread(partial(found_in_shard, recipe, DenyList(by_text), rounds, known), shards)
+        again = spread(partial(find_in_shard, recipe, DenyList(by_text), rounds, known), shards)
         likenesses |= likenesses_of(again)
     if alike:
         likenesses |= went_for_them(recipe, corpus, shards, likenesses)
     rows = rows_set_aside(recipe.folder, reader.register, ids, denied, [*asked.texts, *texts])
     aside = [one for one in rows if one.doc_id not in erased]
-    of_rows = read_at_source(reader, [one.doc_id for one in aside if one.doc_id in ids])
+    of_rows = read_source_texts(reader, [one.doc_id for one in aside if one.doc_id in ids])
     of_texts = requests_of_texts([*asked.texts, *of_rows.texts], rounds, alike=alike)
     known_by = [*of_texts, *by_text]
     known_by += [*(one.known_by for one in aside if one.known_by), *of_rows.rows]
     notes = [*notes_on(recipe, asked, shards), *at_source.notes, *of_rows.notes]
     documents = documents_of(recipe, reader, shards, likenesses, spread)
-    return Findings([*documents, *map(document_of_row, aside)], known_by, notes)
+    return RequestedDocuments([*documents, *map(document_of_row, aside)], known_by, notes)
 
 
-def likenesses_of(found: Iterable[FoundInShard]) -> Likenesses:
+def likenesses_of(found: Iterable[ShardDocuments]) -> Likenesses:
     return {doc_id: value for one in found for doc_id, value in one.likenesses.items()}
 
 
@@ -136,13 +138,13 @@ def documents_of(
     ]  # fmt: skip
 
 
-def document_of_row(row: FoundRow) -> Document:
+def document_of_row(row: MatchedRow) -> Document:
     return Document(
         doc_id=row.doc_id, source=row.source, file=row.file, row=row.row, tokens=0, stage=SET_ASIDE
     )
 
 
-def without_text(found: Sequence[FoundInShard], named: Collection[int]) -> tuple[list[int], list[int]]:
+def without_text(found: Sequence[ShardDocuments], named: Collection[int]) -> tuple[list[int], list[int]]:
     """Return the documents without a stored text that are to be read in their sources, and those that are not.
 
     named: by their ids; these are known by nothing else. All others are read unless they are too many.
@@ -159,7 +161,7 @@ def listed_requests(recipe: Recipe) -> list[Request]:
     return [request for file in lists for request in requests_in(file)]
 
 
-def notes_on(recipe: Recipe, asked: Asked, shards: Sequence[Shard]) -> Iterator[str]:
+def notes_on(recipe: Recipe, asked: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:
     """Say of which sources no document is found by an address or a column that is asked about."""
     denied = DenyList(asked.requests)
     for source, columns in {shard.source: shard.columns for shard in shards}.items():

@@ -16,17 +16,22 @@ from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request, sealed
 from zyda_flows.tasks.documents.deny_signatures import LIKENESS, rounds_with_signatures, standard_error
-from zyda_flows.tasks.erasure.asked import Asked
+from zyda_flows.tasks.erasure.dependent_kinds import Dependent
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import SET_ASIDE, Document, Findings, listed_requests
-from zyda_flows.tasks.erasure.kinds import Dependent
+from zyda_flows.tasks.erasure.removal_request import RemovalRequest
+from zyda_flows.tasks.erasure.requested_documents import (
+    SET_ASIDE,
+    Document,
+    RequestedDocuments,
+    listed_requests,
+)
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of
 
@@ -42,7 +47,7 @@ NOT_SEEN = (
 )
 
 
-class Gone(Record):
+class RemovedCounts(Record):
     """So many documents and tokens of a source, by what became of them before: published, or gone by a stage."""
 
     source: str
@@ -77,7 +82,7 @@ class Certificate(Record):
     request: dict[str, int]
     deny_list: str
     list_sha256: str
-    gone: tuple[Gone, ...]
+    gone: tuple[RemovedCounts, ...]
     documents: tuple[Document, ...]
     least_likeness: float | None = None
     standard_error: float | None = None
@@ -106,7 +111,7 @@ def moment() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
-def gone_by_source(documents: list[Document]) -> list[Gone]:
+def count_by_source(documents: list[Document]) -> list[RemovedCounts]:
     """Add up documents by their sources and by what became of them."""
     sums = dict[tuple[str, str], list[int]]()
     for one in documents:
@@ -116,12 +121,12 @@ def gone_by_source(documents: list[Document]) -> list[Gone]:
         for place, count in enumerate((1, one.tokens, int(one.likeness is not None))):
             of[place] += count
     return [
-        Gone(source=source, was=was, documents=counts[0], tokens=counts[1], by_likeness=counts[2])
+        RemovedCounts(source=source, was=was, documents=counts[0], tokens=counts[1], by_likeness=counts[2])
         for (source, was), counts in sorted(sums.items())
     ]
 
 
-def lines_of(asked: Asked, found: Findings) -> list[Request]:
+def lines_of(asked: RemovalRequest, found: RequestedDocuments) -> list[Request]:
     """Return the lines of the list by which what was asked for is known from now on."""
     ids = [
         Request(id=one.doc_id) if one.likeness is None else Request(id=one.doc_id, by="likeness")
@@ -130,7 +135,7 @@ def lines_of(asked: Asked, found: Findings) -> list[Request]:
     return [*asked.kept(), *found.known_by, *ids]
 
 
-def new_lines(recipe: Recipe, asked: Asked, found: Findings) -> list[dict[str, Any]]:
+def new_lines(recipe: Recipe, asked: RemovalRequest, found: RequestedDocuments) -> list[dict[str, Any]]:
     """Return the same as JSON, without what the corpus's deny lists say already."""
     known = {*map(in_json, listed_requests(recipe))}
     lines = {
@@ -144,7 +149,11 @@ def in_json(request: Request) -> str:
 
 
 def promise(
-    recipe: Recipe, asked: Asked, found: Findings, search: Search, lines: Sequence[dict[str, Any]]
+    recipe: Recipe,
+    asked: RemovalRequest,
+    found: RequestedDocuments,
+    search: Search,
+    lines: Sequence[dict[str, Any]],
 ) -> Certificate:
     """Write a deny list beside the corpus, and the certificate that is not finished yet. lines: of the list."""
     folder, now = recipe.folder, moment()
@@ -159,7 +168,7 @@ def promise(
         request=asked.counts(),
         deny_list=f"{DENIED}/{name}.jsonl",
         list_sha256=sha256(content).hexdigest(),
-        gone=tuple(gone_by_source(found.documents)),
+        gone=tuple(count_by_source(found.documents)),
         documents=tuple(found.documents[:MOST_DOCUMENTS]),
         least_likeness=LIKENESS if alike else None,
         standard_error=max(standard_error(dedup.values) for dedup in rounds) if alike else None,
@@ -206,7 +215,7 @@ def documents_by_file(recipe: Recipe) -> Counter[str]:
     return counts
 
 
-def documents_left(recipe: Recipe, found: Findings) -> dict[str, int]:
+def documents_left(recipe: Recipe, found: RequestedDocuments) -> dict[str, int]:
     """Return the same of all files that the last build read, without the documents that are to be removed."""
     counts, built = documents_by_file(recipe), last_build(recipe.folder)
     for source, listing in (built.listings if built else {}).items():

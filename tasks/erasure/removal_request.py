@@ -1,4 +1,4 @@
-"""Asked: a request as somebody makes it, and as the deny list of a corpus keeps it, by hashes."""
+"""RemovalRequest: a request as somebody makes it, and as the deny list of a corpus keeps it, by hashes."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -17,7 +17,7 @@ from zyda_flows.tasks.sources.small_files import planned_files
 
 
 @dataclass(frozen=True)
-class Asked:
+class RemovalRequest:
     """A request. texts: whole texts that are asked about."""
 
     requests: tuple[Request, ...]
@@ -65,7 +65,7 @@ def forms_of(text: str) -> Iterator[str]:
 
 
 @dataclass
-class Asking:
+class RequestReader:
     """What stands on a command line, read into a request."""
 
     found: list[Request] = field(default_factory=list)
@@ -105,11 +105,11 @@ class Asking:
         except ValidationError as error:
             raise BadInput(f"{option} {said}: {fault_of(error)}") from error
 
-    def asked(self, texts: Sequence[str]) -> Asked:
+    def asked(self, texts: Sequence[str]) -> RemovalRequest:
         """Return the request. Raises BadInput where it asks for nothing."""
         if any(not text.strip() for text in texts):
             raise BadInput("--text: a text is expected, and this one is empty")
         texts = [*dict.fromkeys(form for text in texts for form in forms_of(text))]
         if not self.found and not texts:
             raise BadInput("nothing is asked for: give --urls, --domain, --ids, --column or --text")
-        return Asked(tuple(self.found), tuple(texts))
+        return RemovalRequest(tuple(self.found), tuple(texts))

@@ -2,10 +2,8 @@
 
 from dataclasses import dataclass
 
-import numpy as np
-from numpy.typing import NDArray
-
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.storage.records import Record
 
 MOST_POSITIONS = 1000  # of a mixture that are listed
@@ -21,8 +19,6 @@ TODO = {  # the next step of the user, by kind
     "export": "write it again to the same folder, which removes its old files: zyda export; or delete it",
     "copied sources": "delete these copies, or remove the rows from the source, then zyda fetch",
 }
-
-Ids = NDArray[np.uint64]
 
 
 class Position(Record):
