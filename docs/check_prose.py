@@ -32,7 +32,9 @@ def python_prose(path: Path, tree: ast.Module) -> Iterator[str]:
         if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef | ast.ClassDef | ast.Module):
             yield re.sub(r"`[^`]*`", " ", ast.get_docstring(node) or "")
     with path.open("rb") as file:
-        yield from (token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT)
+        yield from (
+            token.string for token in tokenize.tokenize(file.readline) if token.type == tokenize.COMMENT
+        )
 
 
 def variables(tree: ast.Module) -> Iterator[str]:
