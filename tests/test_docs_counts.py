@@ -13,7 +13,7 @@ from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.extraction.extractors import EXTRACTORS
 from zyda_flows.tasks.recipe.cleaning import NAMED_CLEANINGS, Cleaning, PersonalData
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.reading import FORMATS, plain_ending
 
 

@@ -71,10 +71,10 @@ def forget(
 
     recipe = load(recipe_path, storage, sample)
     asking = RequestReader()
-    asking.lists(urls or ())
-    asking.domains(domain or ())
-    asking.ids(ids or ())
-    asking.columns(column or ())
+    asking.add_lists(urls or ())
+    asking.add_domains(domain or ())
+    asking.add_ids(ids or ())
+    asking.add_columns(column or ())
     texts = [text_in(one) for one in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: a folder is expected")
@@ -116,7 +116,7 @@ class Request:
         from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
-        asked = self.asking.asked(self.texts)
+        asked = self.asking.request(self.texts)
         found = find_documents(recipe, asked, in_threads, alike=self.alike)
         print_findings(found, is_dry=is_dry)
         search = searched(recipe, found, self.among)
@@ -133,7 +133,7 @@ class Request:
         if begun := unfinished(recipe.folder):
             say("finishing what was begun before")
             self.finish(begun)
-            if not (self.asking.found or self.texts):
+            if not (self.asking.requests or self.texts):
                 return
             recipe = load(self.recipe_path, self.storage, self.sample)
         asked, found, search, lines = self.found_in(recipe)

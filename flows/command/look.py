@@ -33,7 +33,7 @@ def look(
     stage: Annotated[str | None, typer.Option(help="Of what was removed: by this stage alone.")] = None,
     reason: Annotated[str | None, typer.Option(help="Of what was removed: for this reason alone.")] = None,
     source: Annotated[str | None, typer.Option(help="Of this source alone.")] = None,
-    of_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
+    dedup_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
     items: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 30,
     seed: Annotated[int, typer.Option(min=0, max=2**32, help="Another one gives another sample.")] = 1,
     to: Annotated[
@@ -83,7 +83,7 @@ def look(
             "stage": stage,
             "reason": reason,
             "source": source,
-            "round": of_round,
+            "round": dedup_round,
             "items": items,
             "seed": seed,
         }

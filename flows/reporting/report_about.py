@@ -22,12 +22,12 @@ EDITS = (
 
 def about_sections(findings: Findings) -> Iterator[Section]:
     """Yield the chapters that there is something to say in."""
-    for of_round in findings.rounds:
-        which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
-        if of_round.overlap:
-            yield from overlap_sections(of_round.overlap, of_round.dedup, which)
-        if of_round.audit:
-            yield from distributions(of_round.audit, which)
+    for dedup_round in findings.rounds:
+        which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
+        if dedup_round.overlap:
+            yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, which)
+        if dedup_round.audit:
+            yield from distributions(dedup_round.audit, which)
     if findings.tried:
         yield several_bandings(findings.tried.tried, findings)
     yield from components(findings)
@@ -75,7 +75,7 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
         before = {one.source: one.entering for one in tried[0].sources}
         if any(now.get(source) != counts for source, counts in before.items()):
             notes.append("The sources have changed since that was tried; zyda params --try does it again.")
-    if not any(other_fields(of_round.dedup) == tried[0].others for of_round in findings.rounds):
+    if not any(other_fields(dedup_round.dedup) == tried[0].others for dedup_round in findings.rounds):
         notes.append("The recipe's `dedup` has changed since; zyda params --try does it again.")
     columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in tried]
     of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [

@@ -56,8 +56,8 @@ def sections(findings: Findings) -> Iterator[Section]:
     yield lengths(findings)
     if findings.rules:
         yield rules(findings)
-    for of_round in findings.rounds:
-        yield from round_sections(of_round, findings)
+    for dedup_round in findings.rounds:
+        yield from round_sections(dedup_round, findings)
     if findings.labels:
         yield labels(findings)
     if section := taken(findings):
@@ -107,10 +107,10 @@ def rules(findings: Findings) -> Section:
     return Section("What the rules took", [note], cluster_plots.rules(findings))
 
 
-def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Section]:
+def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[Section]:
     """Yield what a round of deduplication found."""
-    ledger, stats = findings.ledger, of_round.clusters
-    which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
+    ledger, stats = findings.ledger, dedup_round.clusters
+    which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
     if stats is not None:
         note = f"{count(stats.documents)} documents are in {count(stats.clusters)} clusters."
         section = Section(f"Sizes of duplicate clusters{which}", [note])
@@ -128,10 +128,10 @@ def round_sections(of_round: RoundFindings, findings: Findings) -> Iterator[Sect
         notes = [note, *(fewer if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
         yield Section(f"Who shares duplicates with whom{which}", notes, plot)
-    if of_round.audit:
-        yield from audit(of_round.audit, which)
-    if of_round.largest:
-        texts = [text_of_cluster(shown, is_open=not i) for i, shown in enumerate(of_round.largest)]
+    if dedup_round.audit:
+        yield from audit(dedup_round.audit, which)
+    if dedup_round.largest:
+        texts = [text_of_cluster(shown, is_open=not i) for i, shown in enumerate(dedup_round.largest)]
         note = "Of each, how its first document begins, and what is different (- and +) in its last."
         yield Section(f"The largest clusters{which}", [note], texts=texts)
 

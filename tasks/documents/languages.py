@@ -79,11 +79,11 @@ def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
 
     Its script, too, as ISO 15924 names it: that of most of its letters.
     """
-    from zyda_flows.textkernels.fasttext.prediction import best
+    from zyda_flows.textkernels.fasttext.prediction import predict
     from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
-    places, probabilities = (found[:, 0] for found in best(model, texts, 1))
+    places, probabilities = (found[:, 0] for found in predict(model, texts, 1))
     labels = pa.array(model.labels, pa.string())
     is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
     is_known = (places >= 0) & ~is_blank  # a model has a label for no text, too

@@ -1,4 +1,4 @@
-"""Kinds of dependents: places that hold documents to be removed, each with the next step of the user."""
+"""The kinds of dependents: places with documents to be removed, each with the next step for the user."""
 
 from dataclasses import dataclass
 
@@ -7,22 +7,22 @@ from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.storage.records import Record
 
 MOST_POSITIONS = 1000  # of a mixture that are listed
-MIX_AGAIN = "when its corpora have forgotten them: zyda mix MIXTURE --forget"
-TODO = {  # the next step of the user, by kind
-    "copy": "delete it, or ask it to forget the same with its own recipe: zyda forget",
-    "same sources": "ask it to forget the same with its own recipe: zyda forget",
-    "against": "ask it to forget the same: it would publish the documents that it has dropped for these",
-    "made from": "ask it to forget the same, then build it again: zyda forget with its own recipe",
+MIX_AGAIN = "after its corpora have removed them: zyda mix MIXTURE --forget"
+TODO = {  # the next step for the user, by kind
+    "copy": "delete it, or remove the same documents with its own recipe: zyda forget",
+    "same sources": "remove the same documents with its own recipe: zyda forget",
+    "against": "remove the same documents there: otherwise it publishes the documents that it removed for them",
+    "made from": "remove the same documents with its own recipe, then build it again: zyda forget",
     "mixture": MIX_AGAIN,
     "token ids": MIX_AGAIN,
     "unfinished mix": f"zyda clean MIXTURE, or {MIX_AGAIN}",
-    "export": "write it again to the same folder, which removes its old files: zyda export; or delete it",
+    "export": "export again to the same folder, which removes the old files (zyda export), or delete it",
     "copied sources": "delete these copies, or remove the rows from the source, then zyda fetch",
 }
 
 
 class Position(Record):
-    """Where a piece of a document is in a file of a mixture: its first token and how many; see `zyda trace`."""
+    """A piece of a document in a file of a mixture: its first token and its number of tokens; see `zyda trace`."""
 
     output: str
     start: int
@@ -31,10 +31,11 @@ class Position(Record):
 
 
 class Dependent(Record):
-    """Something that has documents that are to be removed, or that dropped others for them.
+    """A place with documents to be removed, or a corpus that removed other documents for them.
 
-    kind: of TODO. of: the corpus whose documents they are. documents: how many. positions: of a mixture, the first
-    MOST_POSITIONS of `pieces`. note: further facts. todo: the next step of the user.
+    kind: a key of TODO. of: the label of the corpus with these documents. documents: their number. pieces,
+    positions: for a mixture the number of pieces, and the first MOST_POSITIONS of them. note: further facts. todo:
+    the next step for the user.
     """
 
     kind: str
@@ -49,7 +50,7 @@ class Dependent(Record):
 
 @dataclass(frozen=True)
 class Subject:
-    """A corpus with documents that are to be removed: ids, ascending, (n,)."""
+    """A corpus with the ids of documents to be removed, ascending, (n,)."""
 
     corpus: PublishedCorpus
     ids: Ids

@@ -1,7 +1,7 @@
-"""The certificate of a removal: what was asked, what went where, and the digests before and after.
+"""The certificate of a removal request: the request, the removed documents, and the digests before and after.
 
-It lies in `forgotten/` beside the corpus from the moment at which the deny list is written. `finished_at` says when
-the corpus had been built without what it is about. It holds no text, no address of a page and no value of a column.
+It is written to `forgotten/` beside the corpus together with the deny list. `finished_at` is the time when the
+corpus had been built without the documents. It has no texts, no addresses of pages and no values of columns.
 """
 
 from collections import Counter
@@ -34,21 +34,25 @@ from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of
+from zyda_flows.tasks.words import in_words
 
-FORGOTTEN = "forgotten"  # the folder of a corpus with its certificates
-MOST_DOCUMENTS = 1000  # that a certificate names; the list has the ids of all
+FORGOTTEN = "forgotten"  # the folder of the certificates in the folder of a corpus
+MOST_DOCUMENTS = 1000  # that a certificate lists; the deny list has the ids of all
 NOT_SEEN = (
-    "the sources, and what was made of them outside of this corpus and of the folders that were searched",
+    "the sources, and copies of their data outside this corpus and the searched folders",
     "exports, copies and downloads in other places, and their backups",
     "earlier commits of a dataset repository, earlier versions of objects in a store, deleted files of a disk",
-    "pages of zyda look and reports that were sent elsewhere",
-    "events of a Prefect server on another machine or with PostgreSQL, and logs that were sent elsewhere",
-    "models that were trained on it",
+    "pages of zyda look and reports that were sent to others",
+    "events of a Prefect server on another machine or with PostgreSQL, and logs that were sent to others",
+    "models that were trained on the documents",
 )
 
 
 class RemovedCounts(Record):
-    """So many documents and tokens of a source, by what became of them before: published, or gone by a stage."""
+    """Counts of removed documents of a source.
+
+    Was: their state before: published, set aside, or removed by a stage.
+    """
 
     source: str
     was: str
@@ -57,7 +61,7 @@ class RemovedCounts(Record):
     by_likeness: int
 
 
-class PublishedFile(Record):
+class FileDigest(Record):
     """A published file and its SHA-256."""
 
     path: str
@@ -65,15 +69,16 @@ class PublishedFile(Record):
 
 
 class Certificate(Record):
-    """What was asked for and done.
+    """A removal request and its result.
 
-    request: how many of each kind. deny_list, list_sha256: where its lines are. documents: the first
-    MOST_DOCUMENTS of those in `gone`. standard_error: of the likeness of a document that is only like one
-    that was asked for. published: documents of each source before, and after it. came_in: those that had been
-    removed as duplicates of what the request removed, and are published now; they are counted in files of sources
-    that are as before. left: until it is finished, how many documents of each file should be left. before, after:
-    the SHA-256 of the corpus's manifest. removed_files, new_files: of the published folder; until it is finished,
-    all that there were. not_seen: what no command looks into, and somebody has to.
+    request: the number of entries of each kind. deny_list, list_sha256: the deny list of the request. gone: counts
+    of the removed documents. documents: the first MOST_DOCUMENTS of them. least_likeness, standard_error: the least
+    similarity of a removed document that is only similar, and the standard error of its estimate. searched,
+    not_searched, dependents: other places. published, published_after: documents of each source before and after
+    the removal. came_in: documents that are published because their kept duplicates were removed, counted in
+    unchanged source files. left: until the certificate is finished, the expected documents of each file. before,
+    after: the SHA-256 of the corpus's manifest. removed_files, new_files: of the published folder; until it is
+    finished, all files before. not_seen: places that no command searches; a person has to.
     """
 
     corpus: str
@@ -95,8 +100,8 @@ class Certificate(Record):
     left: dict[str, int] = {}
     before: str
     after: str | None = None
-    removed_files: tuple[PublishedFile, ...] = ()
-    new_files: tuple[PublishedFile, ...] = ()
+    removed_files: tuple[FileDigest, ...] = ()
+    new_files: tuple[FileDigest, ...] = ()
     not_seen: tuple[str, ...] = NOT_SEEN
 
     @property
@@ -112,34 +117,37 @@ def moment() -> str:
 
 
 def count_by_source(documents: list[Document]) -> list[RemovedCounts]:
-    """Add up documents by their sources and by what became of them."""
+    """Count documents by their sources and their states before."""
     sums = dict[tuple[str, str], list[int]]()
-    for one in documents:
-        was = PUBLISHED if one.stage is None else one.stage
-        was = was if was in {PUBLISHED, SET_ASIDE} else f"gone by {was}"
-        of = sums.setdefault((one.source, was), [0, 0, 0])
-        for place, count in enumerate((1, one.tokens, int(one.likeness is not None))):
-            of[place] += count
+    for document in documents:
+        was = PUBLISHED if document.stage is None else document.stage
+        was = was if was in {PUBLISHED, SET_ASIDE} else f"removed by {in_words(was)}"
+        counts = sums.setdefault((document.source, was), [0, 0, 0])
+        for place, count in enumerate((1, document.tokens, int(document.likeness is not None))):
+            counts[place] += count
     return [
         RemovedCounts(source=source, was=was, documents=counts[0], tokens=counts[1], by_likeness=counts[2])
         for (source, was), counts in sorted(sums.items())
     ]
 
 
-def lines_of(asked: RemovalRequest, found: RequestedDocuments) -> list[Request]:
-    """Return the lines of the list by which what was asked for is known from now on."""
+def lines_of(request: RemovalRequest, requested: RequestedDocuments) -> list[Request]:
+    """Return the entries of the deny list that match the request's documents in later builds."""
     ids = [
-        Request(id=one.doc_id) if one.likeness is None else Request(id=one.doc_id, by="likeness")
-        for one in found.documents
+        Request(id=document.doc_id)
+        if document.likeness is None
+        else Request(id=document.doc_id, by="likeness")
+        for document in requested.documents
     ]
-    return [*asked.kept(), *found.known_by, *ids]
+    return [*request.hashed(), *requested.entries, *ids]
 
 
-def new_lines(recipe: Recipe, asked: RemovalRequest, found: RequestedDocuments) -> list[dict[str, Any]]:
-    """Return the same as JSON, without what the corpus's deny lists say already."""
+def new_lines(recipe: Recipe, request: RemovalRequest, requested: RequestedDocuments) -> list[dict[str, Any]]:
+    """Return the entries as JSON, without those that the corpus's deny lists have already."""
     known = {*map(in_json, listed_requests(recipe))}
     lines = {
-        in_json(line): line.model_dump(mode="json", exclude_unset=True) for line in lines_of(asked, found)
+        in_json(line): line.model_dump(mode="json", exclude_unset=True)
+        for line in lines_of(request, requested)
     }
     return [line for text, line in lines.items() if text not in known]
 
@@ -150,26 +158,26 @@ def in_json(request: Request) -> str:
 
 def promise(
     recipe: Recipe,
-    asked: RemovalRequest,
-    found: RequestedDocuments,
+    request: RemovalRequest,
+    requested: RequestedDocuments,
     search: Search,
     lines: Sequence[dict[str, Any]],
 ) -> Certificate:
-    """Write a deny list beside the corpus, and the certificate that is not finished yet. lines: of the list."""
+    """Write a deny list with `lines` beside the corpus, and the unfinished certificate. Return the certificate."""
     folder, now = recipe.folder, moment()
     text = sealed([f"# asked for on {now}", *(orjson.dumps(line).decode() for line in lines)])
     content = "".join(f"{line}\n" for line in text).encode()
     name = f"{now[:19].replace(':', '')}-{digest_of(lines)[:8]}"
-    rounds = rounds_with_signatures(recipe.rounds) or (MinHashRound(),)  # as `went_for_them` compares
-    alike = [one for one in found.documents if one.likeness is not None]
+    rounds = rounds_with_signatures(recipe.rounds) or (MinHashRound(),)  # as `removed_for` compares
+    alike = [document for document in requested.documents if document.likeness is not None]
     certificate = Certificate(
         corpus=recipe.corpus,
         asked_at=now,
-        request=asked.counts(),
+        request=request.counts(),
         deny_list=f"{DENIED}/{name}.jsonl",
         list_sha256=sha256(content).hexdigest(),
-        gone=tuple(count_by_source(found.documents)),
-        documents=tuple(found.documents[:MOST_DOCUMENTS]),
+        gone=tuple(count_by_source(requested.documents)),
+        documents=tuple(requested.documents[:MOST_DOCUMENTS]),
         least_likeness=LIKENESS if alike else None,
         standard_error=max(standard_error(dedup.values) for dedup in rounds) if alike else None,
         searched=tuple(search.searched),
@@ -178,16 +186,16 @@ def promise(
         published=published_documents(recipe),
         before=digest_of_manifest(folder),
         removed_files=differing(published_files(recipe), {}),
-        left=documents_left(recipe, found),
+        left=documents_left(recipe, requested),
     )
-    # Builds obey the list: who finds it finds the certificate, too.
+    # The certificate is written before the list: a build that reads the list finds the certificate.
     folder.write(certificate.path, certificate.written())
     folder.write(certificate.deny_list, content)
     return certificate
 
 
 def finish(recipe: Recipe, promised: Certificate) -> Certificate:
-    """Write the certificate of what has been built."""
+    """Finish a certificate after the build, and write it."""
     folder, now, published = recipe.folder, published_files(recipe), published_documents(recipe)
     before = {file.path: file.sha256 for file in promised.removed_files}
     finished = promised.model_copy(
@@ -206,7 +214,7 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
 
 
 def documents_by_file(recipe: Recipe) -> Counter[str]:
-    """Return how many documents of each file of a source are published: by the source and the file's number."""
+    """Return the number of published documents of each source file, by the source and the file's number."""
     corpus, counts = PublishedCorpus.of(recipe), Counter[str]()
     for file in corpus.files():
         source, name = file.path.split("/")[0], file.path.rpartition("/")[2]
@@ -215,27 +223,29 @@ def documents_by_file(recipe: Recipe) -> Counter[str]:
     return counts
 
 
-def documents_left(recipe: Recipe, found: RequestedDocuments) -> dict[str, int]:
-    """Return the same of all files that the last build read, without the documents that are to be removed."""
+def documents_left(recipe: Recipe, requested: RequestedDocuments) -> dict[str, int]:
+    """Return the expected numbers of documents of all files of the last build, without the documents to remove."""
     counts, built = documents_by_file(recipe), last_build(recipe.folder)
     for source, listing in (built.listings if built else {}).items():
         counts.update({f"{source}/{file.number:06d}": 0 for file in load_listing(recipe.folder, listing)})
     counts.subtract(
-        f"{one.source}/{split(one.doc_id)[1]:06d}" for one in found.documents if one.stage is None
+        f"{document.source}/{split(document.doc_id)[1]:06d}"
+        for document in requested.documents
+        if document.stage is None
     )
     return dict(counts)
 
 
 def count_came_in(recipe: Recipe, promised: Certificate) -> int:
-    """Count the documents that are published more than were left, of files that were there before."""
+    """Count the published documents above the expected numbers, in files that were read before."""
     now = documents_by_file(recipe)
     return sum(max(0, now[file] - left) for file, left in promised.left.items())
 
 
-def differing(files: dict[str, str], others: dict[str, str]) -> tuple[PublishedFile, ...]:
-    """Return the files that others have not, or with another content."""
+def differing(files: dict[str, str], others: dict[str, str]) -> tuple[FileDigest, ...]:
+    """Return the files that are missing in `others`, or have another content there."""
     return tuple(
-        PublishedFile(path=path, sha256=digest)
+        FileDigest(path=path, sha256=digest)
         for path, digest in sorted(files.items())
         if others.get(path) != digest
     )
@@ -258,26 +268,28 @@ def published_documents(recipe: Recipe) -> dict[str, int]:
 
 
 def expect_finished(folders: Iterable[Folder]) -> None:
-    """Raise Denied if a request to a corpus is not finished: the corpus still publishes the documents."""
+    """Raise Denied if a corpus has an unfinished request: it still publishes the documents."""
     for folder in folders:
         if unfinished(folder):
             raise Denied(
-                f"{folder.url}: a request for removal was interrupted there; finish it first (zyda forget, with "
-                "the recipe of that corpus)"
+                f"{folder.url}: a removal request was interrupted; finish it first (zyda forget with the recipe of "
+                "that corpus)"
             )
 
 
 def unfinished(folder: Folder) -> list[Certificate]:
-    """Return the certificates of requests whose build has not come to its end; damaged ones are said."""
-    found = list[Certificate]()
+    """Return the unfinished certificates. A damaged certificate is skipped with a warning."""
+    certificates = list[Certificate]()
     for path in folder.files(FORGOTTEN):
         if path.endswith(".json"):
             try:
-                found.append(Certificate.model_validate_json(folder.read(path)))
+                certificates.append(Certificate.model_validate_json(folder.read(path)))
             except ValueError:
                 warn(f"{folder.url}/{path} is cut or changed, or of another version")
-    begun = [one for one in found if one.finished_at is None]
-    for one in begun:
-        if not folder.exists(one.deny_list):  # it was interrupted before anything was promised
-            folder.delete(one.path)
-    return [one for one in begun if folder.exists(one.deny_list)]
+    begun = [certificate for certificate in certificates if certificate.finished_at is None]
+    for certificate in begun:
+        if not folder.exists(
+            certificate.deny_list
+        ):  # the request was interrupted before its list was written
+            folder.delete(certificate.path)
+    return [certificate for certificate in begun if folder.exists(certificate.deny_list)]

@@ -1,4 +1,4 @@
-"""RemovalRequest: a request as somebody makes it, and as the deny list of a corpus keeps it, by hashes."""
+"""Read a removal request, and convert it to the entries of a deny list, with hashes instead of personal data."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
@@ -18,31 +18,34 @@ from zyda_flows.tasks.sources.small_files import planned_files
 
 @dataclass(frozen=True)
 class RemovalRequest:
-    """A request. texts: whole texts that are asked about."""
+    """A removal request. requests: its entries. texts: whole texts to remove."""
 
     requests: tuple[Request, ...]
     texts: tuple[str, ...] = ()
 
-    def known_by(self, rounds: Sequence[MinHashRound], *, alike: bool) -> list[Request]:
-        """Return all by which documents are known in a build with some rounds. alike: also those like the texts."""
+    def with_texts(self, rounds: Sequence[MinHashRound], *, alike: bool) -> list[Request]:
+        """Return the entries, and an entry for each text.
+
+        Alike: also match similar texts, by signatures of rounds.
+        """
         return [*self.requests, *requests_of_texts(self.texts, rounds, alike=alike)]
 
-    def kept(self) -> list[Request]:
-        """Return the request without what it says of a person: addresses and values of columns are hashed."""
-        return [hashed(one) for one in self.requests]
+    def hashed(self) -> list[Request]:
+        """Return the entries with hashes instead of addresses and values of columns."""
+        return [hashed(request) for request in self.requests]
 
     def counts(self) -> dict[str, int]:
-        """Count what it asks about, by kind."""
+        """Count the entries and texts, by kind."""
         kinds = ["text"] * len(self.texts)
         kinds += [
-            next(name for name in Request.model_fields if getattr(one, name) is not None)
-            for one in self.requests
+            next(name for name in Request.model_fields if getattr(request, name) is not None)
+            for request in self.requests
         ]
         return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
 def hashed(request: Request) -> Request:
-    """Return a request with a hash in the place of an address or a value."""
+    """Return an entry with a hash instead of its address or value."""
     if request.url is not None:
         entry = address_of(request.url.strip())
         address = f"{entry.value}/*" if entry.kind == "folder" else entry.value
@@ -54,9 +57,9 @@ def hashed(request: Request) -> Request:
 
 
 def forms_of(text: str) -> Iterator[str]:
-    """Return a text, and it with and without what either an editor or the document may have and the other not.
+    """Yield the forms of a text that editors save: with and without a byte order mark, and with other line ends.
 
-    That is a byte order mark, a line end after the last line, and line ends of Windows.
+    The line ends are those of Windows, and a line end after the last line.
     """
     bare = text.removeprefix("\ufeff")
     for marked in (text, bare, f"\ufeff{bare}"):
@@ -66,50 +69,55 @@ def forms_of(text: str) -> Iterator[str]:
 
 @dataclass
 class RequestReader:
-    """What stands on a command line, read into a request."""
+    """Reads the options of a command line into a removal request."""
 
-    found: list[Request] = field(default_factory=list)
+    requests: list[Request] = field(default_factory=list)
 
-    def lists(self, urls: Iterable[str]) -> None:
-        """Add the lines of lists. Raises BadInput with those that ask for nothing."""
+    def add_lists(self, urls: Iterable[str]) -> None:
+        """Add the lines of lists.
+
+        Raises BadInput for a line that is no request, and for a list without requests.
+        """
         for url in urls:
             if not url:
                 raise BadInput("--urls: a file is expected")
-            before = len(self.found)
+            before = len(self.requests)
             for file in planned_files("--urls", (url,)):
-                self.found += requests_in(file, "--urls")
-            if len(self.found) == before:
-                raise BadInput(f"--urls {url}: it asks for nothing: no line of it is a request")
+                self.requests += requests_in(file, "--urls")
+            if len(self.requests) == before:
+                raise BadInput(f"--urls {url}: no line of the file is a request")
 
-    def domains(self, names: Iterable[str]) -> None:
+    def add_domains(self, names: Iterable[str]) -> None:
         for name in names:
             self.add("--domain", name, domain=name)
 
-    def ids(self, ids: Iterable[str]) -> None:
-        for some in ids:
-            for one in some.replace(",", " ").split():
-                if (number := parse(one)) is None:
-                    raise BadInput(f"--ids {one}: a document's id is expected, in decimals or as 0x...")
-                self.found.append(Request(id=number))
+    def add_ids(self, values: Iterable[str]) -> None:
+        """Add document ids; a value may have several, separated by commas or spaces. Raises BadInput."""
+        for value in values:
+            for text in value.replace(",", " ").split():
+                if (doc_id := parse(text)) is None:
+                    raise BadInput(f"--ids {text}: expected a document id, in decimals or as 0x...")
+                self.requests.append(Request(id=doc_id))
 
-    def columns(self, pairs: Iterable[str]) -> None:
+    def add_columns(self, pairs: Iterable[str]) -> None:
         for pair in pairs:
-            column, is_there, value = pair.partition("=")
-            if not is_there:
-                raise BadInput(f"--column {pair}: name=value is expected")
+            column, sign, value = pair.partition("=")
+            if not sign:
+                raise BadInput(f"--column {pair}: expected name=value")
             self.add("--column", pair, column=column, value=value)
 
-    def add(self, option: str, said: str, **fields: Any) -> None:
+    def add(self, option: str, text: str, **fields: Any) -> None:
+        """Add an entry. Raises BadInput with the option and its text if a field is not valid."""
         try:
-            self.found.append(Request(**fields))
+            self.requests.append(Request(**fields))
         except ValidationError as error:
-            raise BadInput(f"{option} {said}: {fault_of(error)}") from error
+            raise BadInput(f"{option} {text}: {fault_of(error)}") from error
 
-    def asked(self, texts: Sequence[str]) -> RemovalRequest:
-        """Return the request. Raises BadInput where it asks for nothing."""
+    def request(self, texts: Sequence[str]) -> RemovalRequest:
+        """Return the request. Raises BadInput if it is empty."""
         if any(not text.strip() for text in texts):
-            raise BadInput("--text: a text is expected, and this one is empty")
+            raise BadInput("--text: the text is empty")
         texts = [*dict.fromkeys(form for text in texts for form in forms_of(text))]
-        if not self.found and not texts:
-            raise BadInput("nothing is asked for: give --urls, --domain, --ids, --column or --text")
-        return RemovalRequest(tuple(self.found), tuple(texts))
+        if not self.requests and not texts:
+            raise BadInput("the request is empty: give --urls, --domain, --ids, --column or --text")
+        return RemovalRequest(tuple(self.requests), tuple(texts))

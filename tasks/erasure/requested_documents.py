@@ -1,10 +1,10 @@
-"""Found: the documents of a corpus that a request is about, and those that are like them, wherever they are.
+"""Find the documents of a corpus that a removal request matches, and documents that are similar to them.
 
-They are looked for in what ingest stored, where all documents of all sources are, also those that went as
-duplicates of others; and rows that were set aside by what they hold.
+All ingested documents of all sources are searched, including documents that were removed as duplicates, and the
+rows that were set aside.
 """
 
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Any
@@ -39,19 +39,20 @@ from zyda_flows.tasks.sources.small_files import planned_files
 from zyda_flows.tasks.storage.records import Record
 
 SET_ASIDE = "set aside"
-MOST_TEXTS = 100_000  # whose copies are looked for at once
-MOST_READ = 10_000  # documents without a stored text whose copies are looked for, too
+MOST_TEXTS = 100_000  # texts whose copies are searched at once
+MOST_READ = 10_000  # documents without a stored text that are read in their sources
 NOT_BUILT = (
-    "{url}: the corpus is not what its recipe and its sources say now: build it (zyda build), then ask again"
+    "{url}: the recipe or its sources have changed since the last build; build the corpus (zyda build), then "
+    "repeat the request"
 )
 Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]  # calls a function on every item
 
 
 class Document(Record):
-    """A document that a request is about.
+    """A document to remove.
 
-    likeness: to one of these, an estimate; None where it is one itself. stage: by which it went from the corpus, if
-    it did, or SET_ASIDE.
+    likeness: an estimate of its similarity to a requested document; None if it is a requested document itself.
+    stage: that removed it from the corpus before, or SET_ASIDE; None if it is published.
     """
 
     doc_id: int
@@ -65,69 +66,88 @@ class Document(Record):
 
 @dataclass(frozen=True)
 class RequestedDocuments:
-    """What a request is about. known_by: by what the texts and rows of these are known from now on.
+    """The documents that a request matches.
 
-    notes: why documents of some sources cannot be found by it.
+    entries: of a deny list, which match the texts and rows of the documents in later builds. notes: sources in
+    which the request cannot match documents, with the reason.
     """
 
     documents: list[Document]
-    known_by: list[Request]
+    entries: list[Request]
     notes: list[str]
 
 
 def find_documents(
-    recipe: Recipe, asked: RemovalRequest, spread: Spread, *, alike: bool = True
+    recipe: Recipe, request: RemovalRequest, spread: Spread, *, alike: bool = True
 ) -> RequestedDocuments:
-    """Find the documents that a request is about, and those of the corpus's deny lists that no build has erased.
+    """Find the documents of a request, and those of the corpus's deny lists that no build has erased yet.
 
-    alike: also those that are like them, and those that went as duplicates of them. Raises Denied where the corpus
-    is not as its recipe says now, or what ingest stored is gone; BadInput where there are too many texts.
+    alike: also find similar documents, and documents that were removed as duplicates of them. Raises Denied if the
+    recipe has changed since the build, or ingested files are missing; BadInput if the request has too many texts.
     """
     reader = DocumentReader.of(recipe)
-    corpus = reader.corpus
     if ledger_if_complete(recipe) is None:
         raise Denied(NOT_BUILT.format(url=recipe.folder.url))
-    shards, rounds = ingested(recipe.folder), rounds_with_signatures(recipe.rounds)
-    listed = listed_requests(recipe)
-    denied = DenyList([*asked.known_by(rounds, alike=alike), *listed])
-    erased = {one.id for one in listed if one.id is not None}
-    first: list[ShardDocuments] = spread(partial(find_in_shard, recipe, denied, rounds, erased), shards)
-    likenesses = likenesses_of(first)
-    ids = {one.id for one in asked.requests if one.id is not None}
-    at_source = read_source_texts(reader, *without_text(first, ids))
-    texts = [*dict.fromkeys([*(text for one in first for text in one.texts), *at_source.texts])]
+    rounds, listed = rounds_with_signatures(recipe.rounds), listed_requests(recipe)
+    search = ShardSearch(recipe, rounds, spread, {entry.id for entry in listed if entry.id is not None})
+    denied = DenyList([*request.with_texts(rounds, alike=alike), *listed])
+    named = {entry.id for entry in request.requests if entry.id is not None}
+    matches = search.find(denied)
+    at_source = read_source_texts(reader, *without_text(matches, named))
+    texts = [*dict.fromkeys([*(text for match in matches for text in match.texts), *at_source.texts])]
     if len(texts) > MOST_TEXTS:
-        raise BadInput(f"{len(texts):,} texts are asked for, more than {MOST_TEXTS:,} at once: ask in parts")
-    by_text = requests_of_texts(texts, rounds, alike=alike)
-    if by_text:
-        known = erased | set(likenesses)
-        again = spread(partial(find_in_shard, recipe, DenyList(by_text), rounds, known), shards)
-        likenesses |= likenesses_of(again)
+        raise BadInput(
+            f"{len(texts):,} texts are requested, at most {MOST_TEXTS:,} at once: split the request"
+        )
+    text_entries = requests_of_texts(texts, rounds, alike=alike)
+    if text_entries:
+        search.find(DenyList(text_entries))
+    likenesses = search.likenesses
     if alike:
-        likenesses |= went_for_them(recipe, corpus, shards, likenesses)
-    rows = rows_set_aside(recipe.folder, reader.register, ids, denied, [*asked.texts, *texts])
-    aside = [one for one in rows if one.doc_id not in erased]
-    of_rows = read_source_texts(reader, [one.doc_id for one in aside if one.doc_id in ids])
-    of_texts = requests_of_texts([*asked.texts, *of_rows.texts], rounds, alike=alike)
-    known_by = [*of_texts, *by_text]
-    known_by += [*(one.known_by for one in aside if one.known_by), *of_rows.rows]
-    notes = [*notes_on(recipe, asked, shards), *at_source.notes, *of_rows.notes]
-    documents = documents_of(recipe, reader, shards, likenesses, spread)
-    return RequestedDocuments([*documents, *map(document_of_row, aside)], known_by, notes)
+        likenesses |= removed_for(recipe, reader.corpus, search.shards, likenesses)
+    rows = rows_set_aside(recipe.folder, reader.register, named, denied, [*request.texts, *texts])
+    rows_to_remove = [row for row in rows if row.doc_id not in search.erased]
+    row_texts = read_source_texts(reader, [row.doc_id for row in rows_to_remove if row.doc_id in named])
+    documents = documents_of(reader, search, likenesses)
+    return RequestedDocuments(
+        [*documents, *map(document_of_row, rows_to_remove)],
+        [
+            *requests_of_texts([*request.texts, *row_texts.texts], rounds, alike=alike),
+            *text_entries,
+            *(row.entry for row in rows_to_remove if row.entry),
+            *row_texts.rows,
+        ],
+        [*notes_on(recipe, request, search.shards), *at_source.notes, *row_texts.notes],
+    )
 
 
-def likenesses_of(found: Iterable[ShardDocuments]) -> Likenesses:
-    return {doc_id: value for one in found for doc_id, value in one.likenesses.items()}
+class ShardSearch:
+    """Searches of all ingested shards. erased: ids that are not searched. likenesses: of all documents found."""
+
+    def __init__(
+        self, recipe: Recipe, rounds: Sequence[MinHashRound], spread: Spread, erased: Collection[int]
+    ) -> None:
+        self.recipe, self.rounds, self.spread, self.erased = recipe, rounds, spread, erased
+        self.shards = ingested(recipe.folder)
+        self.likenesses: Likenesses = {}
+
+    def find(self, denied: DenyList) -> list[ShardDocuments]:
+        """Return the documents of each shard that a deny list matches, without those found before."""
+        known = {*self.erased, *self.likenesses}
+        matches: list[ShardDocuments] = self.spread(
+            partial(find_in_shard, self.recipe, denied, self.rounds, known), self.shards
+        )
+        for match in matches:
+            self.likenesses |= match.likenesses
+        return matches
 
 
-def documents_of(
-    recipe: Recipe, reader: DocumentReader, shards: Sequence[Shard], likenesses: Likenesses, spread: Spread
-) -> list[Document]:
-    """Return the documents with some ids, ascending: where they are, their tokens, and by which stage they went."""
+def documents_of(reader: DocumentReader, search: ShardSearch, likenesses: Likenesses) -> list[Document]:
+    """Return the documents of `likenesses` by ascending id, with their places, tokens and stages of removal."""
     wanted = np.array(sorted(likenesses), np.uint64)
     tokens = dict[int, int]()
-    for of_shard in spread(partial(tokens_of, recipe.folder, wanted), shards):
-        tokens |= of_shard
+    for shard_tokens in search.spread(partial(tokens_of, reader.recipe.folder, wanted), search.shards):
+        tokens |= shard_tokens
     stages = stages_of(reader.corpus, likenesses)
     return [
         Document(
@@ -144,74 +164,78 @@ def document_of_row(row: MatchedRow) -> Document:
     )
 
 
-def without_text(found: Sequence[ShardDocuments], named: Collection[int]) -> tuple[list[int], list[int]]:
-    """Return the documents without a stored text that are to be read in their sources, and those that are not.
+def without_text(matches: Sequence[ShardDocuments], named: Collection[int]) -> tuple[list[int], list[int]]:
+    """Return the documents without a stored text, in two lists: to read in their sources, and to skip.
 
-    named: by their ids; these are known by nothing else. All others are read unless they are too many.
+    named: documents that the request names by their ids. If there are too many documents, only these are read.
     """
-    ids = [doc_id for one in found for doc_id in one.without_text]
+    ids = [doc_id for match in matches for doc_id in match.without_text]
     if len(ids) <= MOST_READ:
         return ids, []
-    return [one for one in ids if one in named], [one for one in ids if one not in named]
+    return [doc_id for doc_id in ids if doc_id in named], [doc_id for doc_id in ids if doc_id not in named]
 
 
 def listed_requests(recipe: Recipe) -> list[Request]:
-    """Return what the deny lists beside a corpus ask for."""
+    """Return the entries of the deny lists beside a corpus."""
     lists = planned_files(DENIED, recipe.lists_of_corpus) if recipe.lists_of_corpus else ()
-    return [request for file in lists for request in requests_in(file)]
+    return [entry for file in lists for entry in requests_in(file)]
 
 
-def notes_on(recipe: Recipe, asked: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:
-    """Say of which sources no document is found by an address or a column that is asked about."""
-    denied = DenyList(asked.requests)
+def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:
+    """Yield a note for each source without the column of a requested address or value."""
+    denied = DenyList(request.requests)
     for source, columns in {shard.source: shard.columns for shard in shards}.items():
         url = recipe.source(source).url
         for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
             if (fault := fault_of_column(path, columns)) is not None:
-                yield f"source {source}: {fault}, so no document of it is found by that"
+                yield f"source {source}: {fault}, so the request matches no document of it by that column"
 
 
-def went_for_them(
-    recipe: Recipe, corpus: PublishedCorpus, shards: Sequence[Shard], found: Likenesses
+def removed_for(
+    recipe: Recipe, corpus: PublishedCorpus, shards: Sequence[Shard], removed: Likenesses
 ) -> Likenesses:
-    """Return the documents that went as duplicates of some, and of these in turn: they would come back.
+    """Return the documents that were removed as duplicates of `removed`, and their duplicates in turn, by id.
 
-    Of each an estimate of how like it is to the one that it went for.
+    Without their kept documents they would be published again. The values are estimates of the similarity of each
+    document to its kept document.
     """
-    kept_for, pairs = set(found), dict[int, int]()
-    while True:
-        new = dict[int, int]()
-        for table in corpus.row_groups("removed", ["doc_id", "kept_doc_id"]):
-            rows = table.filter(
-                pc.is_in(table.column("kept_doc_id"), pa.array(sorted(kept_for), pa.uint64()))
-            )
-            ids, kept = (rows.column(name).to_pylist() for name in ("doc_id", "kept_doc_id"))
-            new |= {a: b for a, b in zip(ids, kept, strict=True) if a not in found and a not in pairs}
-        if not new:
-            break
-        pairs |= new
-        kept_for = set(new)
+    pairs = duplicates_of(corpus, removed)
     texts = dict[int, str]()
     wanted = np.array(sorted({*pairs, *pairs.values()}), np.uint64)
     for shard in shards if pairs else ():
-        if len(of_shard := within(recipe.folder, shard, wanted)):
-            ids, found_texts = texts_of(recipe.folder, shard.artifact, of_shard)
-            texts |= dict(zip(ids.tolist(), found_texts.to_pylist(), strict=True))
+        if len(in_shard := within(recipe.folder, shard, wanted)):
+            ids, shard_texts = texts_of(recipe.folder, shard.artifact, in_shard)
+            texts |= dict(zip(ids.tolist(), shard_texts.to_pylist(), strict=True))
     return dict(zip(pairs, estimates([(texts[a], texts[b]) for a, b in pairs.items()]), strict=True))
 
 
+def duplicates_of(corpus: PublishedCorpus, kept_ids: Collection[int]) -> dict[int, int]:
+    """Return the removed duplicates of documents, and their duplicates in turn: kept documents, by removed id."""
+    latest, pairs = set(kept_ids), dict[int, int]()
+    while latest:
+        new = dict[int, int]()
+        kept_for = pa.array(sorted(latest), pa.uint64())
+        for table in corpus.row_groups("removed", ["doc_id", "kept_doc_id"]):
+            rows = table.filter(pc.is_in(table.column("kept_doc_id"), kept_for))
+            ids, kept = (rows.column(name).to_pylist() for name in ("doc_id", "kept_doc_id"))
+            new |= {a: b for a, b in zip(ids, kept, strict=True) if a not in kept_ids and a not in pairs}
+        pairs |= new
+        latest = set(new)
+    return pairs
+
+
 def estimates(pairs: Sequence[tuple[str, str]]) -> list[float]:
-    """Return the estimated similarity of texts; 1 of those that are too short for a signature."""
+    """Return the estimated similarities of pairs of texts; 1 for texts that are too short for a signature."""
     dedup = MinHashRound()
-    one, other = (
+    first, second = (
         signatures(pa.array([pair[side] for pair in pairs], pa.large_string()), dedup) for side in (0, 1)
     )
-    likenesses: list[float] = (one == other).mean(axis=1).tolist() if pairs else []
+    likenesses: list[float] = (first == second).mean(axis=1).tolist() if pairs else []
     return likenesses
 
 
 def stages_of(corpus: PublishedCorpus, wanted: Likenesses) -> dict[int, str]:
-    """Return the stages by which those of some documents went that are not published."""
+    """Return the stages that removed documents of `wanted`, by id; published documents are left out."""
     ids = pa.array(list(wanted), pa.uint64())
     tables = corpus.row_groups("removed", ["doc_id", "stage"]) if len(ids) else ()
     stages = dict[int, str]()

@@ -1,6 +1,6 @@
-"""Documents and rows of which nothing is stored, read in their sources: removed by a rule, or set aside.
+"""Read documents and rows in their sources that have no stored text: documents removed by a rule, rows set aside.
 
-It is read so that these are known when their files change, or a rule is relaxed.
+Their texts and contents are needed to match them again after their files change, or a rule is relaxed.
 """
 
 import math
@@ -24,7 +24,10 @@ from zyda_flows.tasks.sources.reading import read
 
 @dataclass
 class SourceTexts:
-    """What was found. rows: by what rows that are set aside are known. notes: why some of it could not be read."""
+    """Texts of documents from their sources.
+
+    Rows: entries that match rows set aside. notes: failures of reading.
+    """
 
     texts: list[str] = field(default_factory=list)
     rows: list[Request] = field(default_factory=list)
@@ -32,16 +35,16 @@ class SourceTexts:
 
 
 def read_source_texts(
-    reader: DocumentReader, doc_ids: Collection[int], left_out: Collection[int] = ()
+    reader: DocumentReader, doc_ids: Collection[int], skipped: Collection[int] = ()
 ) -> SourceTexts:
-    """Read documents and rows in their sources: of a document its text there, and as the steps clean it.
+    """Read documents and rows in their sources: the text of the source, and the text that the steps make of it.
 
-    left_out: of which it is noted that they are not read.
+    skipped: documents that are not read, which a note counts.
     """
-    found, by_file = SourceTexts(), dict[tuple[int, int], set[int]]()
-    if left_out:
-        found.notes.append(
-            f"{len(left_out):,} documents that a rule removed are too many to look for copies of them"
+    texts, by_file = SourceTexts(), dict[tuple[int, int], set[int]]()
+    if skipped:
+        texts.notes.append(
+            f"{len(skipped):,} documents that a rule removed are too many to search for copies of them"
         )
     for doc_id in doc_ids:
         by_file.setdefault(split(doc_id)[:2], set()).add(doc_id)
@@ -50,46 +53,55 @@ def read_source_texts(
         rows = {split(doc_id)[2] for doc_id in ids}
         try:
             for chunk in chunks_with(reader, min(ids), rows):
-                add_chunk(found, reader, source, chunk, rows)
+                add_documents(texts, reader, source, chunk, rows)
+                add_bad_rows(texts, reader.recipe.source(source).text, chunk, rows)
         except ZydaError as error:
-            why = first_line(error)
-            found.notes.append(
-                f"source {source}, file {file.url}: {len(rows):,} of its rows are known by their ids alone: {why}"
+            texts.notes.append(
+                f"source {source}, file {file.url}: {len(rows):,} of its rows can be matched by their ids alone: "
+                f"{first_line(error)}"
             )
-    return found
+    return texts
 
 
 def chunks_with(reader: DocumentReader, doc_id: int, rows: set[int]) -> Iterator[Chunk]:
-    """Yield the chunks of the file of a document until some rows have been read."""
+    """Yield the chunks of the file of a document until all of `rows` have been read."""
     source, file, _ = reader.file_of(doc_id)
-    file, left = reader.located(source, file), set(rows)
+    file, unread = reader.located(source, file), set(rows)
     for piece in file.pieces:
         end = math.inf if piece.rows is None else piece.first_row + piece.rows
-        if not any(piece.first_row <= row < end for row in left):
+        if not any(piece.first_row <= row < end for row in unread):
             continue
         for chunk in read(source, file, piece, reader.source_of(doc_id).text):
             yield chunk
-            left -= {*chunk.rows.tolist(), *(row.row for row in chunk.bad)}
-            if not left:
+            unread -= {*chunk.rows.tolist(), *(row.row for row in chunk.bad)}
+            if not unread:
                 return
 
 
-def add_chunk(found: SourceTexts, reader: DocumentReader, source: str, chunk: Chunk, rows: set[int]) -> None:
-    """Add what a chunk has of some rows."""
-    text = reader.recipe.source(source).text
+def add_documents(
+    texts: SourceTexts, reader: DocumentReader, source: str, chunk: Chunk, rows: set[int]
+) -> None:
+    """Add the texts of the documents of a chunk in some rows, as they are read and as the steps change them."""
+    column = reader.recipe.source(source).text
     places = [place for place, row in enumerate(chunk.rows.tolist()) if row in rows]
-    if places:
-        table = chunk.table.take(places)
-        texts = as_one_array(table.column(text)).cast(pa.large_string())
-        plan = plan_documents(reader.recipe, source)
-        changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.changes_text))
-        cleaned = run_steps(changing, texts, table.drop_columns([text])).text if changing.steps else texts
-        both = dict.fromkeys([*cleaned.to_pylist(), *texts.to_pylist()])
-        found.texts += [one for one in both if one]
+    if not places:
+        return
+    table = chunk.table.take(places)
+    read_texts = as_one_array(table.column(column)).cast(pa.large_string())
+    plan = plan_documents(reader.recipe, source)
+    changing = DocumentPlan(steps=tuple(step for step in plan.steps if step.changes_text))
+    cleaned = (
+        run_steps(changing, read_texts, table.drop_columns([column])).text if changing.steps else read_texts
+    )
+    texts.texts += [text for text in dict.fromkeys([*cleaned.to_pylist(), *read_texts.to_pylist()]) if text]
+
+
+def add_bad_rows(texts: SourceTexts, column: str, chunk: Chunk, rows: set[int]) -> None:
+    """Add the entries that match the bad rows of a chunk. column: of the text."""
     bad = rows_with_columns(chunk.bad, chunk.bad_columns) if chunk.bad_columns is not None else chunk.bad
     for row in bad:
         if row.row in rows and (row.content or row.columns):
-            found.rows.append(request_for_row(row.content, row.columns))
-            # A row that is mended is a document with this text.
-            if written := text_of_row(row_aside(row.content, row.columns), text):
-                found.texts.append(written)
+            texts.rows.append(request_for_row(row.content, row.columns))
+            # If the row is repaired in the source, it becomes a document with this text.
+            if text := text_of_row(row_aside(row.content, row.columns), column):
+                texts.texts.append(text)

@@ -12,8 +12,8 @@ from zyda_flows.tasks.storage.records import Record
 class IngestParameters(Record):
     """All that decides what the shards of a source hold, besides its files.
 
-    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are set
-    aside is stored, too.
+    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are
+    set aside is stored, too.
     """
 
     text: str

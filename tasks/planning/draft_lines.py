@@ -9,7 +9,7 @@ import yaml
 from zyda_flows.tasks.planning.draft_columns import DAY, Column, Guess
 from zyda_flows.tasks.planning.draft_sources import DraftSource
 from zyda_flows.tasks.sources.column_names import column_renames
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.words import counted
 
 DEFAULT_TEXT, DEFAULT_URL = "text", "url"

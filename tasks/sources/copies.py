@@ -1,8 +1,8 @@
 """Copies of sources that `zyda fetch` made, and their table, from which a recipe builds with the copies.
 
 A copied file keeps its URL, version and name, which determine its number and its order: a build from copies gives
-the same corpus as a build from the originals. `fetched.parquet` lists all files of the sources, including the files
-without a copy, which are read from their original URL.
+the same corpus as a build from the originals. `fetched.parquet` lists all files of the sources, including the
+files without a copy, which are read from their original URL.
 """
 
 import io

@@ -1,7 +1,7 @@
-"""The component of a document: the part of its source that it is of, such as `zyda_arxiv` or `CC-MAIN-2024-10`.
+"""The component of a document: the part of its source that contains it, such as `zyda_arxiv` or `CC-MAIN-2024-10`.
 
-It comes from a column, from the URL of the document's file, or is its language as a step finds it, and stands in a
-column of its own. Documents that have none are null there.
+It comes from a column, from the URL of the document's file, or is the language that a step identified. It is
+stored in the column `component`, which is null for documents without a component.
 """
 
 import re
@@ -16,12 +16,12 @@ from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.named_values import column_texts
 
 COMPONENT = pa.field("component", pa.string())
-NO_FOLDER = "other"  # where documents without a component lie
+NO_FOLDER = "other"  # the folder of documents without a component
 LONGEST = 100  # characters of a folder's name
 
 
 def check_paths(source: str, component: ComponentOf | None, files: Sequence[InputFile]) -> None:
-    """Raise BadInput where a pattern does not say of which component each file is."""
+    """Raise BadInput if the pattern of a component does not match the URL of each file."""
     if component is None or component.path is None:
         return
     others = [file.url for file in files if not component_of_url(component.path, file.url)]
@@ -32,15 +32,15 @@ def check_paths(source: str, component: ComponentOf | None, files: Sequence[Inpu
 
 
 def component_of_url(pattern: str, url: str) -> str | None:
-    """Return what the group of a pattern finds in a file's URL, None where it finds nothing."""
-    found = re.search(pattern, url)
-    return found[1] or None if found else None
+    """Return the text that the group of a pattern matches in a file's URL, or None."""
+    match = re.search(pattern, url)
+    return match[1] or None if match else None
 
 
 def components_of(component: ComponentOf, table: pa.Table, file: InputFile) -> pa.Array:
-    """Return the component of each row of a file: (n,) strings. Raises ValueError for a column that names none.
+    """Return the component of each row of a file: (n,) strings. Raises ValueError for a column of another type.
 
-    Null of those by languages, which no file says.
+    All values are null for components by language, which files do not state.
     """
     if component.language:
         return pa.nulls(len(table), COMPONENT.type)
@@ -51,5 +51,5 @@ def components_of(component: ComponentOf, table: pa.Table, file: InputFile) -> p
 
 
 def folder_name(component: str | None) -> str:
-    """Return the folder of a component: its name, with a hyphen for what is not in names of folders everywhere."""
+    """Return the folder of a component: its name, with hyphens for characters that are not portable."""
     return re.sub(r"[^A-Za-z0-9._-]+", "-", component or "").strip("-.")[:LONGEST] or NO_FOLDER

@@ -1,9 +1,9 @@
-"""The first rows of a file, before a recipe names the column of the text."""
+"""Read the first rows of a file, before a recipe names the text column."""
 
 from zyda_flows.tasks.errors import BadInput, bad_input
-from zyda_flows.tasks.sources.columns import TooWide
 from zyda_flows.tasks.sources.file_rows import Chunk
 from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.json_columns import TooWide
 from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, open_listed_file, wrong_ending
 from zyda_flows.tasks.sources.streams import damage
 
@@ -11,9 +11,9 @@ UNREADABLE: tuple[type[Exception], ...] = (*UNINSPECTABLE, TooWide)
 
 
 def first_rows(source: str, file: InputFile, count: int) -> Chunk:
-    """Return the first rows of a file, at most so many, whichever column is the text.
+    """Return at most `count` first rows of a file, with all columns.
 
-    Raises BadInput where the file cannot be read, and Unavailable where it is the store that failed.
+    Raises BadInput if the file cannot be read, and Unavailable if the store failed.
     """
     kind = format_of(source, file)
     with open_listed_file(source, file, kind) as stream:

@@ -15,7 +15,8 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.file_lists import FilesFrom, selected
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
+from zyda_flows.tasks.sources.compression import whole_content
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, DAMAGED_MEMBER, compression_in
 from zyda_flows.tasks.sources.file_systems import file_system_of, is_temporary, status_of_missing, version_of
 from zyda_flows.tasks.sources.hub import as_in_pattern, at_commit, commit_of
 from zyda_flows.tasks.sources.input_files import InputFile, Location

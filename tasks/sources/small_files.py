@@ -11,7 +11,8 @@ from pydantic import Field
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.compression import DecompressedTooLarge, compression_in, whole_content
+from zyda_flows.tasks.sources.compression import whole_content
+from zyda_flows.tasks.sources.decoders import DecompressedTooLarge, compression_in
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.listing import list_files, read_listed_file
 from zyda_flows.tasks.storage.records import Record

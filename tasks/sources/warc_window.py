@@ -32,8 +32,8 @@ class WarcWindow:
     """Decompressed bytes of a file.
 
     `held` are the bytes, of which the first is number `place`; `starts` are the members that begin in them, by the
-    place of their first byte, with their offsets in the file; `marks` are the places of the members that begin as a
-    record does; `broken` is the member at which the data break off.
+    place of their first byte, with their offsets in the file; `marks` are the places of the members that begin as
+    a record does; `broken` is the member at which the data break off.
     """
 
     def __init__(self, members: CompressedMembers) -> None:

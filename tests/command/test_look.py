@@ -216,7 +216,7 @@ def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, c
     assert [one.who for one in load_reviews(folder)] == ["../../ben"]
     assert "is cut or changed" in caplog.text
     for content in (b"", b"{}", b'{"who": 1}', b"[]", b'{"who":"a","began":"b","options":{},"more":1}'):
-        with pytest.raises(BadInput, match="not what a page"):
+        with pytest.raises(BadInput, match="expected a file that a page of zyda look"):
             read_judgements(content)
 
 

@@ -93,7 +93,7 @@ def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
     assert {count for kind, _, count in found if kind == "mixture"} == {2}
     assert all(one.todo == TODO[one.kind] for one in search.dependents)
     (note,) = [one.note for one in search.dependents if one.url.endswith("exports/plain")]
-    assert note == "no doc_ids of a, so it may have more"
+    assert note == "no doc_ids of a, so it may have more documents"
     assert search.not_searched == [f"{folder}/half/mine/work/ingest: texts of a corpus that is not published"]
 
 

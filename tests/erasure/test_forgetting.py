@@ -171,7 +171,7 @@ def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_wi
     )
     assert certificate.list_sha256 == sha256(recipe.folder.read(certificate.deny_list)).hexdigest()
     assert {(of.source, of.was, of.documents, of.by_likeness) for of in certificate.gone} == {
-        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "gone by removals", 2, 1),
+        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "removed by deduplication", 2, 1),
     }  # fmt: skip
     assert {file.path.partition("/")[0] for file in certificate.removed_files} >= {"pages", "set_aside"}
     now = published_files(recipe)
@@ -294,10 +294,10 @@ def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
 def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
     build_here(mine.load())
     write_rows(mine.folder / "in/pages-3.jsonl", [{"url": PAGE, "text": ASKED}])
-    with pytest.raises(Denied, match="build it"):
+    with pytest.raises(Denied, match="build the corpus"):
         find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
     mine.recipe["sources"].pop()
-    with pytest.raises(Denied, match="build it"):
+    with pytest.raises(Denied, match="build the corpus"):
         find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
 
 
@@ -380,9 +380,9 @@ def test_source_that_no_request_can_reach_is_named(mine):
     found = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
     assert found.documents == []
     assert sorted(found.notes) == [
-        "source others: it has no column autor, so no document of it is found by that",
-        "source others: it has no column url, so no document of it is found by that",
-        "source pages: it has no column autor, so no document of it is found by that",
+        "source others: it has no column autor, so the request matches no document of it by that column",
+        "source others: it has no column url, so the request matches no document of it by that column",
+        "source pages: it has no column autor, so the request matches no document of it by that column",
     ]
 
 
@@ -586,12 +586,12 @@ def test_copy_and_another_version_are_found(mine):
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        ({}, "nothing is asked for"),
-        ({"ids": ["x"]}, "--ids x: a document's id is expected"),
+        ({}, "the request is empty"),
+        ({"ids": ["x"]}, "--ids x: expected a document id"),
         ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
-        ({"columns": ["author"]}, "--column author: name=value"),
+        ({"columns": ["author"]}, "--column author: expected name=value"),
         ({"columns": ["author="]}, "--column author=: one of url"),
-        ({"texts": [" "]}, "--text: a text is expected"),
+        ({"texts": [" "]}, "--text: the text is empty"),
         ({"urls": [""]}, "--urls: a file is expected"),
     ],
 )
@@ -606,7 +606,7 @@ def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path
     with pytest.raises(BadInput, match=r"--urls: .*asked.txt: 1,000 of its 1,001 lines .* line 2: "):
         asking([str(path)])
     path.write_text("# nothing\n")
-    with pytest.raises(BadInput, match=r"--urls .*asked.txt: it asks for nothing"):
+    with pytest.raises(BadInput, match=r"--urls .*asked.txt: no line of the file is a request"):
         asking([str(path)])
     path.write_text("")
     with pytest.raises(BadInput, match="0 bytes"):

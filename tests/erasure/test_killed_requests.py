@@ -37,8 +37,8 @@ def forget_or_finish(path):
     recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
     if not begun:
         asking = RequestReader()
-        asking.columns(["name=asked"])
-        asked = asking.asked(())
+        asking.add_columns(["name=asked"])
+        asked = asking.request(())
         found = find_documents(recipe, asked, in_turn)
         begun = [promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))]
     recipe = load_recipe(path)

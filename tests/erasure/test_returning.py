@@ -58,7 +58,7 @@ def test_source_that_is_gone_is_named(corpus):
 
     found = find_documents(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
     assert len(found.documents) == 1
-    assert "all.jsonl: 1 of its rows are known by their ids alone" in found.notes[0]
+    assert "all.jsonl: 1 of its rows can be matched by their ids alone" in found.notes[0]
 
 
 def test_certificate_counts_what_returned_and_not_what_is_new_after_an_interruption(corpus):

@@ -84,10 +84,10 @@ def trial_of(recipe, chance):
 
 def add_corpus_stages(trial, recipe, chance):
     """Add what stages about the corpus could have taken, and what was taken beside the calls of each."""
-    for of_round in rounds_of(recipe):
+    for dedup_round in rounds_of(recipe):
         for stage in (*OF_ROUNDS, "index") if recipe.publish_bands else OF_ROUNDS:
             for _ in range(8 if stage in {"edges", "index"} else 1):
-                trial.calls.setdefault((of_round.name_of(stage), None), Calls()).add(0, spent(chance))
+                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(0, spent(chance))
     for stage, calls in {"contamination": 6, "corpus": 40}.items():
         for _ in range(calls):
             trial.calls.setdefault((stage, None), Calls()).add(0, spent(chance))

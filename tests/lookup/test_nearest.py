@@ -199,7 +199,7 @@ def test_rounds_are_looked_up_together(tmp_path):
     build_here(exact)
     (near,) = nearest(exact, prose("best alone").upper())
     assert near.buckets == 1
-    with pytest.raises(BadInput, match="nothing in the text"):
+    with pytest.raises(BadInput, match="the text has no characters"):
         nearest(exact, "?!")
     assert nearest(recipe, "?!") == []  # which has no words, and characters
 

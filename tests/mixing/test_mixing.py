@@ -431,19 +431,19 @@ BAD = {
     "no such column": (
         {"parts": [{"name": "a", "where": "quality > 1", "weight": 1}]}, r'where: source good: unable to find column "quality"',
     ),
-    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the weights add up to nothing"),
+    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the sum of the weights is 0"),
     "no budget": ({"budget": ...}, "parts with a `weight` need a `budget`"),
-    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "not both"),
+    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "both `weight` and `epochs`"),
     "too much": ({"budget": {"tokens": "1B"}}, r"requires 500,000,000 tokens, but 4 epochs have [0-9,]+; lower"),
     "too much of all": (
         {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, but all parts have",
     ),
     "no such token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
     "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the end-of-document token"),
-    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts are called a"),
-    "repeat": ({"repeat": {2: 1}}, "the sizes begin with 1"),
+    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts have the name a"),
+    "repeat": ({"repeat": {2: 1}}, "the smallest size must be 1"),
     "format": ({"formats": ["mosaic"]}, "formats"),
-    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: one is named twice"),
+    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: a format is listed twice"),
     "files": ({"file_gib": 1e-6, "budget": {"tokens": "50M"}, "max_epochs": 1000}, r"makes [0-9,]+ files, more than 32,767"),
     "tiny files": ({"file_gib": 1e-300}, "file_gib: expected at least"),
     "unknown": ({"shuffle": True}, "shuffle: there is no such field"),
@@ -451,7 +451,7 @@ BAD = {
     "of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: there is no such field; did you mean weight"),
     "of a recipe": ({"sources": []}, "sources: there is no such field$"),
     "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
-    "tokens": ({"budget": {"tokens": "many"}}, "a number of tokens is expected"),
+    "tokens": ({"budget": {"tokens": "many"}}, "expected a number of tokens"),
     "less": ({"budget": {"tokens": 1}}, "nothing would be written"),
 }  # fmt: skip
 
@@ -521,7 +521,7 @@ def test_vocabulary_that_megatron_s_readers_take_for_two_sizes_is_refused(corpor
     extended = Tokenizer.from_file(str(TOKENIZER))
     extended.add_tokens([f"<{n}>" for n in range(65_520 - extended.get_vocab_size())])
     extended.save(str(tmp_path / "t.json"))
-    with pytest.raises(BadRecipe, match="a vocabulary of 65,520, between 65,500 and 65,536"):
+    with pytest.raises(BadRecipe, match="between 65,500 and 65,536, and this one has 65,520"):
         mixing_of(mixture_file(tmp_path, corpora, tokenizer=str(tmp_path / "t.json")))
     extended.add_tokens([f"<more {n}>" for n in range(100)])
     extended.save(str(tmp_path / "t.json"))

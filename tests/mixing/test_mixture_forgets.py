@@ -33,8 +33,8 @@ LONG = prose("small g12", 104)
 def forget_here(corpus, *ids):
     """Do what `zyda forget` does for some ids, in this process."""
     recipe, asking = corpus.load(), RequestReader()
-    asking.ids(map(str, ids))
-    asked = asking.asked(())
+    asking.add_ids(map(str, ids))
+    asked = asking.request(())
     found = find_documents(recipe, asked, lambda function, items: [*map(function, items)])
     certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     build_here(corpus.load())
@@ -205,12 +205,12 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
     recipe, (_, path) = corpora[1].load(), mixture
     (asked,) = ids_of(corpora[1], prose("second g3", 41))
     asking = RequestReader()
-    asking.ids([str(asked)])
-    found = find_documents(recipe, asking.asked(()), lambda function, items: [*map(function, items)])
-    begun = promise(recipe, asking.asked(()), found, Search(), new_lines(recipe, asking.asked(()), found))
+    asking.add_ids([str(asked)])
+    found = find_documents(recipe, asking.request(()), lambda function, items: [*map(function, items)])
+    begun = promise(recipe, asking.request(()), found, Search(), new_lines(recipe, asking.request(()), found))
     try:
         refused = typed("mix", path, "--forget", "--yes")
-        assert f"{recipe.folder.url}: a request for removal was interrupted there" in str(refused.exception)
+        assert f"{recipe.folder.url}: a removal request was interrupted" in str(refused.exception)
     finally:
         for one in (begun.path, begun.deny_list):
             recipe.folder.remove(one)

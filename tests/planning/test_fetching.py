@@ -330,7 +330,7 @@ def test_copy_that_is_cut_or_gone_is_named_with_what_to_do(corpus):
     with pytest.raises(BadRecipe) as raised:
         build_here(corpus.load(inputs="copies"))
     assert f"{cut}: it changed while it was read: it was" in str(raised.value)
-    assert f"{gone}: it was there when the sources were listed, and is gone" in str(raised.value)
+    assert f"{gone}: it is missing, although it existed when the sources were listed" in str(raised.value)
     assert str(raised.value).count("it is a copy: run zyda fetch again") == 2
 
 

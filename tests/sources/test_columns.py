@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
 from zyda_flows.tasks.errors import ZydaError
-from zyda_flows.tasks.sources import columns
+from zyda_flows.tasks.sources import columns, json_columns
 from zyda_flows.tasks.sources.columns import conform, decode_table, decoded_schema, is_json, unify
 from zyda_flows.tasks.sources.file_rows import arrow_chunk
 from zyda_flows.tasks.sources.formats.jsonl import parse_line
@@ -60,7 +60,7 @@ def test_json_values_are_kept_whatever_stands_beside_them(chunks):
     tables = []
     for chunk in lines:
         found = [parse_line(line, "text") for line in chunk]
-        tables.append(columns.table_of(found))
+        tables.append(json_columns.table_of(found))
     schema, table = put_together(tables)
     for name in ("x", "y"):
         given = [row.get(name) for rows in chunks for row in rows]
@@ -134,7 +134,10 @@ def test_json_text_says_all_that_a_value_is():
     ):
         found = columns.array_as_json(array).to_pylist()
         assert [None if one is None else json.loads(one) for one in found] == expected
-    assert columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [str(2**80), f'{{"a":{-(2**70)}}}']
+    assert json_columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [
+        str(2**80),
+        f'{{"a":{-(2**70)}}}',
+    ]
 
 
 def test_whole_numbers_of_any_size_keep_their_digits(corpus):
@@ -211,12 +214,12 @@ def calls_of(function, *arguments):
 
 def test_objects_with_data_for_keys_are_json_text_and_nothing_is_done_for_each_key():
     found = [{"text": "t", "links": {f"http://{i}/{j}": j for j in range(50)}} for i in range(1000)]
-    columns.table_of(found)  # which may import what it needs
-    table, calls = calls_of(columns.table_of, found)
+    json_columns.table_of(found)  # which may import what it needs
+    table, calls = calls_of(json_columns.table_of, found)
     assert calls < 10 * len(found)
     assert is_json(table.schema.field("links"))
     assert json.loads(table.column("links")[7].as_py()) == found[7]["links"]
-    few = columns.table_of([{"links": {f"k{j}": {"a": j}}} for j in range(90)])
+    few = json_columns.table_of([{"links": {f"k{j}": {"a": j}}} for j in range(90)])
     assert not is_json(few.schema.field("links"))
     first = pa.schema([("x", pa.struct([(f"a{i}", pa.int64()) for i in range(150)]))])
     other = pa.schema([("x", pa.struct([(f"b{i}", pa.int64()) for i in range(150)]))])

@@ -58,7 +58,7 @@ def test_file_is_read_by_the_format_of_its_longest_ending():
 def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
     (tmp_path / "x.csv").write_text("text;n\na;1\n")
     with pytest.raises(
-        BadInput, match=r"its columns are not parted by commas: 'text;n'; a \.tsv file has tabs"
+        BadInput, match=r"its columns are not separated by commas: 'text;n'; a \.tsv file has tabs"
     ):
         read_file(tmp_path / "x.csv")
 

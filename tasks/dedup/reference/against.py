@@ -174,27 +174,27 @@ def evidence_for(comparison: Comparison) -> pa.Schema:
     return pa.schema([*EVIDENCE, *comparison.evidence])
 
 
-def evidence_of(of_round: Round) -> pa.Schema:
+def evidence_of(dedup_round: Round) -> pa.Schema:
     """Return what is published of a document that goes: the one that it goes for."""
-    return evidence_for(comparison_of(of_round.dedup))
+    return evidence_for(comparison_of(dedup_round.dedup))
 
 
-def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
-    comparison, labels = comparison_of(of_round.dedup), [other.label for other in references]
-    how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
+def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
+    comparison, labels = comparison_of(dedup_round.dedup), [other.label for other in references]
+    how: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
         how = comparison.rule, labels, contents(references)
-    params = [*how, of_round.recipe.may_go(trail.source)]
+    params = [*how, dedup_round.recipe.may_go(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
-def is_compared(of_round: Round, source: str) -> bool:
-    return bool(of_round.dedup.against) and of_round.recipe.may_go(source)
+def is_compared(dedup_round: Round, source: str) -> bool:
+    return bool(dedup_round.dedup.against) and dedup_round.recipe.may_go(source)
 
 
-def reasons_of(of_round: Round) -> dict[str, str]:
+def reasons_of(dedup_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason, where it has corpora to be against."""
-    return dict([of_round.dedup.sentences.reference_reason]) if of_round.dedup.against else {}
+    return dict([dedup_round.dedup.sentences.reference_reason]) if dedup_round.dedup.against else {}
 
 
 @stage(
@@ -206,11 +206,11 @@ def reasons_of(of_round: Round) -> dict[str, str]:
     evidence=evidence_of,
 )
 def against(
-    of_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]
+    dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]
 ) -> Manifest:
     """Find which documents of a source another corpus has already."""
-    folder, name = of_round.folder, of_round.name_of("against")
-    groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(of_round.dedup)
+    folder, name = dedup_round.folder, dedup_round.name_of("against")
+    groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(dedup_round.dedup)
     histories = load_histories(folder, trail)
     if isinstance(comparison, TextComparison):
         of_texts = contents(references)

@@ -153,35 +153,35 @@ def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
 
 
 def key(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     sources: Sequence[NumberedSource],
     references: Sequence[PublishedCorpus],
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    corpora = [content_of(index_of(other, of_round.dedup)) for other in references]
-    taking_part = [trail.source for trail in trails if of_round.recipe.may_go(trail.source)]
-    params = [of_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
+    corpora = [content_of(index_of(other, dedup_round.dedup)) for other in references]
+    taking_part = [trail.source for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    params = [dedup_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
 
-def has_references(of_round: Round, _: str) -> bool:
-    return bool(of_round.dedup.against)
+def has_references(dedup_round: Round, _: str) -> bool:
+    return bool(dedup_round.dedup.against)
 
 
 @stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)
 def matches(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     sources: Sequence[NumberedSource],
     references: Sequence[PublishedCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
-    folder, dedup = of_round.folder, of_round.dedup
-    taking_part = [trail for trail in trails if of_round.recipe.may_go(trail.source)]
+    folder, dedup = dedup_round.folder, dedup_round.dedup
+    taking_part = [trail for trail in trails if dedup_round.recipe.may_go(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(of_round, source, of_source, "own keys") for source, of_source in history.items()
+        keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
     artifacts = tuple(file for keys in of_sources for file in keys.files)
     of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
@@ -203,7 +203,7 @@ def matches(
     collision_files = iter(
         fan_out(
             ArtifactJob.__call__, [job for jobs in looking for job in jobs],
-            stage=of_round.name_of("matches"), source=None,
+            stage=dedup_round.name_of("matches"), source=None,
         )
     )  # fmt: skip
     met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
@@ -214,7 +214,7 @@ def matches(
         for source, of_source in history.items()
         for first, last in ranges_of_files(numbers[source], of_source)
     ]
-    gathered = fan_out(ArtifactJob.__call__, gathering, stage=of_round.name_of("matches"), source=None)
+    gathered = fan_out(ArtifactJob.__call__, gathering, stage=dedup_round.name_of("matches"), source=None)
     return Manifest(
         stage="matches",
         artifacts=tuple(gathered),

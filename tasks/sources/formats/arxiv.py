@@ -18,7 +18,8 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.eprints import NoLatex, TooLarge, is_source, latex_of
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (

@@ -18,7 +18,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE, ByteLines, LongLine
 from zyda_flows.tasks.sources.column_names import separator_fault
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, check_names, utf8_fault
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (

@@ -1,7 +1,8 @@
 """Times that Parquet stores as INT96, which Spark, Hive and Impala write: a day and the nanoseconds in it.
 
-Arrow's integers of 64 bits hold the years 1677 to 2262 in nanoseconds, and arithmetic on others wraps. So each time
-is read in microseconds, and once more in seconds, which hold all days, and in nanoseconds, which lose no digit.
+Arrow's integers of 64 bits hold the years 1677 to 2262 in nanoseconds, and arithmetic on others wraps. So each
+time is read in microseconds, and once more in seconds, which hold all days, and in nanoseconds, which lose no
+digit.
 """
 
 from collections.abc import Callable, Iterator

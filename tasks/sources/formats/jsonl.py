@@ -14,10 +14,11 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import bad_input, bad_row
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE, ByteLines, LongLine
-from zyda_flows.tasks.sources.columns import TooWide, table_of
-from zyda_flows.tasks.sources.compression import BLOCK, COMPRESSIONS
+from zyda_flows.tasks.sources.compression import BLOCK
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally, rest_of_file, utf8_fault
 from zyda_flows.tasks.sources.input_files import FilePiece
+from zyda_flows.tasks.sources.json_columns import TooWide, table_of
 from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number, json_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage

@@ -14,7 +14,8 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import bad_input, first_line
 from zyda_flows.tasks.extraction.decoding import as_utf8
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, CompressedMembers, compression_of
+from zyda_flows.tasks.sources.compression import CompressedMembers
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, utf8_fault
 from zyda_flows.tasks.sources.http_bodies import decoded_body
 from zyda_flows.tasks.sources.input_files import FilePiece

@@ -12,7 +12,8 @@ from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.decoding import decoded
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, checked_columns
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents

@@ -15,13 +15,8 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import (
-    COMPRESSIONS,
-    Block,
-    BrokenMember,
-    CompressedMembers,
-    compression_of,
-)
+from zyda_flows.tasks.sources.compression import Block, BrokenMember, CompressedMembers
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
