@@ -56,15 +56,15 @@ def test_published_forms_of_lists_of_domains_are_read(tmp_path, encoding, end):
     [
         ("http://page.example/a", "'page.example/a' is an address; list it under `urls`"),
         ("page.example:8080/", "'page.example:8080/' is an address"),
-        ("page.example:8080", "'page.example:8080' is no domain"),
-        ("two words", "'two' is no domain"),
+        ("page.example:8080", "'page.example:8080' is not a domain"),
+        ("two words", "'two' is not a domain"),
         ("@@||page.example^", "is an exception"),
         ("||page.example^$third-party", "is for some requests only"),
-        ("page.example##.banner", "is no domain"),
+        ("page.example##.banner", "is not a domain"),
         ("10.0.0.0/8", "is a network"),
         ("2001:db8::/32", "is a network"),
-        ("address=/#/0.0.0.0", "'#' is no domain"),
-        ("page.example CNAME .", "'CNAME' is no domain"),
+        ("address=/#/0.0.0.0", "'#' is not a domain"),
+        ("page.example CNAME .", "'CNAME' is not a domain"),
     ],
 )
 def test_lines_in_no_known_form_are_named(tmp_path, line, fault):

@@ -588,7 +588,7 @@ def test_copy_and_another_version_are_found(mine):
     [
         ({}, "the request is empty"),
         ({"ids": ["x"]}, "--ids x: expected a document id"),
-        ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
+        ({"domains": ["not a domain"]}, "--domain not a domain: .* is not a domain"),
         ({"columns": ["author"]}, "--column author: expected name=value"),
         ({"columns": ["author="]}, "--column author=: one of url"),
         ({"texts": [" "]}, "--text: the text is empty"),

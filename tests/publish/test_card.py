@@ -1,6 +1,5 @@
 """The card: what the field's own reader, which goes by it, makes of a published corpus."""
 
-import datasets
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
@@ -26,6 +25,8 @@ def recipe(tmp_path_factory, compiled):
 @pytest.fixture
 def load(recipe, tmp_path):
     """Return what reads the corpus, all of it or what has a name."""
+    import datasets  # late: it takes seconds
+
     folder = recipe.folder.folder("published").url
     return lambda *name: datasets.load_dataset(
         folder, *name, split="train", cache_dir=str(tmp_path)

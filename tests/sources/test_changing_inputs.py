@@ -280,9 +280,7 @@ def test_web_server_whose_parts_are_of_another_version_than_it_says_is_said(site
         return 206, body, {**marks, "ETag": '"two"'}
 
     site.instead = of_another
-    with pytest.raises(
-        Unavailable, match=r'x\.parquet.* another version of it: ETag "two", where it was "one"'
-    ):
+    with pytest.raises(Unavailable, match=r'x\.parquet.* another version: ETag "two", expected "one"'):
         texts_in(file)
 
 

@@ -188,7 +188,7 @@ def test_memory_that_a_body_cannot_have_is_a_bad_row(monkeypatch, tmp_path):
     monkeypatch.setattr("zyda_flows.tasks.sources.http_bodies.gunzipped", out_of_memory)
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[9], RECORDS[2]]))
     assert (len(documents), len(bad)) == (1, 1)
-    assert "takes more memory than there is" in bad[0].reason
+    assert "needs more memory than is available" in bad[0].reason
 
 
 GENERATORS = {

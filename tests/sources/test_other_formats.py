@@ -348,7 +348,7 @@ def test_eprint_whose_inputs_have_no_end_is_a_bad_row(tmp_path):
     files = {f"f{i}.tex": b"\\input{f%d}\\input{f%d}" % (i + 1, i + 1) for i in range(15)}
     files["main.tex"] = rb"\documentclass{x}\begin{document}\input{f0}\end{document}"
     (tmp_path / "x.tar").write_bytes(tar_of({"2001.00009.gz": gzip.compress(tar_of(files))}))
-    assert "more than 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
+    assert "at most 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
 
 
 def test_real_dump_and_eprints_are_read(shared):

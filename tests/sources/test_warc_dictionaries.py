@@ -98,11 +98,11 @@ def test_files_put_one_after_another_have_each_their_dictionary(tmp_path):
 
 FULL = limits().zstd_dictionary
 NO_DICTIONARY = {
-    "none": (frame(b"a note by the crawler"), "the frame in which its dictionary would be has none"),
-    "empty": (frame(b""), "the frame in which its dictionary would be has none"),
+    "none": (frame(b"a note by the crawler"), "the frame of its dictionary has no dictionary"),
+    "empty": (frame(b""), "the frame of its dictionary has no dictionary"),
     "begins as one": (frame(DICTIONARY.as_bytes()[:60]), "its dictionary is damaged"),
-    "compressed, and none": (frame(zstandard.compress(b"a note")), "the frame in which its dictionary would be has none"),
-    "compressed and cut off": (frame(COMPRESSED[8:-9]), "its dictionary has another length than the frame"),
+    "compressed, and none": (frame(zstandard.compress(b"a note")), "the frame of its dictionary has no dictionary"),
+    "compressed and cut off": (frame(COMPRESSED[8:-9]), "its dictionary has another length than its frame"),
     "compressed, with more behind it": (frame(COMPRESSED[8:] + b"more"), "its dictionary has another length than|something"),
     "too large": (frame(DICTIONARY.as_bytes() + bytes(FULL)), rf"its dictionary has {FULL + 8192:,} bytes, expected at most"),
     "too large when it is decompressed": (
@@ -199,11 +199,11 @@ def test_dictionary_is_for_web_archives_alone(tmp_path):
 
 HOLD_LITTLE = """
 import resource, sys
-from zyda_flows.tasks.sources.compression import Members
+from zyda_flows.tasks.sources.compression import CompressedMembers
 from zyda_flows.tasks.storage.stores import Stream
 with open(sys.argv[1], "rb") as file:
     before = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-    print(sum(1 for _ in Members(Stream("x", file), "zstd", resumes=True, has_dictionaries=True)))
+    print(sum(1 for _ in CompressedMembers(Stream("x", file), "zstd", resumes=True, has_dictionaries=True)))
     print(resource.getrusage(resource.RUSAGE_SELF).ru_maxrss - before)
 """
 
