@@ -97,8 +97,8 @@ class Part(Strict):
         None, min_length=1, description="The name of a corpus, or a list of names; by default all."
     )
     where: str | None = Field(
-        None, min_length=1, description="SQL condition on the published columns of a document, as in `keep`: a quality "
-        "bucket, a language.",
+        None, min_length=1, description="SQL condition on the published columns of a document, as in "
+        "`keep`: a quality bucket, a language.",
     )  # fmt: skip
     weight: Annotated[float, Number] | None = Field(
         None, ge=0, le=1e9, description="Share of the tokens, relative to the weights of the other parts."
@@ -135,14 +135,16 @@ class Mixture(Strict):
     )
     special_tokens: SpecialAs = Field(
         "text",
-        description="Encoding of special tokens in a text, such as `<|endoftext|>`: as ordinary `text`, or as `control` tokens.",
+        description="Encoding of special tokens in a text, such as `<|endoftext|>`: as ordinary `text`, or as "
+        "`control` tokens.",
     )
     corpora: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = (
         Field(exclude=True, min_length=1, description="Published corpora, each by the URL of its folder.")
     )
     parts: tuple[Part, ...] = Field(
         min_length=1, max_length=4096,
-        description="The parts. A document that matches several parts belongs to the first. Other documents are left out.",
+        description="The parts. A document that matches several parts belongs to the first. Documents that "
+        "match no part are left out.",
     )  # fmt: skip
     budget: Budget | None = Field(None, description="Size of all parts together; required with weights.")
     max_epochs: Annotated[float, Number] = Field(
@@ -170,9 +172,7 @@ class Mixture(Strict):
     )  # fmt: skip
     validation: Validation | None = Field(None, description="Documents to hold out.")
     formats: tuple[Format, ...] = Field(("megatron",), min_length=1, description="Output formats.")
-    file_gib: Annotated[float, Number] = Field(
-        10, ge=1e-6, le=1024, description="Size of the ids in one file, GiB."
-    )
+    file_gib: Annotated[float, Number] = Field(10, ge=1e-6, le=1024, description="Size of a file's ids, GiB.")
     seed: int = Field(
         1, ge=0, lt=1 << 63, description="Seed of the order and of the documents of a fraction of an epoch."
     )

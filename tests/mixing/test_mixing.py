@@ -640,7 +640,7 @@ def test_mixture_is_not_written_into_the_folder_of_a_corpus(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=5)
     path = mixture_file(tmp_path, [corpus], storage=corpus.recipe["storage"], name="small")
     before = all_files(tmp_path / "corpus/out")
-    with pytest.raises(BadRecipe, match="a corpus is stored there; give the mixture another place"):
+    with pytest.raises(BadRecipe, match="a corpus is stored there; choose another name"):
         mixed_in(path)
     assert all_files(tmp_path / "corpus/out") == before
 
@@ -658,7 +658,7 @@ def test_file_that_is_shorter_than_its_tokens_is_noticed_before_it_counts(
             found.write_bytes(found.read_bytes()[:-2])
 
     monkeypatch.setattr(formats.Megatron, "close", forgetful)
-    with pytest.raises(NotConserved, match=r"bytes, for [0-9,]+ tokens"):
+    with pytest.raises(NotConserved, match=r"bytes, but [0-9,]+ tokens were written"):
         mixed_in(mixture_file(tmp_path, corpora, formats=["olmo", "datatrove", "megatron"]))
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
 
