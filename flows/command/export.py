@@ -12,8 +12,8 @@ from zyda_flows.flows.command.terminal import as_size, console, say, table_of
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
+    from zyda_flows.tasks.publish.export_files import FileToExport
     from zyda_flows.tasks.publish.export_places import ExportedFile
-    from zyda_flows.tasks.publish.exporting import FileToExport
 
 EXAMPLES = (
     "zyda export recipe.yaml --to /data/jsonl",
@@ -61,7 +61,8 @@ def export(
     digits.
     """
     recipe = load(recipe_path, storage, sample)
-    from zyda_flows.tasks.publish.exporting import Export, ExportOptions  # late
+    from zyda_flows.tasks.publish.export_planning import ExportOptions  # late
+    from zyda_flows.tasks.publish.exporting import Export  # late
     from zyda_flows.tasks.storage.claims import reading  # late
     from zyda_flows.tasks.storage.folder import Folder, absolute  # late
 

@@ -106,7 +106,7 @@ def test_exact_round_removes_exactly_the_equal_texts(twins, exact, reason, expec
     recipe = twins.load(dedup={"exact": exact})
     ledger = build_here(recipe)
     assert gone(recipe, "removals") == dict.fromkeys(expected, reason)
-    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## What is here")[0]
+    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## Files")[0]
     assert ledger.removed("removals").documents == len(expected)
 
 
