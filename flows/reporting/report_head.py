@@ -7,7 +7,7 @@ import yaml
 
 from zyda_flows.flows.reporting.report_parts import Fact, Text, count
 from zyda_flows.tasks.accounts.published import PUBLISHED
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.words import counted

@@ -255,7 +255,7 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
     assert said.count("<- this, removed by deduplication\n") == 1
-    assert said.count("<- kept for it\n") == 1
+    assert said.count("<- kept instead of it\n") == 1
     assert said.count("<- removed by deduplication\n") == 1
     assert re.search(r"^-.*edit0", said, re.MULTILINE)
 

@@ -148,7 +148,7 @@ def test_explain_reports_a_kept_document_that_a_later_round_removed(twins):
         second["doc_id"],
     )
     assert (
-        "(which deduplication 2 removed later)"
+        "(the kept document was later removed by deduplication 2)"
         in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])

@@ -24,7 +24,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.ledger import large_losses
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.dedup import by_documents, contested
 from zyda_flows.tasks.dedup.losses import check_losses
 from zyda_flows.tasks.dedup.preference import Preference, comparable

@@ -158,7 +158,7 @@ def test_each_language_is_a_component_with_a_folder(built):
 def test_trial_says_the_values_of_each_language(folder):
     trial = try_steps(load_recipe(str(folder / "recipe.yaml")), 160)
     said = limits(trial.rules["fineweb-2.words"])
-    assert said == f"{DE} at least 10 and at most 30, {EN} at least 20 and at most 40 stays"
+    assert said == f"{DE} at least 10 and at most 30, {EN} at least 20 and at most 40 is kept"
 
 
 def test_published_file_is_read_as_it_is(tmp_path):

@@ -346,7 +346,7 @@ sources: [{{name: pages, files: structure.jsonl}}]
         (gone,) = pq.read_table(published / "removed").to_pylist()
         assert gone["reason"] == "gopher-quality.mean_word_length"
         print_explanation(explain(load_recipe(str(pages / "structure.yaml")), str(gone["doc_id"])))
-        assert re.search(r"its text, extracted by fast:\n  Usage\n", capsys.readouterr().out)
+        assert re.search(r"text, extracted by fast:\n  Usage\n", capsys.readouterr().out)
         return
     (kept,) = pq.read_table(published / "pages").to_pylist()
     assert f"\n\n```\n{CODE.strip()}\n```\n\n## Values\n\n| n | square | id |\n| --- |" in kept["text"]

@@ -99,11 +99,11 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     nobody = zyda_here("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (
         1,
-        "no published document as a whole is like this text; parts of documents are not looked for\n",
+        "no published document is similar to this text as a whole; parts of documents are not searched\n",
     )
     mistyped = zyda_here("find", str(corpus.path), "no-such-file.txt")
     assert mistyped.stdout == (
-        "no-such-file.txt is no file; read as a text: no published document as a whole is like this text; parts of documents are not looked for\n"
+        "there is no file no-such-file.txt; searched as a text: no published document is similar to this text as a whole; parts of documents are not searched\n"
     )
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -186,7 +186,7 @@ def test_invalid_text_is_reported_in_one_line(built, tmp_path, text, said):
 def test_empty_argument_is_reported_in_one_line(built):
     assert "the text has no characters" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
-    assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
+    assert endless.stderr == "zyda: /dev/zero: the text exceeds 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xfb\xfe")
     assert said.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
 

@@ -13,8 +13,8 @@ from small_mixtures import corpus_of, mixed_in, mixing_of, mixture_file, run_her
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe

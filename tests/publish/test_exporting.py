@@ -394,7 +394,7 @@ def test_command_exports_in_processes_and_prints_a_summary(corpus, tmp_path):
     to = tmp_path / "to"
     said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,text", "--file-mib", "0.01")
     assert said.returncode == 0, said.stderr
-    assert "0 were there already" in said.stdout
+    assert "0 of them written earlier" in said.stdout
     assert documents_in(to, "best") == [
         {"doc_id": row["doc_id"], "text": row["text"]} for row in table_of(corpus.load(), "best")
     ]

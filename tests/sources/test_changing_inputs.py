@@ -238,7 +238,8 @@ def test_file_that_is_gone_is_named_with_its_source(tmp_path, name):
     file = look_at(str(path))
     path.unlink()
     with pytest.raises(
-        BadInput, match=f"^source far, file {re.escape(str(path))}: it was there when .* is gone"
+        BadInput,
+        match=f"^source far, file {re.escape(str(path))}: it is missing, although it existed when the sources were listed",
     ):
         texts_in(file)
 

@@ -44,7 +44,7 @@ def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compr
         {"text": "last", "title": "é"},
     ]  # fmt: skip
     assert [(row.row, row.reason) for row in bad] == [
-        (3, "it has 1 fields, where there are 2 columns"), (4, "it has 3 fields, where there are 2 columns"),
+        (3, "it has 1 fields, expected 2"), (4, "it has 3 fields, expected 2"),
     ]  # fmt: skip
     assert skipped == {"blank line": 1}
 
@@ -166,15 +166,15 @@ def test_articles_of_a_dump_are_documents(tmp_path, name, compress):
 @pytest.mark.parametrize(
     ("page", "said"),
     [
-        (PAGES[0].replace("</text>", ""), "no page of a dump: mismatched tag"),
+        (PAGES[0].replace("</text>", ""), "not a page of a dump: mismatched tag"),
         (PAGES[0].replace("</page>", ""), "a page has no end"),
         (PAGES[0].replace("<page>", "<page><!DOCTYPE x>"), "it declares entities"),
         (
             PAGES[0].replace("<revision>", "<x>").replace("</revision>", "</x>"),
-            "no page of a dump: it has no revision",
+            "not a page of a dump: it has no revision",
         ),
-        (PAGES[0].replace("<ns>0", "<ns>zero"), "no page of a dump: invalid literal"),
-        (article("Deep", text="<a>" * 100_000), "no page of a dump"),
+        (PAGES[0].replace("<ns>0", "<ns>zero"), "not a page of a dump: invalid literal"),
+        (article("Deep", text="<a>" * 100_000), "not a page of a dump"),
     ],
 )
 def test_damaged_page_ends_by_itself(tmp_path, page, said):

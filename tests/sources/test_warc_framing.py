@@ -70,7 +70,7 @@ def test_blank_input_is_bounded(tmp_path):
     documents, bad, _ = read_file(written(tmp_path, [content]))
     assert len(documents) == 1
     assert bad[0].is_rest
-    assert "more than 1,048,576 bytes of line ends follow one another" in bad[0].reason
+    assert "more than 1,048,576 consecutive bytes of line ends" in bad[0].reason
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[2] + b"\n" * 500_000 + RECORDS[2]]))
     assert (len(documents), bad) == (2, [])
 

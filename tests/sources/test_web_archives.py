@@ -68,7 +68,7 @@ def test_encoding_is_that_of_mark_header_or_page(tmp_path, charset, head, body):
 
 BAD = {
     "digest": (page("bad").replace(b"<p>", b"<q>"), r"its content does not match its digest"),
-    "no length": (page("bad").replace(b"Content-Length", b"Content-Lenght", 1), r"its head says no Content-Length"),
+    "no length": (page("bad").replace(b"Content-Length", b"Content-Lenght", 1), r"its head has no Content-Length"),
     "length too small": (
         record("resource", b"<p>" * 50, Content_Type="text/html", Content_Length="90"),
         r"no record follows the 90 bytes",
