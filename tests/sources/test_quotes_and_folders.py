@@ -93,6 +93,6 @@ def test_language_that_yaml_reads_as_false_is_told(corpus):
     corpus.write()
     path.write_text(path.read_text() + "languages: [en, no]\n")
     with pytest.raises(
-        ZydaError, match=r"languages\[1\]: expected a text; no means something else in YAML, so write"
+        ZydaError, match=r"languages\[1\]: expected a text; YAML does not read no as a text, so write"
     ):
         load_recipe(str(path))
