@@ -4,6 +4,7 @@ Its state (process ids, addresses, ports) lies in Prefect's home, so that `up` f
 and `down` what to stop. Everything listens on the loopback address.
 """
 
+import hashlib
 import json
 import os
 import subprocess
@@ -11,7 +12,9 @@ import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from importlib.resources import files
+from pathlib import Path
 
+import yaml
 from filelock import FileLock, Timeout
 
 from zyda_flows.deployments.certificates import make_certificate, tls_environment
@@ -46,6 +49,8 @@ from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free
 from zyda_flows.tasks.workers.process import FORKED
 
 POOL = "zyda"
+DEFINITIONS = "prefect.yaml"
+REGISTERED = "zyda_deployments"  # the variable of the server with the digest of the registered deployments
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
 PREFERRED_PORTS = {"server": 4200, "Prefect API": 4201, "scheduler": 8786, "dask dashboard": 8787}
 # What is to be started again when a part was: it holds connections to that, its address or its login.
@@ -221,17 +226,40 @@ def prefect(*arguments: str, environment: dict[str, str]) -> None:
 
 
 def register(stack: Stack) -> None:
-    """Make the work pool and register the deployments; both may be there already, and schedules stay."""
+    """Create or update the work pool and the deployments; schedules stay.
+
+    `prefect deploy` needs five seconds, so it runs only if the server lacks a deployment, or if the definitions or
+    the code have changed since it ran for this server.
+    """
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
+    from prefect.variables import Variable
 
     ours = files("zyda_flows.deployments")
     jobs = json.loads((ours / "process-jobs.json").read_text())
+    digest = digest_of_deployments()
     with use_api(api_of(stack)), get_client(sync_client=True) as client:
         pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
         client.create_work_pool(pool, overwrite=True)
-    definitions = str(ours / "prefect.yaml")
-    prefect("deploy", "--all", "--prefect-file", definitions, environment=environment(stack))
+        registered = {deployment.name for deployment in client.read_deployments()}
+        if Variable.get(REGISTERED) == digest and registered >= declared_deployments():
+            return
+        prefect("deploy", "--all", "--prefect-file", str(ours / DEFINITIONS), environment=environment(stack))
+        Variable.set(REGISTERED, digest, overwrite=True)
+
+
+def declared_deployments() -> set[str]:
+    """Return the names of the deployments in the file of definitions."""
+    text = (files("zyda_flows.deployments") / DEFINITIONS).read_text()
+    return {deployment["name"] for deployment in yaml.safe_load(text)["deployments"]}
+
+
+def digest_of_deployments() -> str:
+    """Hash the definitions of the deployments, and the code from which their parameters follow."""
+    folders = [Path(str(files(f"zyda_flows.{chapter}"))) for chapter in ("flows", "tasks")]
+    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
+    definitions = (files("zyda_flows.deployments") / DEFINITIONS).read_bytes()
+    return hashlib.sha256(b"".join([definitions, *(path.read_bytes() for path in paths)])).hexdigest()
 
 
 def down(say: Callable[[str], None]) -> None:

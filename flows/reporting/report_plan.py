@@ -1,7 +1,7 @@
 """What a build took, of its workers and of its stores, beside what was planned."""
 
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.planning.spending import Spending
 from zyda_flows.tasks.spent import Spent

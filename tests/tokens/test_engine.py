@@ -388,7 +388,7 @@ def test_source_with_too_many_differing_documents_stops_the_build_before_publish
     assert not recipe.folder.files("published")
     with pytest.raises(WrongTokens):  # also if all results exist already
         build_here(recipe)
-    monkeypatch.setattr(ingest, "MOST_DIFFERING", 0.5)
+    monkeypatch.setattr(ingest, "MAX_DIFFERING_SHARE", 0.5)
     monkeypatch.setenv("ZYDA_TOKENS", "exact")
     tokens = build_here(recipe)
     monkeypatch.undo()
