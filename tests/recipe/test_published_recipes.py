@@ -96,18 +96,18 @@ FACT_OF_RECIPE = {
     ),
     "values of a signature": lambda recipe: recipe.rounds[0].values,
     "bands and rows": lambda recipe: [recipe.rounds[0].bands, recipe.rounds[0].rows],
-    "what stays of a cluster": kept_of_cluster,
+    "documents kept of a cluster": kept_of_cluster,
     "comparison of texts": lambda recipe: recipe.rounds[0].verify or "none",
-    "a text that is null": lambda recipe: recipe.on_bad_rows,
-    "rows that are no documents": lambda recipe: recipe.on_bad_rows,
+    "a null text": lambda recipe: recipe.on_bad_rows,
+    "bad rows": lambda recipe: recipe.on_bad_rows,
     "datasets with a quality model": lambda recipe: [
         source.name for source in recipe.sources if source.classify
     ],
-    "labels that stay": lambda recipe: sorted(
+    "labels that are kept": lambda recipe: sorted(
         {k for s in recipe.sources if s.classify for k in s.classify.keep}
     ),
-    "least educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
-    "begins with": lambda recipe: recipe.sources[0].files,
+    "minimum educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
+    "input": lambda recipe: recipe.sources[0].files,
     "order of filters": filters_of,
     "terminal punctuation in C4's filter": lambda recipe: next(
         step.filter["c4"]["terminal_punctuation"]
@@ -160,7 +160,7 @@ def test_page_has_a_row_for_each_fact_and_no_other_rows(name):
 
 
 def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
-    assert f"made them: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
+    assert f"published corpora: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
     assert list(CHAPTERS) == list(PUBLISHED) == re.findall(r"^`recipes/(\w+)\.yaml`", PAGE, re.MULTILINE)
     (step,) = filter_steps(load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")))
     rules = {rule for settings in step.sets() for rule in settings.bounds}
