@@ -310,7 +310,7 @@ def test_row_that_names_no_copy_is_refused(corpus, changes):
     fetch(corpus)
     first, *others = read_fetched(copies(corpus))
     write_fetched(copies(corpus), [first.model_copy(update=changes), *others])
-    with pytest.raises(Denied, match="is no path of a copy"):
+    with pytest.raises(Denied, match="is not the path of a copy"):
         read_fetched(copies(corpus))
 
 
