@@ -14,7 +14,6 @@ from importlib.resources import files
 
 from filelock import FileLock, Timeout
 
-from zyda_flows.deployments.certificates import make_certificate, tls_environment
 from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
 from zyda_flows.flows.server.local_server import (
@@ -38,12 +37,13 @@ from zyda_flows.tasks.workers.dask_cluster import (
     gpu_count,
     gpus_hidden_from,
     memory_limits,
-    private_folder,
     scheduler_preloads,
 )
 from zyda_flows.tasks.workers.engine import Engine, requested_engine
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free
+from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import FORKED
+from zyda_flows.tasks.workers.tls import dask_key_pair
 
 POOL = "zyda"
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
@@ -155,11 +155,12 @@ def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
     port, dashboard = port_for(stack, "scheduler", say), port_for(stack, "dask dashboard", say)
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
-    make_certificate(home())
+    key_pair = dask_key_pair(home())
+    key_pair.write()
     environment = {
         DASK_FOLDER: private_folder(),
         **scheduling(),
-        **tls_environment(home()),
+        **key_pair.dask_environment(),
         OWN_PAGES: json.dumps(dashboard_origins(dashboard)),
         SCHEDULER_PRELOAD: json.dumps(scheduler_preloads()),
     }
