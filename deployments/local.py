@@ -16,6 +16,7 @@ from filelock import FileLock, Timeout
 
 from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
+from zyda_flows.flows.server.deployed import DEFINITIONS
 from zyda_flows.flows.server.local_server import (
     NoServer,
     home,
@@ -226,13 +227,11 @@ def register(stack: Stack) -> None:
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.actions import WorkPoolCreate
 
-    ours = files("zyda_flows.deployments")
-    jobs = json.loads((ours / "process-jobs.json").read_text())
+    jobs = json.loads((files("zyda_flows.deployments") / "process-jobs.json").read_text())
     with use_api(api_of(stack)), get_client(sync_client=True) as client:
         pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
         client.create_work_pool(pool, overwrite=True)
-    definitions = str(ours / "prefect.yaml")
-    prefect("deploy", "--all", "--prefect-file", definitions, environment=environment(stack))
+    prefect("deploy", "--all", "--prefect-file", str(DEFINITIONS), environment=environment(stack))
 
 
 def down(say: Callable[[str], None]) -> None:
