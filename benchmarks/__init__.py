@@ -1,1 +1,1 @@
-"""Measurements: each module is a command that prints a table and saves it as JSON."""
+"""Benchmarks: each module is a command that prints tables and saves them; `benchmarks.harness` runs them."""

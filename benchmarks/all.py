@@ -1,4 +1,4 @@
-"""All measurements, small.
+"""Run the benchmarks that need no input beside the demo's texts, with their default, small sizes.
 
 python -m benchmarks.all
 """
@@ -9,27 +9,19 @@ from benchmarks import (
     constants,
     duplicates,
     end_to_end,
+    lookup,
     orchestration,
     signatures,
     tokens,
-)
-from benchmarks.measure import as_workers_are
+)  # fmt: skip
+from benchmarks.harness import restart_as_worker
 
-
-def main() -> None:
-    for module in (
-        signatures,
-        tokens,
-        clusters,
-        duplicates,
-        end_to_end,
-        classifier,
-        constants,
-        orchestration,
-    ):
-        module.main()
+MODULES = (
+    signatures, tokens, clusters, duplicates, lookup, end_to_end, classifier, constants, orchestration,
+)  # fmt: skip
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    main()
+    restart_as_worker()
+    for module in MODULES:
+        module.measure.main([])

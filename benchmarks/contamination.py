@@ -1,23 +1,25 @@
-"""Decontamination: which planted items of evaluation sets are found, what else is taken for one, and how fast.
+"""Measure decontamination: which planted items are found, which other texts are taken for an item, and the speed.
 
     python -m benchmarks.contamination ../sets/*.parquet --texts ../texts
 
-Items are planted in real text in several forms; beside them stands what only looks like an item. Ours is compared
-with a search for every 13-gram of a question with its answer, without any rule, and with datatrove's n-grams, where
-that is installed, with and without those of the question alone.
+Items of evaluation sets are planted in real text in several forms, and so are texts that only resemble an item.
+Ours is compared with a search for each 13-gram of a question with its answer, without further rules, and with
+datatrove's n-grams if datatrove is installed, with and without the n-grams of the question alone.
 """
 
-import argparse
 import random
 import re
 from collections.abc import Callable, Iterator, Sequence
 from functools import partial
+from itertools import accumulate, takewhile
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import pyarrow as pa
+import typer
 
-from benchmarks.measure import DEMO, as_workers_are, load_texts, seconds, show
+from benchmarks.corpora import load_texts
+from benchmarks.harness import DEMO, Table, benchmark, shortest_time
 from zyda_flows.tasks.documents.decontaminate import share_of
 from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
 from zyda_flows.tasks.documents.item_search import search_for
@@ -25,11 +27,11 @@ from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
 from zyda_flows.tasks.signatures.shingles import words_of
 from zyda_flows.textkernels.words import SPACE
 
-Found = Sequence[bool]
-Search = Callable[[list[str]], Found]
+Search = Callable[[list[str]], Sequence[bool]]  # whether each text is contaminated
+Form = Callable[[Item], str]
 GRAM = 13
-# Items of each form, real pages, and characters of which slow ways are timed.
-PLANTED, PAGES, SLOW = 100, 300, 300_000
+PLANTED, PAGES = 100, 300  # items in each form; real pages
+SLOW_CHARACTERS = 300_000  # for the slow searches
 PERMISSION = """Permission is hereby granted, free of charge, to any person obtaining a copy of this software and
 associated documentation files (the "Software"), to deal in the Software without restriction, including without
 limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies. """
@@ -39,55 +41,54 @@ def whole(item: Item) -> str:
     return item.question if item.answer is None else f"{item.question} {item.answer}"
 
 
-def other_punctuation(text: str) -> str:
-    return re.sub(r"[,.;:?!]", " ...", text).replace(" ", "  ")
+def other_punctuation(item: Item) -> str:
+    return re.sub(r"[,.;:?!]", " ...", whole(item)).replace(" ", "  ")
 
 
-def without_a_fifth(text: str) -> str:
+def words_between(text: str, start: float, end: float) -> str:
+    """Return the words of a text between two shares of their number."""
     words = text.split()
-    return " ".join(words[len(words) // 5 :])
+    return " ".join(words[int(len(words) * start) : int(len(words) * end)])
 
 
-PLANTS: dict[str, Callable[[Item], str]] = {
-    "as it is": whole,
+PLANTS: dict[str, Form] = {
+    "unchanged": whole,
     "in capitals": lambda item: whole(item).upper(),
-    "other punctuation": lambda item: other_punctuation(whole(item)),
+    "other punctuation": other_punctuation,
     "across lines": lambda item: "\n".join(whole(item).split()),
-    "the first fifth cut": lambda item: without_a_fifth(whole(item)),
-    "other words between": lambda item: f"{item.question}\n(A) none of these (B) {item.answer or ''}",
+    "without the first fifth": lambda item: words_between(whole(item), 0.2, 1),
+    "with other words between": lambda item: f"{item.question}\n(A) none of these (B) {item.answer or ''}",
 }
-LOOK_ALIKES: dict[str, Callable[[Item], str]] = {
+LOOK_ALIKES: dict[str, Form] = {
     "the question alone": lambda item: item.question if item.answer else "",
     "the answer alone": lambda item: item.answer or "",
-    "a third of the question": lambda item: " ".join(
-        item.question.split()[: len(item.question.split()) // 3]
-    ),
+    "a third of the question": lambda item: words_between(item.question, 0, 1 / 3),
     "a licence": lambda _: PERMISSION,
 }
 
 
-def in_pages(texts: Sequence[str], pages: Sequence[str]) -> list[str]:
+def plant(texts: Sequence[str], pages: Sequence[str]) -> list[str]:
     """Put each text in the middle of a page."""
-    return [
-        f"{page[: len(page) // 2]}\n{text}\n{page[len(page) // 2 :]}"
-        for text, page in zip(texts, pages, strict=True)
-    ]
+    middles = [len(page) // 2 for page in pages]
+    return [f"{page[:middle]}\n{text}\n{page[middle:]}"
+            for text, page, middle in zip(texts, pages, middles, strict=True)]  # fmt: skip
 
 
-def ours(sets: Sequence[EvaluationSet], names: Sequence[str]) -> Search:
-    asked = Decontaminate(sets=dict(zip(names, sets, strict=True)))
-    planned = tuple(planned_set(*one) for one in asked.sets.items())
-    looking = search_for(planned, asked.answer_within)
+def our_search(sets: dict[str, EvaluationSet]) -> Search:
+    settings = Decontaminate(sets=sets)
+    item_search = search_for(tuple(planned_set(*named) for named in sets.items()), settings.answer_within)
 
-    def search(texts: list[str]) -> Found:
-        _, held = looking.found(pa.array(texts, pa.large_string()))
-        return [any(share_of(item, ()) >= asked.share for item in items or ()) for items in held.to_pylist()]
+    def search(texts: list[str]) -> Sequence[bool]:
+        _, held = item_search.found(pa.array(texts, pa.large_string()))
+        return [
+            any(share_of(item, ()) >= settings.share for item in items or ()) for items in held.to_pylist()
+        ]
 
     return search
 
 
-def every_gram(items: Sequence[Item]) -> Search:
-    """Take a text for contaminated that has any 13 words of an item one after another."""
+def search_every_gram(items: Sequence[Item]) -> Search:
+    """Return a search for texts with any 13 consecutive words of an item."""
     grams = {gram for item in items for gram in grams_of(whole(item))}
     return lambda texts: [any(gram in grams for gram in grams_of(text)) for text in texts]
 
@@ -98,14 +99,14 @@ def grams_of(text: str) -> Iterator[bytes]:
     return (b" ".join(words[i : i + GRAM]) for i in range(len(words) - GRAM + 1))
 
 
-def of_datatrove(items: Sequence[Item], *, of_questions: bool) -> Search:
-    """Search as datatrove does, with its own indexer and filter. Raises ImportError."""
+def datatrove_search(items: Sequence[Item], *, with_questions: bool) -> Search:
+    """Return a search by datatrove's indexer and filter. Raises ImportError."""
     from datatrove.data import Document
     from datatrove.pipeline.decont.n_grams import NGramsDecontConfig, NGramsDecontFilter, NGramsDecontIndexer
 
-    config: Any = NGramsDecontConfig(find_query_ngrams=of_questions)
-    search: Any = NGramsDecontFilter("/tmp", config)  # of which nothing is read
-    index: Any = object.__new__(NGramsDecontIndexer)  # whose tasks would be fetched
+    config: Any = NGramsDecontConfig(find_query_ngrams=with_questions)
+    search: Any = NGramsDecontFilter("/tmp", config)  # nothing is read from the folder
+    index: Any = object.__new__(NGramsDecontIndexer)  # __init__ would download evaluation sets
     index.config, index.tokenizer, index.hash_func = config, search.tokenizer, search.hash_func
     search._index_hashes = {
         gram: "sets" for item in items for gram in index.compute_hashes(item.answer or "", item.question)
@@ -113,63 +114,49 @@ def of_datatrove(items: Sequence[Item], *, of_questions: bool) -> Search:
     return lambda texts: [search.filter(Document(text=text, id="")) is not True for text in texts]
 
 
-def searches(
-    sets: Sequence[EvaluationSet], names: Sequence[str], items: Sequence[Item]
-) -> Iterator[tuple[str, Search]]:
-    yield "ours", ours(sets, names)
-    yield "every 13-gram", every_gram(items)
+def searches(sets: dict[str, EvaluationSet], items: Sequence[Item]) -> Iterator[tuple[str, Search]]:
+    yield "ours", our_search(sets)
+    yield "every 13-gram", search_every_gram(items)
     try:
-        yield "datatrove", of_datatrove(items, of_questions=False)
-        yield "datatrove, questions too", of_datatrove(items, of_questions=True)
+        yield "datatrove", datatrove_search(items, with_questions=False)
+        yield "datatrove, questions too", datatrove_search(items, with_questions=True)
     except ImportError:
-        print("datatrove is not installed, and left out")
+        print("datatrove is not installed: it is not measured")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("sets", nargs="+", type=Path, help="files of evaluation sets")
-    parser.add_argument(
-        "--texts", type=Path, default=DEMO, help="a folder of datasets, in which items are planted"
-    )
-    arguments = parser.parse_args()
-    names, sets = (
-        [path.stem for path in arguments.sets],
-        [EvaluationSet(files=[str(p)]) for p in arguments.sets],
-    )
-    items = [item for name, one in zip(names, sets, strict=True) for item in items_of(planned_set(name, one))]
-    texts, chance = load_texts(arguments.texts), random.Random(0)
-    pages = [text for text in texts.to_pylist() if 500 < len(text) < 5_000]
-    chosen = [item for item in chance.sample(items, min(len(items), 4 * PLANTED)) if item.answer != ""][
-        :PLANTED
-    ]
+@benchmark("contamination")
+def measure(
+    files: Annotated[list[Path], typer.Argument(help="Files of evaluation sets.")],
+    texts: Annotated[Path, typer.Option(help="Folder of texts, in which items are planted.")] = DEMO,
+) -> Iterator[Table]:
+    sets = {path.stem: EvaluationSet(files=[str(path)]) for path in files}
+    items = [item for named in sets.items() for item in items_of(planned_set(*named))]
+    documents, chance = load_texts(texts).to_pylist(), random.Random(0)
+    pages = [text for text in documents if 500 < len(text) < 5_000]
+    sample = chance.sample(items, min(len(items), 4 * PLANTED))
+    chosen = [item for item in sample if item.answer != ""][:PLANTED]
     around = [chance.choice(pages) for _ in chosen]
-    rows = list[dict[str, Any]]()
-    for name, search in searches(sets, names, items):
-        of_forms = {
-            form: sum(search(in_pages([*map(plant, chosen)], around))) / len(chosen)
-            for form, plant in {**PLANTS, **LOOK_ALIKES}.items()
+    sizes = accumulate(map(len, pages), initial=0)
+    few = [
+        page
+        for page, _ in takewhile(lambda pair: pair[1] <= SLOW_CHARACTERS, zip(pages, sizes, strict=False))
+    ]
+    columns = dict[str, dict[str, float]]()
+    for name, search in searches(sets, items):
+        shares = {
+            form: sum(search(plant([*map(make, chosen)], around))) / len(chosen)
+            for form, make in {**PLANTS, **LOOK_ALIKES}.items()
         }
-        timed = texts.to_pylist() if name == "ours" else some_of(pages)
-        speed = sum(map(len, map(str.encode, timed))) / 1e6 / seconds(partial(search, timed), 1)
-        taken = sum(search(pages[:PAGES])) / len(pages[:PAGES])
-        rows.append({"way": name, **of_forms, "real pages": taken, "MB/s": speed})
-    turned = [{"what": what, **{row["way"]: row[what] for row in rows}} for what in list(rows[0])[1:]]
-    show(f"decontamination, {len(items):,} items of {len(sets)} sets, one core", turned)
-
-
-def some_of(pages: Sequence[str]) -> list[str]:
-    """Return the first pages, of SLOW characters together."""
-    size, some = 0, list[str]()
-    for page in pages:
-        if size > SLOW:
-            break
-        some.append(page)
-        size += len(page)
-    return some
+        timed = documents if name == "ours" else few
+        speed = sum(len(text.encode()) for text in timed) / 1e6 / shortest_time(partial(search, timed), 1)
+        real = sum(search(pages[:PAGES])) / len(pages[:PAGES])
+        columns[name] = {**shares, "real pages": real, "MB/s": speed}
+    rows = [
+        {"share found": form, **{name: column[form] for name, column in columns.items()}}
+        for form in columns["ours"]
+    ]
+    yield Table(f"decontamination, {len(items):,} items of {len(sets)} sets, one core", rows)
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    main()
+    measure.main()

@@ -1,57 +1,52 @@
-"""The main content of web pages: precision, recall and speed beside other extractors, what is left of structure.
+"""Measure the extraction of the main content of web pages: precision, recall and speed, beside other extractors.
 
-python -m benchmarks.extraction FOLDER [PAGES_WITH_STRUCTURE [KATEX]]
-
-FOLDER has `pages.warc.gz`, pages as WARC responses, and `truth.json`: by address, the strings that must (`with`)
-and must not (`without`) be in the text. Counted over strings, as trafilatura's evaluation does; trafilatura is
-measured where it is installed. On one core, in CPU time. The rest is of `benchmarks.structure`.
+FOLDER has `pages.warc.gz`, with pages as WARC responses, and `truth.json`: for each address the strings that the
+text must contain (`with`) and must not contain (`without`). Strings are counted as in trafilatura's evaluation.
+trafilatura is measured if it is installed. Times are CPU time of one core. `benchmarks.structure` measures code
+and tables.
 """
 
 import json
-import sys
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from contextlib import suppress
 from pathlib import Path
 
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 
-from benchmarks.measure import show
+from benchmarks.harness import InputFolder, Table, benchmark, timed
 from zyda_flows.tasks.extraction.decoding import decoded
 from zyda_flows.tasks.extraction.pages import main_content
 from zyda_flows.tasks.extraction.structured import structured_text
 
 Extract = Callable[[str], str]
+Truth = dict[str, dict[str, list[str]]]
 
 
-def pages_of(folder: Path) -> dict[str, str]:
-    """Return the pages of a folder by address."""
-    with (folder / "pages.warc.gz").open("rb") as file:
+def read_pages(path: Path) -> dict[str, str]:
+    """Return the pages of a WARC file by address."""
+    with path.open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
         return {
-            one.headers["WARC-Target-URI"]: decoded(one.reader.read(), one.http_charset) for one in records
+            record.headers["WARC-Target-URI"]: decoded(record.reader.read(), record.http_charset)
+            for record in records
         }
 
 
-def truth_of(folder: Path) -> dict[str, dict[str, list[str]]]:
-    said = json.loads((folder / "truth.json").read_text())
-    return {address.strip(): strings for address, strings in said.items()}
-
-
-def scores(texts: dict[str, str], truth: dict[str, dict[str, list[str]]]) -> tuple[float, float, float]:
+def scores(texts: dict[str, str], truth: Truth) -> tuple[float, float, float]:
     """Return precision, recall and F1 over the strings."""
-    right = wrong = missed = 0
+    right = wrong = wanted = 0
     for address, text in texts.items():
-        found = sum(string in text for string in truth[address]["with"])
-        right, missed = right + found, missed + len(truth[address]["with"]) - found
+        right += sum(string in text for string in truth[address]["with"])
+        wanted += len(truth[address]["with"])
         wrong += sum(string in text for string in truth[address]["without"])
-    precision, recall = right / max(1, right + wrong), right / max(1, right + missed)
+    precision, recall = right / max(1, right + wrong), right / max(1, wanted)
     return precision, recall, 2 * precision * recall / max(1e-9, precision + recall)
 
 
 def extractors() -> dict[str, Extract]:
-    found: dict[str, Extract] = {
+    known: dict[str, Extract] = {
         "resiliparse, everything": extract_plain_text,
         "resiliparse, main content": lambda html: extract_plain_text(html, main_content=True),
         "resiliparse, minimal_html": lambda html: extract_plain_text(
@@ -63,36 +58,31 @@ def extractors() -> dict[str, Extract]:
     with suppress(ImportError):
         from trafilatura import extract
 
-        found["trafilatura, fast"] = lambda html: extract(html, fast=True) or ""
-    return found
+        known["trafilatura, fast"] = lambda html: extract(html, fast=True) or ""
+    return known
 
 
-def timed(extract: Extract, pages: dict[str, str]) -> tuple[dict[str, str], float]:
-    """Extract all pages, after one to warm up; return the texts and the seconds of CPU time."""
-    extract(next(iter(pages.values())))
-    start = time.process_time()
-    texts = {address: extract(html) for address, html in pages.items()}
-    return texts, time.process_time() - start
-
-
-def main(folder: Path, structure: Path | None = None, katex: Path | None = None) -> None:
-    pages, truth = pages_of(folder), truth_of(folder)
+@benchmark("extraction", as_worker=False)
+def measure(folder: InputFolder) -> Iterator[Table]:
+    pages = read_pages(folder / "pages.warc.gz")
+    truth = {
+        address.strip(): strings
+        for address, strings in json.loads((folder / "truth.json").read_text()).items()
+    }
     size = sum(len(html.encode()) for html in pages.values()) / 1e6
-    rows: list[dict[str, str | float]] = []
+    rows = []
     for name, extract in extractors().items():
-        texts, seconds = timed(extract, pages)
+        extract(next(iter(pages.values())))  # compiles
+        texts, seconds = timed(
+            lambda extract=extract: {address: extract(html) for address, html in pages.items()},
+            time.process_time,
+        )
         precision, recall, f1 = (f"{share:.3f}" for share in scores(texts, truth))
         rows.append(
             {"extractor": name, "MB/s": size / seconds, "precision": precision, "recall": recall, "F1": f1}
         )
-    show(f"Extraction, {len(pages):,} pages, {size:.1f} MB, one core", rows)
-    if structure:
-        from benchmarks.structure import main as of_structure  # needs lxml
-
-        of_structure(structure, katex)
+    yield Table(f"Extraction, {len(pages):,} pages, {size:.1f} MB, one core", rows)
 
 
 if __name__ == "__main__":
-    if len(sys.argv) < 2:
-        raise SystemExit(__doc__)
-    main(*map(Path, sys.argv[1:]))
+    measure.main()

@@ -1,24 +1,26 @@
-"""Formulas as KaTeX writes them, in three forms, and what extractors make of them: LaTeX, by itself or by KaTeX.
+"""Measure how extractors write formulas that KaTeX rendered, in three forms, as LaTeX.
 
-python -m benchmarks.structure FOLDER KATEX
-
-KATEX is its npm package unpacked; node runs it. The formulas are those of the pages of FOLDER. Without the source
-in a formula, LaTeX counts as right where KaTeX makes the same MathML of it.
+The formulas are those of the pages in FOLDER, as for `benchmarks.structure`. KATEX is KaTeX's unpacked npm
+package; node runs it. If a rendered formula has no LaTeX source in it, an answer is right if KaTeX makes the same
+MathML of it.
 """
 
 import html
 import json
 import re
-import subprocess
+import tempfile
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
-from benchmarks.structure import IN_PROSE, extractors
+from benchmarks.harness import InputFolder, Table, benchmark, run_tool
+from benchmarks.structure import FORMULA, extractors, read_pages
 
-FORMULAS = 1000  # at the most
+FORMULAS = 1000  # at most
 RENDER = """
 const katex = require(process.argv[1] + '/dist/katex.js');
 const out = [];
-for (const [tex, display] of JSON.parse(require('fs').readFileSync(0, 'utf8'))) {
+for (const [tex, display] of JSON.parse(require('fs').readFileSync('formulas.json', 'utf8'))) {
   try {
     out.push(['htmlAndMathml', 'mathml'].map(output =>
       katex.renderToString(tex, {output, displayMode: display, throwOnError: true, strict: false})));
@@ -28,79 +30,62 @@ console.log(JSON.stringify(out));
 """
 
 
-def rendered(formulas: list[tuple[str, bool]], katex: Path) -> list[list[str] | None]:
-    """Return each formula as KaTeX's HTML and as MathML, or None where KaTeX doesn't know it."""
-    command = ["node", "-e", RENDER, str(katex.resolve())]
-    said = subprocess.run(
-        command, input=json.dumps(formulas), capture_output=True, text=True, check=True
-    ).stdout
-    return json.loads(said)
+def render(formulas: list[tuple[str, bool]], katex: Path) -> list[list[str] | None]:
+    """Return each formula as KaTeX's HTML and as MathML, or None if KaTeX cannot parse it."""
+    with tempfile.TemporaryDirectory() as scratch:
+        (Path(scratch) / "formulas.json").write_text(json.dumps(formulas))
+        return json.loads(run_tool(["node", "-e", RENDER, katex.resolve()], Path(scratch)))
 
 
-def page_with(formula: str) -> str:
-    return f"<body><main><p>Let it be said of {formula} that it holds for all of these numbers.</p></main></body>"
-
-
-def latex_in(text: str) -> str:
+def latex_in(extract: Any, formula: str) -> str:
+    """Return the LaTeX that an extractor writes for a formula in a sentence."""
+    text = extract(
+        f"<body><main><p>We know of {formula} that it holds for all of these numbers.</p></main></body>"
+    )
     match = re.search(r"\$\$(.+?)\$\$|(?<!\\)\$(.+?)(?<!\\)\$", text, re.DOTALL)
     return (match[1] or match[2]).strip() if match else ""
 
 
-def bare(mathml: str) -> str:
-    """Return MathML without its source."""
+def without_source(mathml: str) -> str:
     return re.sub(r"<annotation.*?</annotation>", "", mathml, flags=re.DOTALL)
 
 
-def same_form(mathml: str) -> str:
-    """Return MathML by which formulas are compared: without attributes and without what groups only."""
-    return re.sub(
-        r"</?(?:mrow|mstyle|mpadded|semantics|math|span)>",
-        "",
-        re.sub(r"<(/?\w+)[^>]*>", r"<\1>", bare(mathml)),
-    )
+def normal_form(mathml: str) -> str:
+    """Return MathML without attributes and without elements that only group."""
+    bare = re.sub(r"<(/?\w+)[^>]*>", r"<\1>", without_source(mathml))
+    return re.sub(r"</?(?:mrow|mstyle|mpadded|semantics|math|span)>", "", bare)
 
 
-def by_katex(pages: list[str], katex: Path) -> list[dict[str, str | float]]:
-    found = [
-        (html.unescape(a or b), bool(b))
-        for page in pages
-        if 'class="math' in page
-        for a, b in IN_PROSE.findall(page)
-    ][:FORMULAS]
-    known = [
-        (tex, both, display)
-        for (tex, display), both in zip(found, rendered(found, katex), strict=True)
-        if both
-    ]
-    rows = list[dict[str, str | float]]()
-    for name, one in extractors().items():
-        texts = [[one.extract(page_with(form)) for form in (*both, bare(both[1]))] for _, both, _ in known]
-        sources = [
-            sum(
-                squeezed(tex) == squeezed(latex_in(text[k]))
-                for (tex, _, _), text in zip(known, texts, strict=True)
-            )
-            for k in (0, 1)
-        ]
-        again = rendered(
-            [(latex_in(text[2]) or "?", display) for (_, _, display), text in zip(known, texts, strict=True)],
-            katex,
-        )
-        back = sum(
-            bool(new) and same_form(new[1]) == same_form(both[1])
-            for (_, both, _), new in zip(known, again, strict=True)
-        )
-        shares = [f"{count / max(1, len(known)):.3f}" for count in (*sources, back)]
-        rows.append(
-            {
-                "extractor": name,
-                f"KaTeX's HTML, {len(known):,}": shares[0],
-                "MathML with source": shares[1],
-                "MathML without": shares[2],
-            }
-        )
-    return rows
+def formulas_of(pages: list[str]) -> Iterator[tuple[str, bool]]:
+    """Yield (LaTeX, whether it is displayed)."""
+    for page in pages:
+        if 'class="math' in page:
+            yield from ((html.unescape(a or b), bool(b)) for a, b in FORMULA.findall(page))
 
 
-def squeezed(tex: str) -> str:
+def without_spaces(tex: str) -> str:
     return "".join(tex.split())
+
+
+@benchmark("formulas", as_worker=False)
+def measure(folder: InputFolder, katex: InputFolder) -> Iterator[Table]:
+    formulas = [*formulas_of(read_pages(folder))][:FORMULAS]
+    known = [(*pair, forms) for pair, forms in zip(formulas, render(formulas, katex), strict=True) if forms]
+    rows = []
+    for name, extractor in extractors().items():
+        right = [0, 0, 0]
+        answers = list[tuple[str, bool]]()
+        for tex, display, (both, mathml) in known:
+            for form, source in enumerate((both, mathml)):
+                right[form] += without_spaces(tex) == without_spaces(latex_in(extractor.extract, source))
+            answers.append((latex_in(extractor.extract, without_source(mathml)) or "?", display))
+        for (_, _, (_, mathml)), again in zip(known, render(answers, katex), strict=True):
+            right[2] += bool(again) and normal_form(again[1]) == normal_form(mathml)
+        forms = (f"KaTeX's HTML, {len(known):,}", "MathML with source", "MathML without source")
+        shares = (f"{count / max(1, len(known)):.3f}" for count in right)
+        rows.append({"extractor": name, **dict(zip(forms, shares, strict=True))})
+    yield Table("Formulas", rows)
+
+
+if __name__ == "__main__":
+    measure.main()

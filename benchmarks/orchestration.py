@@ -1,18 +1,15 @@
-"""What Prefect and Dask cost: seconds, CPU-seconds, requests and memory of builds with next to nothing to build.
+"""Measure Prefect and Dask: seconds, CPU-seconds, requests and memory of builds of very small corpora.
 
-python -m benchmarks.orchestration [--sources 1 20 200] [--simulate 300x500] [--postgres URL]
+Each source is a file of a few documents. `zyda build` runs in a new process, as from a terminal, with a Prefect
+server that only this benchmark uses: first; again, without the record of the finished build, so that the whole
+flow runs and each stage finds its results; and once more, with nothing to do.
 
-Each source is one file of a few documents. `zyda build` runs in a process of its own, as from a terminal, against a
-Prefect server of this measurement's: first; again without the note of what was built, so that the whole flow runs
-and every stage finds that it is finished; and once more, when there is nothing to do.
+--simulate measures the flow with stages that do nothing (benchmarks/simulation.py), first and again.
 
---simulate SOURCESxFILES measures orchestration alone, on stages that do nothing: see benchmarks/simulation.py.
-
-CPU-seconds are sampled every 0.2 s, so that what a process does in its last moment is not in them. Memory is what
-is resident of the process that runs the flow, and of the server; requests are lines of the server's access log.
+CPU-seconds are sampled every 0.2 s, so the last 0.2 s of a process may be missing. Memory is the resident memory
+of the process of the flow, and of the server. Requests are the lines of the server's access log.
 """
 
-import argparse
 import json
 import os
 import random
@@ -23,30 +20,32 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Annotated, NamedTuple
 
 import psutil
-import yaml
+import typer
 
-from benchmarks.measure import REPOSITORY, keep, markdown
+from benchmarks.corpora import write_recipe
+from benchmarks.harness import REPOSITORY, Row, Table, benchmark
 from zyda_flows.flows.server.local_server import export_api, start_server, wait_until_healthy
 from zyda_flows.tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
 SAMPLE_SECONDS = 0.2
-PAGE = 200
+PAGE = 200  # task runs of a request
 REQUEST = re.compile(rb'"[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
-ACCESS_LOG = {"PREFECT_SERVER_LOGGING_LEVEL": "INFO"}  # which uvicorn takes over; it is heard before our own
-TOKENIZER = REPOSITORY / "recipes/models/demo-tokenizer.json"
+ACCESS_LOG = {
+    "PREFECT_SERVER_LOGGING_LEVEL": "INFO"
+}  # uvicorn's level; it has precedence over our own setting
 BUILD = [sys.executable, "-m", "zyda_flows", "build"]
 SIMULATION = "from benchmarks.simulation import simulate; simulate({!r}, {}, {})"
 
 
 class PrefectServer(NamedTuple):
-    """A server of this measurement's own."""
+    """A server that only this benchmark uses."""
 
     process: psutil.Process
     log: Path
@@ -55,8 +54,8 @@ class PrefectServer(NamedTuple):
         return len(REQUEST.findall(self.log.read_bytes()))
 
 
-class Spent:
-    """What processes have used so far: CPU-seconds of them and of all that they start, and their peak memory."""
+class Usage:
+    """CPU-seconds of a process and all its descendants, and the peak memory of the process."""
 
     def __init__(self, root: psutil.Process) -> None:
         self.root = root
@@ -64,28 +63,22 @@ class Spent:
         self.peak = 0
 
     def sample(self) -> None:
-        for process in (self.root, *self.descendants()):
-            try:
+        descendants = list[psutil.Process]()
+        with suppress(psutil.Error):
+            self.peak = max(self.peak, self.root.memory_info().rss)
+            descendants = self.root.children(recursive=True)
+        for process in (self.root, *descendants):
+            with suppress(psutil.Error):
                 times = process.cpu_times()
                 self.seconds[process.pid, process.create_time()] = times.user + times.system
-                if process == self.root:
-                    self.peak = max(self.peak, process.memory_info().rss)
-            except psutil.Error:
-                continue
-
-    def descendants(self) -> list[psutil.Process]:
-        try:
-            return list(self.root.children(recursive=True))
-        except psutil.Error:
-            return []
 
     def total(self) -> float:
         return sum(self.seconds.values())
 
 
 @contextmanager
-def server_of_its_own(folder: Path) -> Iterator[PrefectServer]:
-    """Start a Prefect server with an empty database, and have what is started next use it."""
+def prefect_server(folder: Path) -> Iterator[PrefectServer]:
+    """Start a Prefect server with an empty database, and make child processes use it."""
     os.environ.update({"PREFECT_HOME": str(folder), **ACCESS_LOG})
     log = folder / "server.log"
     process, api = start_server(free_port(), log)
@@ -99,7 +92,7 @@ def server_of_its_own(folder: Path) -> Iterator[PrefectServer]:
 
 
 def write_corpus(folder: Path, sources: int) -> Path:
-    """Write a recipe of so many sources with a file each; some documents are in two of them. Return its path."""
+    """Write a recipe with a file for each source, and a document that all sources share; return its path."""
     chance = random.Random(0)
 
     def document() -> str:
@@ -109,49 +102,40 @@ def write_corpus(folder: Path, sources: int) -> Path:
     shared = document()
     for i in range(sources):
         texts = [shared, *(document() for _ in range(DOCUMENTS - 1))]
-        lines = "".join(json.dumps({"text": text}) + "\n" for text in texts)
-        (folder / f"s{i}.jsonl").write_text(lines)
-    path = folder / "recipe.yaml"
-    named = [{"name": f"s{i}", "files": f"s{i}.jsonl"} for i in range(sources)]
-    recipe = {"name": f"of-{sources}", "storage": "out", "tokenizer": str(TOKENIZER), "sources": named}
-    path.write_text(yaml.safe_dump(recipe))
-    return path
+        (folder / f"s{i}.jsonl").write_text("".join(json.dumps({"text": text}) + "\n" for text in texts))
+    return Path(write_recipe(folder, f"of-{sources}", {f"s{i}": f"s{i}.jsonl" for i in range(sources)}))
 
 
-def measured(command: list[str], server: PrefectServer) -> dict[str, str | float]:
-    """Run a build in a process of its own; return what it cost."""
-    requests, of_server = server.requests(), Spent(server.process)
-    of_server.sample()
-    before, began, start = of_server.total(), datetime.now(UTC), time.perf_counter()
+def measure_command(command: list[str], server: PrefectServer) -> Row:
+    """Run a build as a command; return its costs."""
+    requests, server_usage = server.requests(), Usage(server.process)
+    server_usage.sample()
+    before, began, start = server_usage.total(), datetime.now(UTC), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with tempfile.TemporaryFile() as said:
-        process = subprocess.Popen(command, env=environment, stdout=said, stderr=said)
-        of_build = Spent(psutil.Process(process.pid))
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
+        build_usage = Usage(psutil.Process(process.pid))
         while process.poll() is None:
-            of_build.sample()
-            of_server.sample()
+            build_usage.sample()
+            server_usage.sample()
             time.sleep(SAMPLE_SECONDS)
-        spent = time.perf_counter() - start
+        seconds = time.perf_counter() - start
         if process.returncode:
-            said.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{said.read().decode()[-4000:]}")
-    of_server.sample()
+            output.seek(0)
+            raise SystemExit(f"{' '.join(command)} failed:\n{output.read().decode()[-4000:]}")
+    server_usage.sample()
     requests = server.requests() - requests
     tasks = task_starts(began)
     return {
-        "seconds": spent,
-        "to the first task": (min(tasks) - began).total_seconds() if tasks else float("nan"),
-        "task runs": len(tasks),
-        "CPU-s, build": of_build.total(),
-        "CPU-s, server": of_server.total() - before,
-        "requests": requests,
-        "MiB, flow": of_build.peak / 2**20,
-        "MiB, server": of_server.peak / 2**20,
-    }
+        "seconds": seconds, "to the first task": (min(tasks) - began).total_seconds() if tasks else float("nan"),
+        "task runs": len(tasks), "CPU-s, build": build_usage.total(),
+        "CPU-s, server": server_usage.total() - before, "requests": requests,
+        "MiB, flow": build_usage.peak / 2**20, "MiB, server": server_usage.peak / 2**20,
+    }  # fmt: skip
 
 
 def task_starts(since: datetime) -> list[datetime]:
-    """Return when the task runs of the builds since a moment started, or were found to be finished."""
+    """Return the start times of the task runs of all flow runs that started after a time."""
     from prefect.client.orchestration import get_client
     from prefect.client.schemas.filters import FlowRunFilter
 
@@ -165,46 +149,42 @@ def task_starts(since: datetime) -> list[datetime]:
                 return starts
 
 
-def builds(folder: Path, sources: int, server: PrefectServer) -> Iterator[dict[str, str | float]]:
-    """Build a corpus for the first time, again, and when there is nothing to do; yield what each cost."""
+def measure_builds(folder: Path, sources: int, server: PrefectServer) -> Iterator[Row]:
     recipe = write_corpus(folder / f"of-{sources}", sources)
-    for when in ("first", "again", "nothing to do"):
-        if when == "again":
+    for kind in ("first", "again", "nothing to do"):
+        if kind == "again":
             next(recipe.parent.glob("out/*/work/built.json")).unlink()
-        yield {"sources": f"{sources:,}", "build": when, **measured([*BUILD, str(recipe)], server)}
+        yield {"sources": f"{sources:,}", "build": kind, **measure_command([*BUILD, str(recipe)], server)}
 
 
-def simulations(
-    folder: Path, sources: int, files: int, server: PrefectServer
-) -> Iterator[dict[str, str | float]]:
-    """Run the flow on stages that do nothing, first and again; yield what each cost."""
-    recipe = str(write_corpus(folder / f"simulated-{sources}-{files}", 1))
+def measure_simulations(folder: Path, size: str, server: PrefectServer) -> Iterator[Row]:
+    sources, files = map(int, size.split("x"))
+    recipe = str(write_corpus(folder / f"simulated-{size}", 1))
     command = [sys.executable, "-c", SIMULATION.format(recipe, sources, files)]
-    for when in ("first", "again"):
-        yield {"sources": f"{sources:,} x {files:,}", "build": when, **measured(command, server)}
+    for kind in ("first", "again"):
+        yield {"sources": f"{sources:,} x {files:,}", "build": kind, **measure_command(command, server)}
 
 
-def main(arguments: list[str] | None = None) -> None:
-    parser = argparse.ArgumentParser(description="Measure what orchestration costs.")
-    parser.add_argument("--sources", type=int, nargs="*", default=[1, 20])
-    parser.add_argument("--simulate", nargs="*", default=[], metavar="SOURCESxFILES")
-    parser.add_argument("--postgres", metavar="URL", help="keep Prefect's state there, and not in SQLite")
-    asked = parser.parse_args(arguments)
-    if asked.postgres:
-        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = asked.postgres
+@benchmark("orchestration", as_worker=False)
+def measure(
+    sources: Annotated[list[int], typer.Option(help="Numbers of sources; repeat the option.")] = [1, 20],  # noqa: B006
+    simulate: Annotated[list[str], typer.Option(metavar="SOURCESxFILES", help="Simulated builds.")] = [],  # noqa: B006
+    postgres: Annotated[
+        str, typer.Option(metavar="URL", help="Database of the server, instead of SQLite.")
+    ] = "",
+) -> Iterator[Table]:
+    if postgres:
+        os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = postgres
     with (
         tempfile.TemporaryDirectory(prefix="zyda-bench-") as scratch,
-        server_of_its_own(Path(scratch) / "home") as server,
+        prefect_server(Path(scratch) / "home") as server,
     ):
         folder = Path(scratch)
-        rows = [row for sources in asked.sources for row in builds(folder, sources, server)]
-        for size in asked.simulate:
-            sources, files = map(int, size.split("x"))
-            rows += simulations(folder, sources, files, server)
-    title = f"orchestration, {psutil.cpu_count()} cores, {'PostgreSQL' if asked.postgres else 'SQLite'}"
-    print(markdown(rows))
-    keep(title, rows)
+        rows = [row for count in sources for row in measure_builds(folder, count, server)]
+        rows += [row for size in simulate for row in measure_simulations(folder, size, server)]
+    database = "PostgreSQL" if postgres else "SQLite"
+    yield Table(f"orchestration, {psutil.cpu_count()} cores, {database}", rows)
 
 
 if __name__ == "__main__":
-    main()
+    measure.main()

@@ -1,14 +1,12 @@
-"""Signatures of 128 values (and of 286), of 25 characters and of 13 words: MB/s of one core, ours and others'.
+"""Measure MinHash signatures of 25 characters and of 13 words: MB/s of one core, beside rensa and datasketch.
 
-python -m benchmarks.signatures [FOLDER]
+Signatures have 128 values, as those of the other libraries, and once 286.
 """
 
 import io
 import string
-import sys
 import unicodedata
-from collections.abc import Callable
-from pathlib import Path
+from collections.abc import Callable, Iterator
 
 import numpy as np
 import pyarrow as pa
@@ -16,15 +14,16 @@ import pyarrow.parquet as pq
 from datasketch import MinHash
 from rensa import RMinHash
 
-from benchmarks.measure import DEMO, as_workers_are, load_texts, megabytes_of, seconds, show
+from benchmarks.corpora import load_texts, megabytes_of
+from benchmarks.harness import DEMO, Table, TextsFolder, benchmark, shortest_time
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import band_keys
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
-SLOW_DOCUMENTS = 60  # as many as the slow ones can do in reasonable time
+FEW = 60  # documents for the slow libraries
 
 
-def shingles(text: str) -> set[str]:
+def character_shingles(text: str) -> set[str]:
     return {text[i : i + 25] for i in range(max(1, len(text) - 24))}
 
 
@@ -46,40 +45,36 @@ def by_rensa(texts: list[str], cut: Callable[[str], set[str]]) -> None:
         sketch.update(list(cut(text)))
 
 
-def main() -> None:
-    texts = load_texts(Path(sys.argv[1]) if len(sys.argv) > 1 else DEMO)
-    few = texts.take(pa.array(np.linspace(0, len(texts) - 1, SLOW_DOCUMENTS).astype(int)))
-    few_texts, few_size = few.to_pylist(), megabytes_of(few)
+@benchmark("signatures")
+def measure(folder: TextsFolder = DEMO) -> Iterator[Table]:
+    texts = load_texts(folder)
+    few = texts.take(pa.array(np.linspace(0, len(texts) - 1, FEW).astype(int)))
+    size, few_size = megabytes_of(texts), megabytes_of(few)
     parquet = io.BytesIO()
     pq.write_table(pa.table({"text": texts}), parquet, compression="zstd")
-    characters, words, longer = MinHashRound(), MinHashRound(shingle="words"), MinHashRound(bands=26, rows=11)
-    for dedup in (characters, words, longer):
-        band_keys(few, dedup)
-    speeds = {
-        "reading the Parquet (pyarrow, zstd)": megabytes_of(texts)
-        / seconds(lambda: pq.ParquetFile(io.BytesIO(parquet.getvalue())).read(use_threads=False)),
-        "zyda-flows, characters": megabytes_of(texts) / seconds(lambda: band_keys(texts, characters)),
-        "zyda-flows, characters, 26 x 11": megabytes_of(texts) / seconds(lambda: band_keys(texts, longer)),
-        "rensa, characters": few_size / seconds(lambda: by_rensa(few_texts, shingles), 1),
-        "datasketch, characters": few_size / seconds(lambda: by_datasketch(few_texts, shingles), 1),
-        "zyda-flows, words": megabytes_of(texts) / seconds(lambda: band_keys(texts, words)),
-        "rensa, words": few_size / seconds(lambda: by_rensa(few_texts, word_shingles), 1),
-        "datasketch, words": few_size / seconds(lambda: by_datasketch(few_texts, word_shingles), 1),
+    rounds = {
+        "characters": MinHashRound(),
+        "characters, 26 x 11": MinHashRound(bands=26, rows=11),
+        "words": MinHashRound(shingle="words"),
     }
+    speeds = {
+        "reading the Parquet (pyarrow, zstd)": size
+        / shortest_time(lambda: pq.ParquetFile(io.BytesIO(parquet.getvalue())).read(use_threads=False))
+    }
+    for name, dedup in rounds.items():
+        band_keys(few, dedup)  # compiles
+        speeds[f"zyda-flows, {name}"] = size / shortest_time(lambda dedup=dedup: band_keys(texts, dedup))
+    for kind, cut in {"characters": character_shingles, "words": word_shingles}.items():
+        for library, call in {"rensa": by_rensa, "datasketch": by_datasketch}.items():
+            work = lambda call=call, cut=cut: call(few.to_pylist(), cut)  # noqa: E731
+            speeds[f"{library}, {kind}"] = few_size / shortest_time(work, 1)
     ours = {kind: speeds[f"zyda-flows, {kind}"] for kind in ("characters", "words")}
-    show(
-        "signatures, MB/s of one core",
-        [
-            {
-                "what": name,
-                "MB/s": speed,
-                "zyda-flows is faster by": ours["words" if name.endswith("words") else "characters"] / speed,
-            }
-            for name, speed in speeds.items()
-        ],
-    )
+    yield Table("signatures, MB/s of one core", [
+        {"work": name, "MB/s": speed,
+         "zyda-flows is faster by": ours["words" if name.endswith("words") else "characters"] / speed}
+        for name, speed in speeds.items()
+    ])  # fmt: skip
 
 
 if __name__ == "__main__":
-    as_workers_are()
-    main()
+    measure.main()

@@ -88,13 +88,13 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
     found = list[Tried]()
     for threshold, variant in recipes.items():
         results = Results(plans, references)
-        before, of_round = split_steps(variant, number)
+        before, dedup_round = split_steps(variant, number)
         for step in before:
             run_stage(step, results, runner)
         if not found:
             results.receipts(runner)
             result(submit(make_keys, [*recipes.values()], results.all_trails()))
-        for step in of_round:
+        for step in dedup_round:
             run_stage(step, results, runner)
         receipts = results.receipts(runner)
         name_of = Round(variant, number).name_of
@@ -104,16 +104,16 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
 
 def split_steps(recipe: Recipe, number: int) -> tuple[list[Step], list[Step]]:
     """Return the stages before a round that let documents go, and those of the round that are needed to try it."""
-    before, of_round = list[Step](), list[Step]()
+    before, dedup_round = list[Step](), list[Step]()
     for step in pipeline.steps(recipe):
         if not isinstance(step.work, Stage):
             continue
         if isinstance(step.subject, Round) and step.subject.number == number:
             if step.work.name in (*STAGES, "matches", "against"):
-                of_round.append(step)
-        elif not of_round and step.work.name not in ("own_clusters", "overlap", "audit"):
+                dedup_round.append(step)
+        elif not dedup_round and step.work.name not in ("own_clusters", "overlap", "audit"):
             before.append(step)
-    return before, of_round
+    return before, dedup_round
 
 
 def rows_of(found: TriedBandings) -> list[dict[str, Any]]:

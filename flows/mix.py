@@ -13,7 +13,7 @@ from zyda_flows.flows.dashboard.mixture_page import MixturePage
 from zyda_flows.flows.server.exclusion import mixture_lock
 from zyda_flows.flows.server.run_names import name_by_mixture
 from zyda_flows.flows.server.run_states import completed
-from zyda_flows.tasks.erasure.certificate import expect_finished
+from zyda_flows.tasks.erasure.removal_certificate import expect_finished
 from zyda_flows.tasks.mixing import removal
 from zyda_flows.tasks.mixing.mixing import Mixed, mix_all
 from zyda_flows.tasks.mixing.mixture import load_mixture

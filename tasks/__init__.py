@@ -19,6 +19,7 @@ They stand on
 `storage`    folders, records and tables on any disk or object store, whole or not there
 `stage`      what makes a function a stage: its task, its cache, its jobs on shards, its verdicts
 `workers`    the cluster on which that work is done
+`corpus`     a published corpus, opened by a URL or its recipe: manifest, files, documents by id
 `accounts`   the ledger of every document and token, and the manifest of what is published
 `gpu`        signatures, edges and forests on GPUs
 

@@ -18,6 +18,8 @@ UNMIX_1, UNMIX_2 = pow(MIX_1, -1, 1 << 64), pow(MIX_2, -1, 1 << 64)
 FILE_SHIFT = BITS[2]
 SOURCE_SHIFT = BITS[1] + BITS[2]
 
+Ids = NDArray[np.uint64]  # doc_ids, (n,)
+
 
 def first_id(source: int, file: int) -> int:
     """Return the doc_id of row 0 of a file."""

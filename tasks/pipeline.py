@@ -125,7 +125,7 @@ def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
         if isinstance(entry, Check):
             yield from [(entry.task, recipe)] if entry.enabled(recipe) else ()
         elif isinstance(entry, EachRound):
-            yield from ((stage, of_round) for of_round in rounds_of(recipe) for stage in entry.stages)
+            yield from ((stage, dedup_round) for dedup_round in rounds_of(recipe) for stage in entry.stages)
         else:
             yield entry, recipe
 

@@ -13,7 +13,7 @@ from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.extraction.extractors import EXTRACTORS
 from zyda_flows.tasks.recipe.cleaning import NAMED_CLEANINGS, Cleaning, PersonalData
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.reading import FORMATS, plain_ending
 
 
@@ -52,7 +52,7 @@ def test_operations_names_every_deployment_with_its_tag():
     assert re.findall(r"^- `(\w+/\w+)`", text, re.MULTILINE) == [
         f"{one['name']}/{one['name']}" for one in deployments
     ]
-    tags = re.findall(r"`(\w+)`", text.partition("Runs are called")[2].partition("`deployments/")[0])
+    tags = re.findall(r"`(\w+)`", text.partition("A run has the name")[2].partition("`deployments/")[0])
     assert [tag for tag in tags if "/" not in tag] == [one["tags"][1] for one in deployments]
 
 

@@ -1,7 +1,8 @@
-"""The arithmetic, compiled by numba: signatures, words, forests of documents, byte-pair merges.
+"""Kernels compiled by numba: signatures, words, rules of texts, fastText, sets of shingles, packing.
 
-Numba's cache on disk asks whether the file of a function has changed, not those that it calls. So what is called
-from other files stands in SHARED alone, and the cache has a folder for each state of these.
+numba's cache on disk checks whether the file of a function has changed, but not the files of the functions that it
+calls. So kernels call other files only if SHARED lists them, and each state of these files has its own cache
+folder.
 """
 
 import hashlib

@@ -1,27 +1,28 @@
-"""Frequent shingles as columns of bits: which of them each member of an index has. Compiled by numba.
+"""Columns of bits for frequent shingles: a row of bits for each member of an index. Compiled by numba.
 
 A list of the members that have a frequent shingle is long, and each probe reads it. A bit for each member costs
-less: 64 shingles of two documents are compared at once. A shingle gets a column with the first member that has it.
+less: 64 shingles of two documents are compared at once. A shingle gets a column when the first member with it is
+added.
 """
 
 from typing import NamedTuple
 
 import numpy as np
-from numba import types
-from numba.extending import intrinsic
 from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sets import FREE, slot_of, table_for
+from zyda_flows.textkernels.swar import bits_set
 
 NO_COLUMN = -1
 
 
 class Columns(NamedTuple):
-    """The columns, and a row of bits for each member.
+    """The columns, with a row of bits for each member.
 
-    above: shingles of more documents than that get a column, while one is free. keys, shift: a table of the
-    shingles. numbers: the column of each key. used: (1,), how many there are. rows: (members, words) uint64.
+    above: shingles of more documents than this get a column, while a column is free. keys, shift: a hash table of
+    the shingles. numbers: the column of each key. used: (1,), the number of columns in use. rows: (members, words)
+    uint64.
     """
 
     above: int
@@ -33,20 +34,10 @@ class Columns(NamedTuple):
 
 
 def make_columns(above: int, members: int, words: int) -> Columns:
-    """Return columns of zeros, 64 in each word."""
+    """Return empty columns, 64 for each of `words` words of a row."""
     keys, shift = table_for(64 * words)
     rows = np.zeros((members, words), np.uint64)
     return Columns(above, keys, shift, np.empty(keys.size, np.int32), np.zeros(1, np.int64), rows)
-
-
-@intrinsic
-def count_ones(typing_context, word):
-    """Count the bits of a word that are set: one instruction."""
-
-    def generate(context, builder, signature, arguments):
-        return builder.ctpop(arguments[0])
-
-    return types.uint64(types.uint64), generate
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -58,7 +49,7 @@ def column_of(columns, value):
 
 @njit(cache=True, nogil=True)
 def set_bit(columns, member, value):
-    """Set a member's bit of a shingle, which gets a column if one is free. Return whether it has one."""
+    """Set a member's bit of a shingle, in a new column if one is free. Return False without a column."""
     slot = slot_of(columns.keys, columns.shift, value)
     if columns.keys[slot] == FREE:
         if columns.used[0] == 64 * columns.rows.shape[1]:
@@ -72,7 +63,7 @@ def set_bit(columns, member, value):
 
 @njit(cache=True, nogil=True)
 def words_of(columns, hashes):
-    """Return the words of a document's row that are not zero, and their places: (w,) each."""
+    """Return the words of a document's row that are not zero, and their positions in the row: (w,) each."""
     row = np.zeros(columns.rows.shape[1], np.uint64)
     for value in hashes:
         number = column_of(columns, value)
@@ -84,8 +75,8 @@ def words_of(columns, hashes):
 
 @njit(cache=True, nogil=True)
 def shared_bits(columns, member, words, places):
-    """Count the columns in which a member and some words have both a bit."""
+    """Count the columns in which a member's row and the given words both have a bit."""
     count = np.int64(0)
     for j in range(places.size):
-        count += np.int64(count_ones(columns.rows[member, places[j]] & words[j]))
+        count += np.int64(bits_set(columns.rows[member, places[j]] & words[j]))
     return count

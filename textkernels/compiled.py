@@ -1,4 +1,4 @@
-"""Kernels, which numba compiles once for a machine and keeps in files."""
+"""A decorator for kernels: numba compiles each kernel once per machine and caches it in files."""
 
 import fcntl
 import os
@@ -16,9 +16,9 @@ from numba.core.types import unliteral
 
 
 def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
-    """Return numba's decorator; of several processes that need a kernel at once, one compiles it.
+    """Return numba's decorator, with a lock: if several processes need a kernel, the first compiles it.
 
-    The others wait, and load it from the cache. Without this, every worker of a machine compiles every kernel.
+    The others wait and load the kernel from the cache. Without the lock, each worker would compile each kernel.
     """
 
     def decorate(function: Callable[..., Any]) -> Any:
@@ -26,7 +26,7 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
         compile_or_load = dispatcher.compile
 
         def compile_alone(signature: Any) -> Any:
-            # Or numba would compile a kernel of its own for each constant that another gives it.
+            # Else numba would compile another version of a kernel for each constant that a caller passes.
             if isinstance(signature, tuple):
                 signature = tuple(map(unliteral, signature))
             with global_compiler_lock, only_process(f"{function.__module__}.{function.__qualname__}"):
@@ -42,9 +42,9 @@ def njit(**options: Any) -> Callable[[Callable[..., Any]], Any]:
 def only_process(kernel: str) -> Iterator[None]:
     """Lock a kernel for this process, by one byte of a file beside the cache.
 
-    While a kernel is compiled, those that it calls are locked too. No kernel calls itself through others, and numba
-    compiles in one thread at a time, so no two processes wait for each other. The system unlocks what a killed
-    process held. Where files cannot be locked, each process compiles for itself.
+    While a kernel is compiled, the kernels that it calls are locked too. No kernel calls itself through others, and
+    numba compiles in a single thread at a time, so no two processes wait for each other. The system releases the
+    locks of a killed process. If files cannot be locked, each process compiles for itself.
     """
     file, byte = lock_file(config.CACHE_DIR), zlib.crc32(kernel.encode())
     is_locked = file is not None and change_lock(file, fcntl.LOCK_EX, byte)
@@ -57,7 +57,7 @@ def only_process(kernel: str) -> Iterator[None]:
 
 @cache
 def lock_file(folder: str) -> int | None:
-    """Open the file of locks for as long as the process lives; return None where nothing can be written."""
+    """Open the lock file for the life of the process; return None if the folder is not writable."""
     try:
         os.makedirs(folder, exist_ok=True)
         return os.open(Path(folder) / "compiling.lock", os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
@@ -74,6 +74,6 @@ def change_lock(file: int, operation: int, byte: int) -> bool:
 
 
 def are_compiled() -> bool:
-    """Say whether there are compiled kernels where numba looks for them; it takes a minute where there are none."""
+    """Return whether numba's cache has compiled kernels; without them, the first run takes a minute longer."""
     folder = Path(os.environ.get("NUMBA_CACHE_DIR") or Path(__file__).parent)
     return next(folder.rglob("*.nbi"), None) is not None

@@ -1,9 +1,8 @@
-"""Trees of documents on the CPU, compiled by numba: the connected components of more edges than fit.
+"""Trees of documents on the CPU: components of graphs with too many edges for memory. Compiled by numba.
 
-A forest of them is what the literature calls disjoint sets, or union-find. Documents stand in the order
-of their ids and are named by their places there, so that eight bytes of id need four of place. `parents`
-(n,), int32 or int64, holds the place of each one's parent, which is never after its own: following
-parents ends at the smallest id of a component, its root.
+The trees are disjoint sets (union-find). A document is named by its position in the ascending order of ids, which
+takes four bytes instead of eight. `parents` (n,), int32 or int64, holds the position of each document's parent,
+which is never after the document's own: so following parents ends at the smallest id of a component, its root.
 """
 
 from typing import Any
@@ -18,11 +17,11 @@ from zyda_flows.textkernels.compiled import njit
 def merge(a, b, merged, at_a, at_b):
     """Merge two ascending arrays of ids, each without repeats; return how many different ids there are.
 
-    merged: room for all of them. at_a, at_b: get the place of each id of `a` and of `b` in `merged`.
+    merged: has room for all ids. at_a, at_b: get the position in `merged` of each id of `a` and of `b`.
     """
     i, j, n = 0, 0, 0
     while i < len(a) or j < len(b):
-        # Both are true of an id that is in both arrays, so that it is written once.
+        # Both are true for an id in both arrays, so that it is written once.
         from_a = j == len(b) or (i < len(a) and a[i] <= b[j])
         from_b = i == len(a) or (j < len(b) and b[j] <= a[i])
         if from_a:
@@ -39,7 +38,7 @@ def merge(a, b, merged, at_a, at_b):
 
 @njit(cache=True, nogil=True, inline="always")
 def root_of(parents, place):
-    """Follow parents to a root, and let every second one on the way skip its parent (path halving)."""
+    """Return the root of a position, and let every second position on the way skip its parent (path halving)."""
     while parents[place] != place:
         parents[place] = parents[parents[place]]
         place = parents[place]
@@ -48,7 +47,7 @@ def root_of(parents, place):
 
 @njit(cache=True, nogil=True)
 def join(parents, a, b):
-    """Join the trees of places a[i] and b[i], for each i; the smaller root becomes the root of both."""
+    """Join the trees of positions a[i] and b[i], for each i; the smaller root becomes the root of both."""
     for i in range(len(a)):
         x, y = root_of(parents, a[i]), root_of(parents, b[i])
         if x < y:
@@ -59,24 +58,24 @@ def join(parents, a, b):
 
 @njit(cache=True, nogil=True)
 def flatten(parents):
-    """Make every parent a root. A parent is never after its child, so one way through is enough."""
+    """Make every parent a root. A parent is never after its child, so one pass is enough."""
     for place in range(len(parents)):
         parents[place] = parents[parents[place]]
 
 
 @njit(cache=True, nogil=True)
-def _sizes(roots, sources, members, of_sources, last_sources):
+def _sizes(roots, sources, members, source_counts, last_sources):
     for place in range(len(roots)):
         root = roots[place]
         members[root] += 1
         if last_sources[root] != sources[place]:
             last_sources[root] = sources[place]
-            of_sources[root] += 1
+            source_counts[root] += 1
 
 
 @njit(cache=True, nogil=True)
 def keep_smallest(smallest, holders, places, values, names):
-    """Put values[i] at places[i] of `smallest`, and names[i] of `holders`, where it is smaller."""
+    """Where values[i] is less than smallest[places[i]], replace it, and set holders[places[i]] to names[i]."""
     for i in range(len(places)):
         place = places[i]
         if values[i] < smallest[place]:
@@ -85,17 +84,17 @@ def keep_smallest(smallest, holders, places, values, names):
 
 
 def places_type(count: int) -> type[np.int32] | type[np.int64]:
-    """Return the smallest type that can name so many places."""
+    """Return the smallest integer type that can number `count` positions."""
     return np.int32 if count <= np.iinfo(np.int32).max else np.int64
 
 
 def sizes(
     roots: NDArray[np.signedinteger[Any]], sources: NDArray[np.uint16]
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-    """Count the members of each tree, and their sources, at the place of its root: (n,) twice to (n,) twice.
+    """Count the members of each tree, and their sources: (n,) twice to (n,) twice, at the positions of roots.
 
-    sources: ascending, as those of ascending ids are.
+    sources: ascending, because ids ascend.
     """
-    members, of_sources = np.zeros(len(roots), np.uint32), np.zeros(len(roots), np.uint16)
-    _sizes(roots, sources, members, of_sources, np.full(len(roots), -1, np.int16))
-    return members, of_sources
+    members, source_counts = np.zeros(len(roots), np.uint32), np.zeros(len(roots), np.uint16)
+    _sizes(roots, sources, members, source_counts, np.full(len(roots), -1, np.int16))
+    return members, source_counts

@@ -1,7 +1,7 @@
-"""The letters of a text: what two texts of the same words have in common. Compiled by numba.
+"""The letters of texts: texts of the same words have the same letters. Compiled by numba.
 
-Each character stands for the bytes that a table has for it: none, its own, or those of the letters that it is
-a form of. The table is made by `tasks.signatures.letters`.
+A table maps each character to bytes: to none, to its own, or to the bytes of the letters that it is a form of. The
+table is made by `tasks.signatures.letters`.
 """
 
 from typing import NamedTuple
@@ -13,15 +13,15 @@ from zyda_flows.textkernels.buffers import check_buffers
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import ONE, code_point
 
-STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII together
 
 
 class LetterTable(NamedTuple):
-    """What each code point stands for.
+    """The letters of each code point.
 
-    letters: UTF-8 bytes, of code point c those from starts[c] to starts[c + 1]: (0x110001,) int32. first, last: the
-    canonical combining classes of the first and the last of these letters, (0x110000,) uint8. longer: by the first
-    byte of a character, by how many bytes its letters may be longer, (256,) uint8.
+    letters: UTF-8 bytes; the letters of code point c are letters[starts[c]:starts[c + 1]], starts: (0x110001,)
+    int32. first, last: the canonical combining classes of the first and the last of these letters, (0x110000,)
+    uint8. longer: by the first byte of a character, the most bytes by which its letters exceed it, (256,) uint8.
     """
 
     letters: NDArray[np.uint8]
@@ -33,7 +33,7 @@ class LetterTable(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def _is_ascii(data, i):
-    """Say whether the STRETCH bytes from byte i on are ASCII."""
+    """Return whether the STRETCH bytes from byte i on are ASCII."""
     bits = np.uint8(0)
     for k in range(STRETCH):
         bits |= data[i + k]
@@ -42,7 +42,7 @@ def _is_ascii(data, i):
 
 @njit(cache=True, nogil=True)
 def _most_bytes(data, start, end, longer):
-    """Return a bound on the bytes of the letters of the texts from one byte to another."""
+    """Return an upper bound of the bytes of the letters of the texts in [start, end)."""
     i, stop, most = np.uint64(start), np.uint64(end), np.int64(end - start)
     while i < stop:
         if i + STRETCH <= stop and _is_ascii(data, i):
@@ -67,7 +67,7 @@ def _letters(data, offsets, table, starts, first, last, letters, ends, is_disord
         i, stop, before = np.uint64(offsets[d]), np.uint64(offsets[d + 1]), np.uint8(0)
         while i < stop:
             if i + STRETCH <= stop and _is_ascii(data, i):
-                for k in range(STRETCH):  # written in any case: which are letters cannot be predicted
+                for k in range(STRETCH):  # each byte is written, because a branch could not be predicted
                     letter = simple[data[i + k]]
                     letters[n] = letter
                     n += np.uint64(letter != 0)
@@ -100,11 +100,11 @@ def letters_of(
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.bool_]]:
     """Return the letters of a block of text.
 
-    data: the UTF-8 bytes of texts, one after another, valid. offsets: (n + 1,), where text i is
+    data: the texts' UTF-8 bytes, concatenated, valid. offsets: (n + 1,), where text i is
     data[offsets[i]:offsets[i + 1]].
 
-    Returns the letters in UTF-8, (n + 1,) ends, and which texts have accents in another order than the
-    canonical one, (n,) bool.
+    Returns the letters in UTF-8, their (n + 1,) ends, and the texts whose accents are not in canonical order, (n,)
+    bool.
     """
     check_buffers(data, offsets)
     most = _most_bytes(data, offsets[0], offsets[-1], table.longer)

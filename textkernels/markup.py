@@ -1,12 +1,12 @@
 # ruff: noqa: SIM109 (numba compiles comparisons, not tuples, to the fastest code)
-"""How deep the elements of a page may nest, from its bytes alone. Compiled by numba.
+"""Measure how deep the elements of a page nest, from its bytes alone. Compiled by numba.
 
-Parsers of HTML and what walks their trees take time in proportion to size and depth, and some of them end the
-process where a tree is too deep. What is measured here is never less than the depth of the tree that the HTML
-standard makes of the bytes, up to a few: elements still open, and those that were not closed in their order,
-which the standard may open again. Contents of scripts and comments do not count.
+Parsers of HTML, and functions that walk their trees, take time in proportion to size and depth, and some of them
+end the process if a tree is too deep. The depth measured here is never less than the depth of the tree that the
+HTML standard builds, except by a few levels: it counts the open elements, and the elements that were closed out of
+order, which the standard may open again. Contents of scripts and comments do not count.
 
-The same pass finds text nodes that are one character, which resiliparse 2.0.1 drops (docs/design.md).
+The same pass finds text nodes of one character, which resiliparse 2.0.1 drops (docs/design.md).
 """
 
 import numpy as np
@@ -64,7 +64,7 @@ from zyda_flows.textkernels.markup_names import (
     TIME,
     UNKNOWN,
     P,
-    hashed,
+    extend_name,
     is_letter,
     is_space,
     kind_of,
@@ -74,15 +74,15 @@ from zyda_flows.textkernels.markup_sentences import is_in_sentence
 from zyda_flows.textkernels.swar import trailing_zeros, within_64
 
 HTML, SVG, MATH = 0, 1, 2  # namespaces
-BYTES_OF_TAG = 50  # that cost as much as a tag, where texts are looked at once for each element around them
+BYTES_OF_TAG = 50  # bytes that cost as much as a tag; texts are read once for each element around them
 ATTRIBUTE_PAIR = 4  # work for two attributes of a tag, which are compared with each other
-ROOM = 4096  # more than any limit on the depth
+ROOM = 4096  # more than any limit of the depth
 NO_PLACES = np.zeros(0, np.int64)
 
 
 @njit(cache=True, nogil=True)
 def read_attributes(data, i):
-    """Return how many attributes a tag has, whether it ends with a slash, and the place after it."""
+    """Return the number of attributes of a tag, whether it ends with a slash, and the position after it."""
     attributes, is_closed = 0, False
     while i < len(data):
         byte = data[i]
@@ -93,7 +93,7 @@ def read_attributes(data, i):
             i += 1
             continue
         attributes += 1
-        i += 1  # an equals sign that comes first belongs to the name
+        i += 1  # a leading equals sign belongs to the name
         while i < len(data) and not (
             is_space(data[i]) or data[i] == SLASH or data[i] == MORE or data[i] == EQUALS
         ):
@@ -104,7 +104,7 @@ def read_attributes(data, i):
 
 @njit(cache=True, nogil=True)
 def skip_value(data, i):
-    """Return the place after the value of an attribute whose name ends here; the same where it has none."""
+    """Return the position after the value of an attribute whose name ends at i; return i if it has no value."""
     k = i
     while k < len(data) and is_space(data[k]):
         k += 1
@@ -122,7 +122,7 @@ def skip_value(data, i):
 
 @njit(cache=True, nogil=True)
 def skip_comment(data, i):
-    """Return the place after what begins with `<!` or `<?` at i."""
+    """Return the position after a comment or declaration that begins with `<!` or `<?` at i."""
     if i + 3 < len(data) and data[i + 1] == EXCLAMATION and data[i + 2] == DASH and data[i + 3] == DASH:
         k = i + 2
         while k + 2 < len(data):
@@ -137,16 +137,16 @@ def skip_comment(data, i):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def like_64(data, i, byte):
-    """Say which of 64 bytes are a certain one: a bit for each."""
+def equal_64(data, i, byte):
+    """Return a bit for each of 64 bytes: whether it equals `byte`."""
     return within_64(data, i, np.uint8(byte), np.uint8(byte))
 
 
 @njit(cache=True, nogil=True)
 def find(data, i, byte):
-    """Return the place of the next byte like this, from i on; the end, or i beyond it, where there is none."""
+    """Return the position of the next `byte` from i on; if there is none, the end of the data, or i beyond it."""
     while i + AT_ONCE <= len(data):
-        found = like_64(data, i, byte)
+        found = equal_64(data, i, byte)
         if found:
             return i + np.int64(trailing_zeros(found))
         i += AT_ONCE
@@ -157,7 +157,7 @@ def find(data, i, byte):
 
 @njit(cache=True, nogil=True)
 def skip_raw(data, i, name):
-    """Return the place of the end tag of an element whose content is no markup."""
+    """Return the position of the end tag of an element whose content is no markup."""
     while True:
         i = find(data, i, LESS)
         if i + 1 >= len(data):
@@ -169,19 +169,19 @@ def skip_raw(data, i, name):
 
 @njit(cache=True, nogil=True)
 def close(stack, depth, name):
-    """Return the depth after an end tag, and how many elements were closed that were not in their turn."""
+    """Return the depth after an end tag, and the number of elements that were closed out of order."""
     out_of_turn = 0
     for k in range(depth - 1, -1, -1):
-        one = stack[k]
-        if one == name:
+        open_name = stack[k]
+        if open_name == name:
             return k, out_of_turn
-        out_of_turn += not (one == RT or one == RP or one == RB or one == RTC)
+        out_of_turn += not (open_name == RT or open_name == RP or open_name == RB or open_name == RTC)
     return depth, 0
 
 
 @njit(cache=True, nogil=True)
 def end_of_tag(data, i, stack, depth):
-    """Read an end tag at i; return its name, the place after it, the depth then, and what closed out of turn."""
+    """Read an end tag at i; return its name, the position after it, the new depth and the elements out of order."""
     if i + 2 < len(data) and not is_letter(data[i + 2]):
         return np.uint64(0), find(data, i, MORE), depth, 0
     name, i = read_name(data, i + 2)
@@ -192,12 +192,12 @@ def end_of_tag(data, i, stack, depth):
 
 @njit(cache=True, nogil=True)
 def may_be_formula(data, begin, end):
-    """Say whether a tag has `math` in it, or a word that ends with `tex`."""
+    """Return whether a tag contains `math`, or a word that ends with `tex`."""
     k = begin
     while k < end - 3:
         if k + AT_ONCE + 3 <= len(data):
-            found = like_64(data, k, 109) & like_64(data, k + 1, 97) & like_64(data, k + 2, 116)
-            found |= like_64(data, k, 116) & like_64(data, k + 1, 101) & like_64(data, k + 2, 120)
+            found = equal_64(data, k, 109) & equal_64(data, k + 1, 97) & equal_64(data, k + 2, 116)
+            found |= equal_64(data, k, 116) & equal_64(data, k + 1, 101) & equal_64(data, k + 2, 120)
             k += np.int64(trailing_zeros(found))
             if found == 0 or k >= end - 3:
                 continue
@@ -211,7 +211,7 @@ def may_be_formula(data, begin, end):
 
 @njit(cache=True, nogil=True)
 def may_have_number(data, i, end):
-    """Say whether an attribute of a tag begins as start, reversed or value do. i: behind the name of the tag."""
+    """Return whether an attribute of a tag begins as start, reversed or value do. i: after the name of the tag."""
     while i < end - 3:
         a, b, c = data[i] | 32, data[i + 1] | 32, data[i + 2] | 32
         if (a == 115 and b == 116 and c == 97) or (b == 101 and a == 114 and c == 118):
@@ -229,14 +229,14 @@ def may_have_number(data, i, end):
 
 @njit(cache=True, nogil=True)
 def read_reference(data, i, end, hashes, kinds):
-    """Return the code point of a character reference at i, and the place after it.
+    """Return the code point of a character reference at i, and the position after it.
 
-    It is KEPT for NAMES_KEPT, and UNKNOWN for other names and for the references that the standard replaces.
+    The code point is KEPT for NAMES_KEPT, and UNKNOWN for other names and for numbers that the standard replaces.
     """
-    k, name = i + 1, hashed(OFFSET, AMPERSAND)
+    k, name = i + 1, extend_name(OFFSET, AMPERSAND)
     if k >= end or data[k] != NUMBER_SIGN:
         while k < end and (is_letter(data[k]) or 48 <= data[k] <= 57):
-            name = hashed(name, data[k])
+            name = extend_name(name, data[k])
             k += 1
         value = KEPT if kind_of(name, hashes, kinds) & IS_KEPT else UNKNOWN
     else:
@@ -255,7 +255,7 @@ def read_reference(data, i, end, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def references(data, hashes, kinds):
-    """Say which code points below 2**16 a page refers to by number: (2**16,) bool."""
+    """Return the code points below 2**16 that a page refers to by number: (2**16,) bool."""
     named, i = np.zeros(1 << 16, np.bool_), find(data, 0, AMPERSAND)
     while i + 1 < len(data):
         if data[i + 1] == NUMBER_SIGN:
@@ -268,7 +268,7 @@ def references(data, hashes, kinds):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_dropped_alone(value, is_link):
-    """Say whether resiliparse 2.0.1 drops a character where it is a whole text node, but should not.
+    """Return whether resiliparse 2.0.1 drops a character that is a whole text node, but should keep it.
 
     It rightly drops characters for private use, which are pictures, and a pilcrow that is the text of a link.
     """
@@ -279,9 +279,9 @@ def is_dropped_alone(value, is_link):
 
 @njit(cache=True, nogil=True)
 def lone_character(data, begin, end, is_link, hashes, kinds):
-    """Return the place after the only character of a text that resiliparse 2.0.1 drops, -1 where it drops none."""
+    """Return the position after the only character of a text, if resiliparse 2.0.1 drops it, else -1."""
     k, place = begin, -1
-    if begin + AT_ONCE <= len(data):  # many texts are white space, to indent
+    if begin + AT_ONCE <= len(data):  # many texts are white space of an indentation
         shown = within_64(data, begin, np.uint8(SPACE + 1), np.uint8(255))
         k += np.int64(trailing_zeros(shown)) if shown else AT_ONCE
     while k < end:
@@ -309,7 +309,7 @@ def lone_character(data, begin, end, is_link, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def begins_cdata(data, i):
-    """Say whether `<![CDATA[` begins at i, by the second and the last byte of it."""
+    """Return whether `<![CDATA[` begins at i, by its third and its last byte."""
     return i + 8 < len(data) and data[i + 2] == BRACKET and data[i + 8] == BRACKET
 
 
@@ -322,7 +322,7 @@ def end_of_cdata(data, i):
 
 @njit(cache=True, nogil=True)
 def space_within(kind, space):
-    """Return the namespace of what stands in an element, by its kind and its own namespace."""
+    """Return the namespace of the children of an element, by its kind and its namespace."""
     if (space == SVG and kind & IS_SVG_TEXT) or (space == MATH and kind & IS_MATH_TEXT):
         return HTML
     return space
@@ -330,7 +330,7 @@ def space_within(kind, space):
 
 @njit(cache=True, nogil=True)
 def space_of(name, kind, around):
-    """Return the namespace of a new element by its name and the namespace around it."""
+    """Return the namespace of a new element, by its name and the namespace of its parent."""
     if around != HTML:
         return around
     if kind & IS_FOREIGN:
@@ -339,8 +339,8 @@ def space_of(name, kind, around):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def noted(places, count, place):
-    """Write down a place, if there is room, and return the count then."""
+def add_place(places, count, place):
+    """Write a position, if there is room, and return the new count."""
     if count < len(places):
         places[count] = place
     return count + 1
@@ -348,23 +348,22 @@ def noted(places, count, place):
 
 @njit(cache=True, nogil=True)
 def nesting(data, hashes, kinds, limit, places):
-    """Return how deep elements nest, or limit + 1 where it is deeper, and five more measures of a page.
+    """Return the depth of the elements of a page, or limit + 1 if it exceeds the limit, and five other measures.
 
-    They are the tags, with those of formatting that each block may open again, the work, the options, the kinds of
-    its elements together, and how many places were found.
-    IS_STRUCTURE is of images and scripts that may be formulas, too, HAS_BRACKET of a text that begins with `[`, and
-    HAS_NUMBERS of lists and items that may have a number of their own.
-    The work is the sum over bytes, and over tags, which count as BYTES_OF_TAG, of how deep they stand, and of the
-    squares of the attributes of tags, times ATTRIBUTE_PAIR.
-    data: the bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled with
-    the places after characters that resiliparse drops because they are a whole text node, and, as ~place, of the
-    start and end tags of elements of IN_SENTENCES that are part of one, as many as it has room for.
+    These are the number of tags, including formatting tags that each block may open again; the work; the number of
+    options; the kinds of its elements, combined; and the number of positions found. In the kinds, IS_STRUCTURE
+    includes images and scripts that may be formulas, HAS_BRACKET marks a text that begins with `[`, and HAS_NUMBERS
+    marks lists and items that may have a number. The work is the sum of the depths of all bytes, and of all tags,
+    which count as BYTES_OF_TAG, and of the squares of the attributes of each tag, times ATTRIBUTE_PAIR. data: the
+    bytes of a page, uint8. hashes, kinds: HASHES and KINDS. limit: below ROOM. places: int64, filled, as far as
+    there is room, with the positions after characters that resiliparse drops because they are a whole text node,
+    and with ~position for the start and end tags of elements of IN_SENTENCES that are part of a sentence.
     """
     stack, spaces, within = np.zeros(ROOM, np.uint64), np.zeros(ROOM, np.int8), np.zeros(ROOM, np.int8)
-    words = np.zeros(ROOM, np.int64)  # places of the start tags of IN_SENTENCES among them
-    depth, disorder, roots, deepest, of_roots, work, i = 0, 0, 0, 0, 0, 0, 0
+    words = np.zeros(ROOM, np.int64)  # for each depth, the position of a start tag of IN_SENTENCES
+    depth, disorder, roots, deepest, root_attributes, work, i = 0, 0, 0, 0, 0, 0, 0
     tags, options, seen, found, frozen, formatting = 0, 0, 0, 0, 0, 0
-    is_certain, has_select = True, False  # of where the parser is in drawings; a list of options was opened
+    is_certain, has_select = True, False  # the namespace is known; a list of options was opened
     while True:
         begin = i
         i = find(data, i, LESS)
@@ -377,16 +376,16 @@ def nesting(data, hashes, kinds, limit, places):
         ):
             seen |= HAS_BRACKET
         if place >= 0:
-            found = noted(places, found, place)
+            found = add_place(places, found, place)
         if i + 1 >= len(data):
-            work += ATTRIBUTE_PAIR * of_roots * of_roots
+            work += ATTRIBUTE_PAIR * root_attributes * root_attributes
             return deepest, tags, work, options, seen, found
         byte, begin = data[i + 1], i
         if byte == EXCLAMATION or byte == QUESTION:
             end = end_of_cdata(data, i) if roots and byte == EXCLAMATION and begins_cdata(data, i) else 0
             if end and is_certain and depth > 0 and spaces[depth - 1] != HTML:
                 i = end
-            else:  # a comment, or text in which what looks like an end tag is none
+            else:  # a comment, or text, where an apparent end tag is not a tag
                 frozen = max(frozen, end)
                 i = i + 2 if i < frozen else skip_comment(data, i)
         elif byte == SLASH:
@@ -399,8 +398,8 @@ def nesting(data, hashes, kinds, limit, places):
                 depth, out_of_turn = before, 0
             elif (name == TIME or name == BUTTON or name == LABEL) and depth < before:
                 if is_in_sentence(data, words[depth], begin, i, name, hashes, kinds):
-                    found = noted(places, noted(places, found, ~words[depth]), ~begin)
-            elif roots and (name == P or name == BR):  # which ends a drawing, too
+                    found = add_place(places, add_place(places, found, ~words[depth]), ~begin)
+            elif roots and (name == P or name == BR):  # these end a drawing too
                 is_certain = False
             elif roots and is_certain and depth < before and kind & IS_FOREIGN:
                 roots -= depth == 0 or within[depth - 1] == HTML
@@ -418,7 +417,7 @@ def nesting(data, hashes, kinds, limit, places):
             if kind & IS_ITEM and may_have_number(data, end, min(i, len(data))):
                 seen |= HAS_NUMBERS
             options += kind & IS_OPTION > 0
-            of_roots += attributes * (kind & IS_ROOT > 0)
+            root_attributes += attributes * (kind & IS_ROOT > 0)
             has_select |= name == SELECT
             is_certain &= not roots or (around != HTML and not kind & IS_BREAKOUT and name != FONT)
             if kind & IS_BREAKOUT and around != HTML:

@@ -1,5 +1,5 @@
 # ruff: noqa: SIM109 (numba compiles comparisons, not tuples, to the fastest code)
-"""Names of tags and of characters in the bytes of a page, and what is known of each. Compiled by numba."""
+"""Names of tags and of characters in the bytes of a page, and the kinds of each name. Compiled by numba."""
 
 from html.entities import html5
 
@@ -10,24 +10,24 @@ from zyda_flows.textkernels.compiled import njit
 
 VOID = "area base br col embed hr img input link meta param source track wbr"
 CLOSED_BY_OTHERS = "body caption colgroup dd dt head html li optgroup option p tbody td tfoot th thead tr"
-# What ends a drawing or a formula around it, as the standard has it.
+# Elements that end a drawing or a formula around them, by the HTML standard.
 BREAKOUT = (
     "b big blockquote body br center code dd div dl dt em embed h1 h2 h3 h4 h5 h6 head hr i img li listing menu "
     "meta nobr ol p pre ruby s small span strong strike sub sup table tt u ul var"
 )
 FOREIGN = "svg math"
-IN_SVG, IN_MATH = "desc foreignobject title", "mi mo mn ms mtext"  # whose content is HTML again
-GLYPHS = "mglyph malignmark"  # which are MathML even in these
-ROOTS = "html body"  # of which a second one adds its attributes to the first
-ANNOTATIONS = "rb rp rt rtc"  # closed by the end of their ruby, and by nothing outside of one
+IN_SVG, IN_MATH = "desc foreignobject title", "mi mo mn ms mtext"  # their content is HTML again
+GLYPHS = "mglyph malignmark"  # they are MathML even within IN_MATH
+ROOTS = "html body"  # a second tag of this name adds its attributes to the first element
+ANNOTATIONS = "rb rp rt rtc"  # closed by the end of their ruby, and by nothing outside of a ruby
 STRUCTURE = "pre table code tt kbd samp math mjx-container"
 RAW = "script style textarea title xmp iframe noembed noframes"
-IN_SENTENCES = "time button label"  # which resiliparse drops wherever they stand
+IN_SENTENCES = "time button label"  # resiliparse drops these everywhere
 INLINE = (
     "a abbr acronym b bdi bdo big button cite code data del dfn em font i img ins kbd label mark q rb rp rt ruby "
     "nobr output s samp small span strike strong sub sup time tt u var wbr"
 )
-# What the parser opens again in each block after one that ended before they did; of `a` it keeps one.
+# Elements that the parser opens again in each block after the block in which they were open; of `a` it keeps one.
 FORMATTING = "b big code em font i s small strike strong tt u"
 PROSE = "p li dd dt td th blockquote figcaption caption h1 h2 h3 h4 h5 h6 br"
 IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_IN_SENTENCE = (
@@ -35,12 +35,12 @@ IS_VOID, IS_BREAKOUT, IS_FOREIGN, IS_RAW, IS_ROOT, IS_OPTION, IS_STRUCTURE, IS_I
 )
 IS_SVG_TEXT, IS_MATH_TEXT, IS_GLYPH, IS_ITEM, HAS_BRACKET, HAS_NUMBERS = (1 << k for k in range(8, 14))
 IS_INLINE, IS_KEPT, IS_PROSE, IS_FORMATTING = (1 << k for k in range(14, 18))
-NAMES = 1 << 12  # places of a table of names, which is nearly empty
+NAMES = 1 << 12  # slots of the table of names, which is nearly empty
 TAB, LINE_FEED, FORM_FEED, RETURN, SPACE = 9, 10, 12, 13, 32
 LESS, MORE, SLASH, EQUALS, QUOTE, APOSTROPHE, DASH, EXCLAMATION, QUESTION = 60, 62, 47, 61, 34, 39, 45, 33, 63
 AMPERSAND, NUMBER_SIGN, SEMICOLON, BRACKET = 38, 35, 59, 91
 NO_BREAK_SPACE, PILCROW, UNKNOWN, KEPT = 0xA0, 0xB6, -1, 1 << 21
-# Names of characters, as `&gt`, that resiliparse keeps where they are a whole text node.
+# Names of characters, such as `&gt`, that resiliparse keeps if they are a whole text node.
 NAMES_KEPT = " ".join(
     f"&{name[:-1]}"
     for name, text in html5.items()
@@ -50,7 +50,7 @@ OFFSET, PRIME = np.uint64(0xCBF29CE484222325), np.uint64(0x100000001B3)  # FNV-1
 
 
 def name_hash(name: str) -> int:
-    """Return what the kernel makes of a name."""
+    """Return the hash that the kernel computes for a name."""
     value = int(OFFSET)
     for byte in name.encode():
         value = ((value ^ byte) * int(PRIME)) & ((1 << 64) - 1)
@@ -58,7 +58,7 @@ def name_hash(name: str) -> int:
 
 
 def named_kinds() -> tuple[NDArray[np.uint64], NDArray[np.uint32]]:
-    """Return a table of hashes and of what is known of each name; no two names share a place."""
+    """Return a hash table of names: hashes, and the kinds of each name as bits."""
     hashes, kinds = np.zeros(NAMES, np.uint64), np.zeros(NAMES, np.uint32)
     for names, kind in (
         (VOID, IS_VOID),
@@ -108,13 +108,13 @@ def is_letter(byte):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def hashed(value, byte):
+def extend_name(value, byte):
     return (value ^ np.uint64(byte)) * PRIME
 
 
 @njit(cache=True, nogil=True)
 def read_name(data, i):
-    """Return the hash of the name of a tag, in lower case, and the place after it."""
+    """Return the hash of the name of a tag, in lower case, and the position after it."""
     value = OFFSET
     while i < len(data):
         byte = data[i]
@@ -122,7 +122,7 @@ def read_name(data, i):
             break
         if 65 <= byte <= 90:
             byte |= 32
-        value = hashed(value, byte)
+        value = extend_name(value, byte)
         i += 1
     return value, i
 

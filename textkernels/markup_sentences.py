@@ -1,6 +1,6 @@
-"""Elements that resiliparse drops wherever they stand, and that may be words of a sentence. Compiled by numba.
+"""Find elements that are words of a sentence, although resiliparse drops them everywhere. Compiled by numba.
 
-They are dates and form labels. Outside of sentences they are dates of posts and forms, and are rightly dropped.
+These are dates, buttons and labels. Outside of sentences they belong to posts and forms, and are rightly dropped.
 """
 
 from numpy import uint64
@@ -15,21 +15,21 @@ from zyda_flows.textkernels.markup_names import (
     OFFSET,
     SLASH,
     TIME,
-    hashed,
+    extend_name,
     is_letter,
     kind_of,
 )
 
 LONGEST = 300  # bytes of such an element, without its end tag
-WINDOW = 200  # bytes looked at before and behind an element
+WINDOW = 200  # bytes that are read before and after an element
 
 
 @njit(cache=True, nogil=True)
 def is_in_sentence(data, start, end, after, name, hashes, kinds):
-    """Say whether an element of inline content stands among words.
+    """Return whether an inline element is part of a sentence.
 
-    A label or button has words on both sides, a date has them on one where prose is around it.
-    start, end: where its tags begin. after: the place after its end tag.
+    A label or button must have words on both sides; a date, on one side, within an element of prose.
+    start, end: the positions of its tags. after: the position after its end tag.
     """
     if end - start > LONGEST or has_block(data, start, end, hashes, kinds):
         return False
@@ -44,9 +44,9 @@ def is_in_sentence(data, start, end, after, name, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def tag_at(data, i, end):
-    """Return the hash of the name of the tag that begins at i and ends before end, and the place after it.
+    """Return the hash of the name of the tag that begins at i and ends before end, and the position after the tag.
 
-    The place is -1 where there is no such tag. Text after a `<` of its own is none.
+    The position is -1 if there is no such tag. A `<` that is text begins no tag.
     """
     i += 1
     i += i < end and data[i] == SLASH
@@ -54,7 +54,7 @@ def tag_at(data, i, end):
     if i >= end or not is_letter(data[i]):
         return value, -1
     while i < end and (is_letter(data[i]) or 48 <= data[i] <= 57 or data[i] == DASH):
-        value = hashed(value, data[i] | 32 if is_letter(data[i]) else data[i])
+        value = extend_name(value, data[i] | 32 if is_letter(data[i]) else data[i])
         i += 1
     while i < end and data[i] != MORE and data[i] != LESS:
         i += 1
@@ -63,7 +63,7 @@ def tag_at(data, i, end):
 
 @njit(cache=True, nogil=True)
 def has_block(data, i, end, hashes, kinds):
-    """Say whether there is a tag that is not inline."""
+    """Return whether there is a tag that is not inline."""
     while i < end:
         after = -1
         if data[i] == LESS:
@@ -76,7 +76,7 @@ def has_block(data, i, end, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def has_words(data, i, end, hashes, kinds):
-    """Say whether a letter or digit stands before the next tag that is not inline."""
+    """Return whether a letter or digit comes before the next tag that is not inline."""
     while i < end:
         after = -1
         if data[i] == LESS:
@@ -91,7 +91,7 @@ def has_words(data, i, end, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def words_before(data, place, hashes, kinds):
-    """Say whether words stand between a place and the last tag before it that is not inline; return its kind."""
+    """Return whether words come between the last tag that is not inline and `place`, and that tag's kind."""
     first, i = max(0, place - WINDOW), place - 1
     while i >= first:
         if data[i] == LESS:
@@ -104,9 +104,9 @@ def words_before(data, place, hashes, kinds):
 
 @njit(cache=True, nogil=True)
 def begins_word(data, i, end):
-    """Say whether a letter or digit begins at i: outside of ASCII by blocks of Unicode.
+    """Return whether a letter or digit begins at i; outside of ASCII, blocks of Unicode decide.
 
-    Latin-1's signs, general punctuation and symbols up to U+2BFF, CJK punctuation and full-width signs are none.
+    Not letters: Latin-1's signs, general punctuation, symbols up to U+2BFF, CJK punctuation and full-width signs.
     """
     byte = data[i]
     if byte < 0x80:

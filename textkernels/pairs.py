@@ -1,17 +1,17 @@
-"""Where a text has one of some pairs of bytes, compiled by numba: most blocks have none, and are passed quickly."""
+"""Find given pairs of bytes in a text; blocks without a pair are skipped. Compiled by numba."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
 
-BLOCK = 256  # bytes that are looked at together
+BLOCK = 256  # bytes that are compared together
 
 
 def places_of_pairs(
     data: NDArray[np.uint8], firsts: NDArray[np.uint8], seconds: NDArray[np.uint8]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return where pairs of bytes begin, (m,) ascending, and which pair it is, (m,), of pairs that all differ."""
+    """Return the positions of distinct pairs of bytes, (m,) ascending, and the index of each pair, (m,)."""
     marked = np.zeros(len(data) // BLOCK + 1, np.uint8)
     mark(data, firsts, seconds, marked)
     blocks = np.flatnonzero(marked)
@@ -36,7 +36,7 @@ def mark(data, firsts, seconds, marked):
 
 @njit(cache=True, nogil=True)
 def collect(data, firsts, seconds, blocks, places, pairs):
-    """Collect the pairs that begin in some blocks; return how many there are."""
+    """Collect the pairs that begin in some blocks; return their number."""
     count = 0
     for block in blocks:
         for place in range(block * BLOCK, min((block + 1) * BLOCK, len(data) - 1)):

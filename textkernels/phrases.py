@@ -1,9 +1,8 @@
-"""Phrases: where in documents stand some of many that are known beforehand. Compiled by numba.
+"""Search documents for many given phrases. Compiled by numba.
 
-A phrase is words one after another, as `textkernels.words` hashes them. Its hash is a polynomial in these
-modulo 2**64, which rolls along a document, mixed. A phrase is looked up by its first words, of a number that is
-the same for all of an index, and the rest of a longer one is hashed where these are found. Before the table of
-hashes stands a bitmap, of which a document that has none of the phrases touches one bit a word.
+A phrase is a sequence of words, which `textkernels.words` hashes. Its hash is a polynomial in these modulo 2**64,
+mixed, and rolls along a document. An index looks up the first `width` words of its phrases, and compares the whole
+hash of a longer phrase where these match. A bitmap before the hash table rejects most words with one bit.
 """
 
 from dataclasses import dataclass
@@ -15,10 +14,10 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import mix
 
 BASE = np.uint64(0xD1B54A32D192ED03)
-BITS = 16  # of the bitmap, for each of the first words
-ROOM = 2  # places of the table, for each of them
-BEGINNING = 1 << 10  # places for what is found
-GRAM = 4  # words by which what stands around a passage is known
+BITS = 16  # of the bitmap, for each distinct beginning of a phrase
+ROOM = 2  # slots of the table, for each distinct beginning of a phrase
+BEGINNING = 1 << 10  # matches for which there is room at first
+GRAM = 4  # words of the n-grams that identify the surroundings of a passage
 
 Hashes = NDArray[np.uint64]
 Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
@@ -26,7 +25,7 @@ Found = tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]
 
 @njit(cache=True, nogil=True)
 def hash_of(words, start, length):
-    """Return the hash of the words from `start` on, of which there are as many as `length`."""
+    """Return the hash of `length` words from index `start` on."""
     h = np.uint64(0)
     for i in range(start, start + length):
         h = h * BASE + words[i]
@@ -44,7 +43,7 @@ def hashes_of(words, starts, lengths):
 
 @njit(cache=True, nogil=True)
 def places_of(words, start, stop, sought, length):
-    """Return where a phrase, by its hash and its length, stands between two places: (m,) int64."""
+    """Return the positions between two others of a phrase, given by its hash and its length: (m,) int64."""
     places, n = np.empty(max(0, stop - start - length + 1), np.int64), 0
     for i in range(start, stop - length + 1):
         if hash_of(words, i, length) == sought:
@@ -55,9 +54,9 @@ def places_of(words, start, stop, sought, length):
 
 @njit(cache=True, nogil=True)
 def hash_around(words, low, start, stop, high, width):
-    """Return the least hash of GRAM words among those before and behind a passage: most near-copies have the same.
+    """Return the least hash of GRAM words near a passage: most near-copies of a document have the same.
 
-    low, high: where the document begins and ends. width: how many words before and behind are looked at.
+    low, high: the begin and end of the document. width: the number of words that are read before and after.
     """
     least = ~np.uint64(0)
     for begun, end in ((max(low, start - width), start), (stop, min(high, stop + width))):
@@ -119,7 +118,7 @@ def _find(words, ends, width, keys, numbers, bitmap, first, lengths, hashes):
 
 @dataclass(frozen=True)
 class PhraseIndex:
-    """Phrases of at least `width` words, each once, in the order of their first words.
+    """Distinct phrases of at least `width` words, in the order of their first words.
 
     hashes: (p,) uint64. lengths: in words, (p,) int64.
     """
@@ -136,9 +135,9 @@ class PhraseIndex:
     def of(
         cls, words: Hashes, starts: NDArray[np.int64], lengths: NDArray[np.int64], width: int
     ) -> "PhraseIndex":
-        """Make the index of phrases that stand in some words, (w,) uint64: (p,) places and lengths.
+        """Make the index of phrases in an array of words, (w,) uint64, by their positions and lengths, (p,) each.
 
-        Raises ValueError where one has less than `width` words.
+        Raises ValueError for a phrase of fewer than `width` words.
         """
         if len(lengths) and lengths.min() < width:
             raise ValueError(f"a phrase of {lengths.min()} words, expected at least {width}")
@@ -157,7 +156,7 @@ class PhraseIndex:
     def find(self, words: Hashes, ends: NDArray[np.int64]) -> Found:
         """Find phrases in documents, whose words are (w,) uint64 with (n + 1,) ends.
 
-        Returns of each that is found its document, its place among all words and its number: (m,) each, in order.
+        Returns for each match its document, its position among all words, and its phrase: (m,) each, in order.
         """
         found: Found = _find(
             words,

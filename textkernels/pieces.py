@@ -1,4 +1,4 @@
-"""Copying pieces of an array to other places, compiled by numba: what a gather of ragged rows is."""
+"""Copy pieces of an array to other positions: a gather of ragged rows. Compiled by numba."""
 
 from typing import Any
 
@@ -12,18 +12,18 @@ def copy_pieces(
     source: NDArray[Any], starts: NDArray[np.int64], lengths: NDArray[np.int64], target: NDArray[Any],
     places: NDArray[np.int64],
 ) -> None:  # fmt: skip
-    """Copy pieces of `source`, (n,) with a start and a length each, to their places in `target`, of the same type.
+    """Copy pieces of `source`, (n,) with a start and a length each, to positions in `target`, of the same dtype.
 
-    Raises ValueError for a piece that is not within both.
+    Raises ValueError for a piece outside of either array.
     """
     if source.dtype != target.dtype:
-        raise ValueError(f"pieces of {source.dtype} are no pieces of {target.dtype}")
+        raise ValueError(f"target: expected an array of {source.dtype}, got {target.dtype}")
     if len(starts) and (
         min(starts.min(), lengths.min(), places.min()) < 0
         or (starts + lengths).max() > len(source)
         or (places + lengths).max() > len(target)
     ):
-        raise ValueError("a piece lies beyond its array")
+        raise ValueError("a piece lies outside of its array")
     copy(source, starts.astype(np.int64), lengths.astype(np.int64), target, places.astype(np.int64))
 
 
@@ -33,4 +33,4 @@ def copy(source, starts, lengths, target, places):
         piece = source[starts[i] : starts[i] + lengths[i]]
         place = target[places[i] : places[i] + lengths[i]]
         for j in range(len(piece)):  # so written it is copied many bytes at a time
-            place[j] = piece[j]
+            place[j] = piece[j]  # a loop that is compiled to copy many bytes at a time

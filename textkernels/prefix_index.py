@@ -1,15 +1,16 @@
-"""An index of the shingles of documents, of a bounded size: for clusters whose shingles no memory holds.
+"""An index of bounded size of the shingles of documents, for clusters whose shingles exceed memory.
 
-A shingle that another document has too leads to the members that have it: by a column of bits if it is frequent
+For a shingle that several documents have, the index returns its members: by a column of bits if it is frequent
 (`textkernels.bit_columns`), by a list if it is not (`textkernels.shingle_lists`). A probe looks up the rarest
-shingles of a document, or all of them, and returns the members that can hold enough of it. What is found is only
-proposed: the texts decide.
+shingles of a document, or all of them, and returns the members that may contain enough of it. These are candidates:
+the texts decide.
 
-Of a set A, whoever holds n of its shingles holds one of any |A| - n + 1 of them (see
-`textkernels.set_similarity`); and whoever has m of p that were looked up holds m + |A| - p at the most.
+A document that contains n shingles of a set A contains at least 1 of any |A| - n + 1 of them (see
+`textkernels.set_similarity`). A document that contains m of p shingles that were looked up contains at most
+m + |A| - p of A.
 
-The answer is complete as long as no list is full, and all shingles find room. If not, the members that share most
-are returned, and a probe counts the others that can hold enough.
+The answer is complete if no list is full and all shingles find room. If not, the members that share most are
+returned, and a probe counts the other members that can contain enough.
 """
 
 from dataclasses import dataclass
@@ -26,25 +27,26 @@ from zyda_flows.textkernels.shingle_lists import (
     Lists,
     add_member,
     choice_of,
-    chosen,
+    choose_hashes,
     counter_of,
     frequencies_of,
     look_up,
 )
 
-LEAST = 64  # shingles of each document in an index that has not room for all
-CANDIDATES = 64  # members that are compared before more shingles are looked up; all, where lists are full
-CHEAP = 5  # classes of shingles that are looked up in any case: those of less than 32 documents
+LEAST = 64  # shingles of each document in an index without room for all
+# A probe with at most this many candidates stops; an incomplete index returns at most this many.
+CANDIDATES = 64
+CHEAP = 5  # classes of shingles that are always looked up: shingles of fewer than 32 documents
 IN_COLUMN = RARITIES - 1  # the class of shingles that have a column
-FEWEST = 4  # documents that have a shingle with a column, at the least
-CHEAPER = 16  # a column costs less than a list of this part of all members
+FEWEST = 4  # least documents of a shingle with a column
+CHEAPER = 16  # a column costs less than a list of 1/16 of all members
 
 
 class Bounds(NamedTuple):
-    """Bounds of an index.
+    """Bounds of the size of an index.
 
-    entries: of all lists, of 9 bytes each, and as many lists of 10 bytes. longest: members in a list. column_bytes:
-    of all rows of bits. words: of rows that all probes together compare.
+    entries: of all lists, 9 bytes each; also the bound of the number of lists, 10 bytes each. longest: most members
+    in a list. column_bytes: of all rows of bits. words: of rows, which all probes together compare.
     """
 
     entries: int
@@ -54,7 +56,7 @@ class Bounds(NamedTuple):
 
 
 class Members(NamedTuple):
-    """The groups of members, ascending, and their numbers of shingles; and what a probe needs for each."""
+    """The group of each member, ascending, its number of shingles, and two arrays that probes use."""
 
     groups: NDArray[np.int64]
     sizes: NDArray[np.int64]
@@ -64,7 +66,7 @@ class Members(NamedTuple):
 
 @njit(cache=True, nogil=True)
 def prefix_of(hashes, classes, sizes, count):
-    """Return the class up to which the `count` rarest hashes reach, and the greatest `choice_of` of them in it."""
+    """Return the class of the last of the `count` rarest hashes, and the greatest `choice_of` among them in it."""
     last = 0
     while last < RARITIES - 1 and count > sizes[last]:
         count -= sizes[last]
@@ -76,7 +78,7 @@ def prefix_of(hashes, classes, sizes, count):
 
 @njit(cache=True, nogil=True)
 def classes_of(hashes, counters, columns):
-    """Return the class of each hash, by `rarity` or IN_COLUMN, and how many are of each class."""
+    """Return the class of each hash, by `rarity` or IN_COLUMN, and the size of each class."""
     classes, sizes = np.empty(hashes.size, np.uint8), np.zeros(RARITIES, np.int64)
     for j in range(hashes.size):
         frequency = counters[counter_of(counters, hashes[j])]
@@ -87,8 +89,8 @@ def classes_of(hashes, counters, columns):
 
 
 @njit(cache=True, nogil=True)
-def best_of(viable, matches, most):
-    """Return the `most` members with most matches, of equal ones those that were added first; ascending.
+def best_members(viable, matches, most):
+    """Return the `most` members with most matches, in ascending order; of equal members, the first added.
 
     viable: (n,), ascending.
     """
@@ -97,24 +99,25 @@ def best_of(viable, matches, most):
     counts = np.zeros(matches[viable].max() + 1, np.int64)
     for member in viable:
         counts[matches[member]] += 1
-    least, above = counts.size - 1, 0  # so many have more than `least` matches
+    least, above = counts.size - 1, 0  # above: number of members with more than `least` matches
     while above + counts[least] < most:
         above += counts[least]
         least -= 1
-    best, count, equal = np.empty(most, viable.dtype), 0, most - above
+    best_candidates, count, equal = np.empty(most, viable.dtype), 0, most - above
     for member in viable:
         if matches[member] > least or (matches[member] == least and equal > 0):
             equal -= matches[member] == least
-            best[count] = member
+            best_candidates[count] = member
             count += 1
-    return best
+    return best_candidates
 
 
 @njit(cache=True, nogil=True)
 def _viable(touched, members, size, share, is_jaccard, unknown, full, reach):
-    """Return the members that can hold enough, ascending.
+    """Return the members that can contain enough, ascending.
 
-    unknown: shingles of which any member may have any; full: of which those after `reach` may have any.
+    unknown: number of shingles that any member may have. full: number of shingles that members after `reach` may
+    have.
     """
     viable, count = np.empty(touched.size, touched.dtype), 0
     for member in touched:
@@ -127,7 +130,7 @@ def _viable(touched, members, size, share, is_jaccard, unknown, full, reach):
 
 @njit(cache=True, nogil=True)
 def _count_columns(touched, members, hashes, columns, size, share, is_jaccard, unknown):
-    """Count what each of some members shares with some hashes that have columns, if it can hold enough."""
+    """Count the shared hashes in columns for each of some members that can contain enough."""
     words, places = words_of(columns, hashes)
     for member in touched:
         most = members.matches[member] + hashes.size + unknown
@@ -137,7 +140,7 @@ def _count_columns(touched, members, hashes, columns, size, share, is_jaccard, u
 
 @njit(cache=True, nogil=True)
 def _probe(hashes, earlier, counters, columns, lists, members, share, is_jaccard, is_whole):
-    """Return some of the first `earlier` members, and how many others can hold enough of some hashes."""
+    """Return candidates for some hashes among the first `earlier` members, and the number of other candidates."""
     size = hashes.size
     classes, sizes = classes_of(hashes, counters, columns)
     last, limit = prefix_of(hashes, classes, sizes, size - fewest(share, size) + 1)
@@ -160,7 +163,7 @@ def _probe(hashes, earlier, counters, columns, lists, members, share, is_jaccard
             if viable.size <= CANDIDATES:
                 members.matches[touched[:found]] = 0
                 return viable, 0
-    # Members that were not met can hold enough, if what was looked up first is in columns or not all known.
+    # If the first look-ups were in columns, or the index is incomplete, members without a match can contain enough.
     is_complete = is_whole and full == 0
     if last == IN_COLUMN or not is_complete:
         found = earlier
@@ -169,17 +172,18 @@ def _probe(hashes, earlier, counters, columns, lists, members, share, is_jaccard
     in_columns = hashes[classes == IN_COLUMN]
     _count_columns(touched[:found], members, in_columns, columns, size, share, is_jaccard, unknown + full)
     viable = _viable(touched[:found], members, size, share, is_jaccard, unknown, full, reach)
-    best = viable if is_complete else best_of(viable, members.matches, CANDIDATES)
+    best_candidates = viable if is_complete else best_members(viable, members.matches, CANDIDATES)
     members.matches[touched[:found]] = 0
-    return best, viable.size - best.size
+    return best_candidates, viable.size - best_candidates.size
 
 
 @dataclass
 class RareIndex:
-    """Members by the numbers that they are added with, from 0; their shingles; and the counters.
+    """An index of members, which are numbered from 0 as they are added.
 
     counters: (2**COUNTER_BITS,) uint16 or a smaller power of two, filled by `count_shingles`. documents: the number
-    of those that are looked up. Room is for `most` members. It takes 128 MiB of counters, and what `bounds` allows.
+    of documents that will be probed. most: members at most. It takes 128 MiB of counters, and the sizes in
+    `bounds`.
     """
 
     counters: NDArray[np.uint16]
@@ -193,8 +197,10 @@ class RareIndex:
         self.columns = make_columns(above, self.most, words)
         lengths = np.minimum(np.arange(len(frequencies)), bounds.longest)
         wanted = int((lengths * frequencies)[2 : above + 1].sum())
-        self.part = min(1.0, bounds.entries / max(1, wanted))  # of a document's shingles that are indexed
-        # Two shingles that share a counter may need more than it says.
+        self.part = min(
+            1.0, bounds.entries / max(1, wanted)
+        )  # share of a document's shingles that are indexed
+        # Two shingles that share a counter may need more entries than counted.
         room = min(wanted + wanted // 8 + LEAST, bounds.entries + LEAST * self.most)
         bits = max(4, min(room, bounds.entries).bit_length())
         heads, tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
@@ -212,35 +218,35 @@ class RareIndex:
         self.count = 0
 
     def columns_for(self, frequencies: NDArray[np.int64]) -> tuple[int, int]:
-        """Return the frequency above which shingles get columns, and the words of a row."""
+        """Return the frequency above which shingles get columns, and the number of words in a row."""
         bounds = self.bounds
         pairs = max(1, self.documents * self.most // 2)
         most = min(bounds.column_bytes // (8 * self.most), bounds.words // pairs)
         above = max(FEWEST, min(self.documents // CHEAPER, bounds.longest // 2))
-        # How many shingles are more frequent than 0, 1, ...
+        # rarer[f]: number of shingles that more than f documents have
         rarer = np.append(np.cumsum(frequencies[::-1])[::-1][1:], 0)
         fits = np.flatnonzero(rarer[above:] <= 64 * most)
         above += int(fits[0]) if len(fits) else 0
         wanted = int(rarer[above]) if above < len(rarer) else 0
-        # Two shingles that share a counter are two columns.
+        # Two shingles that share a counter need two columns.
         return above, min(most, (wanted + wanted // 8 + 63) // 64)
 
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
-        """Add a member of a group, not smaller than those before, by its hashes: (m,), distinct."""
-        of_it = chosen(
+        """Add a member by its distinct hashes, (m,). group: not less than the groups of members before."""
+        indexed_hashes = choose_hashes(
             hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
         )
         self.members.groups[self.count], self.members.sizes[self.count] = group, hashes.size
-        add_member(self.count, of_it, self.counters, self.columns, self.lists)
+        add_member(self.count, indexed_hashes, self.counters, self.columns, self.lists)
         self.count += 1
 
     def probe(
         self, hashes: NDArray[np.uint64], group: int, share: float, is_jaccard: bool
     ) -> tuple[NDArray[np.int32], int]:
-        """Return members of smaller groups, (k,), that may hold enough of hashes, and how many others can."""
+        """Return candidates of smaller groups, (k,), that may contain enough of hashes, and how many others can."""
         earlier = int(np.searchsorted(self.members.groups[: self.count], group))
         is_whole = self.part == 1 and self.lists.used[0] < len(self.lists.members)
-        best, others = _probe(
+        best_candidates, others = _probe(
             hashes,
             earlier,
             self.counters,
@@ -251,4 +257,4 @@ class RareIndex:
             is_jaccard,
             is_whole,
         )
-        return best, int(others)
+        return best_candidates, int(others)

@@ -1,13 +1,14 @@
-"""Which document of a cluster another may go for: the most preferred one that stays and holds enough of it.
+"""Decide which documents of a cluster are duplicates of more preferred documents.
 
-Documents come as sets of shingles (see `textkernels.sets`), cluster after cluster, and in each the most
-preferred first. Each is looked at in that order: it goes where one that stays, of a group before its own, holds the
-share that is asked for, and stays otherwise. So what comes out depends on the order of preference alone.
+Documents come as sets of shingles (see `textkernels.sets`), cluster after cluster, and the most preferred first in
+each. They are tested in this order. A document is removed if a kept document of an earlier group contains the
+required share of it: the most preferred of these is its holder. So the result depends on the order of preference
+alone.
 
-In a cluster of more than FEW documents not all pairs are compared, and yet none that could decide is missed
-(prefix filtering: Chaudhuri et al., "A Primitive Operator for Similarity Joins", ICDE 2006): of a set A,
-whoever holds n of its shingles holds one of any |A| - n + 1 of them. The rarest of the cluster are taken, and an
-inverted index gives the documents that have one.
+In a cluster of more than FEW documents not all pairs are compared, and yet no pair that could decide is missed
+(prefix filtering: Chaudhuri et al., "A Primitive Operator for Similarity Joins", ICDE 2006): a document that
+contains n shingles of a set A contains at least 1 of any |A| - n + 1 of them. The rarest shingles in the cluster
+are chosen, and an inverted index returns the documents that have any of them.
 """
 
 import numpy as np
@@ -16,61 +17,61 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
-FEW = 8  # documents of a cluster of which all pairs are compared
-NOBODY = -1
-RARITIES = 32  # classes of shingles, by the powers of two of how many documents have them
+FEW = 8  # documents of a cluster in which all pairs are compared
+MISSING = -1
+RARITIES = 32  # classes of shingles, by the binary logarithm of the number of documents that have them
 ROUNDING = 1e-9  # 0.7 * 10 is a little more than 7
 
 
 @njit(cache=True, nogil=True)
 def needed(share, is_jaccard, size, other):
-    """Return how many shingles a document of `size` has to have in common with one of `other`, to go for it.
+    """Return the number of shingles that a document of `size` must share with a holder of `other`, to be removed.
 
     |A & K| >= c |A|, or with |A | K| = |A| + |K| - |A & K|, |A & K| >= j (|A| + |K|) / (1 + j).
     """
-    of_both = share * (size + other) / (1 + share) if is_jaccard else share * size
-    return max(1, int(np.ceil(of_both - ROUNDING)))
+    share_of_size = share * (size + other) / (1 + share) if is_jaccard else share * size
+    return max(1, int(np.ceil(share_of_size - ROUNDING)))
 
 
 @njit(cache=True, nogil=True)
 def fewest(share, size):
-    """Return how many shingles of a document any other has to have that it goes for, however small that is."""
+    """Return the least number of shingles that a holder of any size must share with a document."""
     return max(1, int(np.ceil(share * size - ROUNDING)))
 
 
 @njit(cache=True, nogil=True)
 def could_hold(share, is_jaccard, size, other):
-    """Say whether two sets of these sizes can have as much in common as is needed."""
+    """Return whether two sets of these sizes can share enough shingles."""
     return min(size, other) >= needed(share, is_jaccard, size, other)
 
 
 @njit(cache=True, nogil=True)
 def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
-    """Decide about the documents from `first` to `last`, each against all before it that stay."""
+    """Decide about the documents from `first` to `last`: compare each with all kept documents before it."""
     for i in range(first, last):
         if not may_go[i]:
             continue
-        its_hashes = hashes[ends[i] : ends[i + 1]]
+        document_hashes = hashes[ends[i] : ends[i + 1]]
         has_table = False
         table, shift = hashes[:0], np.uint64(0)
         for k in range(first, i):
             if groups[k] >= groups[i]:
                 break
             other = ends[k + 1] - ends[k]
-            if holders[k] != NOBODY or not could_hold(share, is_jaccard, its_hashes.size, other):
+            if holders[k] != MISSING or not could_hold(share, is_jaccard, document_hashes.size, other):
                 continue
             if not has_table:
-                table, shift = table_of(its_hashes)
+                table, shift = table_of(document_hashes)
                 has_table = True
             count = in_common(table, shift, hashes[ends[k] : ends[k + 1]])
-            if count >= needed(share, is_jaccard, its_hashes.size, other):
+            if count >= needed(share, is_jaccard, document_hashes.size, other):
                 holders[i], shared[i] = k, count
                 break
 
 
 @njit(cache=True, nogil=True)
-def numbered(hashes):
-    """Give distinct hashes numbers from 0 as they come: return the number of each, and how often each is there."""
+def number_hashes(hashes):
+    """Assign numbers from 0 to distinct hashes in order of occurrence; return them, and the frequency of each."""
     table, shift = table_for(hashes.size)
     numbers_of_places = np.empty(table.size, np.int32)
     numbers, frequencies = np.empty(hashes.size, np.int32), np.zeros(hashes.size, np.int32)
@@ -88,7 +89,7 @@ def numbered(hashes):
 
 @njit(cache=True, nogil=True)
 def rarity(frequency):
-    """Return the class of a shingle that so many documents have: 0 for one alone."""
+    """Return the class of a shingle by the number of documents that have it: 0 for a single document."""
     bits = 0
     while frequency > 1:
         frequency >>= 1
@@ -98,9 +99,10 @@ def rarity(frequency):
 
 @njit(cache=True, nogil=True)
 def take_rarest(numbers, frequencies, count, taken):
-    """Write the `count` rarest numbers to `taken`, by their classes, but for those that one document has alone.
+    """Write the `count` rarest numbers to `taken`, by their classes, without numbers of a single document.
 
-    Those count, for nobody else can have them. Returns how many were written.
+    The omitted numbers count towards `count`, because no other document can share them. Returns the count of
+    written numbers.
     """
     sizes = np.zeros(RARITIES, np.int64)
     for number in numbers:
@@ -130,24 +132,24 @@ def count_marked(marks, mark, numbers):
 
 @njit(cache=True, nogil=True)
 def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
-    """Decide the same with an index of those that stay: for each shingle a list of them, as they were added."""
+    """Decide as `all_pairs` does, by an index that lists the kept documents of each shingle, as added."""
     start = ends[first]
-    numbers, frequencies = numbered(hashes[start : ends[last]])
-    marks = np.full(frequencies.size, NOBODY, np.int32)
-    heads, tails = np.full(frequencies.size, NOBODY, np.int32), np.empty(frequencies.size, np.int32)
+    numbers, frequencies = number_hashes(hashes[start : ends[last]])
+    marks = np.full(frequencies.size, MISSING, np.int32)
+    heads, tails = np.full(frequencies.size, MISSING, np.int32), np.empty(frequencies.size, np.int32)
     members, following = np.empty(numbers.size, np.int32), np.empty(numbers.size, np.int32)
     entries = 0
-    indexed = first  # documents before it are in the index, where they stay
+    indexed = first  # kept documents before this one are in the index
     rarest = np.empty(numbers.size, np.int32)
-    was_seen = np.full(last - first, NOBODY, np.int32)
+    was_seen = np.full(last - first, MISSING, np.int32)
     candidates = np.empty(last - first, np.int32)
     for i in range(first, last):
         while groups[indexed] < groups[i]:
-            if holders[indexed] == NOBODY:
+            if holders[indexed] == MISSING:
                 for number in numbers[ends[indexed] - start : ends[indexed + 1] - start]:
                     if frequencies[number] > 1:
-                        members[entries], following[entries] = indexed, NOBODY
-                        if heads[number] == NOBODY:
+                        members[entries], following[entries] = indexed, MISSING
+                        if heads[number] == MISSING:
                             heads[number] = entries
                         else:
                             following[tails[number]] = entries
@@ -156,15 +158,15 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
             indexed += 1
         if not may_go[i]:
             continue
-        its_numbers = numbers[ends[i] - start : ends[i + 1] - start]
-        for number in its_numbers:
+        document_numbers = numbers[ends[i] - start : ends[i + 1] - start]
+        for number in document_numbers:
             marks[number] = i
-        least = fewest(share, its_numbers.size)
-        count = take_rarest(its_numbers, frequencies, its_numbers.size - least + 1, rarest)
+        least = fewest(share, document_numbers.size)
+        count = take_rarest(document_numbers, frequencies, document_numbers.size - least + 1, rarest)
         found = 0
         for number in rarest[:count]:
             entry = heads[number]
-            while entry != NOBODY:
+            while entry != MISSING:
                 k = members[entry]
                 if was_seen[k - first] != i:
                     was_seen[k - first] = i
@@ -173,10 +175,10 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
                 entry = following[entry]
         for k in np.sort(candidates[:found]):
             other = ends[k + 1] - ends[k]
-            if not could_hold(share, is_jaccard, its_numbers.size, other):
+            if not could_hold(share, is_jaccard, document_numbers.size, other):
                 continue
             count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
-            if count >= needed(share, is_jaccard, its_numbers.size, other):
+            if count >= needed(share, is_jaccard, document_numbers.size, other):
                 holders[i], shared[i] = k, count
                 break
 
@@ -201,15 +203,17 @@ def find_duplicates(
     share: float,
     is_jaccard: bool,
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Say of each document for which one it goes.
+    """Return, for each document, the kept document that makes it a duplicate.
 
-    hashes, ends: the sets of n documents. groups: (n,), ascending in each cluster: a document goes only for one
-    of a smaller group. may_go: (n,); the others stay in any case. clusters: (c + 1,), the place of each one's first
-    document, then n. share: from 0 to 1, the Jaccard similarity or, without is_jaccard, of a document's shingles.
+    hashes, ends: the sets of n documents. groups: (n,), ascending in each cluster: a holder has a smaller group
+    than its duplicates. may_go: (n,), the documents that may be removed. clusters: (c + 1,), the position of each
+    cluster's first document, then n. share: from 0 to 1, the required Jaccard similarity or, without is_jaccard,
+    the required share of a document's shingles.
 
-    Returns (n,) twice: the place of the document for which it goes or NOBODY, and the shingles that both have.
+    Returns (n,) twice: the position of the holder, or NOBODY for a kept document, and the number of shared
+    shingles.
     """
-    holders = np.full(len(groups), NOBODY, np.int64)
+    holders = np.full(len(groups), MISSING, np.int64)
     shared = np.zeros(len(groups), np.int64)
     _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
     return holders, shared

@@ -1,7 +1,7 @@
-"""For each shingle a list of the members of an index that have it, of a bounded size. Compiled by numba.
+"""For each shingle a list of bounded size of the members of an index that have it. Compiled by numba.
 
-How many documents have a shingle is counted in a table of a fixed size without keys, where two shingles may
-share a counter; so a count is never too small.
+The number of documents with a shingle is counted in a table of fixed size without keys. Two shingles may share a
+counter, so a count is never too small.
 """
 
 from typing import NamedTuple
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.bit_columns import set_bit
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.set_similarity import NOBODY, rarity
+from zyda_flows.textkernels.set_similarity import MISSING, rarity
 from zyda_flows.textkernels.sets import SPREAD
 
 COUNTER_BITS = 26
@@ -23,7 +23,7 @@ class Lists(NamedTuple):
     """For each shingle the members that have it, in the order in which they were added.
 
     heads, tails, lengths: of each list, by the upper bits of a product. members, following, prints: of each entry.
-    used: (1,), how many entries there are.
+    used: (1,), the number of entries.
     """
 
     shift: np.uint64
@@ -39,23 +39,23 @@ class Lists(NamedTuple):
 
 @njit(cache=True, nogil=True, inline="always")
 def counter_of(counters, value):
-    """Return the place of a shingle's counter: the upper bits of another product than that of the index."""
+    """Return the index of a shingle's counter: the upper bits of another product than that of the lists."""
     product = (value ^ (value >> np.uint64(31))) * SPREAD
     return (product >> np.uint64(64 - COUNTER_BITS)) & np.uint64(counters.size - 1)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def choice_of(value):
-    """Return a number by which shingles of one class are chosen: the smallest.
+    """Return a number that ranks the shingles of one class: the smallest are chosen.
 
-    Not the product by which they find their place in the index, where all that are chosen would stand together.
+    It differs from the product that places shingles in the lists, where all chosen shingles would collide.
     """
     return (value ^ (value >> np.uint64(29))) * CHOICE
 
 
 @njit(cache=True, nogil=True)
 def count_shingles(hashes, counters):
-    """Count the shingles of documents, which are distinct in each."""
+    """Count the shingles of documents, which are distinct in each document."""
     for value in hashes:
         place = counter_of(counters, value)
         if counters[place] < SATURATED:
@@ -64,7 +64,7 @@ def count_shingles(hashes, counters):
 
 @njit(cache=True, nogil=True)
 def frequencies_of(counters):
-    """Count the counters of each value: (2**16,) int64."""
+    """Return the number of counters with each value: (2**16,) int64."""
     frequencies = np.zeros(1 << 16, np.int64)
     for frequency in counters:
         frequencies[frequency] += 1
@@ -72,11 +72,11 @@ def frequencies_of(counters):
 
 
 @njit(cache=True, nogil=True)
-def chosen(hashes, counters, most):
-    """Return those of a document's hashes by which it is found: `most` of those that another has too.
+def choose_hashes(hashes, counters, most):
+    """Return the hashes by which a document is indexed: at most `most` of those that another document has too.
 
-    All, or half of them the rarest and half the smallest by `choice_of`: so two documents of much the same shingles
-    choose much the same, and whatever the two differ in, some of what they share is among them.
+    If there are more, half of the result are the rarest, and half are the smallest by `choice_of`. So two documents
+    with much the same shingles choose much the same, and some shared shingles are always among them.
     """
     shared = np.empty(hashes.size, np.uint64)
     count = 0
@@ -89,7 +89,7 @@ def chosen(hashes, counters, most):
         return shared
     ranks = choice_of(shared)
     smallest = np.sort(ranks)[most // 2 - 1]
-    # Of the others the rarest: the class in the upper six bits.
+    # Of the others choose the rarest: the upper six bits are the class.
     others = shared[ranks > smallest]
     rarest = np.empty(others.size, np.uint64)
     for j in range(others.size):
@@ -109,7 +109,7 @@ def add_member(member, hashes, counters, columns, lists):
         entry = lists.used[0]
         if lists.lengths[place] == lists.longest or entry == lists.members.size:
             continue
-        lists.members[entry], lists.following[entry] = member, NOBODY
+        lists.members[entry], lists.following[entry] = member, MISSING
         lists.prints[entry] = product & np.uint64(255)
         if lists.lengths[place] == 0:
             lists.heads[place] = entry
@@ -122,11 +122,11 @@ def add_member(member, hashes, counters, columns, lists):
 
 @njit(cache=True, nogil=True, inline="always")
 def look_up(value, lists, members, earlier, found):
-    """Count a hash for each of the first `earlier` members that has it; return how many were met so far."""
+    """Add 1 to the matches of each member before `earlier` with a hash; return the number of touched members."""
     product = value * SPREAD
     place = product >> lists.shift
-    entry = lists.heads[place] if lists.lengths[place] else NOBODY
-    while entry != NOBODY:
+    entry = lists.heads[place] if lists.lengths[place] else MISSING
+    while entry != MISSING:
         member = lists.members[entry]
         if member >= earlier:
             break

@@ -1,6 +1,6 @@
-"""Instructions that numba has no name for: 64 bytes looked at together, cache lines asked for, bits found.
+"""Instructions that numba does not offer: operations on 64 bytes together, prefetching, counts of bits.
 
-Each is code of LLVM, which makes of it what the processor can do. Called by the kernels of other files.
+Each is LLVM code, which LLVM compiles to the best instructions of the processor. Called by kernels in other files.
 """
 
 from functools import reduce
@@ -9,13 +9,13 @@ from llvmlite import ir
 from numba import types
 from numba.extending import intrinsic
 
-BLANK, QUOTE = 32, 39
+BLANK = 32
 BYTES_64, WORD = ir.VectorType(ir.IntType(8), 64), ir.IntType(64)
 
 
 @intrinsic
 def load_8(typing_context, data, i):
-    """Read 8 bytes as one little-endian uint64, wherever they begin; not checked against the end."""
+    """Read 8 bytes from byte i as a little-endian uint64, unaligned; not checked against the end."""
 
     def generate(context, builder, signature, arguments):
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -27,7 +27,7 @@ def load_8(typing_context, data, i):
 
 @intrinsic
 def prefetch(typing_context, entries, place):
-    """Ask for the cache line of a place of a table, of its items one after the other, without waiting for it."""
+    """Prefetch the cache line of an item of a contiguous array."""
 
     def generate(context, builder, signature, arguments):
         array = context.make_array(signature.args[0])(context, builder, arguments[0])
@@ -35,7 +35,7 @@ def prefetch(typing_context, entries, place):
         number = ir.IntType(32)
         kind = ir.FunctionType(ir.VoidType(), [place.type, number, number, number])
         call = builder.module.declare_intrinsic("llvm.prefetch", [place.type], kind)
-        # 0: to read; 3: to be kept in every cache; 1: data, no instructions.
+        # 0: to read; 3: keep in all caches; 1: data, not instructions.
         builder.call(call, [place, number(0), number(3), number(1)])
         return context.get_dummy_value()
 
@@ -43,79 +43,27 @@ def prefetch(typing_context, entries, place):
 
 
 def load_64(context, builder, kind, arguments, offset):
-    """Read 64 bytes of an array from a place on, the two arguments; not checked against the end."""
+    """Read 64 bytes of an array from an index on, the two arguments; not checked against the end."""
     array = context.make_array(kind)(context, builder, arguments[0])
     place = builder.gep(array.data, [builder.add(arguments[1], ir.Constant(WORD, offset))])
     return builder.load(builder.bitcast(place, BYTES_64.as_pointer()), align=1)
 
 
 def within(builder, x, first, last):
-    """Say of each of 64 bytes whether it is in a range."""
+    """Return a mask of the bytes, of 64, that are in a range."""
     # One comparison for both ends: below `first` the difference wraps to the count or more.
     begin, count = (ir.Constant(BYTES_64, [value] * 64) for value in (first, last - first + 1))
     return builder.icmp_unsigned("<", builder.sub(x, begin), count)
 
 
 def repeated(builder, byte):
-    """Return a byte 64 times."""
+    """Return a vector of 64 equal bytes."""
     single = builder.insert_element(ir.Constant(BYTES_64, None), byte, ir.IntType(32)(0))
     return builder.shuffle_vector(single, single, ir.Constant(ir.VectorType(ir.IntType(32), 64), [0] * 64))
 
 
-@intrinsic
-def edges_of_64(typing_context, data, i):
-    """Look at 64 bytes and the two after them; return four words with a bit for each byte.
-
-    The first says after which a pre-token begins: where the class changes, but for a blank and what
-    follows it, and before the last of some white space. The others say which is no ASCII, which is a
-    blank before a blank, and which is a quote before a letter. (The neighbours are read from memory: masks
-    that are shifted instead LLVM takes apart bit by bit, which takes six times as long.)
-    """
-
-    def generate(context, builder, signature, arguments):
-        x, y, z = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1, 2))
-
-        def is_letter(of):
-            # 0x20 is what tells small letters from capitals in ASCII; it makes a letter of nothing else.
-            lower = builder.or_(of, ir.Constant(BYTES_64, [0x20] * 64))
-            return within(builder, lower, 97, 122)
-
-        def is_space(of):
-            return builder.or_(within(builder, of, 9, 13), within(builder, of, BLANK, BLANK))
-
-        letter, space, blank = is_letter(y), is_space(y), within(builder, x, BLANK, BLANK)
-        unlike = builder.xor(is_letter(x), letter)
-        unlike = builder.or_(unlike, builder.xor(within(builder, x, 48, 57), within(builder, y, 48, 57)))
-        unlike = builder.or_(unlike, builder.xor(is_space(x), space))
-        last_space = builder.and_(space, builder.not_(is_space(z)))
-        masks = (
-            builder.or_(builder.and_(unlike, builder.not_(blank)), last_space),
-            within(builder, x, 0x80, 0xFF),
-            builder.and_(blank, within(builder, y, BLANK, BLANK)),
-            builder.and_(within(builder, x, QUOTE, QUOTE), letter),
-        )
-        # A comparison gives 64 numbers of one bit each: read as one word, bit k is of byte k.
-        words = [builder.bitcast(mask, WORD) for mask in masks]
-        return context.make_tuple(builder, signature.return_type, words)
-
-    return types.UniTuple(types.uint64, 4)(data, types.int64), generate
-
-
-@intrinsic
-def like_or_beyond(typing_context, data, i, byte):
-    """Say which of 64 bytes are a certain one or no ASCII: a bit for each."""
-
-    def generate(context, builder, signature, arguments):
-        x = load_64(context, builder, signature.args[0], arguments, 0)
-        like = builder.icmp_unsigned("==", x, repeated(builder, arguments[2]))
-        mask = builder.or_(like, within(builder, x, 0x80, 0xFF))
-        return builder.bitcast(mask, WORD)
-
-    return types.uint64(data, types.int64, types.uint8), generate
-
-
 def mask_of_64(context, builder, kind, arguments, says):
-    """Return a bit for each of the 64 bytes from a place on, 0 for those that are beyond the end of the array."""
+    """Return a bit for each of the 64 bytes from an index on; 0 for bytes beyond the end of the array."""
     size = context.make_array(kind)(context, builder, arguments[0]).nitems
     last = builder.sub(size, WORD(64))
     place = builder.select(builder.icmp_signed("<", arguments[1], last), arguments[1], last)
@@ -125,7 +73,7 @@ def mask_of_64(context, builder, kind, arguments, says):
 
 @intrinsic
 def between_64(typing_context, data, i, first, last):
-    """Say what `within_64` does, with 0 for what is beyond the end. data: has 64 bytes or more; i: of one."""
+    """Return the bits of `within_64`, with 0 for bytes beyond the end. data: has at least 64 bytes; i: in data."""
 
     def generate(context, builder, signature, arguments):
         begin, count = arguments[2], builder.sub(arguments[3], arguments[2])
@@ -142,7 +90,7 @@ def between_64(typing_context, data, i, first, last):
 
 @intrinsic
 def letters_64(typing_context, data, i, letter):
-    """Say which of 64 bytes are a letter, given as the small one, or differ in bit 0x20 alone: as `between_64`."""
+    """Return a bit for each of 64 bytes: whether it is `letter`, in lower case, or its capital. As `between_64`."""
 
     def generate(context, builder, signature, arguments):
         def says(x):
@@ -156,10 +104,10 @@ def letters_64(typing_context, data, i, letter):
 
 @intrinsic
 def trailing_zeros(typing_context, x):
-    """Count the zero bits below the lowest that is set: 64 where none is."""
+    """Count the zero bits below the lowest set bit: 64 if no bit is set."""
 
     def generate(context, builder, signature, arguments):
-        # The flag 0 asks for an answer for zero as well, where LLVM would be free to give any.
+        # The flag 0 defines the result for zero, which LLVM would leave undefined otherwise.
         return builder.cttz(arguments[0], ir.Constant(ir.IntType(1), 0))
 
     return types.uint64(types.uint64), generate
@@ -167,7 +115,7 @@ def trailing_zeros(typing_context, x):
 
 @intrinsic
 def bits_set(typing_context, x):
-    """Count the bits that are set."""
+    """Count the set bits."""
 
     def generate(context, builder, signature, arguments):
         return builder.ctpop(arguments[0])
@@ -177,9 +125,9 @@ def bits_set(typing_context, x):
 
 @intrinsic
 def white_space_of_64(typing_context, data, i):
-    """Say which of 64 bytes are ASCII's white space, and with which wider white space begins: a bit for each.
+    """Return a bit for each of 64 bytes that is ASCII white space, and for each that begins wider white space.
 
-    White space is that of `str.isspace`. The two bytes after the 64 are read too.
+    White space is defined by `str.isspace`. The two bytes after the 64 are read too.
     """
 
     def generate(context, builder, signature, arguments):
@@ -212,7 +160,7 @@ def white_space_of_64(typing_context, data, i):
 
 @intrinsic
 def within_64(typing_context, data, i, first, last):
-    """Say which of 64 bytes are within two: a bit for each."""
+    """Return a bit for each of 64 bytes: whether it is from `first` to `last`."""
 
     def generate(context, builder, signature, arguments):
         x = load_64(context, builder, signature.args[0], arguments, 0)
@@ -226,7 +174,7 @@ def within_64(typing_context, data, i, first, last):
 
 @intrinsic
 def same_64(typing_context, data, i):
-    """Say which of 64 bytes are the same as the one after each: a bit for each."""
+    """Return a bit for each of 64 bytes: whether it equals the byte after it."""
 
     def generate(context, builder, signature, arguments):
         x, y = (load_64(context, builder, signature.args[0], arguments, offset) for offset in (0, 1))
@@ -237,9 +185,10 @@ def same_64(typing_context, data, i):
 
 @intrinsic
 def special_64(typing_context, data, i):
-    """Say which of 64 bytes are no ASCII, &, < or a backslash, or a hyphen before white space or a backslash.
+    """Return a bit for each of 64 bytes: whether `item_words` must read it with care.
 
-    A bit for each. The byte after the 64 is read, too.
+    These are bytes beyond ASCII, &, <, a backslash, and a hyphen before white space or a backslash. The byte after
+    the 64 is read too.
     """
 
     def generate(context, builder, signature, arguments):

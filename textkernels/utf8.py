@@ -1,7 +1,7 @@
-"""Reading UTF-8 text byte by byte: characters, white space, lines, phrases. Called by the kernels of other files.
+"""Read UTF-8 text byte by byte: characters, white space, lines, phrases. Called by kernels in other files.
 
-`data` is valid UTF-8; what looks at 64 bytes together needs that many, as `textkernels.buffers` gives them.
-`classes` has the BITS of each code point, (0x110000,) uint32, as `textkernels.texts.english` says.
+`data` is valid UTF-8; functions that read 64 bytes together need at least 64 (`textkernels.buffers.roomy_buffers`).
+`classes` has the BITS of each code point, (0x110000,) uint32, from `textkernels.texts.english.token_classes`.
 """
 
 import numpy as np
@@ -35,8 +35,8 @@ def mix(x: np.uint64) -> np.uint64:
 
 @njit(cache=True, nogil=True, inline="always")
 def code_point(data, i):
-    """Return the code point at byte i, and its size in bytes. i: uint64, which is not tested for being below 0."""
-    # The first byte says how many there are; each after it is 10xxxxxx, six bits of the code point.
+    """Return the code point at byte i, and its size in bytes. i: uint64, which needs no test for being negative."""
+    # The first byte tells the number of bytes; each after it is 10xxxxxx, six bits of the code point.
     first = np.uint32(data[i])
     if first < 0x80:
         return first, ONE
@@ -64,7 +64,7 @@ def code_at(data, i):
 
 @njit(cache=True, nogil=True, inline="always")
 def last_code(data, b):
-    """Return the code point that ends before byte b, and where it begins."""
+    """Return the code point that ends before byte b, and its first byte."""
     p = b - 1
     while data[p] & 0xC0 == 0x80:
         p -= 1
@@ -73,7 +73,7 @@ def last_code(data, b):
 
 @njit(cache=True, nogil=True)
 def stripped(data, a, b, classes):
-    """Return where the bytes from a to b begin and end without white space around them."""
+    """Return the begin and end of the bytes from a to b without the white space around them."""
     while a < b and data[a] == 32:
         a += 1
     while a < b:
@@ -90,16 +90,16 @@ def stripped(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True, inline="always")
-def text_of(data, a, b, classes):
-    """Return what `stripped` does, at once where visible characters of ASCII stand at both ends."""
+def strip_text(data, a, b, classes):
+    """Return the result of `stripped`; fast if both ends are visible characters of ASCII."""
     if a < b and not (0x20 < data[a] < 0x7F and 0x20 < data[b - 1] < 0x7F):
         return stripped(data, a, b, classes)
     return a, b
 
 
 @njit(cache=True, nogil=True)
-def stands_at(data, i, a, b, phrase):
-    """Say whether a phrase in lower case stands at byte i, within those from a to b, in any case of ASCII."""
+def matches_at(data, i, a, b, phrase):
+    """Return whether a lower-case phrase stands at byte i, within the bytes from a to b, in any case of ASCII."""
     if i < a or i + len(phrase) > b:
         return False
     for k in range(len(phrase)):
@@ -117,9 +117,9 @@ def first_bits(n):
 
 @njit(cache=True, nogil=True, inline="always")
 def line_end(data, breaks, p, stop):
-    """Return where a line ends and where the next begins, by `str.splitlines`, and the number of its break.
+    """Return the end of a line, the begin of the next (by `str.splitlines`), and the number of its first break.
 
-    breaks: (m,) int64, of `textkernels.rules.breaks`. p: the number of the first break that is not before.
+    breaks: (m,) int64, of `textkernels.rules.breaks`. p: the number of the first break that is not before the line.
     """
     b = min(breaks[p], stop)
     if b == stop:
@@ -134,7 +134,7 @@ def line_end(data, breaks, p, stop):
 
 @njit(cache=True, nogil=True, inline="always")
 def new_line(data, breaks, p, stop):
-    """Return where a line ends that only a new line ends, and the number of the next break: as `line_end`."""
+    """Return the end of a line that only a new line ends, and the number of the next break; as `line_end`."""
     while breaks[p] < stop:
         if data[breaks[p]] == NEW_LINE:
             return breaks[p], p + 1

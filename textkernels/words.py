@@ -1,8 +1,8 @@
-"""The words of a text as hashes, which word shingles (n-grams) are made of. Compiled by numba.
+"""Hashes of the words of texts, of which word shingles (n-grams) are made. Compiled by numba.
 
-A word is what stands between white space, folded: in lower case and without punctuation. Its hash is
-a polynomial in its characters, modulo 2**64, mixed. How a character is folded is read from a table
-with an entry for each code point, made by `tasks.signatures.shingles`.
+Words are separated by white space and folded: in lower case and without punctuation. A word's hash is a polynomial
+in its characters, modulo 2**64, mixed. A table, made by `tasks.signatures.shingles`, has the folded form of each
+code point.
 """
 
 import numpy as np
@@ -12,35 +12,34 @@ from zyda_flows.textkernels.buffers import check_buffers
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import code_point, mix
 
-SPACE, DROPPED = np.uint32(0), np.uint32(1)  # entries of the table; others are a character's code + 2
-UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change; none of ASCII
+SPACE, DROPPED = (
+    np.uint32(0),
+    np.uint32(1),
+)  # entries of the table; the entry of a character is its folded code + 2
+UNSAFE = np.uint32(1 << 31)  # set in the entry of a character that NFC may change; of no ASCII character
 
 BASE = np.uint64(0xB492B66FBE98F273)
-MIX_1 = np.uint64(0xFF51AFD7ED558CCD)  # MurmurHash3's 64-bit finaliser
-MIX_2 = np.uint64(0xC4CEB9FE1A85EC53)
-SHIFT = np.uint64(33)
-ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII together
 
 
 @njit(cache=True, nogil=True, inline="always")
 def add(entry, h, words, n):
-    """Read one character: `h` is the hash of the word so far, `n` counts the words.
+    """Add one character: `h` is the hash of the word so far, `n` counts the words.
 
-    Without a branch, for where a word ends cannot be predicted: every character writes the word so
-    far, and the place moves on when the word is complete.
+    Without a branch, because the end of a word cannot be predicted: each character writes the word so far, and the
+    index is advanced when the word is complete.
     """
     words[n] = h
     is_space = entry == SPACE
-    n += np.uint64(is_space & (h != 0))  # 0: no word has begun; characters are 2 and more
+    n += np.uint64(is_space & (h != 0))  # a hash of 0: no word has begun; characters are 2 and more
     longer = h if entry == DROPPED else h * BASE + np.uint64(entry)
     return np.uint64(0) if is_space else longer, n
 
 
 @njit(cache=True, nogil=True)
 def segment(data, start, end, folded, words, first):
-    """Write the hashes of a document's words from place `first`; return the place after the last."""
-    # Places are unsigned, so that none is tested for being negative.
+    """Write the hashes of a document's words from index `first` on; return the index after the last."""
+    # Indices are unsigned, so that none is tested for being negative.
     i, stop, n, h = np.uint64(start), np.uint64(end), np.uint64(first), np.uint64(0)
     while i < stop:
         while i + STRETCH <= stop:
@@ -89,12 +88,12 @@ def _fold(data, offsets, folded, characters, ends):
 def fold(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], folded: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64]]:
-    """Return the words of documents as `hash_words` sees them, letter by letter, SPACE between two of them.
+    """Return the words of documents as characters, as `hash_words` hashes them, with SPACE between two words.
 
-    Returns the entries of `folded` of all documents, uint32, and (n + 1,) ends.
+    Returns the entries of `folded` for all documents, uint32, and their (n + 1,) ends.
     """
     check_buffers(data, offsets)
-    # A word's letters and the space before it are fewer than the bytes they come from.
+    # A word's characters and the space before it are fewer than the bytes from which they come.
     characters = np.empty(int(offsets[-1] - offsets[0]), np.uint32)
     ends = np.zeros(len(offsets), np.int64)
     _fold(data, offsets, folded, characters, ends)
@@ -132,15 +131,16 @@ def hash_words(
 ) -> tuple[NDArray[np.uint64], NDArray[np.int64]]:
     """Hash every word of a block of text.
 
-    data: the documents' UTF-8 bytes, one after another, valid. offsets: (n + 1,), where document i
-    is data[offsets[i]:offsets[i + 1]]. folded: (0x110000,) uint32.
+    data: the documents' UTF-8 bytes, concatenated, valid. offsets: (n + 1,), where document i is
+    data[offsets[i]:offsets[i + 1]]. folded: (0x110000,) uint32.
 
-    Returns the hashes, uint64, and (n + 1,) int64, where document i has those from its place on.
+    Returns the hashes, uint64, and their ends, (n + 1,) int64: the hashes of document i are
+    hashes[ends[i]:ends[i + 1]].
     """
     check_buffers(data, offsets)
     documents = len(offsets) - 1
-    # A word takes two bytes with the space after it, but the last of a document may have none; and `add`
-    # writes one place further than the words that are complete.
+    # A word takes two bytes with the space after it, but the last word of a document may have no space, and `add`
+    # writes 1 index further than the complete words.
     most = (int(offsets[-1]) - int(offsets[0])) // 2 + documents + 1
     words = np.empty(most, np.uint64)
     ends = np.empty(documents + 1, np.int64)
@@ -151,7 +151,7 @@ def hash_words(
 def may_change(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], folded: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
-    """Say which documents hold a character that NFC may change: (n,) bool."""
+    """Return the documents with a character that NFC may change: (n,) bool."""
     check_buffers(data, offsets)
     is_unsafe = np.zeros(len(offsets) - 1, np.bool_)
     _may_change(data, offsets, folded, is_unsafe)

@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
     from zyda_flows.flows.python.builds import BuildStopped, build, check
-    from zyda_flows.flows.python.corpus import PublishedCorpus
+    from zyda_flows.flows.python.corpus import Corpus
     from zyda_flows.flows.python.corpus import open_corpus as open  # noqa: A004
     from zyda_flows.flows.server.local_server import NoServer
     from zyda_flows.tasks.errors import (
@@ -43,6 +43,7 @@ __all__ = [
     "BadRequest",
     "BuildStopped",
     "Checked",
+    "Corpus",
     "Damaged",
     "Denied",
     "LostWorkers",
@@ -50,7 +51,6 @@ __all__ = [
     "NoServer",
     "NotConserved",
     "PoisonShards",
-    "PublishedCorpus",
     "Rows",
     "TooMuchLost",
     "Unavailable",
@@ -66,7 +66,7 @@ MODULES = {
     "BuildStopped": "flows.python.builds",
     "build": "flows.python.builds",
     "check": "flows.python.builds",
-    "PublishedCorpus": "flows.python.corpus",
+    "Corpus": "flows.python.corpus",
     "open": "flows.python.corpus",
     "NoServer": "flows.server.local_server",
     "Rows": "tasks.lookup.published_rows",

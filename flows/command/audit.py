@@ -38,9 +38,9 @@ def audit(
     from zyda_flows.tasks.dedup.audit import audit as audit_stage  # late
     from zyda_flows.tasks.recipe.rounds import rounds_of  # late
 
-    for of_round in rounds_of(recipe):
-        if audit_stage.enabled(of_round, ""):
-            print_audit_of_round(of_round, pairs)
+    for dedup_round in rounds_of(recipe):
+        if audit_stage.enabled(dedup_round, ""):
+            print_audit_of_round(dedup_round, pairs)
 
 
 def expect_same_rounds(recipe: "Recipe") -> None:
@@ -55,7 +55,7 @@ def expect_same_rounds(recipe: "Recipe") -> None:
         )
 
 
-def print_audit_of_round(of_round: "Round", pairs: int) -> None:
+def print_audit_of_round(dedup_round: "Round", pairs: int) -> None:
     from zyda_flows.tasks.dedup.audit import minhash_round_of  # late
     from zyda_flows.tasks.publish.audits import (  # late
         audit_again,
@@ -69,9 +69,9 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     )
 
     with console(stderr=True).status("comparing texts"):
-        manifest = audit_again(of_round, pairs)
-    table = pairs_of(of_round.folder, manifest)
-    dedup, out = minhash_round_of(of_round), console()
+        manifest = audit_again(dedup_round, pairs)
+    table = pairs_of(dedup_round.folder, manifest)
+    dedup, out = minhash_round_of(dedup_round), console()
     headline = count_unlike(table, dedup, by_index_of(manifest), removed_in(manifest))
     out.print(headline.sentence(), soft_wrap=True)
     if not headline.pairs:
@@ -79,7 +79,7 @@ def print_audit_of_round(of_round: "Round", pairs: int) -> None:
     out.print(shares_by_source(by_source(table, headline), headline))
     out.print(shares_by_length(by_length(table, headline)))
     out.print("The pairs that are least alike:")
-    for line in with_differences(worst_pairs(of_round.folder, manifest, table, headline.measure)):
+    for line in with_differences(worst_pairs(dedup_round.folder, manifest, table, headline.measure)):
         out.print(line, soft_wrap=True)
 
 

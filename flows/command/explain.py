@@ -9,7 +9,7 @@ from zyda_flows.flows.command.terminal import DIFF_STYLES, console, in_short
 from zyda_flows.tasks.words import counted, in_words
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.lookup.corpus_reader import Place
+    from zyda_flows.tasks.lookup.document_reader import Place
     from zyda_flows.tasks.lookup.explain import Explanation
 
 EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
@@ -45,14 +45,14 @@ def print_explanation(explanation: "Explanation") -> None:
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
             marks += ["kept for it"] if member == explanation.kept else []
-            stage = explanation.went_by.get(member.doc_id)
+            stage = explanation.members_removed_by.get(member.doc_id)
             marks += [f"removed by {in_words(stage)}"] if stage else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
             out.print(f"  {member.doc_id}  {shown(member)}{mark}", markup=False)
         if explanation.cluster_size > MAX_MEMBERS:
             out.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
-    if explanation.kept_went_by:
-        out.print(f"(which {in_words(explanation.kept_went_by)} removed later)")
+    if explanation.kept_removed_by:
+        out.print(f"(which {in_words(explanation.kept_removed_by)} removed later)")
     if explanation.kept or explanation.diff:
         compared_with = "the one kept for it" if explanation.kept else "that of the other corpus"
         out.print(f"from this document to {compared_with}:")

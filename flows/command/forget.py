@@ -13,10 +13,10 @@ from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.erasure.asked import Asked, Asking
-    from zyda_flows.tasks.erasure.certificate import Certificate
     from zyda_flows.tasks.erasure.dependents import Search
-    from zyda_flows.tasks.erasure.found import Findings
+    from zyda_flows.tasks.erasure.removal_certificate import Certificate
+    from zyda_flows.tasks.erasure.removal_request import RemovalRequest, RequestReader
+    from zyda_flows.tasks.erasure.requested_documents import RequestedDocuments
     from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
@@ -66,15 +66,15 @@ def forget(
     may be given several times. Without a request, it finishes one that was interrupted.
     """
     keep_prefect_off_the_screen()
-    from zyda_flows.tasks.erasure.asked import Asking  # late
+    from zyda_flows.tasks.erasure.removal_request import RequestReader  # late
     from zyda_flows.tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
     recipe = load(recipe_path, storage, sample)
-    asking = Asking()
-    asking.lists(urls or ())
-    asking.domains(domain or ())
-    asking.ids(ids or ())
-    asking.columns(column or ())
+    asking = RequestReader()
+    asking.add_lists(urls or ())
+    asking.add_domains(domain or ())
+    asking.add_ids(ids or ())
+    asking.add_columns(column or ())
     texts = [text_in(one) for one in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: a folder is expected")
@@ -104,20 +104,20 @@ class Request:
     recipe_path: str
     storage: str | None
     sample: float | None
-    asking: "Asking"
+    asking: "RequestReader"
     texts: list[str]
     among: list[str]
     alike: bool
 
     def found_in(
         self, recipe: "Recipe", *, is_dry: bool = False
-    ) -> "tuple[Asked, Findings, Search, list[dict[str, Any]]]":
+    ) -> "tuple[RemovalRequest, RequestedDocuments, Search, list[dict[str, Any]]]":
         """Find and print which documents it is about, and what has them besides."""
-        from zyda_flows.tasks.erasure.certificate import new_lines  # late
-        from zyda_flows.tasks.erasure.found import find  # late
+        from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
+        from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
-        asked = self.asking.asked(self.texts)
-        found = find(recipe, asked, in_threads, alike=self.alike)
+        asked = self.asking.request(self.texts)
+        found = find_documents(recipe, asked, in_threads, alike=self.alike)
         print_findings(found, is_dry=is_dry)
         search = searched(recipe, found, self.among)
         print_search(search)
@@ -128,12 +128,12 @@ class Request:
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish what was interrupted, then do what is asked for. Asks before anything is removed."""
-        from zyda_flows.tasks.erasure.certificate import promise, unfinished  # late
+        from zyda_flows.tasks.erasure.removal_certificate import promise, unfinished  # late
 
         if begun := unfinished(recipe.folder):
             say("finishing what was begun before")
             self.finish(begun)
-            if not (self.asking.found or self.texts):
+            if not (self.asking.requests or self.texts):
                 return
             recipe = load(self.recipe_path, self.storage, self.sample)
         asked, found, search, lines = self.found_in(recipe)
@@ -153,9 +153,9 @@ def text_in(file_or_text: str) -> str:
     return text
 
 
-def print_findings(found: "Findings", *, is_dry: bool) -> None:
+def print_findings(found: "RequestedDocuments", *, is_dry: bool) -> None:
     """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
-    from zyda_flows.tasks.erasure.certificate import gone_by_source  # late
+    from zyda_flows.tasks.erasure.removal_certificate import count_by_source  # late
 
     if not found.documents:
         later = "" if is_dry else "; documents that are added later are left out by the deny list"
@@ -166,7 +166,7 @@ def print_findings(found: "Findings", *, is_dry: bool) -> None:
         return
     columns = ("source", "documents", "of these only alike", "tokens", "now")
     table = table_of(*columns, words=["source", "now"])
-    for of in gone_by_source(found.documents):
+    for of in count_by_source(found.documents):
         table.add_row(of.source, f"{of.documents:,}", f"{of.by_likeness:,}", f"{of.tokens:,}", of.was)
     console().print(table)
     for one in found.documents[:MOST_SHOWN]:
@@ -176,14 +176,14 @@ def print_findings(found: "Findings", *, is_dry: bool) -> None:
         say(f"  and {len(found.documents) - MOST_SHOWN:,} more")
 
 
-def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
+def searched(recipe: "Recipe", found: "RequestedDocuments", among: list[str]) -> "Search":
     """Search folders for corpora and mixtures that have what was found."""
     import numpy as np  # late
 
-    from zyda_flows.tasks.dedup.reference.corpora import corpus_at  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
+    from zyda_flows.tasks.erasure.dependent_kinds import Subject  # late
     from zyda_flows.tasks.erasure.dependents import Search  # late
-    from zyda_flows.tasks.erasure.found import listed_requests  # late
-    from zyda_flows.tasks.erasure.kinds import Subject  # late
+    from zyda_flows.tasks.erasure.requested_documents import listed_requests  # late
     from zyda_flows.tasks.storage.folder import absolute  # late
 
     search = Search()
@@ -195,7 +195,7 @@ def searched(recipe: "Recipe", found: "Findings", among: list[str]) -> "Search":
             listed = (one.id for one in listed_requests(recipe) if one.id is not None)
             ids = np.array(sorted(listed), np.uint64)
             say(f"searching for all that the corpus was asked to forget: {counted(len(ids), 'document')}")
-        search.follow(Subject(corpus_at(recipe.folder.url), ids))
+        search.follow(Subject(PublishedCorpus.at(recipe.folder.url), ids))
     return search
 
 
@@ -237,7 +237,7 @@ def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
     """Build what requests touch anew, delete what earlier builds left, and finish the certificates."""
-    from zyda_flows.tasks.erasure.certificate import finish  # late
+    from zyda_flows.tasks.erasure.removal_certificate import finish  # late
     from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
     recipe = load(recipe_path, storage, sample)  # which knows the new list

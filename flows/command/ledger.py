@@ -40,21 +40,21 @@ def ledger(
     """
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.accounts.ledger_formats import as_json, as_markdown  # late
-    from zyda_flows.tasks.accounts.published import published_ledger  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     if output is LedgerFormat.TEXT:
         show_corpus(recipe)
     else:
         write = as_json if output is LedgerFormat.JSON else as_markdown
-        typer.echo(write(published_ledger(recipe)), nl=False)
+        typer.echo(write(PublishedCorpus.of(recipe).manifest.ledger), nl=False)
 
 
 def show_corpus(recipe: "Recipe") -> None:
     """Print the ledger of the published corpus, what its audits found and where it is."""
     from zyda_flows.tasks.accounts.ledger import large_losses  # late
-    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
-    manifest = corpus_of(recipe)[1]
+    manifest = PublishedCorpus.of(recipe).manifest
     ledger = manifest.ledger
     print_ledger(ledger)
     for name in ("component", "license", "language"):

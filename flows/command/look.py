@@ -14,7 +14,7 @@ from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.lookup.judgements import Looking
+    from zyda_flows.tasks.lookup.judgements import Review
     from zyda_flows.tasks.lookup.samples import Item
     from zyda_flows.tasks.recipe.fields import Recipe
 
@@ -33,7 +33,7 @@ def look(
     stage: Annotated[str | None, typer.Option(help="Of what was removed: by this stage alone.")] = None,
     reason: Annotated[str | None, typer.Option(help="Of what was removed: for this reason alone.")] = None,
     source: Annotated[str | None, typer.Option(help="Of this source alone.")] = None,
-    of_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
+    dedup_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
     items: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 30,
     seed: Annotated[int, typer.Option(min=0, max=2**32, help="Another one gives another sample.")] = 1,
     to: Annotated[
@@ -64,15 +64,15 @@ def look(
     folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
     """
     recipe = load(recipe_path, storage, sample)
-    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
-    corpus_of(recipe)
+    PublishedCorpus.of(recipe)  # raises Denied
     if add:
         add_judgements(recipe, Path(add), who)
     if add or results:
         print_results(recipe)
         return
-    from zyda_flows.tasks.lookup.judgements import Looking  # late
+    from zyda_flows.tasks.lookup.judgements import Review  # late
     from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of  # late
 
     if what not in WHATS:
@@ -83,7 +83,7 @@ def look(
             "stage": stage,
             "reason": reason,
             "source": source,
-            "round": of_round,
+            "round": dedup_round,
             "items": items,
             "seed": seed,
         }
@@ -91,18 +91,18 @@ def look(
     with console(stderr=True).status("choosing"):
         chosen = sample_of(recipe, options)
     began = datetime.now(UTC).isoformat(timespec="milliseconds").replace("+00:00", "Z")
-    looking = Looking(who=who or getpass.getuser(), began=began, options=options)
+    review = Review(who=who or getpass.getuser(), began=began, options=options)
     if to:
-        write_page(recipe, chosen, looking, Path(to))
+        write_page(recipe, chosen, review, Path(to))
     else:
-        serve_page(recipe, chosen, looking, port)
+        serve_page(recipe, chosen, review, port)
 
 
-def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path: Path) -> None:
+def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: Path) -> None:
     """Write the page to a file. Raises Denied where that cannot be."""
     from zyda_flows.flows.reporting.look_page import look_page, sample_as_json  # late
 
-    page = look_page(recipe.corpus, sample_as_json(chosen, looking, is_served=False))
+    page = look_page(recipe.corpus, sample_as_json(chosen, review, is_served=False))
     try:
         path.write_text(page, encoding="utf-8")
     except OSError as error:
@@ -112,12 +112,12 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", path:
     )
 
 
-def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port: int) -> None:
+def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: int) -> None:
     """Serve the page until it is ended, and keep what is said on it."""
     from zyda_flows.flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
     from zyda_flows.flows.server.login import Api, new_login  # late
     from zyda_flows.flows.server.look_server import look_app, serve  # late
-    from zyda_flows.tasks.lookup.judgements import Judgement, keep_looking  # late
+    from zyda_flows.tasks.lookup.judgements import Judgement, save_review  # late
     from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free  # late
 
     if port and not is_free(port):
@@ -132,10 +132,10 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", looking: "Looking", port:
         if (judgement.doc_id, judgement.other) not in ids:
             raise ValueError("of no document of this sample")
         said.append(judgement)
-        keep_looking(recipe.folder, looking.model_copy(update={"judgements": tuple(said)}))
+        save_review(recipe.folder, review.model_copy(update={"judgements": tuple(said)}))
 
     page = look_page(recipe.corpus, empty_sample())
-    app = look_app(api, page, sample_as_json(chosen, looking, is_served=True), take)
+    app = look_app(api, page, sample_as_json(chosen, review, is_served=True), take)
     # It listens before anybody is told where.
     with socket.create_server((LOOPBACK, port)) as listening:
         say(f"{counted(len(chosen), 'item')} to look at: {api.url}/#{api.token}")
@@ -148,28 +148,28 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
 
     Raises Denied, BadInput.
     """
-    from zyda_flows.tasks.lookup.corpus_reader import Corpus  # late
-    from zyda_flows.tasks.lookup.judgements import keep_looking, read_judgements  # late
+    from zyda_flows.tasks.lookup.document_reader import DocumentReader  # late
+    from zyda_flows.tasks.lookup.judgements import read_judgements, save_review  # late
 
     try:
         content = path.read_bytes()
     except OSError as error:
         raise Denied(f"{path}: {error.strerror or error}") from error
-    looking = read_judgements(content)
-    looking = looking.model_copy(update={"who": who or looking.who})
-    corpus = Corpus(recipe)
-    for one in looking.judgements:
-        if corpus.file_of(one.doc_id)[0] != one.source:
+    review = read_judgements(content)
+    review = review.model_copy(update={"who": who or review.who})
+    reader = DocumentReader.of(recipe)
+    for one in review.judgements:
+        if reader.file_of(one.doc_id)[0] != one.source:
             raise BadInput(f"{path}: document {one.doc_id} is of no source {one.source[:100]} of this corpus")
-    keep_looking(recipe.folder, looking)
-    say(f"{counted(len(looking.judgements), 'judgement')} of {looking.who} added")
+    save_review(recipe.folder, review)
+    say(f"{counted(len(review.judgements), 'judgement')} of {review.who} added")
 
 
 def print_results(recipe: "Recipe") -> None:
     """Print how often people found right what became of documents."""
-    from zyda_flows.tasks.lookup.judgements import all_lookings, rates_of  # late
+    from zyda_flows.tasks.lookup.judgements import load_reviews, rates_of  # late
 
-    rates = rates_of(all_lookings(recipe.folder))
+    rates = rates_of(load_reviews(recipe.folder))
     if not rates:
         say("nobody has said anything yet")
         return

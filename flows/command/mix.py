@@ -99,7 +99,7 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all that is older; where only planned, say what that is."""
-    from zyda_flows.tasks.erasure.certificate import expect_finished  # late
+    from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
     from zyda_flows.tasks.mixing.removal import forget, promised  # late
 

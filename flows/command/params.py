@@ -130,11 +130,11 @@ def try_bandings(
 ) -> None:
     """Try several thresholds on a corpus, and print what each takes."""
     recipe = load(recipe_path, storage, sample)
-    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
     from zyda_flows.tasks.recipe.rounds import round_to_try  # late
 
     round_to_try(recipe)
-    corpus_of(recipe)
+    PublishedCorpus.of(recipe)  # raises Denied
     with prefect_and_cluster(recipe, "zyda_flows.flows.bandings", lambda: None, "bandings") as runner:
         from zyda_flows.flows.bandings import try_bandings as flow  # late
 

@@ -59,12 +59,12 @@ def section(title: str, lines: list[str]) -> list[str]:
 def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> Iterator[str]:
     """Say what was built of a recipe, what has changed since, and whether a build is under way."""
     from zyda_flows.flows.command.server_runs import a_server, builds_of, in_words  # late
-    from zyda_flows.tasks.accounts.published import corpus_of  # late
+    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     recipe = load(recipe_path, storage, sample)
     yield f"corpus {recipe.folder.url}/published"
     try:
-        _, manifest = corpus_of(recipe)
+        manifest = PublishedCorpus.of(recipe).manifest
     except Denied as error:
         yield str(error).removeprefix(f"{recipe.folder.url}: ")
     else:
@@ -114,7 +114,7 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
         for files in states(recipe.folder, manifest, TIMES):
             gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
     except Damaged as error:
-        return [*lines, f"{error}; zyda verify --repair mends it"]
+        return [*lines, f"{error}; zyda verify --repair repairs it"]
     if gone or changed:
         lines.append(f"published files: {gone:,} missing, {changed:,} perhaps changed")
     is_complete = is_same and not (changes or gone or changed)

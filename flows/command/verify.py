@@ -72,7 +72,7 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
     note_read(recipe.folder, before, items, faults, begun)
     url = recipe.folder.url
     for fault in faults:
-        say(f"{url}/{fault.path} {fault.found}")
+        say(f"{url}/{fault.path} {fault.difference}")
     strangers = strangers_published(recipe, items)
     for path in strangers:
         say(f"{url}/{path} was published by no build of this corpus: readers of the folder read it, too")

@@ -14,9 +14,9 @@ from prefect.states import Failed
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key, key_of
 from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
 from zyda_flows.tasks.accounts.ledger import Ledger, large_losses
-from zyda_flows.tasks.accounts.published import PUBLISHED, Published, corpus_of
+from zyda_flows.tasks.accounts.published import PUBLISHED, Published
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import ADVICE, ZydaError
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
 from zyda_flows.tasks.lookup.report_data import whole_table
 from zyda_flows.tasks.publish.audits import SIMILARITIES, by_source
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -29,7 +29,7 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 @task(task_run_name="accounts", **ONCE_A_BUILD)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
-    _, manifest = corpus_of(recipe)
+    manifest = PublishedCorpus.of(recipe).manifest
     # Without its head, which lists folders.
     text = unwrap(recipe.folder.read(f"{PUBLISHED}/README.md").decode().partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
@@ -68,7 +68,9 @@ def audits(recipe: Recipe, manifest: Published) -> list[str]:
     for place, headline in manifest.audits.items():
         if not headline.pairs:
             continue
-        rows = by_source(whole_table(Corpus(recipe), place, ["source", headline.measure]), headline)
+        rows = by_source(
+            whole_table(PublishedCorpus.of(recipe), place, ["source", headline.measure]), headline
+        )
         below = [f"below {likeness:g}" for likeness in (*SIMILARITIES, round(headline.threshold, 2))]
         lines = [[row.name, f"{row.pairs:,}", *(f"{share:.1%}" for share in row.below)] for row in rows]
         paragraphs.append(f"## Audit of near-duplicates\n\n{headline.sentence()}\n")

@@ -15,7 +15,7 @@ from tempfile import TemporaryFile
 from typing import IO
 
 from zyda_flows.flows.python.build_process import Answer, Fault, Request
-from zyda_flows.flows.python.corpus import PublishedCorpus, as_place, open_by_recipe
+from zyda_flows.flows.python.corpus import Corpus, as_place, open_by_recipe
 from zyda_flows.flows.python.recipes import AnyRecipe, as_json
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.planning.checked import Checked
@@ -38,7 +38,7 @@ def build(
     sample: float | None = None,
     replace: bool = False,
     quiet: bool = False,
-) -> PublishedCorpus:
+) -> Corpus:
     """Build the missing parts of a recipe's corpus, and open the corpus.
 
     The build is a process of its own, which ends with the block of code that waits for it: at an interrupt, too.

@@ -9,7 +9,7 @@ import pyarrow as pa
 
 from zyda_flows.flows.python.recipes import AnyRecipe, is_recipe, recipe_path
 from zyda_flows.tasks.accounts.published import Published
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at, readable
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest
 from zyda_flows.tasks.lookup.published_rows import Rows
 from zyda_flows.tasks.publish.published_columns import REMOVED
@@ -28,7 +28,7 @@ DOCUMENTS = pa.schema(
 
 def open_corpus(
     place: AnyRecipe, *, storage: str | os.PathLike[str] | None = None, sample: float | None = None
-) -> "PublishedCorpus":
+) -> "Corpus":
     """Open a published corpus. Its files are read as they are used.
 
     Args:
@@ -46,21 +46,21 @@ def open_corpus(
         return open_by_recipe(place, as_place(storage), sample)
     if storage is not None or sample is not None:
         raise BadRequest("storage and sample belong to a recipe; the folder of a corpus has its own")
-    return PublishedCorpus(corpus_at(absolute(os.fspath(place))))  # type: ignore[arg-type]
+    return Corpus(PublishedCorpus.at(absolute(os.fspath(place))))  # type: ignore[arg-type]
 
 
-def open_by_recipe(recipe: AnyRecipe, storage: str | None, sample: float | None) -> "PublishedCorpus":
+def open_by_recipe(recipe: AnyRecipe, storage: str | None, sample: float | None) -> "Corpus":
     """Open the corpus of a recipe, whatever its file is called."""
     with recipe_path(recipe) as path:
         loaded = load_recipe(path, storage=storage, sample=sample)
-    return PublishedCorpus(corpus_at(loaded.folder.url), loaded)
+    return Corpus(PublishedCorpus.of(loaded), loaded)
 
 
 def as_place(storage: str | os.PathLike[str] | None) -> str | None:
     return None if storage is None else os.fspath(storage)
 
 
-class PublishedCorpus:
+class Corpus:
     """A published corpus.
 
     Attributes:
@@ -68,7 +68,7 @@ class PublishedCorpus:
         recipe: Its recipe, where it was opened by that.
     """
 
-    def __init__(self, published: ReferenceCorpus, recipe: Recipe | None = None) -> None:
+    def __init__(self, published: PublishedCorpus, recipe: Recipe | None = None) -> None:
         self.published = published
         self.recipe = recipe
 
@@ -149,7 +149,7 @@ class PublishedCorpus:
     ) -> Rows:
         if isinstance(columns, str):
             raise BadRequest(f"columns={columns!r}: expected a list of names")
-        files = [file for place in places for file in readable(self.published, place)]
+        files = [file for place in places for file in self.published.artifacts(place)]
         return Rows(self.published, files, base, columns, condition)
 
     def known(self, sources: Iterable[str] | None) -> list[str]:

@@ -12,7 +12,7 @@ from typing import Any
 
 from jinja2 import Environment
 
-from zyda_flows.tasks.lookup.judgements import Looking
+from zyda_flows.tasks.lookup.judgements import Review
 from zyda_flows.tasks.lookup.samples import QUESTIONS, Item, described
 
 
@@ -31,13 +31,13 @@ def empty_sample() -> dict[str, Any]:
     return {"is_served": True, "title": "", "question": "", "items": []}
 
 
-def sample_as_json(items: Sequence[Item], looking: Looking, *, is_served: bool) -> dict[str, Any]:
+def sample_as_json(items: Sequence[Item], review: Review, *, is_served: bool) -> dict[str, Any]:
     """Return a sample as the page reads it: with ids as texts, which JavaScript's numbers do not hold."""
     return {
         "is_served": is_served,
-        "title": f"{described(looking.options)}, seed {looking.options.seed}",
-        "question": QUESTIONS[looking.options.what],
-        "looking": looking.model_dump(mode="json", exclude={"judgements"}),
+        "title": f"{described(review.options)}, seed {review.options.seed}",
+        "question": QUESTIONS[review.options.what],
+        "looking": review.model_dump(mode="json", exclude={"judgements"}),
         "items": [
             item.model_dump(mode="json")
             | {"doc_id": str(item.doc_id), "other": None if item.other is None else str(item.other)}

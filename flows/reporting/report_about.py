@@ -1,6 +1,6 @@
 """The page about a corpus: its duplicates as papers on such corpora show them, with the numbers of each picture."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from zyda_flows.flows.reporting import plots
@@ -20,17 +20,20 @@ EDITS = (
 )
 
 
-def about_sections(findings: Findings) -> Iterator[Section]:
-    """Yield the chapters that there is something to say in."""
-    for of_round in findings.rounds:
-        which = f", round {of_round.number}" if len(findings.rounds) > 1 else ""
-        if of_round.overlap:
-            yield from overlap_sections(of_round.overlap, of_round.dedup, which)
-        if of_round.audit:
-            yield from distributions(of_round.audit, which)
+def overlaps_and_audits(findings: Findings) -> Iterator[Section]:
+    """Yield the overlap of sources and the audited pairs of each round of deduplication."""
+    for dedup_round in findings.rounds:
+        which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
+        if dedup_round.overlap:
+            yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, which)
+        if dedup_round.audit:
+            yield from distributions(dedup_round.audit, which)
+
+
+def tried_bandings(findings: Findings) -> Iterator[Section]:
+    """Yield the results of several bandings, if they were tried."""
     if findings.tried:
         yield several_bandings(findings.tried.tried, findings)
-    yield from components(findings)
 
 
 def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
@@ -75,7 +78,7 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
         before = {one.source: one.entering for one in tried[0].sources}
         if any(now.get(source) != counts for source, counts in before.items()):
             notes.append("The sources have changed since that was tried; zyda params --try does it again.")
-    if not any(other_fields(of_round.dedup) == tried[0].others for of_round in findings.rounds):
+    if not any(other_fields(dedup_round.dedup) == tried[0].others for dedup_round in findings.rounds):
         notes.append("The recipe's `dedup` has changed since; zyda params --try does it again.")
     columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in tried]
     of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
@@ -109,3 +112,15 @@ def components(findings: Findings) -> Iterator[Section]:
         ]  # fmt: skip
         names = ["", "documents", "left", "tokens", "left", "kept"]
         yield Section(f"Components of {source}", [], "", [Table("By component", names, rows)])
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+ABOUT_CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    overlaps_and_audits, tried_bandings, components,
+)  # fmt: skip
+
+
+def about_sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters about a corpus."""
+    for chapter in ABOUT_CHAPTERS:
+        yield from chapter(findings)

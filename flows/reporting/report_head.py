@@ -63,9 +63,9 @@ def software(findings: Findings) -> str:
 
 def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
     """Yield what each round was asked for."""
-    for of_round in findings.rounds:
-        name = "Deduplication" if len(findings.rounds) == 1 else f"Deduplication, round {of_round.number}"
-        yield name, "; ".join(parameters(of_round.dedup))
+    for dedup_round in findings.rounds:
+        name = "Deduplication" if len(findings.rounds) == 1 else f"Deduplication, round {dedup_round.number}"
+        yield name, "; ".join(parameters(dedup_round.dedup))
 
 
 def parameters(dedup: Dedup) -> Iterator[str]:

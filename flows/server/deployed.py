@@ -22,6 +22,7 @@ def flow_names() -> tuple[str, ...]:
 def expect_deployed(flow: str) -> None:
     """Raise TypeError if a flow has no deployment: its dead runs would never be marked as crashed."""
     if flow not in flow_names():
+        names = ", ".join(flow_names())
         raise TypeError(
-            f"deployments/prefect.yaml: expected a deployment of the flow {flow}, got only {', '.join(flow_names())}"
+            f"deployments/prefect.yaml: expected a deployment of the flow {flow}, got only {names}"
         )

@@ -8,8 +8,8 @@ automation that marks a run as crashed if the next event is late. They cannot re
 - An event has no process. On this machine `zyda up` and the next build must not wait for a late heartbeat, which
   takes two of at least 30 seconds: the lock of a dead run is released at once.
 - Only a server that runs evaluates automations. The server of a build ends with the build.
-- An automation changes the state of the flow run alone. The states of its tasks, the limit that it held and its page
-  would remain as they were.
+- An automation changes the state of the flow run alone. The states of its tasks, its concurrency limit and its page
+  would remain unchanged.
 """
 
 import re
@@ -46,7 +46,7 @@ START_SECONDS = 600  # within which a running run creates its heartbeat: its clu
 PENDING_SECONDS = 600  # after which a run that a worker has taken and not started is dead
 CONFIRM_SECONDS = 2  # between two looks: a run that has just ended reports its end meanwhile
 PAGE = 200
-DEAD = "The process of this run has ended: it was killed, or its machine stopped. Start the run again; it continues."
+DEAD = "The process of this run was killed, or its machine stopped. Finished work is not repeated."
 
 
 class RunHeartbeat(BaseModel):

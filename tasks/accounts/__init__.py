@@ -1,4 +1,5 @@
-"""Accounts: `ledger` counts every document and token through every stage, `published` is what came of it.
+"""Accounts: `ledger` counts documents and tokens through every stage, `published` is the manifest of the result.
 
-`ledger_formats` write a ledger for people, and `published_stamps` say whether what is published is as it was.
+`ledger_formats` writes a ledger as Markdown and JSON, and `published_stamps` finds published files that have
+changed.
 """

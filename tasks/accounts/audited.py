@@ -1,4 +1,4 @@
-"""The headline of an audit: how many of the documents that went were unlike all that were kept."""
+"""The result of an audit: how many removed near-duplicates have no kept document that is similar enough."""
 
 from collections.abc import Iterator
 
@@ -9,11 +9,11 @@ MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
 
 class ByIndex(Facts):
-    """Clusters that were too large to compare all pairs, and their documents.
+    """Counts of clusters that were too large to compare all their pairs, and of their documents.
 
-    `unsure` are kept documents that were not compared with all that could hold enough of them, `pairs` how many
-    comparisons these lack. `cut` are the documents of clusters that were cut into pieces, and
-    `cut_pairs` their pairs of documents in different pieces.
+    unsure: kept documents that were not compared with every document that could contain enough of them. pairs: the
+    comparisons that are missing for them. cut: documents of clusters that were cut into pieces. cut_pairs: their
+    pairs of documents in different pieces.
     """
 
     clusters: int = 0
@@ -35,11 +35,11 @@ class ByIndex(Facts):
 
     @property
     def is_needed(self) -> bool:
-        """Whether there is anything to say."""
+        """Whether any cluster was judged by an index or cut into pieces."""
         return bool(self.clusters or self.cut)
 
     def sentence(self) -> str:
-        """Say it, for people."""
+        """Return the counts as text."""
         return " ".join(self.sentences())
 
     def sentences(self) -> Iterator[str]:
@@ -63,15 +63,16 @@ class ByIndex(Facts):
 
 
 class Decided(Facts):
-    """The facts of how the documents of a round were decided about."""
+    """The facts of a round's decisions."""
 
     by_index: ByIndex | None = None
 
 
 class AuditCounts(Record):
-    """Of so many `pairs`, those whose likeness is below the `threshold`. measure: one of MEASURES.
+    """The counts of an audit.
 
-    removed: of how many documents that went the pairs are a sample.
+    pairs: compared pairs of a removed document and its kept document. unlike: pairs whose similarity is below the
+    `threshold`. measure: a key of MEASURES. removed: the removed documents that the pairs are a sample of.
     """
 
     pairs: int
@@ -82,7 +83,7 @@ class AuditCounts(Record):
     removed: int
 
     def sentence(self) -> str:
-        """Say it, for people."""
+        """Return the result as a sentence."""
         more = f" {self.by_index.sentence()}" if self.by_index else ""
         if not self.pairs:
             return f"No document was removed as a near-duplicate of another one of this corpus.{more}"

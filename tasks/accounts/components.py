@@ -1,4 +1,4 @@
-"""The accounts of components, licences and languages: what was published of each, what went, and why."""
+"""Accounts by component, licence and language: published and removed documents of each, with the reasons."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from itertools import chain
@@ -12,23 +12,23 @@ from zyda_flows.tasks.storage.artifacts import Counts, totals
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 
-# What documents are counted by: a field of what publishes them, and a table of the corpus.
+# The categories that documents are counted by: each is a field of a published shard and a table of the corpus.
 COUNTED_BY = ("components", "licenses", "languages")
-COMPONENTS_FILE, LICENSES_FILE, LANGUAGES_FILE = (f"{what}.parquet" for what in COUNTED_BY)
+COMPONENTS_FILE, LICENSES_FILE, LANGUAGES_FILE = (f"{category}.parquet" for category in COUNTED_BY)
 COMPONENTS = pa.schema(
     [("source", pa.string()), ("component", pa.string()), ("stage", pa.string()), ("reason", pa.string())]
     + [(unit, pa.int64()) for unit in ("documents", "tokens", "bytes")]
 )
 
-MOST_NAMES = 1000  # of a shard, beyond which names are counted together
+MOST_NAMES = 1000  # of a shard; rarer names are counted together
 OTHERS = "(others)"
-NOT_KNOWN = "unknown: "  # before names of licences that are in no list
+NOT_KNOWN = "unknown: "  # before the names of licences that are in no list
 
 
 class ComponentCounts(Record):
-    """Documents of a component that met the same end: they stay, where there is no stage, or it let them go.
+    """Counts of the documents of a component that were kept, or removed by the same stage for the same reason.
 
-    component: or the name of a licence, or of a language.
+    component: the name of a component, a licence or a language. stage, reason: None for kept documents.
     """
 
     component: str | None
@@ -38,9 +38,10 @@ class ComponentCounts(Record):
 
 
 def count_components(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, ...]:
-    """Count the documents of a shard by component and end.
+    """Count the documents of a shard by component, stage and reason.
 
-    counted: all of them, with `component` and the counts. removed: those that went, with `stage` and `reason`.
+    counted: all documents, with `component` and the counts. removed: the removed documents, with `stage` and
+    `reason`.
     """
     ends = removed.select(["doc_id", "stage", "reason"])
     joined = counted.join(ends, "doc_id").append_column("documents", pa.repeat(1, len(counted)))
@@ -60,8 +61,9 @@ CountsBySource = Mapping[str, Sequence[ComponentCounts]]
 
 
 def added_up(parts: Iterable[Sequence[ComponentCounts]]) -> tuple[ComponentCounts, ...]:
-    """Add up the counts of several shards, sorted; those that stay and those without a component come last."""
-    sums = totals({(one.component, one.stage, one.reason): one.counts} for one in chain.from_iterable(parts))
+    """Add up the counts of several shards, sorted; kept documents, and documents without a component, are last."""
+    entries = chain.from_iterable(parts)
+    sums = totals({(entry.component, entry.stage, entry.reason): entry.counts} for entry in entries)
     order = sorted(sums, key=lambda end: [(part is None, part or "") for part in end])
     return tuple(
         ComponentCounts(
@@ -72,62 +74,64 @@ def added_up(parts: Iterable[Sequence[ComponentCounts]]) -> tuple[ComponentCount
 
 
 def count_names(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, ...]:
-    """Count the documents of a shard by licence or language and end, which are the components of `counted`.
+    """Count the documents of a shard by licence or language, stage and reason.
 
-    Sources may have as many names as documents: of those that are not known all beyond the MOST_NAMES most frequent
-    are OTHERS.
+    counted: with the licence or language as `component`. A source may have a different name for each document: the
+    unknown names beyond the MOST_NAMES most frequent ones are counted as OTHERS.
     """
     names = counted.column("component").combine_chunks()
     is_unknown = pc.fill_null(pc.starts_with(names, NOT_KNOWN), False)
-    found = pc.value_counts(names.filter(is_unknown))
-    if len(found) > MOST_NAMES:
-        by_count = pa.table({"name": found.field("values"), "count": found.field("counts")})
+    frequencies = pc.value_counts(names.filter(is_unknown))
+    if len(frequencies) > MOST_NAMES:
+        by_count = pa.table({"name": frequencies.field("values"), "count": frequencies.field("counts")})
         most = by_count.sort_by([("count", "descending"), ("name", "ascending")]).column("name")[:MOST_NAMES]
-        is_one = pc.or_(pc.is_in(names, most.combine_chunks()), pc.invert(is_unknown))
+        is_frequent = pc.or_(pc.is_in(names, most.combine_chunks()), pc.invert(is_unknown))
         place = counted.column_names.index("component")
-        counted = counted.set_column(place, "component", pc.if_else(is_one, names, f"{NOT_KNOWN}{OTHERS}"))
+        counted = counted.set_column(
+            place, "component", pc.if_else(is_frequent, names, f"{NOT_KNOWN}{OTHERS}")
+        )
     return count_components(counted, removed)
 
 
-def component_table(of_sources: CountsBySource, name: str = "component") -> pa.Table:
-    """Return the accounts of all components as they are published: COMPONENTS, `component` under another name."""
+def component_table(counts: CountsBySource, name: str = "component") -> pa.Table:
+    """Return the published table of counts: COMPONENTS, with the column `component` renamed to `name`."""
     rows = [
-        {"source": source, "component": one.component, "stage": one.stage, "reason": one.reason,
-         **one.counts.model_dump()}
-        for source, components in of_sources.items()
-        for one in components
+        {"source": source, "component": entry.component, "stage": entry.stage, "reason": entry.reason,
+         **entry.counts.model_dump()}
+        for source, components in counts.items()
+        for entry in components
     ]  # fmt: skip
     names = [name if field.name == "component" else field.name for field in COMPONENTS]
     return pa.Table.from_pylist(rows, COMPONENTS).rename_columns(names)
 
 
 def counted_tables(counted_by: Mapping[str, CountsBySource]) -> dict[str, pa.Table]:
-    """Return the published tables of what is counted, by the names of their files."""
+    """Return the published tables of counts, by the names of their files."""
     return {
-        f"{what}.parquet": component_table(counted_by[what], what.removesuffix("s"))
-        for what in COUNTED_BY
-        if counted_by.get(what)
+        f"{category}.parquet": component_table(counted_by[category], category.removesuffix("s"))
+        for category in COUNTED_BY
+        if counted_by.get(category)
     }
 
 
 def accounts_of(folder: Folder, name: str = "component") -> dict[str, list[ComponentCounts]]:
-    """Read the published accounts that `component_table` made, by source. Raises Damaged."""
-    found, path = dict[str, list[ComponentCounts]](), f"published/{name}s.parquet"
+    """Read a table that `component_table` made, by source. Raises Damaged."""
+    accounts, path = dict[str, list[ComponentCounts]](), f"published/{name}s.parquet"
     try:
         for row in pq.read_table(pa.BufferReader(folder.read(path))).to_pylist():
             counts = Counts(**{unit: row.pop(unit) for unit in ("documents", "tokens", "bytes")})
-            one = ComponentCounts(
+            entry = ComponentCounts(
                 component=row[name], stage=row["stage"], reason=row["reason"], counts=counts
             )
-            found.setdefault(row["source"], []).append(one)
+            accounts.setdefault(row["source"], []).append(entry)
     except (OSError, pa.ArrowInvalid, KeyError) as error:
-        fault = f"{folder.url}/{path} cannot be read: {first_line(error)}; zyda verify --repair mends it"
+        fault = f"{folder.url}/{path} cannot be read: {first_line(error)}; zyda verify --repair repairs it"
         raise Damaged(fault) from error
-    return found
+    return accounts
 
 
 def start_and_end(components: Sequence[ComponentCounts]) -> dict[str | None, tuple[Counts, Counts]]:
-    """Return of each component what entered, and what is left."""
-    entered = totals({one.component: one.counts} for one in components)
-    left = totals({one.component: one.counts} for one in components if not one.stage)
-    return {name: (counts, left.get(name, Counts())) for name, counts in entered.items()}
+    """Return for each component the counts of all documents and of the kept documents."""
+    total = totals({entry.component: entry.counts} for entry in components)
+    kept = totals({entry.component: entry.counts} for entry in components if not entry.stage)
+    return {name: (counts, kept.get(name, Counts())) for name, counts in total.items()}

@@ -1,4 +1,4 @@
-"""The ledger: documents, tokens and bytes of every source at every stage, and the check of them."""
+"""The ledger: documents, tokens and bytes of every source at every stage, checked against each other."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
@@ -48,10 +48,10 @@ SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records
 
 
 class Line(RareCounts):
-    """What a stage did to a source: what came out of it, and what did not.
+    """The counts of a stage for a source: documents that it kept, removed and set aside.
 
-    removed_by: the documents that were removed, by reason. cleaned: what each cleaning changed, by its name.
-    skipped: records of files that are no documents, by what they are. special_tokens: those that texts hold.
+    removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records
+    of files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
     """
 
     stage: str
@@ -63,10 +63,10 @@ class Line(RareCounts):
     cleaned: dict[str, CleaningCounts] = {}
 
     def special_sentence(self) -> str:
-        """Return how many documents hold special tokens as characters."""
+        """Return how many documents contain special tokens as characters."""
         held = ", ".join(
-            f"`{token}` {counted(of.occurrences, 'time')} in {counted(of.documents, 'document')}"
-            for token, of in most_first(self.special_tokens)[:MOST_TOKENS]
+            f"`{token}` {counted(counts.occurrences, 'time')} in {counted(counts.documents, 'document')}"
+            for token, counts in most_first(self.special_tokens)[:MOST_TOKENS]
         )
         more = ", and others; special_tokens.parquet has all" * (len(self.special_tokens) > MOST_TOKENS)
         return f"texts of {self.source} hold special tokens as characters: {held}{more}"
@@ -89,7 +89,7 @@ class Ledger(Record):
 
     @cached_property
     def stages_between(self) -> tuple[str, ...]:
-        """The stages that let documents go, but for the last of them, after which all is as at the end."""
+        """The stages that removed documents, without the last of them: its result is the end."""
         return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
 
     @cached_property
@@ -102,29 +102,29 @@ class Ledger(Record):
 
     def lines_of(self, stage: str, source: str | None) -> Iterable[Line]:
         """Return the lines of a stage, of one source or of all."""
-        of_stage = self.by_stage.get(stage, {})
+        lines = self.by_stage.get(stage, {})
         if source is None:
-            return of_stage.values()
-        return (of_stage[source],) if source in of_stage else ()
+            return lines.values()
+        return (lines[source],) if source in lines else ()
 
     def of(self, stage: str, source: str | None = None) -> Counts:
-        """Return what came out of a stage, of one source or of all."""
+        """Return the counts that a stage kept, for one source or for all."""
         return total(line.out for line in self.lines_of(stage, source))
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
         return total(line.removed for line in self.lines_of(stage, source))
 
     def table(self) -> pa.Table:
-        """Return the ledger as it is published: LEDGER."""
+        """Return the published table of the ledger: LEDGER."""
         return pa.Table.from_pylist([row_of(line) for line in self.lines], LEDGER)
 
     def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
-        """Return what a stage removed of one source or of all, by reason, in the order of these."""
-        of_sources = (line.removed_by for line in self.lines_of(stage, source))
-        return dict(sorted(totals(of_sources).items()))
+        """Return the counts that a stage removed of one source or of all, by reason, sorted."""
+        sums = totals(line.removed_by for line in self.lines_of(stage, source))
+        return dict(sorted(sums.items()))
 
     def reasons(self) -> pa.Table:
-        """Return the documents that went, by stage, source and reason, as it is published: REASONS."""
+        """Return the published table of removed documents, by stage, source and reason: REASONS."""
         rows = [
             {"stage": line.stage, "source": line.source, "reason": reason, **counts.model_dump()}
             for line in self.lines
@@ -133,7 +133,7 @@ class Ledger(Record):
         return pa.Table.from_pylist(rows, REASONS)
 
     def cleaned(self) -> pa.Table:
-        """Return what each cleaning changed, by source, as it is published: CLEANED."""
+        """Return the published table of changes by each cleaning, by source: CLEANED."""
         rows = [
             {"source": line.source, "cleaning": name, **cleaned.model_dump()}
             for line in self.lines
@@ -142,7 +142,7 @@ class Ledger(Record):
         return pa.Table.from_pylist(rows, CLEANED)
 
     def skipped(self) -> pa.Table:
-        """Return how many records of files are no documents, as it is published: SKIPPED."""
+        """Return the published table of records that are no documents: SKIPPED."""
         rows = [
             {"source": line.source, "reason": reason, "records": records}
             for line in self.lines
@@ -151,7 +151,7 @@ class Ledger(Record):
         return pa.Table.from_pylist(rows, SKIPPED)
 
     def special_tokens(self) -> pa.Table:
-        """Return the special tokens that texts hold as characters, as it is published: SPECIAL_TOKENS."""
+        """Return the published table of special tokens that texts contain as characters: SPECIAL_TOKENS."""
         rows = [
             {"source": line.source, "token": token, **counts.model_dump()}
             for line in self.lines
@@ -161,7 +161,7 @@ class Ledger(Record):
 
 
 def most_first(counts: Mapping[str, SpecialCounts]) -> list[tuple[str, SpecialCounts]]:
-    return sorted(counts.items(), key=lambda one: (-one[1].occurrences, one[0]))
+    return sorted(counts.items(), key=lambda item: (-item[1].occurrences, item[0]))
 
 
 def row_of(line: Line) -> dict[str, str | int]:
@@ -171,28 +171,27 @@ def row_of(line: Line) -> dict[str, str | int]:
 
 
 def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
-    """Make the ledger of the receipts of each stage, in their order; the first looked at every source.
+    """Return the ledger of the receipts of all stages, in their order. The first stage has receipts of all sources.
 
-    What is left of a source that a stage did not look at passes it. Raises NotConserved where, for a source and
-    stage, the documents, tokens or bytes that came in are not those that came out, were removed and were set
-    aside, or not those that the stage before let out.
+    A stage without a receipt for a source keeps all documents of the source. Raises NotConserved if the documents,
+    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside ones, or from the
+    counts that the stage before kept.
     """
-    of_stages = [{receipt.source: receipt for receipt in step} for step in steps]
-    for source in of_stages[0]:
-        check_account([of_stage[source] for of_stage in of_stages if source in of_stage])
-    lines, left = list[Line](), {source: receipt.out for source, receipt in of_stages[0].items()}
-    for of_stage in of_stages:
-        name = next(iter(of_stage.values())).stage
-        lines += [
-            line_of(of_stage[source]) if source in of_stage else pass_line(name, str(source), left[source])
-            for source in left
-        ]
-        left |= {source: receipt.out for source, receipt in of_stage.items()}
+    receipts = [{receipt.source: receipt for receipt in step} for step in steps]
+    for source in receipts[0]:
+        check_account([by_source[source] for by_source in receipts if source in by_source])
+    lines, remaining = list[Line](), {source: receipt.out for source, receipt in receipts[0].items()}
+    for by_source in receipts:
+        stage = next(iter(by_source.values())).stage
+        for source, counts in remaining.items():
+            receipt = by_source.get(source)
+            lines.append(line_of(receipt) if receipt else pass_line(stage, str(source), counts))
+        remaining |= {source: receipt.out for source, receipt in by_source.items()}
     return Ledger(lines=tuple(lines))
 
 
 def pass_line(stage: str, source: str, counts: Counts) -> Line:
-    """Return the line of a stage that did not look at a source."""
+    """Return the line of a stage without a receipt for a source."""
     return Line(stage=stage, source=source, out=counts, removed=Counts(), set_aside=Counts())
 
 
@@ -211,25 +210,25 @@ def line_of(receipt: Receipt) -> Line:
 
 
 def check_account(receipts: Sequence[Receipt]) -> None:
-    """Check the account of one source. Raises NotConserved."""
+    """Check the counts of one source through all stages. Raises NotConserved."""
     if len({receipt.source for receipt in receipts}) > 1:
         raise NotConserved(f"one account of sources {sorted({str(receipt.source) for receipt in receipts})}")
     before = receipts[0].entering
     for receipt in receipts:
         name = f"source {receipt.source}, stage {receipt.stage}"
         if receipt.entering != before:
-            raise NotConserved(f"{name}: {receipt.entering} came in, but {before} left the stage before")
+            raise NotConserved(f"{name}: {receipt.entering} entered, but the stage before kept {before}")
         accounted = receipt.out + receipt.removed + receipt.set_aside
         if receipt.entering != accounted:
-            raise NotConserved(f"{name}: {receipt.entering} came in, but {accounted} is accounted for")
+            raise NotConserved(f"{name}: {receipt.entering} entered, but {accounted} is accounted for")
         by_reason = total(receipt.removed_by.values())
         if receipt.removed_by and by_reason != receipt.removed:
-            raise NotConserved(f"{name}: {receipt.removed} went, but for reasons {by_reason}")
+            raise NotConserved(f"{name}: {receipt.removed} were removed, but the reasons sum to {by_reason}")
         before = receipt.out
 
 
 class TokenPath(NamedTuple):
-    """What was left of a source, or of all: at the start, after each of `Ledger.stages_between`, at the end."""
+    """The counts of a source, or of all: at the start, after each of `Ledger.stages_between`, and at the end."""
 
     source: str
     start: Counts
@@ -238,7 +237,7 @@ class TokenPath(NamedTuple):
 
 
 def token_paths(ledger: Ledger) -> list[TokenPath]:
-    """Return the way of each source, and that of all as `total`."""
+    """Return the path of each source, and the path of all sources as `total`."""
     first, *_, last = ledger.stages
     return [
         TokenPath(
@@ -266,10 +265,10 @@ def large_losses(ledger: Ledger) -> list[str]:
 
 
 def large_loss(ledger: Ledger, stage: str, source: str) -> tuple[str, str] | None:
-    """Return which share a stage removed of a source, and by which of several reasons mostly, if over a half."""
+    """Return the share of a source that a stage removed and the main reason; None if it removed at most half."""
     lost, remaining = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
     if lost <= remaining:
         return None
-    reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda one: -one[1].tokens)
+    reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda item: -item[1].tokens)
     mostly = f" (most by {reasons[0][0]})" if len(reasons) > 1 else ""
     return f"{in_words(stage)} removed {lost / (lost + remaining):.1%}", mostly

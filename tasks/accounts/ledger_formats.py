@@ -9,7 +9,7 @@ from zyda_flows.tasks.storage.artifacts import Counts
 
 
 def as_markdown(ledger: Ledger) -> str:
-    """Write the tokens of each source at the start, after the stages that let documents go, and at the end."""
+    """Write the tokens of each source at the start, after the stages that removed documents, and at the end."""
     names = ["source", "start", *(f"after {stage}" for stage in ledger.stages_between), "end"]
     rows = [
         [
@@ -23,7 +23,7 @@ def as_markdown(ledger: Ledger) -> str:
 
 
 def as_json(ledger: Ledger) -> str:
-    """Write the lines as they are published, each with what went by reason, was cleaned or skipped."""
+    """Write the lines as JSON, each with its removals by reason, its cleanings and its skipped records."""
     return json.dumps([row_of(line) | details_of(line) for line in ledger.lines], indent=1) + "\n"
 
 
@@ -36,20 +36,20 @@ def details_of(line: Line) -> dict[str, Any]:
 
 
 def reasons_as_markdown(ledger: Ledger, stage: str, sentences: Mapping[str, str]) -> str:
-    """Write what a stage removed, by reason and source: documents, and the tokens that they had.
+    """Write the removals of a stage by reason and source: documents, and their tokens in parentheses.
 
-    sentences: what each reason means, in the order in which they are written.
+    sentences: an explanation of each reason; their order is the order of the rows.
     """
     taken = ledger.removed_by(stage)
     names = ["reason", *ledger.sources, "total"]
     lines = [names, ["---", *["---:"] * (len(names) - 1)]]
     order = {reason: place for place, reason in enumerate(sentences)}
     for reason in sorted(taken, key=lambda reason: order.get(reason, len(order))):
-        of_reason = [
+        removed = [
             ledger.removed_by(stage, source).get(reason, Counts()) for source in (*ledger.sources, None)
         ]
         cells = [
-            f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in of_reason
+            f"{counts.documents:,} ({counts.tokens:,})" if counts.documents else "" for counts in removed
         ]
         lines.append([f"`{reason}`: {sentences.get(reason, '')}", *cells])
     return "".join(f"| {' | '.join(line)} |\n" for line in lines)

@@ -1,4 +1,4 @@
-"""What the published overlap of a round says, by source."""
+"""The published overlap of the sources in a round of deduplication."""
 
 from collections import Counter
 from dataclasses import dataclass
@@ -8,11 +8,15 @@ import pyarrow as pa
 
 from zyda_flows.tasks.storage.artifacts import Counts, total
 
-MOST = 20  # sources that are shown by themselves
+MOST = 20  # sources that have a row and a column
 
 
 class OwnDuplicates(NamedTuple):
-    """What enters a round of a source, and what of it goes: by itself, of all sources as one, and by the round."""
+    """The counts of a source in a round.
+
+    entering: before the round. own: removed if the source is deduplicated alone. as_global: removed if all sources
+    are deduplicated as one. removed: removed by the round.
+    """
 
     source: str
     entering: Counts
@@ -23,7 +27,7 @@ class OwnDuplicates(NamedTuple):
 
 @dataclass(frozen=True)
 class Overlap:
-    """Documents and tokens by kind, source and the source of what is kept, as `tasks.dedup.overlap` counts them."""
+    """Counts by kind, source and the source of the kept document, as `tasks.dedup.overlap` computes them."""
 
     counts: dict[tuple[str, str, str], Counts]
 
@@ -44,35 +48,35 @@ class Overlap:
         return [source for kind, source, _ in self.counts if kind == "entering"]
 
     def of(self, kind: str, source: str) -> Counts:
-        return total(counts for (one, of, _), counts in self.counts.items() if (one, of) == (kind, source))
+        return total(counts for key, counts in self.counts.items() if key[:2] == (kind, source))
 
     def own_duplicates(self) -> list[OwnDuplicates]:
         kinds = ("entering", "own", "global", "removed")
         return [OwnDuplicates(source, *(self.of(kind, source) for kind in kinds)) for source in self.sources]
 
     def shown(self, kind: str) -> list[str]:
-        """Return the sources between which most documents go, MOST at the most, in the recipe's order."""
-        going = Counter[str]()
-        for (one, source, other), counts in self.counts.items():
-            if one == kind:
-                going[source] += counts.documents
-                going[other] += counts.documents if other != source else 0
-        most = {source for source, _ in going.most_common(MOST)}
+        """Return at most MOST sources with the largest counts, in the recipe's order."""
+        documents = Counter[str]()
+        for (counted_kind, source, other), counts in self.counts.items():
+            if counted_kind == kind:
+                documents[source] += counts.documents
+                documents[other] += counts.documents if other != source else 0
+        most = {source for source, _ in documents.most_common(MOST)}
         return [source for source in self.sources if source in most]
 
     def matrix(self, kind: str, field: str) -> tuple[list[str], list[str], list[list[int]]]:
-        """Return the rows' sources, the columns' and the counts; other sources are the last column.
+        """Return the sources of the rows, the sources of the columns, and the counts.
 
-        field: `documents` or `tokens`.
+        The last column counts all sources that are not shown. field: `documents` or `tokens`.
         """
         shown = self.shown(kind)
+        cells = {key[1:]: counts for key, counts in self.counts.items() if key[0] == kind}
         rows = [source for source in shown if self.of(kind, source).documents]
-        going = {other for (one, _, other), counts in self.counts.items() if one == kind and counts.documents}
-        others = len(going - {*shown})
+        others = len({other for (_, other), counts in cells.items() if counts.documents} - {*shown})
         columns = [*shown, *([f"{others:,} others"] if others else [])]
         places = {source: place for place, source in enumerate(shown)}
         matrix = [[0] * len(columns) for _ in rows]
-        for (one, source, other), counts in self.counts.items():
-            if one == kind and source in rows:
+        for (source, other), counts in cells.items():
+            if source in rows:
                 matrix[rows.index(source)][places.get(other, len(columns) - 1)] += getattr(counts, field)
         return rows, columns, matrix

@@ -1,4 +1,4 @@
-"""The published folder: what its manifest says of it, and whether it is still so."""
+"""The manifest of a published corpus, and the record of how storage listed the published files."""
 
 import hashlib
 from collections.abc import Iterable, Mapping
@@ -8,10 +8,8 @@ from pydantic import Field, ValidationError
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.errors import Damaged, Denied
-from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
@@ -20,14 +18,15 @@ from zyda_flows.tasks.storage.records import Record, read_record
 PUBLISHED = "published"
 MANIFEST = "manifest.json"
 STAMPS = f"{WORK}/published.json"
-NOTHING = "{url}: nothing is published there yet; zyda build makes it"
+NOTHING = "{url}: nothing is published there yet; zyda build builds the corpus"
+REPAIR = "zyda verify --repair repairs it"
 
 
 class File(Record):
-    """A published file: `size` in bytes.
+    """A published file.
 
-    `checked_at` is when its bytes were last compared with its SHA-256 before the manifest was written: ISO 8601 in
-    UTC.
+    size: in bytes. checked_at: when its bytes were last compared with its SHA-256 before the manifest was written,
+    ISO 8601 in UTC.
     """
 
     path: str
@@ -39,7 +38,8 @@ class File(Record):
 class TableFile(File):
     """A published Parquet file.
 
-    `footer` is the size of its footer in bytes, and `footer_sha256` its SHA-256. `made_as` is where it was made.
+    footer: the size of its footer in bytes. footer_sha256: the SHA-256 of the footer. made_as: the artifact in the
+    work folder from which the file was published.
     """
 
     rows: int
@@ -47,19 +47,20 @@ class TableFile(File):
     footer_sha256: str
     made_as: Artifact | None = Field(None, exclude=True)
 
-    def to_read(self, place: str = "") -> Artifact:
-        """Return the file as an artifact, to be read with all checks. place: the folder of its path."""
+    def to_read(self) -> Artifact:
+        """Return the file as an artifact of the published folder, to be read with all checks."""
         name = self.path.rpartition("/")[2].rpartition("-")[0]
         return Artifact(
-            name=name, path=f"{place}{self.path}", digest=self.sha256, rows=self.rows, size=self.size,
+            name=name, path=self.path, digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
         )  # fmt: skip
 
 
 class Origin(Record):
-    """What a source was made of: how many files of how many bytes, and the model that judged it, if any.
+    """The input of a source. Its files are listed in sources.parquet.
 
-    `number` is the source's in doc_ids. The files themselves are in sources.parquet.
+    number: of the source in doc_ids. files, bytes: their number and total size. model: the model that classified
+    its documents, if any.
     """
 
     source: str
@@ -69,31 +70,35 @@ class Origin(Record):
     model: dict[str, str] | None = None
 
 
-NO_TABLE = TableFile(path="", sha256="", size=0, rows=0, footer=0, footer_sha256="")  # until it is written
+NO_TABLE = TableFile(
+    path="", sha256="", size=0, rows=0, footer=0, footer_sha256=""
+)  # before the table is written
 
 
 class PublishedKeys(Record):
-    """The band keys of a round, by which others find what is published: how they were made, of how many."""
+    """The published band keys of a round, by which other corpora find near-duplicates.
+
+    parameters: of the round. documents: the number of documents with keys.
+    """
 
     parameters: dict[str, Any]
     documents: int
 
 
 class NamedDigest(Record):
-    """Something that is not part of the corpus, by its name and the SHA-256 of it: of a corpus, of its manifest."""
+    """An input that is not published, with its SHA-256; for another corpus the SHA-256 of its manifest."""
 
     name: str
     sha256: str
 
 
 class Published(Record):
-    """The manifest. It holds no place of storage, and no time but `checked_at`: same corpus, same bytes otherwise.
+    """The manifest. Builds of the same corpus have equal manifests, except for `checked_at`.
 
-    `reasons` are, for each stage that lets documents go, those for which it does, each with a sentence about a
-    document. `audits` are of each round of near-duplicates, by its folder, and so are `bands`. `against` are the
-    other corpora, as they were, `lists` the lists of terms that rules counted. `id_bits` are how many bits of a
-    doc_id say the source, the file and the row. `table` lists the files of the corpus
-    (`tasks.accounts.published_files`). `accounts` are for people, and are written after the manifest.
+    reasons: for each stage that removes documents, its reasons, each with a sentence about a document. audits,
+    bands: of each round of near-duplicates, by folder. against: the other corpora of the rounds. lists: the lists
+    of terms that rules counted. id_bits: bits of a doc_id for the source, the file and the row. table: the table of
+    the published files (`tasks.accounts.published_files`). accounts: files for people, written after the manifest.
     """
 
     name: str
@@ -114,29 +119,29 @@ class Published(Record):
 
     @property
     def corpus(self) -> str:
-        """The name of its folder: a sample is a corpus of its own."""
+        """The name of the folder of the corpus; a sample is a separate corpus."""
         return self.name if self.sample == 1 else f"{self.name}-sample-{self.sample}"
 
     @property
     def named(self) -> tuple[File, ...]:
-        """The files that the manifest itself lists: the accounts, and the table of all others."""
+        """The files that the manifest lists: the accounts, and the table of all other files."""
         return (self.table, *self.accounts)
 
     def written(self) -> bytes:
-        """Return the text of the manifest."""
+        """Return the manifest as JSON."""
         return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
 def checked(files: Iterable[TableFile], when: Mapping[str, str]) -> tuple[TableFile, ...]:
-    """Return files with other times at which they were compared, by their paths."""
+    """Return the files with the times at which each was compared with its digest. when: times by path."""
     return tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in files)
 
 
 class FileStamps(Facts):
-    """What storage said of each published file when it was published, in `table`: columns STAMPED.
+    """How storage listed each published file when it was published.
 
-    `manifests` is what the manifest was, which cannot stand in itself: while it is being replaced, the one before
-    and the one after.
+    table: the stamps, with the columns STAMPED. manifests: the manifest, which cannot list itself; while it is
+    being replaced, the former and the new manifest.
     """
 
     manifests: tuple[File, ...] = ()
@@ -144,7 +149,7 @@ class FileStamps(Facts):
 
 
 def published_manifest(folder: Folder) -> Published | None:
-    """Read the manifest of the published corpus, or return None where there is none that is as it was."""
+    """Read the manifest of the published corpus; return None, with a warning, if it is missing or damaged."""
     try:
         return manifest_if_there(folder)
     except Damaged as error:
@@ -153,52 +158,34 @@ def published_manifest(folder: Folder) -> Published | None:
 
 
 def manifest_if_there(folder: Folder) -> Published | None:
-    """Read the manifest, or return None where there is none. Raises Damaged where it is not as it was published."""
+    """Read the manifest, or return None if nothing is published. Raises Damaged if it has changed."""
+    content = manifest_content(folder)
+    return None if content is None else parsed_manifest(folder, f"{PUBLISHED}/{MANIFEST}", content)
+
+
+def manifest_content(folder: Folder) -> bytes | None:
+    """Return the bytes of the manifest, None if nothing is published. Raises Damaged if they have changed."""
     path = f"{PUBLISHED}/{MANIFEST}"
-    for _ in range(2):  # between the two readings a build may have published another
+    for _ in range(2):  # a build may publish another manifest between the two readings
         content = folder.read_if_there(path)
         expected = {manifest.sha256 for manifest in saved_stamps(folder).manifests}
         if content is None or not expected or hashlib.sha256(content).hexdigest() in expected:
-            break
-    else:
-        raise Damaged(f"{folder.url}/{path} is not as it was published", path)
+            return content
+    raise Damaged(f"{folder.url}/{path} is not as it was published", path)
+
+
+def parsed_manifest(folder: Folder, path: str, content: bytes) -> Published:
+    """Return the manifest that `content` holds. Raises Damaged if it is no manifest of this version."""
     try:
-        return None if content is None else Published.model_validate_json(content)
+        return Published.model_validate_json(content)
     except ValidationError as error:
         raise Damaged(f"{folder.url}/{path} is cut or changed, or of another version", path) from error
-
-
-def corpus_of(recipe: Recipe) -> tuple[Folder, Published]:
-    """Return a recipe's folder and the manifest of what is published there. Raises Denied."""
-    folder = recipe.folder
-    try:
-        manifest = manifest_if_there(folder)
-    except Damaged as error:
-        raise Denied(f"{error}; zyda verify --repair mends it") from error
-    if manifest is None:
-        raise Denied(NOTHING.format(url=folder.url))
-    return folder, manifest
-
-
-def corpus_with_ids(recipe: Recipe) -> tuple[Folder, Published]:
-    """Return the same of a corpus whose doc_ids are to be read. Raises Denied where they are of another version."""
-    folder, manifest = corpus_of(recipe)
-    if manifest.id_bits != BITS:
-        raise Denied(
-            f"{folder.url}: its doc_ids are of another version of this software; build the corpus again"
-        )
-    return folder, manifest
-
-
-def published_ledger(recipe: Recipe) -> Ledger:
-    """Read the ledger of a recipe's published corpus. Raises Denied where there is none."""
-    return corpus_of(recipe)[1].ledger
 
 
 def saved_stamps(folder: Folder) -> FileStamps:
     try:
         stamps = read_record(folder, STAMPS, FileStamps)
     except Damaged as error:
-        warn(f"{error}; only reading the published files tells whether they are whole")
+        warn(f"{error}; the published files have to be read to find out whether they are intact")
         stamps = None
     return stamps or FileStamps()

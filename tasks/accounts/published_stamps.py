@@ -1,6 +1,7 @@
-"""Whether published files are as they were: what storage said of each when it was published, and says now.
+"""Find published files that may have changed, by comparing their stamps with those of the publication.
 
-Looked at folder by folder, so that what is in memory is that of one of them.
+A stamp is the text of a file's size and time, or its checksum, as storage lists them. Files are compared folder by
+folder, so that memory holds the entries of one folder.
 """
 
 import hashlib
@@ -19,7 +20,7 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import ROWS, PublishedFiles, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, file_table, rows_below
 from zyda_flows.tasks.accounts.readings import moment
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
@@ -33,14 +34,14 @@ STAMP_TABLES = f"{WORK}/stamps"
 STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])
 LISTED = pa.schema([("path", pa.string()), ("now", pa.string())])
 ENTRIES = ("path", "sha256", "size", "checked_at")
-TIMES = ("path", "checked_at")  # what tells whether there is anything to do
-AT_ONCE = 1 << 14  # files of a listing that are Python's own
+TIMES = ("path", "checked_at")  # the columns that decide whether a build has anything to do
+AT_ONCE = 1 << 14  # files of a listing that are Python objects at once
 
 
 def current_stamps(folder: Folder, place: str = "") -> pa.Table:
-    """List the files of one published folder, in any order, with what storage says of each: LISTED."""
+    """List the files of one published folder with their stamps, in any order: LISTED."""
     listed = folder.stamps_in(f"{PUBLISHED}/{place}".rstrip("/"))
-    ours = ((name, stamp) for name, stamp in listed if is_utf8(name))  # no other name is in a manifest
+    ours = ((name, stamp) for name, stamp in listed if is_utf8(name))  # manifests have only names in UTF-8
     tables = [LISTED.empty_table()]
     while some := list(islice(ours, AT_ONCE)):
         names, stamps = zip(*some, strict=True)
@@ -50,36 +51,35 @@ def current_stamps(folder: Folder, place: str = "") -> pa.Table:
 
 
 def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.Table:
-    """Return what is remembered of the published files whose paths begin so: STAMPED."""
+    """Return the saved stamps of the published files whose paths begin with one of `prefixes`: STAMPED."""
     if kept.table is None:
         return STAMPED.empty_table()
     try:
         with open_table(folder, kept.table) as parquet:
             return pa.concat_tables([rows_below(parquet, prefix) for prefix in prefixes])
     except Damaged as error:
-        warn(f"{error}; only reading the published files tells whether they are whole")
+        warn(f"{error}; the published files have to be read to find out whether they are intact")
         return STAMPED.empty_table()
 
 
 def states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES) -> Iterator[pa.Table]:
-    """Yield what is known of the published files, folder by folder, and last of the manifest and what it names.
+    """Yield the states of the published files, folder by folder; the last table has the manifest and its files.
 
-    `columns` of SCHEMA, of which `checked_at` is the last time that is known; `stamp`, what storage said of the
-    file when it was published; `now`, what it says. Null where that is not known, or nothing is there.
-    Raises Damaged.
+    Columns: `columns` of SCHEMA, with the last known `checked_at`; `stamp`, the stamp of the file when it was
+    published; `now`, its present stamp, null if the file is missing. Raises Damaged.
     """
-    kept, files = saved_stamps(folder), PublishedFiles(folder, manifest)
-    for place in files.places():
+    kept, files = saved_stamps(folder), FileTable(folder.folder(PUBLISHED), manifest.table)
+    for place in files.folders():
         entries = files.rows(f"{place}/", [*columns])
         yield joined(entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/"))
-    # Whoever has the manifest in hand has compared it with its digest.
+    # The caller has read the manifest, and reading compares it with its digest.
     itself = [file.model_copy(update={"checked_at": moment()}) for file in kept.manifests[-1:]]
     named = file_table([*manifest.named, *itself]).select([*columns])
     yield joined(named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder))
 
 
 def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
-    """Put beside files what is remembered of them, and what storage says."""
+    """Add the saved stamps and the present stamps to the entries of files."""
     paths = entries.column("path")
     before = stamped.drop_columns("path").take(pc.index_in(paths, stamped.column("path").combine_chunks()))
     now = listed.column("now").take(pc.index_in(paths, listed.column("path").combine_chunks()))
@@ -93,21 +93,21 @@ def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
 
 
 def missing(files: pa.Table) -> pa.Table:
-    """Return those of some `states` that are gone."""
+    """Return the `states` of missing files."""
     return files.filter(pc.is_null(files.column("now")))
 
 
 def possibly_changed(files: pa.Table) -> pa.Table:
-    """Return those of some `states` that may not be as they were: it takes reading them to know."""
+    """Return the `states` of files with another stamp: only reading such a file shows whether it has changed."""
     is_same = pc.fill_null(pc.equal(files.column("now"), files.column("stamp")), False)
     return files.filter(pc.and_(pc.is_valid(files.column("now")), pc.invert(is_same)))
 
 
 def save_stamps(folder: Folder, checked: Mapping[str, str], manifest: bytes, seen: Mapping[str, str]) -> None:
-    """Remember what storage says of the published files, and when each was last compared with its digest.
+    """Save the present stamps of the published files, and when each file was last compared with its digest.
 
-    checked: the times, of all files but the manifest. seen: what it said of some before they were read. Of those
-    it is remembered and not what it says now: somebody may have changed a file since.
+    checked: these times, of all files except the manifest. seen: stamps of some files from before they were read;
+    they are saved instead of the present stamps, because a file may have changed since.
     """
     places = sorted({path.rpartition("/")[0] for path in checked} | {""})
     now = pa.concat_tables([current_stamps(folder, place and f"{place}/") for place in places])
@@ -116,13 +116,13 @@ def save_stamps(folder: Folder, checked: Mapping[str, str], manifest: bytes, see
     paths = sorted(stamps.keys() & {*checked, MANIFEST})
     columns = [paths, [stamps[path] for path in paths], [checked.get(path) for path in paths]]
     table = pa.table([pa.array(column, pa.string()) for column in columns], schema=STAMPED)
-    write_stamps(folder, table, (of_manifest(manifest),))
+    write_stamps(folder, table, (entry_of_manifest(manifest),))
 
 
 def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -> None:
-    """Write what is remembered, and remove what was before; nothing where it is the same.
+    """Write the saved stamps and remove the former table; write nothing if they are equal.
 
-    Of a store that compares files itself the times do not matter: they are now, whenever it is asked.
+    The times are ignored for a store that compares files itself: its files count as compared now.
     """
     kept = saved_stamps(folder)
     if kept.table is not None and kept.manifests == manifests and folder.exists(kept.table.path):
@@ -138,15 +138,15 @@ def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -
 
 
 def expect_manifest(folder: Folder, manifest: bytes) -> None:
-    """Let whoever reads the manifest from now on find this one instead of the one that was expected."""
+    """Accept this manifest, besides the present one, as undamaged: call it before the manifest is replaced."""
     kept = saved_stamps(folder)
     if kept.manifests:
-        manifests = (*kept.manifests[-1:], of_manifest(manifest))
+        manifests = (*kept.manifests[-1:], entry_of_manifest(manifest))
         write_record(folder, STAMPS, kept.model_copy(update={"manifests": manifests}))
 
 
 def keep_checked(folder: Folder, before: FileStamps, paths: Iterable[str], when: str) -> None:
-    """Remember when published files were compared, unless others have been published since `before`."""
+    """Save when published files were compared, unless other files have been published since `before`."""
     if before.manifests and saved_stamps(folder) == before:
         table, read = stamps_of(folder, before, [""]), pa.array(list(paths), pa.string())
         is_read = pc.is_in(table.column("path"), read)
@@ -156,10 +156,10 @@ def keep_checked(folder: Folder, before: FileStamps, paths: Iterable[str], when:
         )
 
 
-def of_manifest(content: bytes) -> File:
+def entry_of_manifest(content: bytes) -> File:
     return File(path=MANIFEST, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
 
 
 def difference(folder: Folder, file: File) -> str | None:
-    """Read a published file and say how it differs from what the manifest says of it, if it does."""
+    """Read a published file; return how it differs from its entry in the manifest, None if it does not."""
     return folder.difference(f"{PUBLISHED}/{file.path}", file.size, file.sha256)

@@ -1,8 +1,8 @@
-"""How long published files may go unread: rot changes neither their sizes nor the times that storage gives them.
+"""Decide which published files are read again: decay of a disk changes neither sizes nor times of files.
 
-What is published anew is always read first. What stays is read again when its age asks for it: each file has a
-limit of its own between half of `reread_after` and the whole of it, so that those of one build do not all fall due
-together. A store that keeps checksums itself has compared what it lists with the checksum that it had.
+A new file is read when it is published. A kept file is read again when the time since its last reading exceeds a
+limit between half of `reread_after` and all of it. The limit differs from file to file, so that the files of one
+build are not due at the same time. A store that keeps checksums compares its files itself.
 """
 
 from datetime import UTC, datetime, timedelta
@@ -19,9 +19,9 @@ def moment() -> str:
 
 
 def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
-    """Return some `states` with the time at which a store itself has compared files, which is now.
+    """Return `states` whose `checked_at` is now for files that the store itself compares.
 
-    It has where it gives the checksum that it gave when a file was compared.
+    The store has compared a file if its present stamp is the checksum of the saved stamp.
     """
     if not folder.compares_itself:
         return files
@@ -35,7 +35,7 @@ def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
 
 
 def due(files: pa.Table, reread_after: timedelta) -> pa.Table:
-    """Return those of some `states` that a build which publishes reads again."""
+    """Return the `states` of files that a build reads again."""
     old = older_than(files, reread_after / 2)
     rows = zip(old.column("checked_at").to_pylist(), old.column("sha256").to_pylist(), strict=True)
     is_due = [age(time) >= reread_after * (0.5 + 0.5 * share_of(sha256)) for time, sha256 in rows]
@@ -43,7 +43,7 @@ def due(files: pa.Table, reread_after: timedelta) -> pa.Table:
 
 
 def older_than(files: pa.Table, limit: timedelta) -> pa.Table:
-    """Return those of some `states` that nobody has read for so long."""
+    """Return the `states` of files whose last reading is longer ago than `limit`, or unknown."""
     times = files.column("checked_at").cast(pa.timestamp("s", "UTC"))
     before = pa.scalar(datetime.now(UTC) - limit, pa.timestamp("s", "UTC"))
     return files.filter(pc.fill_null(pc.less_equal(times, before), True))
@@ -54,5 +54,5 @@ def age(checked_at: str | None) -> timedelta:
 
 
 def share_of(sha256: str) -> float:
-    """Return a number from 0 to 1 that is always the same for a file."""
+    """Return a number from 0 to 1 that depends on the content of a file alone."""
     return int(sha256[:8], 16) / 2**32

@@ -1,8 +1,8 @@
-"""Audit: how like the documents that went are to those that were kept for them, on a sample.
+"""Audit: compare a sample of the removed documents with the documents that were kept for them, by their texts.
 
-Buckets and clusters are made of signatures, and a chain of buckets can join what has little in common. Here
-the texts themselves are read and compared. Rows out: AUDIT. Which pairs they are is the matter of
-`tasks.dedup.pairings`, how they are compared that of `tasks.dedup.likeness`.
+Buckets and clusters come from signatures, and a chain of buckets can join documents that share little. So the audit
+reads the texts and compares them. `tasks.dedup.pairings` chooses the pairs, `tasks.dedup.likeness` compares them.
+Rows out: AUDIT.
 """
 
 from collections.abc import Iterator, Sequence
@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.accounts.audited import ByIndex, Decided
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.costs import audit_cost
-from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, Ids, ids_in
+from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, ids_in
 from zyda_flows.tasks.dedup.pairings import PAIRS, TEXTS, Pairing, pairings_of
-from zyda_flows.tasks.ids import files_of, sources_of, split
+from zyda_flows.tasks.ids import Ids, files_of, sources_of, split
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.signatures.bands import numbers_in_name
@@ -40,7 +40,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of, write_table
 
 VERSION = 1
-TEXT_AT_ONCE = 64 << 20  # bytes of text that are compared by one worker at a time, about
+TEXT_AT_ONCE = 64 << 20  # bytes of text that a worker compares at a time, about
 
 
 @dataclass(frozen=True)
@@ -66,27 +66,27 @@ class TextsOfShard(ArtifactJob):
 
 
 class AuditedRound(Facts):
-    """The facts of an audit's manifest: the trails of all sources, by which a round can be audited again."""
+    """The facts of an audit's manifest: the trails of all sources, from which the audit can be repeated."""
 
     trails: tuple[tuple[Receipt, ...], ...]
     by_index: ByIndex | None = None
 
 
-def key(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
+def key(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    dedup = minhash_round_of(of_round)
+    dedup = minhash_round_of(dedup_round)
     params = [pairs, dedup.key_parameters, dedup.measure]
     return stage_key("audit", VERSION, params, *identities)
 
 
-def minhash_round_of(of_round: Round) -> MinHashRound:
-    """Return the round: only one of near-duplicates is audited."""
-    assert isinstance(of_round.dedup, MinHashRound)
-    return of_round.dedup
+def minhash_round_of(dedup_round: Round) -> MinHashRound:
+    """Return the round: only rounds of near-duplicates are audited."""
+    assert isinstance(dedup_round.dedup, MinHashRound)
+    return dedup_round.dedup
 
 
-def is_audited(of_round: Round, _: str) -> bool:
-    return isinstance(of_round.dedup, MinHashRound)
+def is_audited(dedup_round: Round, _: str) -> bool:
+    return isinstance(dedup_round.dedup, MinHashRound)
 
 
 @stage(
@@ -98,13 +98,13 @@ def is_audited(of_round: Round, _: str) -> bool:
     published_as="audit",
     cost=audit_cost,
 )
-def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
-    """Compare a sample of the documents that went as near-duplicates with those that were kept.
+def audit(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
+    """Compare a sample of the documents that were removed as near-duplicates with the kept documents.
 
-    trails: of each source, of which the last receipt is that of the stage that let them go. pairs: how many
-    are compared in all, at the most.
+    trails: of each source; the last receipt is of the stage that removed the documents. pairs: the most pairs in
+    all.
     """
-    folder = of_round.folder
+    folder = dedup_round.folder
     pairings = pairings_of(folder, trails, pairs)
     reading = texts_to_read(folder, trails, ids_in(pairings))
     texts = fan_out(ArtifactJob.__call__, reading, stage=TEXTS, source=None)
@@ -114,10 +114,10 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
         wanted = ids_in(some)
         has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
         needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(ComparedPairs(folder, minhash_round_of(of_round), tuple(some), tuple(needed)))
-    tables = fan_out(lambda job: job(), jobs, stage=of_round.name_of("audit"), source=None)
+        jobs.append(ComparedPairs(folder, minhash_round_of(dedup_round), tuple(some), tuple(needed)))
+    tables = fan_out(lambda job: job(), jobs, stage=dedup_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
-    path = artifact_path("audit", None, "all", key(of_round, trails, pairs))
+    path = artifact_path("audit", None, "all", key(dedup_round, trails, pairs))
     shard = write_table(folder, path, "all", table)
     return Manifest(
         stage="audit",
@@ -131,7 +131,7 @@ def audit(of_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manifest:
 
 
 def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[Pairing]]:
-    """Put pairings together whose texts, of so many bytes on average, are TEXT_AT_ONCE; one at least."""
+    """Group pairings whose texts are TEXT_AT_ONCE together, at least one. text_bytes: the mean size of a text."""
     batch, size = list[Pairing](), 0.0
     for pairing in pairings:
         grows = text_bytes * len(ids_in([pairing]))
@@ -145,7 +145,7 @@ def in_batches(pairings: Sequence[Pairing], text_bytes: float) -> Iterator[list[
 
 
 def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[TextsOfShard]:
-    """Find the shards in which some documents were ingested. wanted: (n,) doc_ids, ascending."""
+    """Find the shards into which documents were ingested. wanted: (n,) doc_ids, ascending."""
     jobs = list[TextsOfShard]()
     for trail in trails:
         shards = [history.shard for history in load_histories(folder, trail)]
@@ -160,5 +160,5 @@ def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[Text
 
 
 def number_of(folder: Folder, shards: Sequence[Artifact]) -> int:
-    """Return the number of a source in the ids of its documents."""
+    """Return the number of a source, from the ids of its documents."""
     return split(first_and_last(folder, shards[0])[0])[0]

@@ -1,8 +1,8 @@
-"""Decisions by documents: who goes of each cluster, where that takes more than its documents' ids.
+"""Decisions by documents: choose the kept documents of each cluster, if their ids are not enough to decide.
 
-What is needed of the documents is read once and kept by cluster (`tasks.dedup.contested`), in parts, which are
-compared as the round says (`tasks.dedup.comparison`). Rows out: as of `tasks.dedup.decisions`, with the exact
-similarities, in files by ranges of doc_ids.
+The required columns of the documents are read once and stored by cluster (`tasks.dedup.contested`), in parts, which
+are compared by the rule of the round (`tasks.dedup.comparison`). Rows out: as of `tasks.dedup.decisions`, with the
+exact similarities, in files by ranges of doc_ids.
 """
 
 from collections.abc import Sequence
@@ -28,15 +28,15 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table
 
 VERSION = 1
-PART_BYTES = 256 << 20  # of text in one part, about
-# Of the parts that shards are cut into at once. Each file has a row group for every part, and a part reads the
-# footers of all files.
+PART_BYTES = 256 << 20  # of text in a part, about
+# The binary logarithm of the most parts into which shards are cut at once. Each file has a row group for each
+# part, and a part reads the footers of all files.
 MOST_BITS = 9
-ALL_BITS = 24  # of all parts: 4 PB of text
+ALL_BITS = 24  # the same for all parts: 4 PB of text
 
 
 class ComparedPartRecord(Record):
-    """The documents of a part that go, each with the one it goes for: COMPARISONS by doc_id."""
+    """The removed documents of a part with the documents that are kept for them: COMPARISONS by doc_id."""
 
     shard: Artifact
     by_index: ByIndex
@@ -46,7 +46,7 @@ class ComparedPartRecord(Record):
 class ComparedPart(RecordJob[ComparedPartRecord]):
     """The documents of a part to compare.
 
-    part: its number in `gathered`; number: that of all parts. order_key: of the order of preference.
+    part: its number in `gathered`. number: its number among all parts. order_key: of the order of preference.
     """
 
     stage, version, kind = "verify", VERSION, ComparedPartRecord
@@ -84,7 +84,7 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
 
 
 def pairs_of_pieces(rows: pa.Table) -> int:
-    """Count the pairs of documents in different pieces of one cluster. rows: `cluster_id`, `piece`."""
+    """Count the pairs of documents of a cluster that are in different pieces. rows: `cluster_id`, `piece`."""
     of_pieces = rows.group_by(["cluster_id", "piece"]).aggregate([([], "count_all")])
     of_clusters = rows.group_by("cluster_id").aggregate([([], "count_all")])
     squares = [sum(n * n for n in table["count_all"].to_pylist()) for table in (of_clusters, of_pieces)]
@@ -93,7 +93,7 @@ def pairs_of_pieces(rows: pa.Table) -> int:
 
 @dataclass(frozen=True)
 class DecidedFile(ArtifactJob):
-    """What is decided about the documents of one file of clusters: DECIDED by doc_id."""
+    """The decisions about the documents of a file of clusters: DECIDED by doc_id."""
 
     stage, version = "verify", VERSION
 
@@ -116,20 +116,24 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_documents(
-    of_round: Round, shards: Sequence[Artifact], tables: Sequence[Artifact], order: Preference, order_key: str
+    dedup_round: Round,
+    shards: Sequence[Artifact],
+    tables: Sequence[Artifact],
+    order: Preference,
+    order_key: str,
 ) -> tuple[list[Artifact], list[Artifact], ByIndex]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
-    Returns the files of what is decided, those that were made on the way, and what was compared by an index.
+    Returns the files of decisions, the intermediate files, and the counts of comparisons by an index.
     """
-    folder, comparison = of_round.folder, comparison_of(of_round.dedup)
-    is_across = of_round.dedup.scope == "across"
+    folder, comparison = dedup_round.folder, comparison_of(dedup_round.dedup)
+    is_across = dedup_round.dedup.scope == "across"
     of_files = [
         ContestedDocuments(folder, None, clusters_file, number, is_across)
         for number, clusters_file in enumerate(tables)
     ]
     contested = list_files(
-        folder, fan_out(ArtifactJob.__call__, of_files, stage=of_round.name_of("contested"), source=None)
+        folder, fan_out(ArtifactJob.__call__, of_files, stage=dedup_round.name_of("contested"), source=None)
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
@@ -147,8 +151,10 @@ def decided_by_documents(
         )
         for group in neighbours(shards, share)
     ]
-    gathered = fan_out(ArtifactJob.__call__, reading, stage=of_round.name_of("clustered texts"), source=None)
-    files_of_parts, cut_again = cut_once_more(of_round, gathered, bits, all_bits)
+    gathered = fan_out(
+        ArtifactJob.__call__, reading, stage=dedup_round.name_of("clustered texts"), source=None
+    )
+    files_of_parts, cut_again = cut_once_more(dedup_round, gathered, bits, all_bits)
     more_bits = all_bits - bits
     numbers = [(part, part >> more_bits, part & ((1 << more_bits) - 1)) for part in range(1 << all_bits)]
     parts = [
@@ -164,7 +170,7 @@ def decided_by_documents(
         )
         for part, first, second in numbers
     ]
-    of_parts = fan_out(ComparedPart.__call__, parts, stage=of_round.name_of("verify"), source=None)
+    of_parts = fan_out(ComparedPart.__call__, parts, stage=dedup_round.name_of("verify"), source=None)
     compared_parts = [of_part.shard for of_part in of_parts]
     cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
     by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut))
@@ -173,22 +179,22 @@ def decided_by_documents(
         DecidedFile(folder, None, clusters_file, number, compare)
         for number, clusters_file in enumerate(tables)
     ]
-    decided = fan_out(ArtifactJob.__call__, files, stage=of_round.name_of("decisions"), source=None)
+    decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)
     return decided, [*contested.artifacts, *gathered, *cut_again, *compared_parts], by_index
 
 
 def cut_once_more(
-    of_round: Round, gathered: list[Artifact], bits: int, all_bits: int
+    dedup_round: Round, gathered: list[Artifact], bits: int, all_bits: int
 ) -> tuple[list[Files], list[Artifact]]:
-    """Cut the texts into 2**all_bits parts, where they are in 2**bits parts so far.
+    """Cut the texts into 2**all_bits parts, if they are in 2**bits parts so far.
 
-    Return the list of files that each of those 2**bits parts is read from, and what was written to cut them again:
-    nothing where all_bits is bits, and then every part is read from the same files.
+    Return the list of files from which each of the 2**bits parts is read, and the files that were written for this.
+    If all_bits equals bits, no files are written and all parts are read from the same files.
     """
-    folder, listed = of_round.folder, list_files(of_round.folder, gathered)
+    folder, listed = dedup_round.folder, list_files(dedup_round.folder, gathered)
     if all_bits == bits:
         return [listed] * (1 << bits), []
-    # The parts of some files one after another, so that a worker reads the footers of these once.
+    # The parts of the same files follow each other, so that a worker reads the footers of these files once.
     jobs = [
         RowsOfPart(
             folder=folder, source=None, gathered=listed, part=part, first=start, bits=bits, all_bits=all_bits
@@ -196,5 +202,5 @@ def cut_once_more(
         for start in range(0, len(gathered), 1 << bits)
         for part in range(1 << bits)
     ]
-    cut_again = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("clustered texts"), source=None)
+    cut_again = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("clustered texts"), source=None)
     return [list_files(folder, cut_again[part :: 1 << bits]) for part in range(1 << bits)], cut_again

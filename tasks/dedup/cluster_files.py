@@ -1,6 +1,6 @@
-"""The files of clusters: the clustered documents of a range of doc_ids each, sorted, with what is said of clusters.
+"""Cluster files: the clustered documents of a range of doc_ids each, sorted, with the sizes of their clusters.
 
-Where a file ends depends on the documents that the sources have, and on nothing of how the clusters were found.
+The ends of the ranges depend on the number of documents in the sources, and not on how the clusters were found.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,7 +26,7 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from zyda_flows.tasks.ids import sources_of
 from zyda_flows.tasks.signatures.bands import numbers_in_name
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.stage.verdicts import Trail
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, load_manifest
@@ -34,7 +34,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, write_artifact
 
-FILE_DOCUMENTS = 8 << 20  # of the sources, clustered or not, between the first of one file and of the next
+FILE_DOCUMENTS = 8 << 20  # documents of the sources in the range of a file, clustered or not
 CLUSTER_COUNTS = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), ("count", pa.uint32())])
 SIZED = pa.schema([PART, ("name", pa.uint64()), ("first", pa.uint64()), *SIZES])
 PLACED = pa.schema([PART, *CLUSTERS])
@@ -47,9 +47,9 @@ class ClusterFiles(Record):
 
 
 def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> tuple[int, ...]:
-    """Return the first document of each file of clusters but the first, by what ingest wrote of each source.
+    """Return the first document of each file of clusters except the first file, from the counts of ingest.
 
-    Reads nothing where the documents of all sources are in one file.
+    Reads nothing if the documents of all sources are in one file.
     """
     if not of_several(trails):
         return ()
@@ -60,7 +60,7 @@ def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedS
 def shards_by_file(
     folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedSource]
 ) -> list[list[Artifact]]:
-    """Return the shards that have documents, of all sources, by the file that these are in where clustered."""
+    """Return the shards with documents, of all sources, grouped by the file of clusters that has their range."""
     numbers = {source.source: source.number for source in sources}
     groups, documents = [list[Artifact]()], 0
     for ingested in sorted((trail.receipts[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
@@ -75,12 +75,12 @@ def shards_by_file(
 
 
 def of_several(trails: Sequence[Trail]) -> bool:
-    """Say whether the documents of all sources are more than one file may be of."""
+    """Return whether the documents of all sources need more than one file."""
     return sum(trail.receipts[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
 
 def first_document(folder: Folder, artifact: Artifact) -> int:
-    """Return the smallest doc_id of a shard that has documents, by its footer."""
+    """Return the smallest doc_id of a shard with documents, from its footer."""
     footer = footer_of(folder, artifact)
     return int(footer.row_group(0).column(footer.schema.names.index("doc_id")).statistics.min)
 
@@ -95,7 +95,7 @@ def write_clusters(folder: Folder, path: str, name: str, tables: Iterable[pa.Tab
 
 
 def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[int]) -> ClusterFiles:
-    """Write a forest as the files of its clusters."""
+    """Write a forest as files of clusters."""
     ends = np.searchsorted(whole.ids, np.array(cuts, np.uint64)).tolist()
     artifacts = list[Artifact]()
     for number, (start, end) in enumerate(pairwise([0, *ends, len(whole.ids)])):
@@ -111,7 +111,7 @@ def files_of_forest(job: RecordJob[ClusterFiles], whole: Forest, cuts: Sequence[
 
 @dataclass(frozen=True)
 class CountedClusters(RowsByPart):
-    """What a part knows of the clusters of its documents, of each source. artifacts: their roots."""
+    """A part's counts of the documents of its clusters, by source. artifacts: the roots of its documents."""
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
@@ -126,9 +126,9 @@ class CountedClusters(RowsByPart):
 
 @dataclass(frozen=True)
 class SizedClusters(RowsByPart):
-    """The first document, the size and the sources of a part's clusters, for the parts that have such documents.
+    """The first document, the size and the sources of a part's clusters, for the parts with their documents.
 
-    shared_files: what these know of them.
+    shared_files: the counts of CountedClusters.
     """
 
     def rows(self) -> pa.Table:
@@ -142,7 +142,7 @@ class SizedClusters(RowsByPart):
         is_new[run_starts(clusters, sources_of(firsts))] = 1
         sizes = np.add.reduceat(counts.astype(np.uint64), starts).astype(np.uint32)
         of_clusters = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
-        # A part knows of each source of a cluster apart, and is answered once.
+        # A part has a row for each source of a cluster, and gets a single answer.
         places = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(clusters))))
         del clusters, firsts, counts
         askers = askers[order]
@@ -153,10 +153,10 @@ class SizedClusters(RowsByPart):
 
 @dataclass(frozen=True)
 class PlacedDocuments(RowsByPart):
-    """A part's documents with their clusters, by the file that they belong in.
+    """A part's documents with their clusters, by the file of their range.
 
-    artifacts: their roots. shared_files: what was answered about clusters. cuts: the first document of each
-    file but the first.
+    artifacts: the roots of its documents. shared_files: the rows of SizedClusters. cuts: the first document of each
+    file except the first.
     """
 
     cuts: tuple[int, ...] = field(kw_only=True)
@@ -173,7 +173,7 @@ class PlacedDocuments(RowsByPart):
 
 @dataclass(frozen=True)
 class ClustersOfRange(PartJob[Artifact], ArtifactJob):
-    """The clustered documents of one file, its part. shared_files: those of all parts."""
+    """The clustered documents of a file; `part` is its number. shared_files: the documents of all parts."""
 
     def make(self) -> Artifact:
         columns, _ = self.part_columns(PLACED)
@@ -192,7 +192,7 @@ class ClustersOfRange(PartJob[Artifact], ArtifactJob):
 def files_of_roots(
     folder: Folder, naming: Naming, roots: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
 ) -> tuple[Artifact, ...]:
-    """Write the files of clusters whose documents' roots are known, by part."""
+    """Write the files of clusters from the roots of the documents of each part."""
     counting = [CountedClusters(folder, None, naming, i, (artifact,)) for i, artifact in enumerate(roots)]
     parts, files = len(naming.numbers), range(len(cuts) + 1)
     counted = exchanged(counting, parts, spread)

@@ -1,12 +1,12 @@
 """Clusters: the connected components of the edges.
 
 Rows out: `doc_id`, `cluster_id` (uint64), `cluster_size` (documents) and `cluster_sources`, sorted by doc_id, for
-every document that shares a bucket with another; a cluster's id is its smallest doc_id. The files are those of
-ranges of documents (`tasks.dedup.cluster_files`).
+every document that shares a bucket with another. A cluster's id is its smallest doc_id. Each file has a range of
+documents (`tasks.dedup.cluster_files`).
 
-Files of edges are reduced to forests (`tasks.dedup.forests`) some at a time, and forests to larger ones in a tree,
-so that the last step joins those that are left. Where these are more than one task can hold, they are contracted
-in rounds over parts of the documents (`tasks.dedup.contraction`), which comes to the same rows.
+Groups of files of edges are reduced to forests (`tasks.dedup.forests`), and groups of forests to larger forests, as
+a tree whose last step joins all. If the last step exceeds the memory of a task, the forests are contracted in
+rounds over parts of the documents (`tasks.dedup.contraction`), with the same rows as a result.
 """
 
 from collections.abc import Iterator, Sequence
@@ -31,15 +31,14 @@ from zyda_flows.tasks.dedup.forests import (
     LAST_DOCUMENTS,
     STEP_DOCUMENTS,
     Forest,
-    Ids,
     forest_of_edges,
     join_all,
     read_forest,
 )
-from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made, RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -56,9 +55,9 @@ OF_EDGE = 2  # documents
 
 @dataclass(frozen=True)
 class JoinedFiles(Job[Made]):
-    """Some files to join to one forest: of edges in the first level, and of forests after it.
+    """Files to join to a forest: files of edges in the first level, of forests in the others.
 
-    within_sources: of the edges, only those with both ends in one source.
+    within_sources: use only the edges with both ends in one source.
     """
 
     version = VERSION
@@ -72,7 +71,7 @@ class JoinedFiles(Job[Made]):
 
     @property
     def stage(self) -> str:
-        """The stage that reads the edges; what is joined after that depends on the forests alone."""
+        """The stage that reads the edges; forests of later levels do not depend on the stage."""
         return "own_clusters" if self.within_sources and self.level == 0 else "clusters"
 
     @property
@@ -86,7 +85,7 @@ class JoinedFiles(Job[Made]):
         return join_all(self.forest_in(artifact) for artifact in self.artifacts)
 
     def on_gpu(self) -> Forest | None:
-        """Join the files on this worker's GPU, unless they have no room there."""
+        """Join the files on this worker's GPU, or return None if they exceed its memory."""
         from zyda_flows.tasks.gpu.joining import MOST_EDGES, forest_of  # CUDA's libraries come with it
         from zyda_flows.tasks.gpu.self_test import VERIFIED_KERNELS, expect_same
 
@@ -98,11 +97,11 @@ class JoinedFiles(Job[Made]):
                     expect_same("clusters", [forest.ids, forest.roots], [by_cpu.ids, by_cpu.roots])
                     VERIFIED_KERNELS.update(["clusters"] if len(forest.ids) else [])
                 return forest
-        warn(f"{count:,} edges are too many for the GPU: the CPU joins them")
+        warn(f"{count:,} edges exceed the memory of the GPU: the CPU joins them")
         return None
 
     def edges_in(self, artifact: Artifact) -> tuple[Ids, Ids]:
-        """Return a file's edges, or those of each document of a forest to its root: (n,) twice."""
+        """Return a file's edges; of a forest, an edge from each document to its root: (n,) twice."""
         if self.level == 0:
             a, b = (column.to_numpy() for column in read_table(self.folder, artifact).columns)
             is_used = sources_of(a) == sources_of(b) if self.within_sources else slice(None)
@@ -118,7 +117,7 @@ class JoinedFiles(Job[Made]):
 
 @dataclass(frozen=True)
 class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
-    """Some files to reduce to one forest."""
+    """Files to reduce to a forest."""
 
     def make(self) -> Artifact:
         whole = self.forest()
@@ -133,7 +132,7 @@ class ForestOfFiles(JoinedFiles[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
-    """All that is left, to join to clusters. cuts: the first document of each of their files but the first."""
+    """The last files, to join to clusters. cuts: the first document of each file of clusters except the first."""
 
     kind = ClusterFiles
 
@@ -144,9 +143,9 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
 
 
 def groups_of_files(artifacts: Sequence[Artifact], of_row: int) -> list[tuple[Artifact, ...]]:
-    """Put neighbouring files together, as many as one step can hold; all of them where the last step can.
+    """Group neighbouring files, as many as a step can hold; all of them if the last step can hold them.
 
-    of_row: the documents that a row may have.
+    of_row: most documents in a row.
     """
     if of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
         return [tuple(artifacts)]
@@ -161,13 +160,13 @@ def clusters_of(
     *,
     within: bool = False,
 ) -> tuple[Artifact, ...]:
-    """Find the clusters of files of edges, level by level. spread: makes what some jobs make.
+    """Find the clusters of files of edges, level by level. spread: runs jobs and returns their results.
 
-    within: find those that each source has by itself.
+    within: find the clusters within each source.
     """
     level = 0
     while len(groups := groups_of_files(artifacts, 1 if level else OF_EDGE)) > 1:
-        # A level that leaves almost as many files as there were comes to no end.
+        # A level that barely reduces the number of files would be repeated forever.
         if level and len(groups) > len(artifacts) * 3 // 4:
             naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // OF_EDGE)
             return files_of_roots(folder, naming, roots, cuts, spread)
@@ -183,8 +182,10 @@ def clusters_of(
     return last.artifacts
 
 
-def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]) -> str:
-    # Where files end is a matter of what ingest wrote, if there are several.
+def key(
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+) -> str:
+    # If there are several files, their ends depend on the counts of ingest.
     ingested = [trail.receipts[0].identity for trail in trails] if of_several(trails) else []
     return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
 
@@ -198,35 +199,35 @@ def key(of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: l
     cost=clusters_cost,
 )
 def clusters(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
-    """Find the clusters of all edges. trails: of each source, the first of which says where its documents are."""
-    return manifest_of("clusters", of_round, trails, edges_receipt, sources)
+    """Find the clusters of all edges. trails: of each source; the first receipt has its ingested documents."""
+    return manifest_of("clusters", dedup_round, trails, edges_receipt, sources)
 
 
 def own_key(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
-    return stage_key("own_clusters", VERSION, None, key(of_round, trails, edges_receipt, sources))
+    return stage_key("own_clusters", VERSION, None, key(dedup_round, trails, edges_receipt, sources))
 
 
 @stage("own_clusters", own_key, scope="corpus", inputs=("trails", "edges", "sources"), cost=clusters_cost)
 def own_clusters(
-    of_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
-    """Find the clusters that each source would have if there were no other."""
-    return manifest_of("own_clusters", of_round, trails, edges_receipt, sources)
+    """Find the clusters of each source alone."""
+    return manifest_of("own_clusters", dedup_round, trails, edges_receipt, sources)
 
 
 def manifest_of(
     stage: str,
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     edges_receipt: Receipt,
     sources: list[NumberedSource],
 ) -> Manifest:
-    folder, name = of_round.folder, of_round.name_of(stage)
-    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=of_round.recipe.engine)
+    folder, name = dedup_round.folder, dedup_round.name_of(stage)
+    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=dedup_round.recipe.engine)
     cuts = cuts_of(folder, trails, sources)
     edges = load_manifest(folder, edges_receipt).artifacts
     return Manifest(
@@ -235,7 +236,7 @@ def manifest_of(
 
 
 def cluster_rows(folder: Folder, clustered: Artifact) -> Iterator[tuple[Ids, Ids]]:
-    """Read documents and their clusters, some MiB at a time: (n,) uint64 each."""
+    """Yield documents and their clusters, some MiB at a time: (n,) uint64 each."""
     for table in tables_of(folder, clustered, ["doc_id", "cluster_id"]):
         doc_ids, cluster_ids = table.columns
         yield doc_ids.to_numpy(), cluster_ids.to_numpy()

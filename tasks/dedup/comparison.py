@@ -1,8 +1,8 @@
-"""Comparison: how the documents of a cluster are compared, by their order or by their texts.
+"""Comparison: the rule by which the documents of a cluster are compared, by their order or by their texts.
 
-In each contested cluster the documents are looked at in the order of preference. How they are compared is the
-matter of a `Comparison`. By that order alone, which is here, all go for the most preferred one of their cluster; by
-their texts, which is in `tasks.dedup.verify`, those go that are like enough to one that stays.
+The documents of a contested cluster are tested in the order of preference. `Comparison` decides by this order
+alone: all other documents are removed for the most preferred document. `tasks.dedup.verify` decides by their texts:
+a document is removed if a kept document is similar enough.
 """
 
 from collections.abc import Iterator
@@ -15,25 +15,23 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import ByIndex
 from zyda_flows.tasks.dedup.preference import Preference
-from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.storage.artifacts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
 
-ROW_BYTES = 64  # of a document that is decided about by preference alone, about
+ROW_BYTES = 64  # of a document that is decided by preference alone, about
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
 COMPARISONS = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class InOrder:
     """The documents of clusters, cluster by cluster, the most preferred first.
 
-    rows: (n,), their places among those that were read. groups: (n,), ascending in a cluster: a document goes
-    only for one of a smaller group. may_go: (n,). starts: (c + 1,), the place of each cluster's first document
-    here, then n.
+    rows: (n,), their positions in the table that was read. groups: (n,), ascending in a cluster: a document is
+    removed only for a document of a smaller group. may_go: (n,), whether it may be removed. starts: (c + 1,), the
+    position of each cluster's first document here, then n.
     """
 
     doc_ids: Ids
@@ -60,9 +58,9 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
 
 @dataclass(frozen=True)
 class Comparison:
-    """How the documents of a cluster are compared: by their order alone, where a class of it says nothing else.
+    """Compare the documents of a cluster by their order alone; subclasses override this rule.
 
-    columns: those of the documents that have to be read for it, texts. evidence: what is said of a pair.
+    columns: of the documents, which the rule reads. evidence: the columns that are published for a pair.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
@@ -72,35 +70,35 @@ class Comparison:
 
     @property
     def shingles(self) -> Any:
-        """What the shingles depend on that it looks at, if it does."""
+        """The parameters of the shingles that the rule reads, or None."""
         return None
 
     @property
     def rule(self) -> list[Any]:
-        """All of the recipe by which documents are compared, but the order of preference."""
+        """All of the recipe by which documents are compared, except the order of preference."""
         return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
 
     @property
     def is_by_ids(self) -> bool:
-        """Whether documents' ids alone decide, and nothing that stands in them."""
+        """Whether documents' ids alone decide, without any of their columns."""
         return not self.columns and self.dedup.prefer == ("source",)
 
     def size(self, of_all: Counts, contested: int) -> float:
-        """Return how many bytes those of some documents take that are contested, about."""
+        """Return the bytes that the contested documents take, about. of_all: counts of all documents."""
         return contested * ROW_BYTES
 
     def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
-        """Return by what clusters are cut: nothing, where none has to be. pieces: (c,), of each cluster."""
+        """Return the parameters by which clusters are cut. pieces: (c,), the number of pieces of each cluster."""
         return []
 
     def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return in which piece of its cluster each document is. pieces: how many that has, (n,)."""
+        """Return the piece of each document in its cluster. pieces: the number of the cluster's pieces, (n,)."""
         return np.zeros(len(pieces), np.uint32)
 
     def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        """Compare in some clusters: yields COMPARISONS, and what of it was decided by an index.
+        """Compare the documents of clusters: yields COMPARISONS, and the counts of decisions by an index.
 
-        All go for the first of their cluster that are of a later group than it, if they may.
+        All documents of a later group than the first of their cluster are removed for it, if they may be.
         """
         sizes = np.diff(members.starts)
         firsts = np.repeat(members.starts[:-1], sizes)

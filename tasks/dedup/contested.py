@@ -1,10 +1,10 @@
-"""Contested clusters: those of which a document may go, and what is needed of their documents, by cluster.
+"""Contested clusters: clusters in which documents may be removed, and the rows of their documents, by cluster.
 
-Scope `across` leaves a cluster of one source alone, so that it is not read. The others are read from the
-shards of ingest, once, and written part by part: a part has whole clusters, picked by a hash of their ids, and in
-each file its row groups are its own, so that a part is read from all files without the rest. Where there are to be
-more than 2**MOST_BITS parts each is cut once more, so that neither the row groups of a file nor the files of a part
-grow with the corpus.
+With scope `across`, a cluster of a single source is not contested, so its documents are not read. The documents of
+the others are read from the shards of ingest, once, and written by part. A part has whole clusters, selected by a
+hash of their ids, and its own row groups in each file, so that a part is read from all files without the rest. If
+more than 2**MOST_BITS parts are needed, each part is cut once more, so that neither the row groups of a file nor
+the files of a part grow with the corpus.
 """
 
 from collections.abc import Sequence
@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.comparison import Comparison
 from zyda_flows.tasks.dedup.exchange import Files
 from zyda_flows.tasks.dedup.preference import Preference
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -32,22 +32,20 @@ from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
-FILE_BYTES = 128 << 20  # of text in one file, about
-READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at the most
+FILE_BYTES = 128 << 20  # of text in a file, about
+READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at most
 CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
 PLACES = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
 CODED: dict[str, Any] = {"use_dictionary": ["part", "piece"]}
 
-Ids = NDArray[np.uint64]
-
 
 @dataclass(frozen=True)
 class ContestedDocuments(ArtifactJob):
-    """The documents of contested clusters in one file of clusters, CONTESTED by doc_id.
+    """The documents of contested clusters in a file of clusters, CONTESTED by doc_id.
 
-    `counts.documents` are those of clusters that are cut into pieces.
+    `counts.documents` is the number of documents in clusters that are cut into pieces.
     """
 
     stage, version = "verify", VERSION
@@ -70,7 +68,7 @@ class ContestedDocuments(ArtifactJob):
             with parquet_writer(scratch, CONTESTED, use_dictionary=["pieces"]) as writer:
                 for table in tables_of(self.folder, self.cluster_table):
                     rows = table.filter(pc.field("cluster_sources") > 1) if self.across else table
-                    # Of each `cluster_documents` documents begun, one piece.
+                    # A piece for each started group of `cluster_documents` documents.
                     pieces = (rows.column("cluster_size").to_numpy() - np.uint32(1)) // np.uint32(
                         limits().cluster_documents
                     )
@@ -84,9 +82,9 @@ class ContestedDocuments(ArtifactJob):
 
 @dataclass(frozen=True)
 class RowsByCluster(ArtifactJob):
-    """What is needed of the contested documents of some neighbouring shards, by part, cluster and piece.
+    """The rows of the contested documents of some neighbouring shards, by part, cluster and piece.
 
-    PLACES, the values of the preference, and the columns by which they are compared. bits: there are 2**bits parts.
+    Columns: PLACES, the values of the preference, and the columns that are compared. bits: there are 2**bits parts.
     """
 
     stage, version = "verify", VERSION
@@ -114,13 +112,13 @@ class RowsByCluster(ArtifactJob):
 
     @cached_property
     def contested_here(self) -> str:
-        """A hash of what is contested of these shards: what is elsewhere does not matter."""
+        """A hash of the contested documents of these shards: documents of other shards do not matter."""
         columns = [column.to_numpy().tobytes() for column in self.documents.columns]
         return sha256(b"".join(columns)).hexdigest()
 
     @property
     def pieces(self) -> NDArray[np.uint32]:
-        """In how many pieces the cluster of each document comes: (n,)."""
+        """The number of pieces of the cluster of each document: (n,)."""
         return self.documents.column("pieces").to_numpy()
 
     def make(self) -> Artifact:
@@ -136,7 +134,7 @@ class RowsByCluster(ArtifactJob):
         )
 
     def with_places(self, table: pa.Table) -> pa.Table:
-        """Return what is needed of those documents of a table that are contested."""
+        """Return the rows of the contested documents of a table."""
         ids, documents = table.column("doc_id").to_numpy(), self.documents
         is_asked = np.isin(ids, documents.column("doc_id").to_numpy(), assume_unique=True)
         table = table.filter(pa.array(is_asked))
@@ -156,9 +154,9 @@ class RowsByCluster(ArtifactJob):
 
 @dataclass(frozen=True)
 class RowsOfPart(ArtifactJob):
-    """The rows of one part in some files of `RowsByCluster`, by the parts that it is cut into once more.
+    """The rows of a part in some files of `RowsByCluster`, by the parts into which it is cut once more.
 
-    first: the place of the first of these files. bits, all_bits: there are 2**bits parts, in the end 2**all_bits.
+    first: the index of the first of these files. bits, all_bits: there are 2**bits parts, and finally 2**all_bits.
     """
 
     stage, version = "verify", VERSION
@@ -174,7 +172,7 @@ class RowsOfPart(ArtifactJob):
         return f"part-{self.part:05d}-{self.first:07d}"
 
     def make(self) -> Artifact:
-        # Each has a part of 2**bits, so that as many files have as much of this one as one of them has of all.
+        # A file has 1/2**bits of its rows in a part, so 2**bits files have as many in this part as a file in all.
         artifacts = self.gathered.artifacts[self.first : self.first + (1 << self.bits)]
         tables = [footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()]
         rows = pa.concat_tables([*tables, *rows_of_part(self.folder, artifacts, self.part)])
@@ -193,20 +191,20 @@ def sorted_rows(rows: pa.Table) -> pa.Table:
 
 
 def columns_in(folder: Folder, shard: Artifact, wanted: Sequence[str]) -> list[str]:
-    """Return those columns that a shard has: a file may lack one that others of its source have."""
+    """Return the wanted columns of a shard: other files of its source may have columns that it lacks."""
     column_names = footer_of(folder, shard).schema.to_arrow_schema().names
     return [name for name in dict.fromkeys(wanted) if name in column_names]
 
 
 def part_of(clusters: Ids, piece: NDArray[np.uint32], bits: int) -> NDArray[np.uint64]:
-    """Return the part that each piece of a cluster belongs to: (n,) twice to (n,), below 2**bits."""
+    """Return the part of each piece of a cluster: (n,) twice to (n,), below 2**bits."""
     hashes = hash_ids(hash_ids(clusters) + piece.astype(np.uint64))
-    # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
+    # In two steps: NumPy does not shift a number by all of its 64 bits.
     return hashes >> np.uint64(63 - bits) >> np.uint64(1)
 
 
 def neighbours(shards: Sequence[Artifact], share: float) -> list[tuple[Artifact, ...]]:
-    """Put neighbouring shards together from which one file is made. share: of their text, the part that is."""
+    """Group neighbouring shards from which one file is made. share: the contested part of their text."""
     groups = list[list[Artifact]]()
     size = 0
     for shard in shards:
@@ -219,7 +217,7 @@ def neighbours(shards: Sequence[Artifact], share: float) -> list[tuple[Artifact,
 
 
 def first_and_last(folder: Folder, shard: Artifact) -> tuple[int, int]:
-    """Return the smallest and the largest doc_id of a shard, by its footer."""
+    """Return the smallest and the largest doc_id of a shard, from its footer."""
     footer = footer_of(folder, shard)
     place = footer.schema.names.index("doc_id")
     groups = [footer.row_group(i).column(place).statistics for i in range(footer.num_row_groups)]

@@ -1,15 +1,15 @@
-"""Contraction: the components of more edges than one task can hold, in rounds over parts of the documents.
+"""Contraction: the components of more edges than a task can hold, in rounds over parts of the documents.
 
-In each round every document takes a label: of its neighbours and itself, the one whose name is smallest, read from
-its lower half on. (Read from the upper half, labels of large clusters would all lie in the first parts.) Documents
-with one label become one, and the edges are those between labels. Names are hashes, other ones in each round, so
-that in expectation a constant share of the documents is gone after each (Łącki, Mirrokni and Włodarczyk, "Connected
-Components at Scale via Local Contractions", 2018): after some rounds what is left fits one task, and the labels
-are followed back, round by round. Before each round the edges of some files are reduced to trees, which a document
-enters once for each file, so that no document has more rows than there are files.
+In each round every document takes a label: of its neighbours and itself, the document with the smallest name,
+compared from the name's lower half on. (By the upper half, labels of large clusters would all lie in the first
+parts.) Documents with the same label are merged, and the next edges are those between labels. Names are hashes,
+different in each round, so in expectation each round removes a constant share of the documents (Łącki, Mirrokni and
+Włodarczyk, "Connected Components at Scale via Local Contractions", 2018). After some rounds the rest fits into a
+task, and the labels are followed back, round by round. Before each round the edges of some files are reduced to
+trees, in which a document has one row for each file, so that no document has more rows than there are files.
 
-Whoever wants to know something of another's part asks for it once, and is answered (`tasks.dedup.exchange`): a
-label of a billion documents is asked for once by each part.
+If a part needs data of another part, it sends a question for each name once, and gets an answer
+(`tasks.dedup.exchange`): each part asks once for a label of a billion documents.
 """
 
 from collections.abc import Sequence
@@ -20,7 +20,6 @@ import pyarrow as pa
 
 from zyda_flows.tasks.dedup.exchange import (
     PART,
-    Ids,
     Naming,
     PartJob,
     RowsByPart,
@@ -34,6 +33,7 @@ from zyda_flows.tasks.dedup.exchange import (
     written_together,
 )
 from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -43,7 +43,7 @@ from zyda_flows.textkernels import forest
 EDGES_BY_NAME = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 TREES = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 LABELS = pa.schema([("name", pa.uint64()), ("label", pa.uint64())])
-ROOTS = pa.schema([("name", pa.uint64()), ("root", pa.uint64())])  # of which the root is a doc_id
+ROOTS = pa.schema([("name", pa.uint64()), ("root", pa.uint64())])  # the root is a doc_id
 ASKED = pa.schema([PART, ("name", pa.uint64())])
 ANSWERED = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 
@@ -52,7 +52,7 @@ ANSWERED = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 class TreesOfFiles(RowsByPart):
     """The trees of some files of edges, `artifacts`: each document with the root of its tree.
 
-    In the first round a file is a forest of documents, in those after it edges between their names.
+    In the first round a file is a forest of documents; in later rounds, edges between names.
     """
 
     def rows(self) -> pa.Table:
@@ -64,7 +64,7 @@ class TreesOfFiles(RowsByPart):
             trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
             names = trees.ids
         turned = turn(names)
-        smallest = turned.copy()  # of each tree, at the place of its root
+        smallest = turned.copy()  # of each tree, at the position of its root
         forest.keep_smallest(smallest, np.empty_like(names), trees.roots, turned, turned)
         order = np.argsort(names, kind="stable")
         names, roots = names[order], turn(smallest[trees.roots[order]])
@@ -72,7 +72,7 @@ class TreesOfFiles(RowsByPart):
 
 
 class LabelledPart(Record):
-    """The labels of a part's documents, and the edges that they give: what joins a root to another's label."""
+    """The labels of a part's documents, and the new edges: from roots to the labels of other documents."""
 
     labels: Artifact
     edges: Artifact
@@ -91,7 +91,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
         starts = run_starts(names)
         labels = turn(np.minimum.reduceat(turn(roots), starts)) if len(names) else names
         of_rows = np.repeat(labels, np.diff(np.append(starts, len(names))))
-        # What a root is to itself is known: its label is that of the others of its trees.
+        # A root needs no edge to itself: its label is also the label of the others of its trees.
         is_edge = roots != names
         a, b = distinct_pairs(roots[is_edge], of_rows[is_edge])
         return self.recorded(
@@ -108,7 +108,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
 
 @dataclass(frozen=True)
 class EdgesOfPart(PartJob[Artifact], ArtifactJob):
-    """The edges between labels that a part's documents give, by their names in the next round.
+    """The edges between the labels of a part's documents, by their names in the next round.
 
     artifacts: the labels of the part. shared_files: the edges of all parts.
     """
@@ -126,7 +126,7 @@ class EdgesOfPart(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class LastRoots(PartJob[Artifact], ArtifactJob):
-    """The roots of all documents of the last round, in which the edges, `artifacts`, fit one task."""
+    """The roots of all documents of the last round, in which the edges, `artifacts`, fit into a task."""
 
     def make(self) -> Artifact:
         trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
@@ -136,7 +136,7 @@ class LastRoots(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class AskedRoots(RowsByPart):
-    """The labels whose roots a part of the round before asks for. artifacts: the labels of that part."""
+    """Questions of a part of the previous round for the roots of its labels. artifacts: its labels."""
 
     def rows(self) -> pa.Table:
         _, labels = self.own_columns(LABELS)
@@ -147,9 +147,9 @@ class AskedRoots(RowsByPart):
 
 @dataclass(frozen=True)
 class AnsweredRoots(RowsByPart):
-    """The roots that others ask for.
+    """The roots that other parts ask for.
 
-    artifacts: those of the part, or of more. shared_files: what the round before asks for.
+    artifacts: the roots of this part, or of a larger part. shared_files: the questions of the previous round.
     """
 
     def rows(self) -> pa.Table:
@@ -163,8 +163,8 @@ class AnsweredRoots(RowsByPart):
 class RootsOfPart(PartJob[Artifact], ArtifactJob):
     """The roots of a part's documents.
 
-    artifacts: its labels. shared_files: what was answered about labels, if anybody asked. A label that has no
-    edge in the next round is the root.
+    artifacts: its labels. shared_files: the answers about labels, if there were questions. A label without an edge
+    in the next round is a root.
     """
 
     def make(self) -> Artifact:
@@ -183,8 +183,8 @@ def roots_of(
 ) -> tuple[Naming, list[Artifact]]:
     """Find the root of each document of some forests, by part: ROOTS, sorted by name.
 
-    spread: makes what jobs make. most_edges: that one task may have. number: of the round; from the second on, the
-    files are edges.
+    spread: runs jobs and returns their results. most_edges: the most that a task may hold. number: of the round;
+    from the second round on, the files are edges.
     """
     rows = sum(artifact.rows for artifact in artifacts)
     if number and rows <= most_edges:
@@ -205,7 +205,7 @@ def roots_of(
     answers = None
     if any(artifact.rows for artifact in further):
         above, roots = roots_of(folder, further, spread, most_edges, number + 1)
-        # As many parts as here: of most labels somebody asks, though most have no edge any more.
+        # As many parts as here: most labels are asked for, though most have no edge in the next round.
         asking = Naming(above.number, max(naming.bits, above.bits))
         questioning = [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)]
         questions = exchanged(questioning, len(asking.numbers), spread)
@@ -225,7 +225,7 @@ def roots_of(
 
 
 def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
-    """Put neighbouring files together while one task can hold their rows."""
+    """Group neighbouring files while a task can hold their rows."""
     groups, rows = [list[Artifact]()], 0
     for artifact in artifacts:
         rows += artifact.rows
@@ -237,12 +237,12 @@ def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifac
 
 
 def turn(names: Ids) -> Ids:
-    """Return names with their halves exchanged: by this order labels are chosen, (n,) to (n,)."""
+    """Return names with their halves exchanged, (n,) to (n,): labels are chosen by this order."""
     return names << np.uint64(32) | names >> np.uint64(32)
 
 
 def distinct_pairs(a: Ids, b: Ids) -> tuple[Ids, Ids]:
-    """Return pairs once each, sorted: (n,) twice to (m,) twice."""
+    """Return the distinct pairs, sorted: (n,) twice to (m,) twice."""
     order = np.lexsort([b, a])
     starts = order[run_starts(a[order], b[order])]
     return a[starts], b[starts]

@@ -1,4 +1,4 @@
-"""The costs of stages over clusters: computed from how they cut their work, at the rates of docs/speed.md."""
+"""The costs of stages over clusters, computed from how they divide their work, at the rates of docs/speed.md."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -21,9 +21,9 @@ from zyda_flows.tasks.stage.cost import (
     shards_of,
 )
 
-# Seconds of one core: for a document in a cluster, joined in one step or in rounds, and to decide about it.
+# Seconds of a core for a clustered document: to join it in one step, to join it in rounds, and to decide about it.
 SECONDS_OF_CLUSTERED, SECONDS_IN_ROUNDS, SECONDS_OF_DECISION = 1.0e-6, 12.0e-6, 0.7e-6
-# For a pair that is audited, and for each byte of its texts, measured with pairs of 150 to 50,000 bytes.
+# For an audited pair, and for each byte of its texts, measured with pairs of 150 to 50,000 bytes.
 SECONDS_OF_PAIR, SECONDS_OF_COMPARED = 0.2e-3, 0.08e-6
 COMPARING = ("contested", "clustered texts", "verify")  # fan-outs of `tasks.dedup.by_documents`
 BYTES_OF_CLUSTERED = 43  # of memory, in the last step
@@ -54,7 +54,7 @@ def clusters_cost(workload: Workload, subject: Subject, name: str) -> Iterable[S
 
 
 def decisions_cost(workload: Workload, subject: Subject, name: str) -> Iterable[StageCost]:
-    """Return the cost of deciding about all clusters, and of comparing texts where a round has them compared."""
+    """Return the cost of deciding about all clusters, and of comparing texts if the round does."""
     yield decisions_of(workload, name)
     files = cluster_files(round(documents_of(workload)))
     for fan_out in map(subject.name_of, COMPARING):
@@ -89,7 +89,7 @@ def overlap_cost(workload: Workload, _: Subject, name: str) -> Iterable[StageCos
 
 
 def audit_cost(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
-    """Return the cost of comparing pairs, if USUALLY are duplicates: chosen from all shards, read from some."""
+    """Return the cost of comparing pairs, if USUALLY are duplicates; they are chosen from all shards."""
     documents = documents_of(workload)
     size = sum(source.text for source in workload.sources.values()) / max(1.0, documents)
     seconds = SECONDS_OF_PAIR + SECONDS_OF_COMPARED * size

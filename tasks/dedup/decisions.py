@@ -1,13 +1,12 @@
-"""Decisions: who stays of each cluster and who goes, for the whole corpus.
+"""Decisions: choose which documents of each cluster are kept and which are removed, for the whole corpus.
 
-Rows out: CLUSTERS and `kept_doc_id` (uint64), sorted by doc_id, for every clustered document; `kept_doc_id` is
-null for those that stay.
+Rows out: CLUSTERS and `kept_doc_id` (uint64), sorted by doc_id, for every clustered document. `kept_doc_id` is null
+for kept documents.
 
-across: in a cluster with documents of several sources, those of the best-ranked source stay, all of
-them, and the others go; other clusters are left alone. global: one document of each cluster stays,
-of the best-ranked source, and among those the first by file name and row. Documents of protected sources stay in
-any case, and are the best of their cluster. With `verify`, or a `prefer` that looks at the documents, see
-`tasks.dedup.by_documents`.
+across: in a cluster with documents of several sources, all documents of the best-ranked source are kept, and the
+others are removed; other clusters do not change. global: one document of each cluster is kept, of the best-ranked
+source, and among several the first by file name and row. Documents of protected sources are always kept, and are
+the best of their cluster. For `verify`, and a `prefer` that reads the documents, see `tasks.dedup.by_documents`.
 """
 
 from collections.abc import Sequence
@@ -18,7 +17,6 @@ from typing import Annotated, NamedTuple
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import Decided
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
@@ -37,11 +35,11 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
-from zyda_flows.tasks.ids import SOURCE_SHIFT
+from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.dedup import Scope
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -56,11 +54,9 @@ VERSION = 1
 DECISIONS = pa.schema([*CLUSTERS, ("kept_doc_id", pa.uint64())])
 BEST = pa.schema([PART, ("cluster_id", pa.uint64()), ("priority", pa.uint64()), ("doc_id", pa.uint64())])
 
-Ids = NDArray[np.uint64]
-
 
 class Winners(NamedTuple):
-    """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays beside it."""
+    """The best document of each cluster: `clusters` (c,) uint64, ascending, and two arrays parallel to it."""
 
     clusters: Ids
     priority: Ids
@@ -71,7 +67,7 @@ class Winners(NamedTuple):
         doc_ids, cluster_ids = (rows.column(name).to_numpy() for name in ("doc_id", "cluster_id"))
         distinct_ids, inverse = np.unique(cluster_ids, return_inverse=True)
         places, priority = np.searchsorted(self.clusters, distinct_ids)[inverse], order.priority(doc_ids)
-        # Of the priority only the source's rank counts for "across", so all documents of that source stay.
+        # With "across" only the source's rank in the priority counts, so all documents of that source are kept.
         shift = np.uint64(SOURCE_SHIFT if scope == "across" else 0)
         is_kept = priority >> shift == self.priority[places] >> shift
         is_kept |= order.is_protected(doc_ids)
@@ -80,14 +76,14 @@ class Winners(NamedTuple):
 
 
 def best_of(clusters: Ids, priority: Ids, doc_ids: Ids) -> Winners:
-    """Find the best of some documents of each cluster: (n,) each. No two have one priority."""
+    """Return the best document of each cluster: (n,) each. No two documents have the same priority."""
     order = np.lexsort([priority, clusters])
     firsts = order[run_starts(clusters[order])]
     return Winners(clusters[firsts], priority[firsts], doc_ids[firsts])
 
 
 def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winners:
-    """Find the best of a file's documents of each cluster, some row groups at a time."""
+    """Return the best document of each cluster in a file, reading some row groups at a time."""
     parts = [best_of(clusters, order.priority(ids), ids) for ids, clusters in cluster_rows(folder, clustered)]
     columns = zip(*parts, strict=True) if parts else [[np.empty(0, np.uint64)]] * len(Winners._fields)
     return best_of(*map(np.concatenate, columns))
@@ -95,7 +91,7 @@ def best_of_file(folder: Folder, clustered: Artifact, order: Preference) -> Winn
 
 @dataclass(frozen=True)
 class BestOfFile(RowsByPart):
-    """The best of a file's documents of each cluster, by the cluster's name. artifacts: the file."""
+    """The best documents of the clusters in a file, by the clusters' names. artifacts: the file."""
 
     stage, version = "decisions", VERSION
 
@@ -112,7 +108,7 @@ class BestOfFile(RowsByPart):
 
 @dataclass(frozen=True)
 class BestOfAll(RowsByPart):
-    """The best documents of a part's clusters, for the files that have such clusters, `shared_files`."""
+    """The best documents of a part's clusters, for each file with these clusters, `shared_files`."""
 
     stage, version = "decisions", VERSION
 
@@ -125,10 +121,10 @@ class BestOfAll(RowsByPart):
 
 @dataclass(frozen=True)
 class DecidedFile(ArtifactJob):
-    """The decisions about one file of clusters.
+    """The decisions about a file of clusters.
 
-    shared_files: the best of each cluster, by file; None where there is one file. of_stage, key_of_stage: of the
-    stage that asks, and its key.
+    shared_files: the best of each cluster, by file; None if there is a single file. of_stage, key_of_stage: the
+    stage that decides, and its key.
     """
 
     version = VERSION
@@ -170,7 +166,7 @@ class DecidedFile(ArtifactJob):
 
 
 def decided_by_ids(
-    of_round: Round,
+    dedup_round: Round,
     tables: Sequence[Artifact],
     order: Preference,
     order_key: str,
@@ -178,12 +174,12 @@ def decided_by_ids(
     its_key: str,
     stage: str = "decisions",
 ) -> list[Artifact]:
-    """Decide about the files of clusters by their documents' ids. its_key: of the files that are written.
+    """Decide about files of clusters by their documents' ids. its_key: of the files that are written.
 
-    stage: that does so.
+    stage: the stage that decides.
     """
-    folder = of_round.folder
-    spread = partial(fan_out, Job.__call__, stage=of_round.name_of(stage), source=None)
+    folder = dedup_round.folder
+    spread = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
     of_files = None
     if len(tables) > 1:
         naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
@@ -213,32 +209,32 @@ def decided_by_ids(
 
 
 def key(
-    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
-    comparison, order = comparison_of(of_round.dedup), order_of(of_round, sources)
+    comparison, order = comparison_of(dedup_round.dedup), order_of(dedup_round, sources)
     if comparison.is_by_ids:
-        return stage_key("decisions", VERSION, [of_round.dedup.scope, order], clusters_receipt.identity)
+        return stage_key("decisions", VERSION, [dedup_round.dedup.scope, order], clusters_receipt.identity)
     identities = [identity for trail in trails for identity in trail.identities]
     return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
 def decisions(
-    of_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
+    dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> Manifest:
-    """Decide for all clusters who stays. trails: of each source, what was said before near-duplicates are."""
-    folder = of_round.folder
-    tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(of_round, sources)
-    order_key = digest_of(order_of(of_round, sources))
-    if comparison_of(of_round.dedup).is_by_ids:
-        its_key = key(of_round, trails, clusters_receipt, sources)
-        decided = decided_by_ids(of_round, tables, order, order_key, of_round.dedup.scope, its_key)
+    """Decide about all clusters. trails: of each source, with the verdicts before near-duplicates are decided."""
+    folder = dedup_round.folder
+    tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
+    order_key = digest_of(order_of(dedup_round, sources))
+    if comparison_of(dedup_round.dedup).is_by_ids:
+        its_key = key(dedup_round, trails, clusters_receipt, sources)
+        decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, its_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
-    taking_part = [trail for trail in trails if not of_round.recipe.source(trail.source).exempt]
+    taking_part = [trail for trail in trails if not dedup_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]
-    decided, intermediate, by_index = decided_by_documents(of_round, shards, tables, order, order_key)
+    decided, intermediate, by_index = decided_by_documents(dedup_round, shards, tables, order, order_key)
     if by_index.is_needed:
-        warn(f"{of_round.name_of('decisions')}: {by_index.sentence()}")
+        warn(f"{dedup_round.name_of('decisions')}: {by_index.sentence()}")
     return Manifest(
         stage="decisions",
         artifacts=tuple(decided),

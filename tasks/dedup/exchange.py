@@ -1,10 +1,11 @@
-"""Exchange: rows that many files have for each other, by part, so that a task has one part of them in memory.
+"""Exchange: rows that each file has for others, grouped by part, so that a task holds one part in memory.
 
-A part is a range of names. The names of documents, and of clusters, are hashes of their ids that can be undone:
-ranges of one width have about as many rows, whatever the ids are.
+A part is a range of names. The names of documents, and of clusters, are invertible hashes of their ids: ranges of
+equal width have about equally many rows, for any ids.
 
-Each part is read from each file: F files and P parts are F x P reads. So where there are many files, about the root
-of F are first gathered to one, for some neighbouring parts at a time, and about 2 x P x root of F reads are left.
+Each part is read from each file: F files and P parts need F x P reads. So if there are many files, groups of about
+the square root of F files are first gathered into one, for some neighbouring parts at a time, which leaves about 2
+x P x sqrt(F) reads.
 """
 
 from abc import abstractmethod
@@ -19,7 +20,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import hash_ids, ids_of_hashes
+from zyda_flows.tasks.ids import Ids, hash_ids, ids_of_hashes
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
@@ -29,40 +30,39 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
 
 VERSION = 1
-PART_ROWS = 6 << 20  # in one part at the most, about: 1.2 GiB of memory where all are of clusters of two
-MOST_FILES = 64  # that a part is read from: more are gathered first
-# Between the ids of one round and of the next: odd, so that all rounds are different.
+PART_ROWS = 6 << 20  # in a part at most, about: 1.2 GiB of memory if all clusters are pairs
+MOST_FILES = 64  # from which a part is read: more are gathered first
+# Difference of the ids that are hashed in successive rounds: odd, so that all rounds differ.
 STEP = 0x9E3779B97F4A7C15
 PART = pa.field("part", pa.uint32())
-PLACE = pa.field("place", pa.uint32())  # of the file that a row was gathered from, in the list of all
+PLACE = pa.field("place", pa.uint32())  # the index of the file from which a row was gathered
 
-Ids = NDArray[np.uint64]
-Spread = Callable[[Sequence[Any]], list[Any]]  # makes what some jobs make, on whichever workers
+Spread = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
 
 
 @dataclass(frozen=True)
 class Naming:
-    """How documents are named in a round, by its number, and the 2**bits parts that names are cut into."""
+    """The names of documents in a round, by its number, and the 2**bits parts into which names are divided."""
 
     number: int
     bits: int
 
     @classmethod
     def of_rows(cls, rows: int, number: int = 0) -> "Naming":
-        """Return a naming with as many parts as so many rows need."""
+        """Return a naming with as many parts as this number of rows needs."""
         return cls(number, (rows // PART_ROWS).bit_length())
 
     def names(self, ids: Ids) -> Ids:
-        """Name documents: (n,) to (n,)."""
+        """Return the names of documents: (n,) to (n,)."""
         return hash_ids(ids + self.offset)
 
     def ids(self, names: Ids) -> Ids:
-        """Return the documents that are named so: (n,) to (n,)."""
+        """Return the documents with these names: (n,) to (n,)."""
         return np.asarray(ids_of_hashes(names) - self.offset)
 
     def parts(self, names: Ids) -> NDArray[np.uint32]:
-        """Return the part that each name belongs to, ascending as names are: (n,) to (n,)."""
-        # In two steps: NumPy leaves a number that is shifted by all of its 64 bits as it is.
+        """Return the part of each name, which ascends with the names: (n,) to (n,)."""
+        # In two steps: NumPy does not shift a number by all of its 64 bits.
         return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint32)
 
     @property
@@ -83,7 +83,7 @@ class FileList(Record):
 
 @dataclass(frozen=True)
 class Files:
-    """A list of files, by the record in which it stands: jobs by the thousand name files by the thousand."""
+    """A list of files that is stored in a record, because thousands of jobs refer to thousands of files."""
 
     folder: Annotated[Folder, NotInKey("where it lies")]
     path: str
@@ -97,7 +97,7 @@ class Files:
         return sum(artifact.rows for artifact in self.artifacts)
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
-        """Read a part of all files: its rows, and for each the place of its file in the list, (n,)."""
+        """Read a part of all files: its rows, and for each row the index of its file in the list, (n,)."""
         of_files = read_files(self.folder, self.artifacts, number)
         tables = [table for tables in of_files for table in tables]
         if not (tables and PLACE.name in tables[0].column_names):
@@ -109,7 +109,7 @@ class Files:
 def read_files(
     folder: Folder, artifacts: Sequence[Artifact], number: int, shift: int = 0
 ) -> list[list[pa.Table]]:
-    """Read a part of some files, or of them the 2**shift parts of a number: the tables of each file."""
+    """Read a part of some files, or 2**shift parts with this common number: the tables of each file."""
 
     def read(artifact: Artifact) -> list[pa.Table]:
         return [*rows_of_part(folder, [artifact], number, shift)]
@@ -118,7 +118,7 @@ def read_files(
 
 
 def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
-    """Return for each row the place of its file, of which that of the first is given: (n,)."""
+    """Return the index of the file of each row: (n,). first: the index of the first file."""
     sizes = [sum(map(len, tables)) for tables in of_files]
     return np.repeat(np.arange(first, first + len(sizes)), sizes).astype(np.uint32)
 
@@ -127,12 +127,12 @@ def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray
 def files_in(files: Files) -> tuple[Artifact, ...]:
     file_list = read_record(files.folder, files.path, FileList)
     if file_list is None:
-        raise Damaged(f"{files.folder.url}/{files.path} is gone", files.path)
+        raise Damaged(f"{files.folder.url}/{files.path} is missing", files.path)
     return file_list.artifacts
 
 
 def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:
-    """Write down which files a step reads."""
+    """Write the list of files that a step reads."""
     listed = FileList(artifacts=tuple(artifacts))
     digest = digest_of([[artifact.path, artifact.digest] for artifact in listed.artifacts])
     path = f"{WORK}/files/{digest}.json"
@@ -142,10 +142,10 @@ def list_files(folder: Folder, artifacts: Iterable[Artifact]) -> Files:
 
 @dataclass(frozen=True)
 class PartJob(Job[Made]):
-    """The work of a step on one part, or on what one file has for all parts.
+    """The work of a step on a part, or on the rows that a file has for all parts.
 
-    naming: that of the parts. artifacts: to read whole. shared_files: those of which it reads its part. shift: of
-    what it writes, 2**shift parts are read together.
+    naming: of the parts. artifacts: files to read whole. shared_files: files from which its part is read. shift:
+    the readers of its rows read 2**shift parts together.
     """
 
     version = VERSION
@@ -162,11 +162,11 @@ class PartJob(Job[Made]):
         return f"{self.naming.number}-{type(self).__name__.lower()}-{self.part:05d}"
 
     def own_columns(self, schema: pa.Schema) -> list[Any]:
-        """Read its own files: their columns but PART, (n,) each."""
+        """Read its artifacts: their columns except PART, (n,) each."""
         return columns_of([read_table(self.folder, artifact) for artifact in self.artifacts], schema)
 
     def part_columns(self, schema: pa.Schema) -> tuple[list[Any], NDArray[np.uint32]]:
-        """Read its part of all files: their columns but PART, (n,) each, and the place of each row's file, (n,)."""
+        """Read its part of the shared files: columns except PART, and the index of each row's file, (n,) each."""
         tables, places = (
             self.shared_files.part(self.part) if self.shared_files else ([], np.zeros(0, np.uint32))
         )
@@ -175,11 +175,11 @@ class PartJob(Job[Made]):
 
 @dataclass(frozen=True)
 class RowsByPart(PartJob[Artifact], ArtifactJob):
-    """Rows that a file has for other parts, or for other files, by their places in their list."""
+    """Rows of a file for other parts, or for other files, by their index in the list."""
 
     @abstractmethod
     def rows(self) -> pa.Table:
-        """Return them, PART first, sorted by it."""
+        """Return the rows, with PART as the first column, sorted by it."""
 
     def make(self) -> Artifact:
         return write_numbers(self.folder, self.path, self.name, self.rows(), self.shift)
@@ -187,9 +187,9 @@ class RowsByPart(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class GatheredRows(PartJob[Artifact], ArtifactJob):
-    """What some files have for 2**shift neighbouring parts, of which `part` is the number.
+    """The rows of some files for 2**shift neighbouring parts; `part` is their common number.
 
-    shared_files: all files, of which these are `count` from the `first` on.
+    shared_files: all files; this job gathers `count` files from index `first` on.
     """
 
     first: int = field(kw_only=True)
@@ -213,7 +213,7 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
 
 @dataclass(frozen=True)
 class Exchange:
-    """The files that parts are read from: for each 2**shift parts their own, or the same for all."""
+    """The files from which parts are read: a list for each 2**shift parts, or one list for all."""
 
     of_parts: tuple[Files, ...]
     shift: int = 0
@@ -226,18 +226,18 @@ RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
 
 
 def written_together(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
-    """Have jobs that make rows for so many parts write as many parts together as `gathered` reads together."""
+    """Return jobs whose rows for 2**shift parts are written together, as `gathered` reads them. parts: in all."""
     shift = shift_of(len(jobs), parts)
     return [replace(job, shift=shift) for job in jobs]
 
 
 def exchanged(jobs: Sequence[RowsByPart], parts: int, spread: Spread) -> Exchange:
-    """Make the rows that jobs have for so many parts, and return the files to read each part from."""
+    """Run jobs that have rows for each part, and return the files from which to read the parts."""
     return gathered(jobs[0], spread(written_together(jobs, parts)), parts, spread)
 
 
 def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
-    """Gather files, where they are many. one: of the jobs that made them. parts: how many they have rows for."""
+    """Gather files if they are many. one: a job that made them. parts: the number of parts in the files."""
     files = list_files(one.folder, artifacts)
     if len(artifacts) <= MOST_FILES:
         return Exchange((files,))
@@ -258,19 +258,19 @@ def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, sprea
 
 
 def files_together(files: int) -> int:
-    """Return how many of so many files are gathered to one: about their root."""
+    """Return the number of files that are gathered into one: about the square root of all."""
     return 1 << files.bit_length() // 2
 
 
 def shift_of(files: int, parts: int) -> int:
-    """Return s, where 2**s parts of so many files are read together: no more rows than a part of all files has."""
+    """Return s such that 2**s parts are read together: with no more rows than a part of all files."""
     if files <= MOST_FILES:
         return 0
     return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
 def columns_of(tables: Sequence[pa.Table], schema: pa.Schema) -> list[Any]:
-    """Return the columns of some tables but PART: (n,) each."""
+    """Return the columns of some tables except PART: (n,) each."""
     rows = pa.concat_tables([schema.empty_table(), *tables])
     return [rows.column(name).to_numpy() for name in schema.names if name != PART.name]
 
@@ -280,7 +280,7 @@ def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
 
 
 def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table, shift: int = 0) -> Artifact:
-    """Write columns of hashes, which nothing makes smaller; 2**shift parts together where they have PART."""
+    """Write columns of hashes, uncompressed because they are random; 2**shift parts together if they have PART."""
     repeated = [column for column in (PART.name, PLACE.name) if column in rows.column_names]
     options = {"compression": "none", "use_dictionary": repeated or False}
 
@@ -295,7 +295,7 @@ def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table, shift: i
 
 
 def run_starts(*columns: Any) -> NDArray[np.int64]:
-    """Return the place at which each run of rows begins that are equal in some columns: (n,) each to (m,)."""
+    """Return the first index of each run of rows that are equal in all columns: (n,) each to (m,)."""
     is_first = np.ones(len(columns[0]), np.bool_)
     is_first[1:] = False
     for column in columns:
@@ -304,7 +304,7 @@ def run_starts(*columns: Any) -> NDArray[np.int64]:
 
 
 def place_among(known: Ids, wanted: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the place of each wanted name among those known, ascending, and whether it is there: (n,) twice."""
+    """Return the index of each wanted name in `known`, ascending, and whether it is there: (n,) twice."""
     places = np.searchsorted(known, wanted)
     places[places == len(known)] = 0
     return places, known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)

@@ -1,7 +1,6 @@
-"""Forests: trees of documents that are connected, as disjoint sets (union-find) keep them.
+"""Forests: trees of connected documents, as disjoint sets (union-find).
 
-A forest takes 12 bytes for each of its documents while there are fewer than 2**31 of them, and a step that joins
-some takes 40.
+A forest takes 12 bytes for each document if there are fewer than 2**31 of them; a step that joins forests takes 40.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,51 +12,50 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ids import sources_of
+from zyda_flows.tasks.ids import Ids, sources_of
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
 from zyda_flows.textkernels import forest
 
 GROUP_ROWS = 1 << 17
-# Documents that one step may have, and the last: 0.8 and 1.1 GiB where each edge has two of its own.
+# Most documents of a step, and of the last step: 0.8 and 1.1 GiB if no two edges share a document.
 STEP_DOCUMENTS = 16 << 20
 LAST_DOCUMENTS = 32 << 20
 FOREST = pa.schema([("doc_id", pa.uint64()), ("root", pa.int64())])
 SIZES = pa.schema([("cluster_size", pa.uint32()), ("cluster_sources", pa.uint16())])
 CLUSTERS = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), *SIZES])
 
-Ids = NDArray[np.uint64]
 Places = NDArray[np.signedinteger[Any]]  # int32 or int64
 
 
 @dataclass(frozen=True)
 class Forest:
-    """Trees of documents: `ids` (n,), ascending, and the place of each one's root among them, (n,)."""
+    """Trees of documents: `ids` (n,), ascending, and the index of each document's root in ids, (n,)."""
 
     ids: Ids
     roots: Places
 
     def rows(self) -> Iterator[pa.Table]:
-        """Yield the documents as FOREST, some at a time."""
+        """Yield the documents as FOREST, in batches."""
         for start in range(0, len(self.ids), GROUP_ROWS):
             some = slice(start, start + GROUP_ROWS)
             yield pa.table([self.ids[some], self.roots[some].astype(np.int64)], schema=FOREST)
 
     def clusters(self, some: slice) -> pa.Table:
-        """Return some of the documents as CLUSTERS."""
+        """Return a slice of the documents as CLUSTERS."""
         roots = self.roots[some]
         of_trees = (self.ids, *self.sizes)
         return pa.table([self.ids[some], *(column[roots] for column in of_trees)], schema=CLUSTERS)
 
     @cached_property
     def sizes(self) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:
-        """The documents and the sources of each tree, at the place of its root: both (n,)."""
+        """The documents and the sources of each tree, at the index of its root: both (n,)."""
         return forest.sizes(self.roots, sources_of(self.ids))
 
 
 def forest_of_edges(a: Ids, b: Ids) -> Forest:
-    """Find the components of edges (n,)."""
+    """Return the components of edges (n,)."""
     ids, places = np.unique(np.concatenate([a, b]), return_inverse=True)
     places = places.astype(forest.places_type(len(ids)))
     roots = np.arange(len(ids), dtype=places.dtype)
@@ -67,14 +65,14 @@ def forest_of_edges(a: Ids, b: Ids) -> Forest:
 
 
 def join_forests(first: Forest, second: Forest) -> Forest:
-    """Find the components of two forests' documents."""
+    """Return the components of two forests together."""
     room = len(first.ids) + len(second.ids)
     kind = forest.places_type(room)
     ids = np.empty(room, np.uint64)
     at_first, at_second = np.empty(len(first.ids), kind), np.empty(len(second.ids), kind)
     count = forest.merge(first.ids, second.ids, ids, at_first, at_second)
     roots = np.arange(count, dtype=kind)
-    # The trees of `first` as they are, then, for each document of `second`, the edge to its root there.
+    # Start with the trees of `first`; then join each document of `second` to its root there.
     roots[at_first] = at_first[first.roots]
     forest.join(roots, at_second[second.roots], at_second)
     forest.flatten(roots)
@@ -82,8 +80,8 @@ def join_forests(first: Forest, second: Forest) -> Forest:
 
 
 def join_all(forests: Iterable[Forest]) -> Forest:
-    """Join forests, each with one of its size, so that none is joined more often than need be."""
-    waiting = list[Forest]()  # ever smaller from the first to the last
+    """Join forests, each with a forest of similar size, which minimises how often a forest is joined."""
+    waiting = list[Forest]()  # of decreasing size
     for added in forests:
         grown = added
         while waiting and len(waiting[-1].ids) <= len(grown.ids):

@@ -1,9 +1,9 @@
-"""A cluster whose shingles are too many for the memory, compared text by text with an index of its shingles.
+"""Decide about a cluster whose shingles exceed memory, document by document, with an index of its shingles.
 
-What is compared is compared exactly, so that no document is removed without a reason that holds. Within the bounds
-of `tasks.limits` the index (`textkernels.prefix_index`) is complete, and the answer is that of comparing all pairs.
-Beyond them the documents that share most are compared, and the pairs are counted that were not compared though they
-may be alike enough (`pairs`).
+Each comparison is exact, so no document is removed without a valid reason. Within the bounds of `tasks.limits` the
+index (`textkernels.prefix_index`) is complete, and the result equals that of comparing all pairs. Beyond the bounds
+the documents that share most are compared, and `pairs` counts the pairs that were not compared although they may be
+similar enough.
 """
 
 from bisect import bisect_left
@@ -15,12 +15,12 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
-from zyda_flows.textkernels.set_similarity import NOBODY, could_hold, needed
+from zyda_flows.textkernels.set_similarity import MISSING, could_hold, needed
 from zyda_flows.textkernels.sets import in_common, table_of
 from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
 FIRST = 4
-SETS_BYTES = 256 << 20  # of sets of shingles that are kept, of those that stay
+SETS_BYTES = 256 << 20  # of cached sets of shingles of kept documents
 
 Sets = Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]
 
@@ -37,10 +37,10 @@ def bounds() -> Bounds:
 
 
 class LargeCluster:
-    """One cluster, most preferred documents first.
+    """A cluster, most preferred documents first.
 
-    sets: gives the distinct shingles of documents by their places. groups: (n,), ascending; a document goes only
-    for one of a smaller group. may_go: (n,); the others stay in any case.
+    sets: yields the distinct shingles of documents, given their positions. groups: (n,), ascending; a document is
+    removed only for a document of a smaller group. may_go: (n,), whether it may be removed.
     """
 
     def __init__(
@@ -58,30 +58,30 @@ class LargeCluster:
         for hashes in sets(np.arange(len(groups))):
             count_shingles(hashes, counters)
         self.index = RareIndex(counters, len(groups), min(len(groups), limits().cluster_members), bounds())
-        self.staying = list[int]()  # places of the members of the index
-        self.left_out = list[int]()  # the groups of kept documents for which the index has no room
-        self.unsure = 0  # kept documents that were not compared with all that could hold enough of them
-        self.pairs = 0  # of such documents, and of those with which they were not compared
+        self.staying = list[int]()  # positions of the members of the index
+        self.left_out = list[int]()  # groups of kept documents without room in the index
+        self.unsure = 0  # kept documents that were not compared with all that can contain enough of them
+        self.pairs = 0  # pairs of such a document and a document with which it was not compared
         self.sizes = np.zeros(len(groups), np.int64)
         self.kept_sets = OrderedDict[int, NDArray[np.uint64]]()
         self.kept_bytes = 0
 
     def find_duplicates(self) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-        """Return the same as `textkernels.set_similarity.find_duplicates`."""
-        holders = np.full(len(self.groups), NOBODY, np.int64)
+        """Return the results of `textkernels.set_similarity.find_duplicates`."""
+        holders = np.full(len(self.groups), MISSING, np.int64)
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
             if self.may_go[i]:
                 holders[i], shared[i] = self.holder(i, hashes)
             if (
-                holders[i] == NOBODY and self.groups[i] < self.groups[-1]
-            ):  # or nobody comes who could go for it
+                holders[i] == MISSING and self.groups[i] < self.groups[-1]
+            ):  # or no later document can be removed for it
                 self.let_stay(i, hashes)
         return holders, shared
 
     def let_stay(self, i: int, hashes: NDArray[np.uint64]) -> None:
-        """Let others go for a document, while there is room for it. hashes: (m,), its shingles."""
+        """Add a kept document to the index, if there is room. hashes: (m,), its shingles."""
         if len(self.staying) == self.index.most:
             self.left_out.append(int(self.groups[i]))
             return
@@ -90,15 +90,15 @@ class LargeCluster:
         self.keep(i, hashes)
 
     def holder(self, i: int, hashes: NDArray[np.uint64]) -> tuple[int, int]:
-        """Return the most preferred one known to hold enough of a document, or NOBODY, and what both have."""
+        """Return the first known holder of enough of a document, or MISSING, and the number of shared shingles."""
         table, first = table_of(hashes), min(FIRST, len(self.staying))
         k, count = self.first_of(range(first), i, hashes, table)
-        if k != NOBODY:
+        if k != MISSING:
             return k, count
         group = int(self.groups[i])
         members, others = self.index.probe(hashes, group, self.share, self.is_jaccard)
         k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
-        if k == NOBODY:
+        if k == MISSING:
             others += bisect_left(self.left_out, group)
             self.unsure += others > 0
             self.pairs += others
@@ -111,14 +111,14 @@ class LargeCluster:
         hashes: NDArray[np.uint64],
         table: tuple[NDArray[np.uint64], np.uint64],
     ) -> tuple[int, int]:
-        """Return the first of some members that holds enough of a document, or NOBODY, and what both have."""
+        """Return the first member that holds enough of a document, or MISSING, and the shared shingles."""
         for k in (self.staying[member] for member in members):
             sizes = hashes.size, int(self.sizes[k])
             if self.groups[k] < self.groups[i] and could_hold(self.share, self.is_jaccard, *sizes):
                 count = int(in_common(*table, self.set_of(k)))
                 if count >= needed(self.share, self.is_jaccard, *sizes):
                     return k, count
-        return NOBODY, 0
+        return MISSING, 0
 
     def set_of(self, k: int) -> NDArray[np.uint64]:
         hashes = self.kept_sets.get(k)
@@ -130,7 +130,7 @@ class LargeCluster:
         return hashes
 
     def keep(self, k: int, hashes: NDArray[np.uint64]) -> None:
-        """Keep a set while there is room; what was not asked for longest makes room."""
+        """Cache a set; the least recently used sets are dropped to make room."""
         self.kept_sets[k] = hashes.copy()
         self.kept_bytes += hashes.nbytes
         while self.kept_bytes > SETS_BYTES:

@@ -1,7 +1,6 @@
-"""Likeness: how like two texts are, exactly, and how far apart their buckets are, of pairs for an audit.
+"""Likeness: the exact similarity of the two texts of a pair, and the distance of their buckets, for an audit.
 
-Rows out: AUDIT, one for each pair of a document that went and the kept document of its cluster that is most like
-it.
+Rows out: AUDIT, a row for each removed document with the most similar kept document of its cluster.
 """
 
 from collections.abc import Sequence
@@ -15,6 +14,7 @@ from numpy.typing import NDArray
 from rapidfuzz.distance import Indel, Levenshtein
 
 from zyda_flows.tasks.dedup.pairings import Pairing
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import band_keys
 from zyda_flows.tasks.signatures.shingles import shingle_sets
@@ -23,29 +23,27 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table
 from zyda_flows.textkernels.sets import overlaps
 
-EDITED = 10_000  # characters of either text of which the edit similarity is found
+EDITED = 10_000  # characters of each text that the edit similarities compare
 AUDIT = pa.schema(
     [
         ("doc_id", pa.uint64()),
         ("kept_doc_id", pa.uint64()),
         ("source", pa.string()),
         ("jaccard", pa.float32()),  # of the recipe's shingles
-        ("containment", pa.float32()),  # the share of its shingles that the kept one holds
+        ("containment", pa.float32()),  # the share of its shingles that the kept document contains
         ("edit", pa.float32()),  # 1 - insertions and deletions / characters of both
-        ("levenshtein", pa.float32()),  # 1 - edits, of which one may replace, / characters of the longer
+        ("levenshtein", pa.float32()),  # 1 - edits, also replacements, / characters of the longer text
         ("characters", pa.int32()),
         ("kept_characters", pa.int32()),
-        ("buckets", pa.int16()),  # that the two share
+        ("buckets", pa.int16()),  # number of shared buckets
         ("steps", pa.int16()),  # buckets in the shortest chain between them; null in a large cluster
     ]
 )
 
-Ids = NDArray[np.uint64]
-
 
 @dataclass(frozen=True)
 class ComparedPairs:
-    """Some pairings with their texts read and compared: AUDIT."""
+    """Some pairings, whose texts are read and compared: AUDIT."""
 
     folder: Folder
     dedup: MinHashRound
@@ -61,16 +59,16 @@ class ComparedPairs:
 
 
 def compare_texts(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRound) -> pa.Table:
-    """Compare each document that went with the kept ones. texts: `doc_id`, `text` of all, by doc_id."""
+    """Compare each removed document with the kept documents. texts: `doc_id`, `text` of all, by doc_id."""
     places = {doc_id: i for i, doc_id in enumerate(texts.column("doc_id").to_pylist())}
     column = texts.column("text").combine_chunks()
     keys, has_keys = band_keys(column, dedup)
     rows = list[dict[str, Any]]()
     for pairing in pairings:
         place, kept = places[pairing.doc_id], [places[i] for i in pairing.kept]
-        # Two texts at a time: their shingles take eight times as much memory as they do.
+        # Two texts at a time, because shingles take eight times as much memory as their text.
         likenesses = [likeness(column.take(pa.array([place, other])), dedup) for other in kept]
-        # By the measure that the recipe asks for; of those that are as like, the first, the most preferred.
+        # By the measure of the recipe; of equally similar documents the first, which is the most preferred.
         best = int(np.argmax([of_pair[dedup.measure] for of_pair in likenesses]))
         text, other = column[place].as_py(), column[kept[best]].as_py()
         shared = keys[place] == keys[kept[best]] if has_keys[place] and has_keys[kept[best]] else np.zeros(1)
@@ -95,7 +93,7 @@ def compare_texts(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRo
 
 
 def likeness(two: pa.LargeStringArray, dedup: MinHashRound) -> dict[str, float]:
-    """Return the Jaccard similarity of two texts, and the share of the first one's shingles in the second."""
+    """Return the Jaccard similarity of two texts, and the share of the first text's shingles in the second."""
     hashes, ends = shingle_sets(two, dedup)
     first, second = np.diff(ends).tolist()
     both = int(overlaps(hashes, ends, np.array([0]), np.array([1]))[0])
@@ -103,7 +101,7 @@ def likeness(two: pa.LargeStringArray, dedup: MinHashRound) -> dict[str, float]:
 
 
 def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
-    """Count the buckets in the shortest chain from one document to another. keys: (n, bands)."""
+    """Return the number of buckets in the shortest chain between two documents, or None. keys: (n, bands)."""
     shares = (keys[:, None, :] == keys[None, :, :]).any(axis=2)
     reached, steps = np.arange(len(keys)) == start, 0
     while not reached[end]:
@@ -115,5 +113,5 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
 
 
 def ids_in(pairings: Sequence[Pairing]) -> Ids:
-    """Return the documents whose texts are needed to compare some pairings: (n,), ascending."""
+    """Return the documents whose texts some pairings need: (n,), ascending."""
     return np.array(sorted({i for p in pairings for i in (p.doc_id, *p.kept, *p.members)}), np.uint64)

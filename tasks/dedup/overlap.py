@@ -1,14 +1,15 @@
-"""Overlap: how much of each source is a duplicate, of its own documents or of which other source's.
+"""Overlap: count the duplicates in each source, by the source of the documents that they duplicate.
 
 Rows out, for each source: `documents` and `tokens` that
 
 - enter the round (`entering`);
-- would go, were the source deduplicated by itself with scope `global` (`own`);
-- would go, were all sources deduplicated with scope `global`, by the source of the one that is kept (`global`);
-- went, by the source of the document that was kept (`removed`).
+- would be removed if the source were deduplicated alone with scope `global` (`own`);
+- would be removed if all sources were deduplicated with scope `global`, by source of the kept document (`global`);
+- were removed, by the source of the kept document (`removed`).
 
-The first three do not depend on the round's scope. Where a round compares texts (`verify`), `own` and `global` are
-of clusters, which nobody has compared, and so at most what such a round would let go; `removed` is what it did.
+The first three do not depend on the round's scope. If a round compares texts (`verify`), `own` and `global` are of
+clusters that were not compared, and so upper bounds of the documents that such a round would remove; `removed` is
+the result of the round.
 """
 
 from collections.abc import Sequence
@@ -25,9 +26,9 @@ from zyda_flows.tasks.dedup.exchange import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.errors import NotConserved
-from zyda_flows.tasks.ids import MAX_SOURCES, sources_of
+from zyda_flows.tasks.ids import MAX_SOURCES, Ids, sources_of
 from zyda_flows.tasks.recipe.rounds import Round
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
@@ -53,15 +54,13 @@ OVERLAP = pa.schema(
      ("tokens", pa.uint64())]
 )  # fmt: skip
 
-Ids = NDArray[np.uint64]
-
 
 @dataclass(frozen=True)
 class OverlapOfRange(ArtifactJob):
-    """What a range of documents, those of one file of clusters, has of duplicates: TALLIES.
+    """The duplicates in a range of documents, the range of a file of clusters: TALLIES.
 
-    decided: what the round decided about them; as_global: what it would with scope `global`; as_own: what it would
-    about each source by itself. shards: in which they were ingested.
+    decided: the round's decisions; as_global: decisions with scope `global`; as_own: decisions about each source
+    alone. shards: into which the documents were ingested.
     """
 
     stage, version = "overlap", VERSION
@@ -86,13 +85,13 @@ class OverlapOfRange(ArtifactJob):
         return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
 
     def pairs(self, decided: Artifact) -> tuple[Ids, Ids]:
-        """Read which documents go, and for which: (n,) twice."""
+        """Read which documents are removed, and which are kept for them: (n,) twice."""
         table = read_table(self.folder, decided, ["doc_id", "kept_doc_id"])
         table = table.filter(table.column("kept_doc_id").is_valid())
         return table.column("doc_id").to_numpy(), table.column("kept_doc_id").to_numpy()
 
     def tokens(self, ids: Ids) -> NDArray[np.uint64]:
-        """Return the tokens of documents, (n,) ascending to (n,). Raises NotConserved where one is in no shard."""
+        """Return the tokens of documents, (n,) ascending to (n,). Raises NotConserved if one is in no shard."""
         tokens, known = np.zeros(len(ids), np.uint64), 0
         for shard in self.shards if len(ids) else ():
             table = read_table(self.folder, shard, ["doc_id", "n_tokens"])
@@ -103,13 +102,13 @@ class OverlapOfRange(ArtifactJob):
             known += int(is_there.sum())
         if known != len(ids):
             raise NotConserved(
-                f"{self.whose}: {len(ids):,} documents are in clusters, {known:,} of them in shards"
+                f"{self.whose}: {len(ids):,} documents are in clusters, but {known:,} of them in shards"
             )
         return tokens
 
 
 def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Table:
-    """Count documents that go, and their tokens, by their source and that of the one that is kept: (n,) each."""
+    """Count removed documents, and their tokens, by their source and the source of the kept document: (n,) each."""
     pairs = sources_of(gone).astype(np.int64) * MAX_SOURCES + sources_of(kept)
     codes, places = np.unique(pairs, return_inverse=True)
     of_tokens = np.zeros(len(codes), np.uint64)
@@ -126,7 +125,7 @@ def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Tab
 
 
 def key(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     clusters_receipt: Receipt,
     decisions_receipt: Receipt,
@@ -135,7 +134,7 @@ def key(
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     receipts = (clusters_receipt, decisions_receipt, own_receipt)
-    params = [order_of(of_round, sources)]
+    params = [order_of(dedup_round, sources)]
     return stage_key("overlap", VERSION, params, *identities, *(receipt.identity for receipt in receipts))
 
 
@@ -148,23 +147,23 @@ def key(
     cost=overlap_cost,
 )
 def overlap(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     clusters_receipt: Receipt,
     decisions_receipt: Receipt,
     own_receipt: Receipt,
     sources: list[NumberedSource],
 ) -> Manifest:
-    """Count the duplicates of each source, by where they come from. trails: of each source, before the round."""
-    folder = of_round.folder
-    order, order_key = preference_of(of_round, sources), digest_of(order_of(of_round, sources))
+    """Count the duplicates of each source, by the sources of the kept documents. trails: before the round."""
+    folder = dedup_round.folder
+    order, order_key = preference_of(dedup_round, sources), digest_of(order_of(dedup_round, sources))
 
     def as_if_global(receipt: Receipt) -> Sequence[Artifact]:
-        """Decide by ids, whatever the round does, and with scope `global`."""
+        """Decide by ids and with scope `global`, independently of the round's settings."""
         its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
         return decided_by_ids(
-            of_round=of_round,
+            dedup_round=dedup_round,
             tables=tables,
             order=order,
             order_key=order_key,
@@ -175,7 +174,7 @@ def overlap(
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
-    is_global = of_round.dedup.scope == "global" and comparison_of(of_round.dedup).is_by_ids
+    is_global = dedup_round.dedup.scope == "global" and comparison_of(dedup_round.dedup).is_by_ids
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [
@@ -190,9 +189,9 @@ def overlap(
         )
         for number, (went, of_all, of_own, shards) in enumerate(ranges)
     ]
-    made = fan_out(ArtifactJob.__call__, jobs, stage=of_round.name_of("overlap"), source=None)
+    made = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("overlap"), source=None)
     table = named(pa.concat_tables([read_table(folder, one) for one in made]), trails, sources)
-    its_key = key(of_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
+    its_key = key(dedup_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
     path = artifact_path("overlap", None, "all", its_key)
     return Manifest(
         stage="overlap",
@@ -202,7 +201,7 @@ def overlap(
 
 
 def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> pa.Table:
-    """Add up the tallies of all ranges, with the names of sources, and what enters the round: OVERLAP."""
+    """Add up the tallies of all ranges by source, and add the documents that enter the round: OVERLAP."""
     names = {source.number: source.source for source in sources}
     added = tallies.group_by(["kind", "source", "other"]).aggregate([("documents", "sum"), ("tokens", "sum")])
     rows = [

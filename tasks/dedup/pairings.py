@@ -1,7 +1,7 @@
-"""Pairings: which of the documents that went an audit looks at, and with which kept ones it compares them.
+"""Pairings: choose the removed documents for an audit, and the kept documents with which to compare them.
 
-The sample is chosen by a hash of the doc_ids, so that it is the same every time: of each source as many as
-of any other, where it lost as many.
+The sample is chosen by a hash of the doc_ids, so it is the same every time. Each source gets an equal number of
+documents, if it lost as many.
 """
 
 from collections.abc import Sequence
@@ -12,24 +12,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.verdicts import REASON, Trail, load_histories, removals_in
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table
 
-PAIRS = 1000  # that a build audits by itself
+PAIRS = 1000  # pairs that a build audits
 TEXTS = "audit texts"  # the name of the fan-out that reads them
-MOST_KEPT = 16  # documents of a cluster that one that went is compared with
+MOST_KEPT = 16  # kept documents of a cluster with which a removed document is compared
 SMALL = 32  # documents of a cluster in which chains of buckets are followed
-
-Ids = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
 class Pairing:
-    """A document that went, the kept ones that it may have gone for, and its cluster where that is small."""
+    """A removed document, the kept documents of its cluster, and all members of its cluster if that is small."""
 
     doc_id: int
     source: str
@@ -38,7 +36,7 @@ class Pairing:
 
 
 def pairings_of(folder: Folder, trails: list[Trail], pairs: int) -> list[Pairing]:
-    """Choose documents that went, and find the kept ones of their clusters."""
+    """Choose removed documents, and find the kept documents of their clusters."""
     verdicts = verdicts_of(folder, trails)
     losers = {source: [shard for name, shard in verdicts if name == source and shard.removed.documents]
               for source in dict.fromkeys(name for name, _ in verdicts)}  # fmt: skip
@@ -77,7 +75,7 @@ def verdicts_of(folder: Folder, trails: list[Trail]) -> list[tuple[str, Artifact
 
 
 def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
-    """Share out so many pairs: as many to each source as to any other, where it lost as many."""
+    """Divide the pairs evenly among the sources; no source gets more than it lost."""
     shares, left = dict[str, int](), pairs
     for i, source in enumerate(sorted(lost, key=lambda name: (lost[name], name))):
         shares[source] = min(lost[source], left // (len(lost) - i))
@@ -87,7 +85,7 @@ def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
 
 @dataclass(frozen=True)
 class Chosen:
-    """Of a shard's documents that went, those whose hashes may be among the smallest `most` of all `lost` ones."""
+    """The removed documents of a shard whose hashes may be among the smallest `most` of all `lost` documents."""
 
     folder: Folder
     verdicts: Artifact
@@ -98,7 +96,7 @@ class Chosen:
         table = removals_in(read_table(self.folder, self.verdicts)).select(
             ["doc_id", "cluster_id", "kept_doc_id"]
         )
-        # Four times as many as are wanted lie below this: of many shards few rows come back, and enough.
+        # Four times as many hashes as wanted are below this bound: shards return few rows, but enough.
         share = min(1.0, (4 * self.most + 64) / self.lost)
         may_be = hash_ids(table.column("doc_id").to_numpy()) <= np.uint64(int(share * (2**64 - 2**11)))
         return smallest(table.filter(pa.array(may_be)) if share < 1 else table, self.most)
@@ -112,9 +110,9 @@ def smallest(table: pa.Table, most: int) -> pa.Table:
 
 @dataclass(frozen=True)
 class Members:
-    """Of a shard's documents, those in some clusters: `doc_id`, `cluster_id`, and whether each stays.
+    """The documents of a shard in some clusters: `doc_id`, `cluster_id`, and whether each is kept.
 
-    Of a large cluster the first few, and the first few that stay: nobody asks for more.
+    Of a large cluster only the first documents, and the first kept documents, because no more are needed.
     """
 
     folder: Folder
@@ -134,8 +132,8 @@ class Members:
 
 
 def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
-    """Return the places at which each cluster stands for the first times, no more than `most`: (n,) to (m,)."""
-    order = np.argsort(clusters, kind="stable")  # which leaves a cluster's places ascending
+    """Return the indices of the first `most` documents of each cluster: (n,) to (m,)."""
+    order = np.argsort(clusters, kind="stable")  # leaves the indices of a cluster ascending
     in_order = clusters[order]
     is_first = np.ones(len(order), np.bool_)
     is_first[1:] = in_order[1:] != in_order[:-1]
@@ -147,7 +145,7 @@ def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
 def documents_of(
     folder: Folder, verdicts: Sequence[Artifact], clusters: Ids
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """Return the kept documents of some clusters, and all documents of those that are SMALL."""
+    """Return the kept documents of some clusters, and all documents of SMALL clusters."""
     jobs = [Members(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
     kept, everyone = dict[int, list[int]](), dict[int, list[int]]()
     for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):

@@ -1,7 +1,7 @@
-"""Preference: the order in which documents have the right to stay.
+"""Preference: the order in which documents are kept.
 
-Documents of protected sources come first, then what the recipe's `prefer` says, then source, file and row, which
-tell any two apart.
+Documents of protected sources come first. Then the recipe's `prefer` decides, then source, file and row, which
+differ for any two documents.
 """
 
 import json
@@ -15,18 +15,17 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import BadInput, bad_input
-from zyda_flows.tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, files_of, sources_of
+from zyda_flows.tasks.ids import FILE_SHIFT, MAX_ROWS, MAX_SOURCES, SOURCE_SHIFT, Ids, files_of, sources_of
 from zyda_flows.tasks.recipe.dedup import DIRECTIONS, PREFERENCES
 from zyda_flows.tasks.recipe.faults import place_in_recipe
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import is_json
-from zyda_flows.tasks.sources.listing import NumberedSource, load_listing
+from zyda_flows.tasks.sources.input_files import NumberedSource, load_listing
 
-Ids = NDArray[np.uint64]
-# Of each preference three columns: a number, what is finer than it can say, or a text. Numbers come before texts,
-# and both before nothing.
+# Each preference has three columns: a number, the remainder that a float cannot represent, and a text. Numbers come
+# before texts, and both before null.
 KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}
 
 
@@ -34,9 +33,9 @@ KINDS = {"number": pa.float64(), "fine": pa.int64(), "text": pa.string()}
 class Preference:
     """The order of a recipe.
 
-    rank: (MAX_SOURCES,) uint64, the place of each source number: protected ones first, then as in the recipe.
-    protected: (MAX_SOURCES,) bool. file_places: for each source number, (files,) uint64, the place of each of its
-    file numbers in the order of their URLs. prefer: the recipe's.
+    rank: (MAX_SOURCES,) uint64, the rank of each source number: protected sources first, then as in the recipe.
+    protected: (MAX_SOURCES,) bool. file_places: for each source number, (files,) uint64, the rank of each file
+    number by the files' URLs. prefer: from the recipe.
     """
 
     rank: Ids
@@ -46,27 +45,27 @@ class Preference:
 
     @property
     def columns(self) -> list[str]:
-        """The columns of the documents that it looks at."""
+        """The columns of the documents that the order depends on."""
         own = [entry.rpartition(" ")[0] for entry in self.prefer if entry not in PREFERENCES]
         return [*own, *(["n_bytes"] if "longest" in self.prefer else [])]
 
     def is_protected(self, doc_ids: Ids) -> NDArray[np.bool_]:
-        """Say which documents may not go: (n,) to (n,)."""
+        """Return which documents must not be removed: (n,) to (n,)."""
         return self.protected[sources_of(doc_ids)]
 
     def priority(self, doc_ids: Ids) -> Ids:
-        """Return a number for each document that is smaller the better its source, file and row: (n,) to (n,)."""
+        """Return a number for each document that is smaller for a better source, file and row: (n,) to (n,)."""
         sources, files = sources_of(doc_ids), files_of(doc_ids)
         places = np.zeros(len(doc_ids), np.uint64)
         for number, places_of_files in self.file_places.items():
             is_of_source = sources == number
             places[is_of_source] = places_of_files[files[is_of_source]]
         rows = doc_ids & np.uint64(MAX_ROWS - 1)
-        # Laid out as a doc_id is, with the source's rank and the file's place where their numbers stand.
+        # Laid out as a doc_id, with the ranks of source and file in place of their numbers.
         return self.rank[sources] << np.uint64(SOURCE_SHIFT) | places << np.uint64(FILE_SHIFT) | rows
 
     def values(self, documents: pa.Table) -> pa.Table:
-        """Return what is looked at of some documents: KINDS of each preference, in types of their own."""
+        """Return the columns by which documents are ordered: KINDS of each preference."""
         values = dict[str, pa.Array]()
         for entry in self.prefer:
             if entry != "source":
@@ -78,7 +77,7 @@ class Preference:
         return pa.table(values) if values else pa.table({})
 
     def order(self, rows: pa.Table, within: Sequence[str]) -> NDArray[np.int64]:
-        """Sort documents, by the columns `within` first: `doc_id` and `values`, (n,) to (n,) places."""
+        """Sort documents, by the columns `within` first: a table with `doc_id` and `values`, to (n,) indices."""
         ids = rows.column("doc_id").to_numpy()
         priority = self.priority(ids)
         rows = rows.append_column("kept first", pa.array(~self.is_protected(ids)))
@@ -100,10 +99,10 @@ def nothing(count: int) -> dict[str, pa.Array]:
 
 
 def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
-    """Return the values of a column in KINDS, all null where a value has no order.
+    """Return the values of a column as KINDS; all three are null if a value has no order.
 
-    So values are compared as what they are, whatever type the column has in this file or another: what is kept as
-    JSON text, for its types do not agree, is read.
+    Values are compared independently of the column's type in a file. A column of mixed types is stored as JSON
+    text, which is parsed here.
     """
     column, kind = column.combine_chunks(), field.type
     if is_json(field):
@@ -138,7 +137,7 @@ def as_float(value: float) -> float:
 
 
 def float_remainder(value: Any, number: float | None) -> int | None:
-    """Return what a float leaves over of an integer beyond 2**53."""
+    """Return the difference of an integer beyond 2**53 and its nearest float."""
     is_whole = isinstance(value, int) and number is not None and abs(value) < 1 << 64
     return value - int(number or 0) if is_whole else None
 
@@ -148,13 +147,13 @@ def as_kinds(count: int, **found: Any) -> dict[str, pa.Array]:
         n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in found.items()
     }
     kinds = nothing(count) | given
-    # A number of which nothing is left over is the same whether it was an integer or a float.
+    # A number without a remainder is equal as an integer and as a float.
     exact = pc.if_else(pc.is_valid(kinds["number"]), pa.scalar(0, pa.int64()), None)
     return kinds | {"fine": pc.coalesce(kinds["fine"], exact)}
 
 
 def seconds_of(column: pa.Array) -> dict[str, pa.Array]:
-    """Return whole seconds, and the nanoseconds beyond them, of dates, times and durations: of instants in UTC."""
+    """Return whole seconds, and the nanoseconds beyond them, of dates, times and durations; instants are in UTC."""
     kind = column.type
     if pa.types.is_date32(kind):
         unit, column = 1, pc.multiply(column.cast(pa.int32()).cast(pa.int64()), 86_400)
@@ -179,7 +178,7 @@ def has_order(kind: pa.DataType) -> bool:
 
 
 def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
-    """Raise BadInput where a source lacks a column by which documents are preferred."""
+    """Raise BadInput if a source lacks a column by which documents are preferred."""
     if source.exempt:
         return
     for number, dedup in enumerate(recipe.rounds):
@@ -190,16 +189,16 @@ def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
 
 
 def fault_of(name: str, stored: pa.Schema) -> str | None:
-    """Say why documents cannot be preferred by a column."""
+    """Return why documents cannot be preferred by a column, or None."""
     if name not in stored.names:
-        return f"there is no column {name}; there are {', '.join(stored.names)}"
+        return f"column {name} is missing; use one of {', '.join(stored.names)}"
     field = stored.field(name)
     return None if is_json(field) or has_order(field.type) else f"values of type {field.type} have no order"
 
 
-def preference_of(of_round: Round, sources: Sequence[NumberedSource]) -> Preference:
+def preference_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> Preference:
     """Return the order of a round."""
-    recipe, file_places = of_round.recipe, dict[int, Ids]()
+    recipe, file_places = dedup_round.recipe, dict[int, Ids]()
     rank, protected = np.zeros(MAX_SOURCES, np.uint64), np.zeros(MAX_SOURCES, np.bool_)
     for i, source in enumerate(sorted(sources, key=lambda source: not recipe.source(source.source).protect)):
         rank[source.number] = i
@@ -208,12 +207,14 @@ def preference_of(of_round: Round, sources: Sequence[NumberedSource]) -> Prefere
         places = np.zeros(max(numbers) + 1, np.uint64)
         places[numbers] = np.arange(len(numbers))
         file_places[source.number] = places
-    return Preference(rank, protected, file_places, of_round.dedup.prefer)
+    return Preference(rank, protected, file_places, dedup_round.dedup.prefer)
 
 
-def order_of(of_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
-    """Return all that the order of preference depends on, besides the documents."""
-    protected = [source.number for source in sources if of_round.recipe.source(source.source).protect]
+def order_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
+    """Return all that the order of preference depends on, except the documents."""
+    protected = [source.number for source in sources if dedup_round.recipe.source(source.source).protect]
     of_sources = [[source.number, source.listing] for source in sources]
-    further = [protected, of_round.dedup.prefer] if protected or of_round.dedup.prefer != ("source",) else []
+    further = (
+        [protected, dedup_round.dedup.prefer] if protected or dedup_round.dedup.prefer != ("source",) else []
+    )
     return [*of_sources, *further]

@@ -1,9 +1,8 @@
-"""Removals: the decisions about duplicates, shard by shard, as verdicts.
+"""Removals: write the decisions about duplicates as verdicts, shard by shard.
 
-Rows out: DECISIONS and `reason`, sorted by doc_id, for every document that is left of a shard; `reason` and
-`kept_doc_id` are null for documents that stay. A document outside any cluster is a cluster of its own: its
-`cluster_id` is its doc_id. One table for each
-shard, so that a shard about which nothing has changed is known by its digest.
+Rows out: DECISIONS and `reason`, sorted by doc_id, for every remaining document of a shard. `reason` and
+`kept_doc_id` are null for kept documents. A document outside of any cluster has its doc_id as its `cluster_id`.
+There is a table for each shard, so that an unchanged shard is recognised by its digest.
 """
 
 from dataclasses import dataclass
@@ -30,9 +29,9 @@ VERSION = 1
 
 @dataclass(frozen=True)
 class RemovalsOfShard(VerdictJob):
-    """Which documents of one shard go for a duplicate, and the clusters of those that stay.
+    """The removed documents of a shard, and the clusters of the kept documents.
 
-    names: what CLUSTER_COLUMNS is called beside a document that stays.
+    names: the names of CLUSTER_COLUMNS in the table of kept documents.
     """
 
     stage, version = "removals", VERSION
@@ -52,12 +51,12 @@ class RemovalsOfShard(VerdictJob):
 
     @property
     def schema(self) -> pa.Schema:
-        of_round = [
+        dedup_round = [
             DECISIONS.field(name).with_name(called)
             for name, called in zip(CLUSTER_COLUMNS, self.names, strict=True)
             if called != name
         ]
-        return pa.schema([*DECISIONS, *of_round, *self.evidence, REASON])
+        return pa.schema([*DECISIONS, *dedup_round, *self.evidence, REASON])
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         ids = remaining.column("doc_id").to_numpy()
@@ -79,30 +78,30 @@ class RemovalsOfShard(VerdictJob):
         return table
 
 
-def evidence_of(of_round: Round) -> pa.Schema | None:
-    """Return what is published of a document that goes beside the one that is kept for it."""
-    return comparison_of(of_round.dedup).evidence or None
+def evidence_of(dedup_round: Round) -> pa.Schema | None:
+    """Return the columns that are published for a removed document and its kept document."""
+    return comparison_of(dedup_round.dedup).evidence or None
 
 
-def key(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
-    reason = of_round.dedup.sentences.reason.name
+def key(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:
+    reason = dedup_round.dedup.sentences.reason.name
     return stage_key("removals", VERSION, reason, *trail.identities, decisions_receipt.identity)
 
 
-def reasons_of(of_round: Round) -> dict[str, str]:
-    """Return why documents go in a round: for one reason."""
-    return dict([of_round.dedup.sentences.reason])
+def reasons_of(dedup_round: Round) -> dict[str, str]:
+    """Return the reasons for which documents are removed in a round: a single reason."""
+    return dict([dedup_round.dedup.sentences.reason])
 
 
 @stage("removals", key, inputs=("trail", "decisions"), reasons=reasons_of, evidence=evidence_of)
-def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
-    """Find which documents of a source go."""
-    folder = of_round.folder
+def removals(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manifest:
+    """Find the documents of a source that are removed."""
+    folder = dedup_round.folder
     decisions_manifest, evidence = (
         load_manifest(folder, decisions_receipt),
-        tuple(evidence_of(of_round) or ()),
+        tuple(evidence_of(dedup_round) or ()),
     )
-    reason, names = of_round.dedup.sentences.reason.name, tuple(map(of_round.name_of, CLUSTER_COLUMNS))
+    reason, names = dedup_round.dedup.sentences.reason.name, tuple(map(dedup_round.name_of, CLUSTER_COLUMNS))
     decided_files = list_files(folder, decisions_manifest.artifacts)
     jobs = [
         RemovalsOfShard(
@@ -116,7 +115,7 @@ def removals(of_round: Round, trail: Trail, decisions_receipt: Receipt) -> Manif
         )
         for history in load_histories(folder, trail)
     ]
-    manifest = run_jobs(of_round.name_of("removals"), trail, jobs)
+    manifest = run_jobs(dedup_round.name_of("removals"), trail, jobs)
     return manifest.model_copy(
         update={"facts": decisions_manifest.facts}
-    )  # what the accounts say of how it was decided
+    )  # how it was decided, for the accounts

@@ -1,12 +1,12 @@
-"""Verify: clusters only propose, and a document goes if one that stays holds enough of its shingles.
+"""Verify: a document of a cluster is only removed if a kept document contains enough of its shingles.
 
-The documents of a cluster are looked at in the order of preference. One goes where a document that stays (of a
-better source in scope `across`, any that is preferred in `global`) holds the share of its distinct shingles that
-the recipe asks for, or is as like it; otherwise it stays, and others may go for it. The result depends on nothing
-but that order.
+The documents of a cluster are tested in the order of preference. A document is removed if a kept document (of a
+better source in scope `across`, any preferred document in `global`) contains the share of its distinct shingles
+that the recipe requires, or has the required Jaccard similarity. Otherwise it is kept, and others may be removed
+for it. The result depends on this order only.
 
 A cluster of up to `cluster_bytes` of text is decided as if all pairs were compared (`textkernels.set_similarity`:
-310 MiB for 8 MiB of text, if half of its shingles are shared), a larger one with an index (`tasks.dedup.large`).
+310 MiB for 8 MiB of text, if half of its shingles are shared), a larger cluster by an index (`tasks.dedup.large`).
 """
 
 from collections.abc import Callable, Iterator
@@ -19,21 +19,21 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, Ids, InOrder
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, InOrder
 from zyda_flows.tasks.dedup.large import LargeCluster
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.dedup import Dedup, Verify
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.shingles import shingle_sets
 from zyda_flows.tasks.storage.artifacts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 
 @dataclass(frozen=True)
 class TextComparison(Comparison):
-    """By their texts: one goes for a document that holds enough of its shingles."""
+    """Compare documents by their texts: one is removed if a kept document contains enough of its shingles."""
 
     columns, evidence = ("text",), SIMILARITIES
 
@@ -46,7 +46,7 @@ class TextComparison(Comparison):
 
     @property
     def required(self) -> dict[str, Any]:
-        """How much a document has to hold of another, as `textkernels.set_similarity.find_duplicates` takes it."""
+        """The required similarity, as arguments of `textkernels.set_similarity.find_duplicates`."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
     def size(self, of_all: Counts, contested: int) -> float:
@@ -56,10 +56,10 @@ class TextComparison(Comparison):
         return [self.dedup.shingle, self.dedup.width] if (pieces > 1).any() else []
 
     def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return in which piece of its cluster each document is: by the smallest hash of its shingles.
+        """Return the piece of each document in its cluster, by the smallest hash of its shingles.
 
-        Two documents have the same smallest one as often as they have shingles in common (MinHash), and so they
-        come into one piece.
+        Two documents have the same smallest hash with a probability of their Jaccard similarity (MinHash), so
+        similar documents are in the same piece.
         """
         piece = np.zeros(len(pieces), np.uint32)
         cut = np.flatnonzero(pieces > 1)
@@ -92,14 +92,14 @@ class TextComparison(Comparison):
 
 
 def comparison_of(dedup: Dedup) -> Comparison:
-    """Return how a round compares the documents of a cluster."""
+    """Return the rule by which a round compares the documents of a cluster."""
     if isinstance(dedup, MinHashRound) and dedup.verify:
         return TextComparison(dedup, dedup.verify)
     return Comparison(dedup)
 
 
 def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Put clusters together whose texts are `cluster_bytes` at the most, one at least: from the first to the last.
+    """Group clusters of at most `cluster_bytes` of text, at least one; yield the first and the end of each group.
 
     starts: (c + 1,), the row of each cluster's first document, then n. ends: (n + 1,), the bytes of text before
     each row.
@@ -116,7 +116,7 @@ def batches(starts: NDArray[np.int64], ends: NDArray[np.int64]) -> Iterator[tupl
 def sets_of(
     texts: TextFile, rows: NDArray[np.int64], sizes: NDArray[np.int64], dedup: MinHashRound
 ) -> Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]:
-    """Return what gives the shingles of some texts by their places, some MiB of text at a time."""
+    """Return a function that yields the shingles of texts, given their positions, some MiB of text at a time."""
 
     def sets(places: NDArray[np.int64]) -> Iterator[NDArray[np.uint64]]:
         before = np.concatenate([[0], np.cumsum(sizes[places])])
@@ -131,8 +131,8 @@ def sets_of(
 def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
-    """Write those documents that go as COMPARISONS; all arrays are (n,)."""
-    gone = np.flatnonzero(holders != NOBODY)
+    """Return the removed documents as COMPARISONS; all arrays are (n,)."""
+    gone = np.flatnonzero(holders != MISSING)
     kept, both, size = holders[gone], shared[gone], sizes[gone]
     jaccard = both / (size + sizes[kept] - both)
     columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]

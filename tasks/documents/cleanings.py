@@ -30,9 +30,11 @@ class Clean(Protocol):
 def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]:
     """Return what a recipe's Cleaning, as a mapping, asks for. is_markdown: of its lines, those of prose."""
     if cleaning["unicode"]:
-        from zyda_flows.textkernels.texts.repair import repaired  # ftfy: where it is wanted
+        from zyda_flows.textkernels.texts.repair import repair_texts  # ftfy: where it is wanted
 
-        yield partial(repaired, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {})
+        yield partial(
+            repair_texts, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {}
+        )
     if cleaning["newlines"]:
         yield with_newlines
     if cleaning["control_characters"]:
@@ -69,14 +71,14 @@ def without_personal_data(
     """Replace kinds of personal data, true by what is usual; return what `clean_texts` does, counts by kind."""
     from zyda_flows.textkernels.texts.personal import (  # late: compiled kernels, where they are wanted
         KINDS,
-        replaced,
+        replace_matches,
     )
 
     left, counts = texts, dict[str, CleaningCounts]()
     for name, kind in KINDS.items():
         if name in kinds:
             said, before = kinds[name], left
-            left, numbers = replaced(before, kind, None if said is True else str(said))
+            left, numbers = replace_matches(before, kind, None if said is True else str(said))
             counts[name] = cleaning_counts(before, left, numbers > 0, int(numbers.sum()))
     is_same = pc.fill_null(pc.equal(left, texts), True)  # a null of a column beside the text
     return left, ~is_same.to_numpy(zero_copy_only=False), counts

@@ -35,7 +35,7 @@ from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.letters import LETTERS, LettersRound
-from zyda_flows.tasks.sources.named_values import column_of, texts_in
+from zyda_flows.tasks.sources.named_values import column_of, column_texts
 from zyda_flows.tasks.sources.small_files import PlannedFile
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -156,7 +156,7 @@ def are_among(hashes: Collection[str], texts: pa.Array | pa.ChunkedArray) -> lis
 def values_in(table: pa.Table, path: str) -> pa.Array:
     """Return the values of a column as text, null where it has none that a request could name: (n,) strings."""
     try:
-        return texts_in(table, path, "value")
+        return column_texts(table, path, "value")
     except ValueError:  # said once of each source
         return pa.nulls(len(table), pa.string())
 
@@ -240,7 +240,7 @@ def fault_of_column(path: str, columns: pa.Schema) -> str | None:
     if column_of(path, columns.names) is None:
         return f"it has no column {path}"
     try:
-        texts_in(columns.empty_table(), path, "value")
+        column_texts(columns.empty_table(), path, "value")
     except ValueError as error:
         return str(error)
     return None

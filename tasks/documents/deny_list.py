@@ -47,7 +47,12 @@ from zyda_flows.tasks.sources.address_lists import (
 )
 from zyda_flows.tasks.sources.named_values import as_text
 from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
-from zyda_flows.tasks.sources.web_addresses import domain, folder_ends, normalised, with_parents
+from zyda_flows.tasks.sources.web_addresses import (
+    folder_ends,
+    host_and_parents,
+    normalise_address,
+    normalise_domain,
+)
 from zyda_flows.tasks.storage.records import digest_of
 
 NAME = "deny"
@@ -136,7 +141,7 @@ class Request(Strict):
             )
         if self.url is not None:
             address_of(self.url.strip())
-        if self.domain is not None and domain(self.domain) is None:
+        if self.domain is not None and normalise_domain(self.domain) is None:
             raise ValueError(f"{self.domain!r} is no domain")
         return self
 
@@ -167,7 +172,7 @@ class DenyList:
             if one.url is not None:
                 self.add_address(address_of(one.url.strip()))
             elif one.domain is not None:
-                self.domains.add(str(domain(one.domain)))
+                self.domains.add(str(normalise_domain(one.domain)))
             elif one.id is not None:
                 (self.like_ids if one.by else self.ids).add(one.id)
             elif one.text_sha256 is not None and one.signature is not None:
@@ -224,7 +229,7 @@ class DenyList:
 
     def has_address(self, said: str | None) -> bool:
         """Say whether a document with some address is to go."""
-        if said is None or (found := normalised(said)) is None:
+        if said is None or (found := normalise_address(said)) is None:
             return False
         host, address = found
         is_in_folder = bool(self.folders) and not self.folders.isdisjoint(self.folders_of(address))
@@ -233,7 +238,7 @@ class DenyList:
             address in self.urls
             or is_in_folder
             or is_hashed
-            or not self.domains.isdisjoint(with_parents(host))
+            or not self.domains.isdisjoint(host_and_parents(host))
         )
 
     def folders_of(self, address: str) -> Iterator[str]:

@@ -28,7 +28,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.signatures.letters import letters_in
 from zyda_flows.tasks.sources.named_values import as_text, column_of, value_at
 from zyda_flows.tasks.sources.small_files import PlannedFile
-from zyda_flows.tasks.sources.web_addresses import domain, with_parents
+from zyda_flows.tasks.sources.web_addresses import host_and_parents, normalise_domain
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -241,8 +241,8 @@ def unescaped(content: str) -> str:
 def hosts_in(content: str) -> Iterator[str]:
     """Yield the names in a row that may be hosts, each with all domains that it is in."""
     for name in {found.lower() for found in HOST.findall(unescaped(content))}:
-        host = name if name.isascii() else domain(name)
-        yield from with_parents(host) if host else ()
+        host = name if name.isascii() else normalise_domain(name)
+        yield from host_and_parents(host) if host else ()
 
 
 def hash_of_row(content: bytes | None, columns: str | None) -> str:

@@ -87,11 +87,11 @@ def requests_of_texts(
         signed = [
             Signature(
                 parameters=signature_parameters(dedup),
-                values=b64encode(of_round[number].astype("<u8").tobytes()).decode(),
+                values=b64encode(dedup_round[number].astype("<u8").tobytes()).decode(),
                 **({"shingles": int(counts[number])} if alike else {}),
             )
-            for dedup, (of_round, counts) in zip(rounds, sketches, strict=True)
-            if of_round[number, 0] != sketch.EMPTY
+            for dedup, (dedup_round, counts) in zip(rounds, sketches, strict=True)
+            if dedup_round[number, 0] != sketch.EMPTY
         ]
         letters = letter_hash(text) if alike else None
         requests += [Request(text_sha256=digest, signature=one, **only) for one in signed]

@@ -16,9 +16,14 @@ from jinja2.sandbox import SandboxedEnvironment
 
 from zyda_flows.tasks.errors import BadInput, first_line
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.sources.byte_lines import DAMAGED
 from zyda_flows.tasks.sources.formats.parquet import bounded_batches
-from zyda_flows.tasks.sources.lines import DAMAGED
-from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, decompressed, planned_files
+from zyda_flows.tasks.sources.small_files import (
+    PlannedFile,
+    decompress_list,
+    planned_files,
+    read_planned_file,
+)
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.storage.records import Record
 
@@ -99,7 +104,7 @@ def items_of(planned: PlannedSet) -> Iterator[Item]:
     number, is_answered = 0, False
     for file in planned.files:
         where = f"set {planned.name}, file {file.listed.url}"
-        content = content_of(f"set {planned.name}", file)
+        content = read_planned_file(f"set {planned.name}", file)
         for row in rows_of(content, where):
             item = item_of(planned, number, row, f"{where}, row {number:,}")
             is_answered = is_answered or item.answer != ""
@@ -121,7 +126,7 @@ def rows_of(content: bytes, where: str) -> Iterator[dict[str, Any]]:
             for batch in bounded_batches(stream):
                 yield from batch.to_pylist()
             return
-        for number, line in enumerate(io.BytesIO(decompressed(content, where))):
+        for number, line in enumerate(io.BytesIO(decompress_list(content, where))):
             if line.strip():
                 yield object_of(line, f"{where}, line {number:,}")
     except (*DAMAGED, pa.ArrowException) as error:

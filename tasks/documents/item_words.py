@@ -52,23 +52,23 @@ COMMANDS = """
 @lru_cache(maxsize=1)
 def letters() -> Letters:
     """Return what characters are; see `Letters`."""
-    of_codes = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
+    code_entries = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
     for ideographs in IDEOGRAPHS:
-        of_codes[ideographs.start : ideographs.stop] |= ALONE
+        code_entries[ideographs.start : ideographs.stop] |= ALONE
     several, first = list[int](), [0]
     for code in common_codes():
-        its_entries = entries(chr(code))
-        if len(its_entries) == 1:
-            (of_codes[code],) = its_entries
+        character_entries = entries(chr(code))
+        if len(character_entries) == 1:
+            (code_entries[code],) = character_entries
         else:
-            of_codes[code] = int(SEVERAL) + len(first) - 1
-            several += its_entries
+            code_entries[code] = int(SEVERAL) + len(first) - 1
+            several += character_entries
             first.append(len(several))
-    of_codes[SURROGATES.start : SURROGATES.stop] = END
-    of_codes[0xE0000:0xE1000] = JOIN
+    code_entries[SURROGATES.start : SURROGATES.stop] = END
+    code_entries[0xE0000:0xE1000] = JOIN
     names = {hash_of(name): code for name, code in {**name2codepoint, "apos": ord("'")}.items()}
     return Letters(
-        of_codes, np.array(several, np.uint32), np.array(first), np.array(sorted(names), np.uint64),
+        code_entries, np.array(several, np.uint32), np.array(first), np.array(sorted(names), np.uint64),
         np.array([names[name] for name in sorted(names)]),
         np.array(sorted(map(hash_of, COMMANDS.split())), np.uint64),
     )  # fmt: skip

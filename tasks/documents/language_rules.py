@@ -22,7 +22,7 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.rule_sets import FINEWEB_2
 from zyda_flows.tasks.recipe.rule_settings import Limits, as_number, limits_of
-from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
+from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files, read_planned_file
 from zyda_flows.tasks.storage.records import Record
 
 SCORE, STOP_WORDS = "language_score", "stopwords"
@@ -78,7 +78,7 @@ def rules_in(name: str, file: PlannedFile) -> LanguageRules:
     """Read the file of a language. Raises BadInput."""
     language = re.sub(r"\.ya?ml$", "", basename(file.listed.url))
     try:
-        content = yaml.safe_load(content_of(name, file, limits().rules_bytes))
+        content = yaml.safe_load(read_planned_file(name, file, limits().rules_bytes))
         if not isinstance(content, dict):
             raise ValueError("a mapping is expected")
         return LanguageRules(

@@ -11,7 +11,7 @@ from zyda_flows.tasks.documents.language_rules import SCORE, language_rules
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.steps.language_id import LanguageId
-from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, planned_files
+from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files, read_planned_file
 from zyda_flows.tasks.storage.records import Record
 
 if TYPE_CHECKING:
@@ -69,7 +69,7 @@ def model_of(file: PlannedFile) -> "Model":
     from zyda_flows.textkernels.fasttext.file import read_model
 
     try:
-        return read_model(content_of(f"{RULE}.model", file, limits().model_bytes))
+        return read_model(read_planned_file(f"{RULE}.model", file, limits().model_bytes))
     except ValueError as error:
         raise BadInput(f"{RULE}.model, file {file.listed.url}: {error}") from error
 
@@ -79,11 +79,11 @@ def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
 
     Its script, too, as ISO 15924 names it: that of most of its letters.
     """
-    from zyda_flows.textkernels.fasttext.prediction import best
+    from zyda_flows.textkernels.fasttext.prediction import predict
     from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
-    places, probabilities = (found[:, 0] for found in best(model, texts, 1))
+    places, probabilities = (found[:, 0] for found in predict(model, texts, 1))
     labels = pa.array(model.labels, pa.string())
     is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
     is_known = (places >= 0) & ~is_blank  # a model has a label for no text, too

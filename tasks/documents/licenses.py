@@ -13,7 +13,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.components import NOT_KNOWN
 from zyda_flows.tasks.recipe.spdx import Licenses
-from zyda_flows.tasks.sources.named_values import BETWEEN, texts_in
+from zyda_flows.tasks.sources.named_values import LIST_SEPARATOR, column_texts
 
 LICENSE = "license"
 RULE = "license_filter"
@@ -39,11 +39,11 @@ def judged_licenses(said: Mapping[str, Any], table: pa.Table) -> dict[str, pa.Ar
     that names no licences.
     """
     known = licenses_of(tuple(said["keep"]), tuple(said["names"].items()))
-    encoded = texts_in(table, said["column"], "licence", lists=True).dictionary_encode()
+    encoded = column_texts(table, said["column"], "licence", lists=True).dictionary_encode()
     names = list[str | None]()
     broken: dict[str, list[str | None]] = {rule: [] for rule in RULES}
     for text in encoded.dictionary.to_pylist():
-        stated = known.stated(text.split(BETWEEN))
+        stated = known.stated(text.split(LIST_SEPARATOR))
         name_said = stated and stated.name[:LONGEST]
         rule = MISSING if stated is None else UNKNOWN if not stated.is_known else RULE
         names.append(f"{NOT_KNOWN}{name_said}" if rule == UNKNOWN else name_said)

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.measures import PERSONAL, ZYDA1, Measure
-from zyda_flows.textkernels.texts.zyda1 import of_characters, of_patterns
+from zyda_flows.textkernels.texts.zyda1 import character_statistics, pattern_statistics
 
 if TYPE_CHECKING:
     from zyda_flows.textkernels.rules.quality import WordLists
@@ -26,16 +26,16 @@ Wanted = Sequence[tuple[int, Measure]]  # each with the number of its step
 def measure_prose(documents: Documents, wanted: Wanted, *, is_markdown: bool) -> None:
     """Measure all sets about words and lines, of all steps, in one pass."""
     from zyda_flows.textkernels.texts.markdown import prose
-    from zyda_flows.textkernels.texts.prose import measured
+    from zyda_flows.textkernels.texts.prose import measure_texts
 
     measures = [measure for _, measure in wanted]
     options = sorted({measure.terminal for measure in measures if measure.of == "c4"}) or [True]
     batch, sets = documents.remaining_documents(), {measure.of for measure in measures}
     texts, listed = prose(batch.text) if is_markdown else batch.text, stop_words_for(batch, measures)
-    tables = {options[0]: measured(texts, sets - OF_CODE, options[0], *listed)}
-    tables[options[0]] |= measured(batch.text, sets & OF_CODE)
+    tables = {options[0]: measure_texts(texts, sets - OF_CODE, options[0], *listed)}
+    tables[options[0]] |= measure_texts(batch.text, sets & OF_CODE)
     for option in options[1:]:
-        tables[option] = tables[options[0]] | measured(texts, {"c4"}, c4_terminal=option)
+        tables[option] = tables[options[0]] | measure_texts(texts, {"c4"}, c4_terminal=option)
     for number, measure in wanted:
         table = tables.get(measure.terminal, tables[options[0]])[measure.of]
         statistics = {name: table.column(name).to_numpy() for name in table.column_names}
@@ -44,9 +44,9 @@ def measure_prose(documents: Documents, wanted: Wanted, *, is_markdown: bool) ->
 
 def measure_personal(documents: Documents, wanted: Wanted) -> None:
     """Count the personal data of texts, once for all steps."""
-    from zyda_flows.textkernels.texts.personal import counted
+    from zyda_flows.textkernels.texts.personal import count_matches
 
-    counts = counted(documents.remaining_documents().text)
+    counts = count_matches(documents.remaining_documents().text)
     for number, _ in wanted:
         documents.set_columns(numbered(number, PERSONAL, counts))
 
@@ -54,7 +54,7 @@ def measure_personal(documents: Documents, wanted: Wanted) -> None:
 def measure_characters(documents: Documents, number: int) -> None:
     """Measure the statistics of Zyda-1 that count characters."""
     batch = documents.remaining_documents()
-    counts = of_characters(batch.original, batch.text, batch.is_changed)
+    counts = character_statistics(batch.original, batch.text, batch.is_changed)
     documents.set_columns(numbered(number, ZYDA1, counts))
 
 
@@ -62,7 +62,7 @@ def measure_patterns(documents: Documents, number: int, measure: Measure) -> Non
     """Measure the statistics of Zyda-1 that count patterns and terms; those of characters are there."""
     batch = documents.remaining_documents()
     lengths = batch.columns[f"{number}.{ZYDA1}.length"].to_numpy()
-    documents.set_columns(numbered(number, ZYDA1, of_patterns(batch.original, lengths, measure.terms)))
+    documents.set_columns(numbered(number, ZYDA1, pattern_statistics(batch.original, lengths, measure.terms)))
 
 
 def numbered(number: int, of: str, statistics: Mapping[str, NDArray[np.generic]]) -> Columns:

@@ -22,9 +22,9 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import entries_of, lines_of_list, read_entries
-from zyda_flows.tasks.sources.named_values import texts_in
+from zyda_flows.tasks.sources.named_values import column_texts
 from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
-from zyda_flows.tasks.sources.web_addresses import folder_ends, normalised, with_parents
+from zyda_flows.tasks.sources.web_addresses import folder_ends, host_and_parents, normalise_address
 from zyda_flows.tasks.storage.records import Record
 
 VERSION = "1"  # raised when an address breaks other rules
@@ -79,11 +79,11 @@ class Lists:
 
     def broken_by(self, address: str) -> tuple[str, str] | None:
         """Return the first kind of rule that an address breaks, and what in it does; None for one that stays."""
-        known = normalised(address)
+        known = normalise_address(address)
         if known is None:
             return None
         host, whole = known
-        if listed := first_in(self.domains, with_parents(host)):
+        if listed := first_in(self.domains, host_and_parents(host)):
             return "domains", listed
         if url := longest_beginning(self.urls, whole):
             return "urls", url
@@ -226,7 +226,7 @@ def judged_urls(planned: PlannedUrlRules, table: pa.Table) -> dict[str, pa.Array
     """
     lists, n = lists_of(planned), len(table)
     notes: dict[str, list[str | None]] = {kind: [None] * n for kind, _ in planned.files}
-    for row, address in enumerate(texts_in(table, planned.column, "address").to_pylist()):
+    for row, address in enumerate(column_texts(table, planned.column, "address").to_pylist()):
         found = lists.broken_by(address) if address else None
         if found:
             notes[found[0]][row] = found[1]

@@ -1,5 +1,5 @@
-"""Erasure: what somebody asks to have removed is found, in a corpus and in what was made with it, and certified.
+"""Removal requests: find the requested documents in a corpus and in other places, and certify their removal.
 
-`asked` reads a request, `found` finds the documents that it is about, `dependents` what else has them, and
-`certificate` writes the deny list that builds obey, and what was done.
+`removal_request` reads a request, `requested_documents` finds its documents, `dependents` finds other places with
+these documents, and `removal_certificate` writes the deny list for builds and the certificate.
 """

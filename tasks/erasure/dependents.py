@@ -1,9 +1,9 @@
-"""Dependents: other places with documents to be removed, in folders that are searched.
+"""Find dependents: other places with documents to be removed, in the folders that are searched.
 
-A corpus of the same name is a copy or another version of it. One that was built `against` it dropped documents for
-ours. One whose sources are files that ours has published was made from it, and what was made of that is looked for
-in turn. A mixture has documents at positions, and their token ids in its work folder. Exports and copies of sources
-(`zyda fetch`) are known by their tables.
+A corpus of the same name is a copy or another version of the corpus. A corpus that was deduplicated `against` the
+corpus removed documents for it. A corpus whose sources are files published by the corpus was made from it, and its
+own dependents are searched in turn. A mixture has documents at positions, and their token ids in its work folder.
+Exports and copies of sources (`zyda fetch`) have tables of their files.
 """
 
 from collections.abc import Iterable, Iterator
@@ -16,7 +16,8 @@ from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, Position, Subject
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -26,8 +27,8 @@ from zyda_flows.tasks.erasure.holdings import (
     work_places,
 )
 from zyda_flows.tasks.erasure.in_corpora import in_corpus
-from zyda_flows.tasks.erasure.kinds import MOST_POSITIONS, TODO, Dependent, Ids, Position, Subject
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
 from zyda_flows.tasks.mixing.mixing import MIXTURE
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in
@@ -36,9 +37,9 @@ from zyda_flows.tasks.sources.copies import FETCHED
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 
-Found = TypeVar("Found")
+Item = TypeVar("Item")
 
-MOST_NAMED = 4  # files, in a note
+MOST_NAMED = 4  # files that a note names
 
 
 @dataclass
@@ -47,7 +48,7 @@ class Search:
 
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
-    corpora: list[ReferenceCorpus] = field(default_factory=list)
+    corpora: list[PublishedCorpus] = field(default_factory=list)
     mixtures: list[Trace] = field(default_factory=list)
     works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
     exports: list[Folder] = field(default_factory=list)
@@ -60,7 +61,7 @@ class Search:
             folder = Folder(url)
             paths = folder.files("")
             if not paths:
-                raise Denied("there is nothing")
+                raise Denied("the folder is empty or missing")
         except (ZydaError, ValueError, ImportError) as error:
             self.not_searched.append(f"{url}: {first_line(error)}")
             return
@@ -81,12 +82,12 @@ class Search:
                 self.not_searched.append(f"{at}/{INGESTED}: texts of a corpus that is not published")
 
     def keep_place(self, name: str, at: str) -> None:
-        """Keep the folder of a file by the name of the file."""
+        """Keep the folder of a file if the name of the file shows its kind."""
         if name == MANIFEST:
-            keep(self.corpora, corpus_at(at))
+            keep(self.corpora, PublishedCorpus.at(at))
         elif name == MIXTURE:
             trace = Trace.at(at)
-            if trace.folder not in [one.folder for one in self.mixtures]:
+            if trace.folder not in [mixture.folder for mixture in self.mixtures]:
                 self.mixtures.append(trace)
         elif name == TABLE:
             keep(self.exports, Folder(at))
@@ -94,57 +95,58 @@ class Search:
             keep(self.copies, Folder(at))
 
     def follow(self, subject: Subject) -> None:
-        """Find the dependents of a corpus, then the dependents of corpora that were made from it."""
+        """Find the dependents of a corpus, and of corpora that were made from it."""
         todo, known = [subject], {subject.corpus.url}
         while todo:
-            one = todo.pop(0)
+            current = todo.pop(0)
             for corpus in self.corpora:
                 if corpus.url not in known:
-                    todo += self.kept(corpus.url, in_corpus(one, corpus))
-            known |= {of.corpus.url for of in todo}
+                    todo += self.kept(corpus.url, in_corpus(current, corpus))
+            known |= {made_from.corpus.url for made_from in todo}
             for mixture in self.mixtures:
-                self.kept(mixture.folder.url, in_mixture(one, mixture))
-            for found_in, folders in (
+                self.kept(mixture.folder.url, in_mixture(current, mixture))
+            for search, folders in (
                 (in_work, self.works), (in_export, self.exports), (in_copies, self.copies),
             ):  # fmt: skip
                 for folder in folders:
-                    self.kept(folder.url, found_in(one, folder))
+                    self.kept(folder.url, search(current, folder))
 
-    def kept(self, url: str, found: Iterable[Dependent | Subject]) -> list[Subject]:
-        """Keep the dependents found at a URL, and return the corpora to follow in turn."""
+    def kept(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
+        """Keep the dependents at a URL, and return the corpora to follow in turn."""
         subjects = list[Subject]()
         try:
-            for one in found:
-                if isinstance(one, Subject):
-                    subjects.append(one)
+            for dependent in dependents:
+                if isinstance(dependent, Subject):
+                    subjects.append(dependent)
                 else:
-                    self.dependents.append(one.model_copy(update={"todo": TODO[one.kind]}))
+                    self.dependents.append(dependent.model_copy(update={"todo": TODO[dependent.kind]}))
         except (ZydaError, pa.ArrowException, OSError, KeyError, ValueError) as error:
             self.not_searched.append(f"{url}: {first_line(error)}")
         return subjects
 
 
-def keep(found: list[Found], one: Found) -> None:
+def keep(items: list[Item], item: Item) -> None:
     """Add an item if it is new: folders to search may overlap."""
-    if one not in found:
-        found.append(one)
+    if item not in items:
+        items.append(item)
 
 
 def in_mixture(subject: Subject, trace: Trace) -> Iterator[Dependent]:
-    """Yield a mixture that has some of the documents, with the positions of their pieces."""
-    corpora = trace.mixed.corpora
-    is_it = [
-        one.digest == subject.corpus.digest
-        or one.url == subject.corpus.url
-        or one.label.partition("@")[0] == subject.corpus.label
-        for one in corpora
-    ]
-    if not any(is_it):
+    """Yield a mixture if it has some of the documents, with the positions of their pieces."""
+    subject_corpora = {
+        number: mixed
+        for number, mixed in enumerate(trace.mixed.corpora)
+        if mixed.digest == subject.corpus.digest
+        or mixed.url == subject.corpus.url
+        or mixed.label.partition("@")[0] == subject.corpus.label
+    }
+    if not subject_corpora:
         return
-    earlier = all(one.digest != subject.corpus.digest for one in corpora)
-    note = "of another version of the corpus" if earlier else ""
-    pieces = list(pieces_of(trace, np.flatnonzero(is_it), subject.ids)) if trace.mixed.outputs else []
-    labels = [one.label for one, is_one in zip(corpora, is_it, strict=True) if is_one]
+    is_same = any(mixed.digest == subject.corpus.digest for mixed in subject_corpora.values())
+    note = "" if is_same else "of another version of the corpus"
+    numbers = np.array([*subject_corpora], np.int64)
+    pieces = list(pieces_of(trace, numbers, subject.ids)) if trace.mixed.outputs else []
+    labels = [mixed.label for mixed in subject_corpora.values()]
     if len(ids := documents_in(trace, labels, subject.ids)):
         yield Dependent(
             kind="mixture", url=trace.folder.url, of=subject.corpus.label, pieces=len(pieces), note=note,
@@ -153,39 +155,39 @@ def in_mixture(subject: Subject, trace: Trace) -> Iterator[Dependent]:
 
 
 def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
-    """Yield the work folder of a mixture if it has some of the documents, and mixes that did not end."""
+    """Yield the work folder of a mixture if it has some of the documents, and its unfinished versions."""
     label, paths = subject.corpus.label, root.files("")
     if not any(path.startswith(f"{WORK}/tokens/{label}/") for path in paths):
         return
     if count := len(ids_in_mixture_work(root, subject.corpus, subject.ids)):
         yield Dependent(kind="token ids", url=f"{root.url}/{WORK}", of=label, documents=count)
     for place in unfinished_versions(paths):
-        note = "which documents it has is not known"
+        note = "its documents are not known"
         yield Dependent(kind="unfinished mix", url=f"{root.url}/{place}", of=label, documents=0, note=note)
 
 
 def in_export(subject: Subject, folder: Folder) -> Iterator[Dependent]:
-    """Yield an export of a corpus if it has some of the documents, or if its files have no ids."""
+    """Yield an export of the corpus if it has some of the documents, or files without ids."""
     corpus = subject.corpus
     if is_export_of(folder, corpus):
         count, unknown = exported_ids(folder, corpus, subject.ids)
-        note = f"no doc_ids of {', '.join(unknown)}, so it may have more" if unknown else ""
+        note = f"no doc_ids of {', '.join(unknown)}, so it may have more documents" if unknown else ""
         if count or unknown:
             yield Dependent(kind="export", url=folder.url, of=corpus.label, documents=count, note=note)
 
 
 def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
-    """Yield copies of source files that have some of the documents."""
+    """Yield a folder with copies of source files that have some of the documents."""
     count, files = copied_files(folder, subject.corpus, subject.ids)
     if count:
-        named = ", ".join(file.path for file in files[:MOST_NAMED]) + ", ..." * (len(files) > MOST_NAMED)
+        names = ", ".join(file.path for file in files[:MOST_NAMED]) + ", ..." * (len(files) > MOST_NAMED)
         yield Dependent(
-            kind="copied sources", url=folder.url, of=subject.corpus.label, documents=count, note=named
+            kind="copied sources", url=folder.url, of=subject.corpus.label, documents=count, note=names
         )
 
 
 def pieces_of(trace: Trace, corpora: NDArray[np.int64], ids: Ids) -> Iterator[Position]:
-    """Yield the positions of documents in the files of a mixture. corpora: by their numbers in it."""
+    """Yield the positions of documents in the files of a mixture. corpora: their numbers in the mixture."""
     for output in trace.outputs:
         for group in range(len(trace.groups(output))):
             table = trace.group(output, group)

@@ -1,4 +1,4 @@
-"""Holdings: documents outside of published corpora: in exports, copies of sources and work folders."""
+"""Find documents outside published corpora: in exports, copies of sources, and work folders."""
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
@@ -8,13 +8,10 @@ import orjson
 import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
-from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.published import PUBLISHED
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.ids import Ids, split
 from zyda_flows.tasks.publish.export_places import ExportedFile, listed_before
 from zyda_flows.tasks.sources.copies import FetchedFile, read_fetched
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -22,8 +19,8 @@ from zyda_flows.tasks.storage.folder import Folder
 
 LINES_AT_ONCE = 1 << 20  # bytes of lines that are decoded at once
 INGESTED = f"{WORK}/ingest"
-OF_MIXTURE = ("tokens", "segments")  # stages of a mixture whose files hold documents
-WORK_PLACE = re.compile(rf"(?:(.*)/)?{WORK}/({'|'.join((*OF_MIXTURE, 'ingest'))})/.")
+MIXTURE_STAGES = ("tokens", "segments")  # stages of a mixture whose files hold documents
+WORK_PLACE = re.compile(rf"(?:(.*)/)?{WORK}/({'|'.join((*MIXTURE_STAGES, 'ingest'))})/.")
 
 UNREADABLE = (
     pa.ArrowException,
@@ -35,52 +32,41 @@ UNREADABLE = (
     OverflowError,
 )
 
-Ids = NDArray[np.uint64]
+
+def is_export_of(folder: Folder, corpus: PublishedCorpus) -> bool:
+    """Return whether an export is of a corpus, by the name of the corpus."""
+    _, options = listed_before(folder)
+    return options is not None and options.corpus.rstrip("/").rpartition("/")[2] == corpus.label
 
 
-def root_of(corpus: ReferenceCorpus) -> Folder:
-    """Return the folder of a corpus, or its published folder where that lies alone."""
-    return Folder(corpus.url.removesuffix(f"/{PUBLISHED}"))
-
-
-def source_names(corpus: ReferenceCorpus) -> dict[int, str]:
-    return {origin.number: origin.source for origin in corpus.manifest.made_of}
-
-
-def is_export_of(folder: Folder, corpus: ReferenceCorpus) -> bool:
-    """Return whether an export is of a corpus: by its URL, or by its name where the corpus was moved."""
-    _, of = listed_before(folder)
-    return of is not None and of.corpus.rstrip("/").rpartition("/")[2] == corpus.label
-
-
-def exported_ids(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
-    """Count the documents of a corpus in the files of an export, and list its sources that have no doc_ids."""
-    found, unknown, wanted = [ids[:0]], dict[str, None](), sources_of(corpus, ids)
+def exported_ids(folder: Folder, corpus: PublishedCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
+    """Count the documents of `ids` in the files of an export, and list its sources without doc_ids."""
+    parts, unknown, wanted = [ids[:0]], dict[str, None](), sources_of(corpus, ids)
     for file in listed_before(folder)[0]:
         if file.source in wanted and (size := folder.size_of(file.path)) is not None:
             if size != file.size:
                 raise Damaged(f"{folder.url}/{file.path} has {size:,} bytes, expected {file.size:,}")
-            there = ids_in_exported(folder, file)
-            if there is None:
+            exported = ids_in_exported(folder, file)
+            if exported is None:
                 unknown[file.source] = None
             else:
-                found.append(there[np.isin(there, ids)])
-    return len(np.unique(np.concatenate(found))), list(unknown)
+                parts.append(exported[np.isin(exported, ids)])
+    return len(np.unique(np.concatenate(parts))), list(unknown)
 
 
 def ids_in_exported(folder: Folder, file: ExportedFile) -> Ids | None:
-    """Read the ids of a file's documents; None where it has none."""
+    """Read the ids of a file's documents; return None if it has no column of ids. Raises Damaged."""
     try:
         if file.path.endswith(".parquet"):
             return ids_of_table(folder, file.path)
-        found = [orjson.loads(line).get("doc_id") for line in lines_of(folder, file.path)]
-        return None if None in found else np.array([*map(int, found)], np.uint64)
+        ids = [orjson.loads(line).get("doc_id") for line in lines_of(folder, file.path)]
+        return None if None in ids else np.array([*map(int, ids)], np.uint64)
     except UNREADABLE as error:
         raise Damaged(f"{folder.url}/{file.path} cannot be read: it is cut or changed") from error
 
 
 def ids_of_table(folder: Folder, path: str) -> Ids | None:
-    """Read the ids of a table's documents; None where it has none."""
+    """Read the ids of a table's documents; return None if it has no column of ids."""
     with folder.open(path) as stream, pq.ParquetFile(stream) as parquet:
         if "doc_id" not in parquet.schema_arrow.names:
             return None
@@ -88,7 +74,7 @@ def ids_of_table(folder: Folder, path: str) -> Ids | None:
 
 
 def lines_of(folder: Folder, path: str) -> Iterator[bytes]:
-    """Yield the lines of a file, decompressed."""
+    """Yield the lines of a file, decompressed if its name ends with zst."""
     with folder.open(path) as stream:
         raw = (
             zstandard.ZstdDecompressor().stream_reader(stream, closefd=False)  # type: ignore[arg-type]
@@ -102,53 +88,53 @@ def lines_of(folder: Folder, path: str) -> Iterator[bytes]:
         yield from [rest] if rest else []
 
 
-def copied_files(folder: Folder, corpus: ReferenceCorpus, ids: Ids) -> tuple[int, Sequence[FetchedFile]]:
-    """Count the documents whose files were copied to a folder, and list these copies."""
+def copied_files(folder: Folder, corpus: PublishedCorpus, ids: Ids) -> tuple[int, Sequence[FetchedFile]]:
+    """Count the documents whose source files were copied to a folder, and list these copies."""
     counts = dict[tuple[int, int], int]()
     for doc_id in ids.tolist():
         counts[split(doc_id)[:2]] = counts.get(split(doc_id)[:2], 0) + 1
-    copies = {identity(one.url, one.version, one.size): one for one in read_fetched(folder) if one.path}
-    found = dict[str, tuple[FetchedFile, int]]()
-    for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist():
+    copies = {identity(copy.url, copy.version, copy.size): copy for copy in read_fetched(folder) if copy.path}
+    matches = dict[str, tuple[FetchedFile, int]]()
+    for row in corpus.source_files().to_pylist():
         count = counts.get((row["source_number"], row["file_number"]), 0)
         copy = copies.get(identity(row["file"], row["version"], row["size"]))
         if count and copy is not None:
-            found[copy.path] = copy, count
-    return sum(count for _, count in found.values()), [copy for copy, _ in found.values()]
+            matches[copy.path] = copy, count
+    return sum(count for _, count in matches.values()), [copy for copy, _ in matches.values()]
 
 
 def identity(file: str, version: str, size: int) -> tuple[str, str, int]:
-    """Return the identity of a source file in all tables: its name without folders, its version and its size."""
+    """Return the identity of a source file: its name without folders, its version and its size."""
     return file.rpartition("/")[2], version, size
 
 
 def ids_below(folder: Folder, place: str, ids: Ids) -> Ids:
-    """Return the documents among some that files of Parquet below a path hold: (n,) uint64, ascending."""
+    """Return the documents of `ids` in the Parquet files below a path: (n,) uint64, ascending."""
     tables = [path for path in folder.files(place) if path.endswith(".parquet")]
-    found = [ids_in_table(folder, path, ids) for path in tables]
-    return np.unique(np.concatenate([np.empty(0, np.uint64), *found]))
+    parts = [ids_in_table(folder, path, ids) for path in tables]
+    return np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
 
 
 def ids_in_table(folder: Folder, path: str, ids: Ids) -> Ids:
-    """Return the documents among some that a table holds. Raises Damaged where it cannot be read."""
+    """Return the documents of `ids` in a table. Raises Damaged if it cannot be read."""
     try:
-        there = ids_of_table(folder, path)
+        table_ids = ids_of_table(folder, path)
     except UNREADABLE as error:
         raise Damaged(f"{folder.url}/{path} cannot be read: it is cut or changed") from error
-    return ids[:0] if there is None else there[np.isin(there, ids)]
+    return ids[:0] if table_ids is None else table_ids[np.isin(table_ids, ids)]
 
 
-def sources_of(corpus: ReferenceCorpus, ids: Ids) -> list[str]:
-    """Return the sources of a corpus that documents are of."""
-    names = source_names(corpus)
+def sources_of(corpus: PublishedCorpus, ids: Ids) -> list[str]:
+    """Return the sources of documents."""
+    names = corpus.source_names
     return [names[number] for number in sorted({split(doc_id)[0] for doc_id in ids.tolist()})]
 
 
-def ids_in_mixture_work(root: Folder, corpus: ReferenceCorpus, ids: Ids) -> Ids:
-    """Return the documents of a corpus of which a mixture's work folder holds token ids or texts."""
+def ids_in_mixture_work(root: Folder, corpus: PublishedCorpus, ids: Ids) -> Ids:
+    """Return the documents of `ids` whose token ids or texts are in a mixture's work folder."""
     places = [
         f"{WORK}/{stage}/{corpus.label}/{source}"
-        for stage in OF_MIXTURE
+        for stage in MIXTURE_STAGES
         for source in sources_of(corpus, ids)
     ]
     return np.unique(np.concatenate([ids[:0], *(ids_below(root, place, ids) for place in places)]))
@@ -156,6 +142,6 @@ def ids_in_mixture_work(root: Folder, corpus: ReferenceCorpus, ids: Ids) -> Ids:
 
 def work_places(paths: Iterable[str]) -> tuple[set[str], set[str]]:
     """Return the folders with work files of mixtures, and the folders with work files of corpora."""
-    found = {match.groups() for path in paths if (match := WORK_PLACE.match(path))}
-    mixtures = {place or "" for place, stage in found if stage in OF_MIXTURE}
-    return mixtures, {place or "" for place, stage in found if stage == "ingest"}
+    places = {match.groups() for path in paths if (match := WORK_PLACE.match(path))}
+    mixtures = {place or "" for place, stage in places if stage in MIXTURE_STAGES}
+    return mixtures, {place or "" for place, stage in places if stage == "ingest"}

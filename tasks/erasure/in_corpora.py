@@ -1,4 +1,4 @@
-"""Corpora that have documents of another: copies, corpora of the same files, and those that were made from it."""
+"""Find documents of a corpus in other corpora: copies, corpora of the same files, and corpora made from it."""
 
 from collections.abc import Iterable, Iterator
 
@@ -7,58 +7,61 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.published import TableFile
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
-from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below, root_of
-from zyda_flows.tasks.erasure.kinds import Dependent, Ids, Subject
-from zyda_flows.tasks.errors import Denied
-from zyda_flows.tasks.ids import BITS, first_id, split
-from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import Dependent, Subject
+from zyda_flows.tasks.erasure.holdings import INGESTED, identity, ids_below
+from zyda_flows.tasks.ids import Ids, first_id, split
 
-OWN_IDS = "source_doc_id"  # what `doc_id` is called that a source has
+OWN_IDS = "source_doc_id"  # the published name of a column `doc_id` of a source
 
 
-def in_corpus(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent | Subject]:
-    """Yield a corpus if it has documents of another, and itself as a subject if it was made from the other."""
-    ours, theirs = subject.corpus, corpus.manifest
-    names = {other.name for other in theirs.against if other.sha256 == ours.digest}
-    earlier = {other.name for other in theirs.against if other.name.partition("@")[0] == ours.label}
-    if names or earlier:
-        note = "" if names else "against an earlier version of it"
-        if matched := documents_matched(corpus, names or earlier, subject.ids):
-            yield Dependent(kind="against", url=corpus.url, of=ours.label, documents=matched, note=note)
+def in_corpus(subject: Subject, corpus: PublishedCorpus) -> Iterator[Dependent | Subject]:
+    """Yield a corpus as a dependent if it has documents of the subject.
+
+    If the corpus was made from the subject, it is also yielded as a subject.
+    """
+    yield from in_round_against(subject, corpus)
     yield from in_copy(subject, corpus)
     made = ids_of_rows(subject, corpus)
     count, note = len(published_of(corpus, made)), ""
-    if theirs.corpus != ours.manifest.corpus and len(others := ids_by_column(subject, corpus, made)):
+    is_other = corpus.manifest.corpus != subject.corpus.manifest.corpus
+    if is_other and len(others := ids_by_column(subject, corpus, made)):
         made, count = np.union1d(made, others), count + len(others)
-        note = f"{len(others):,} of them by their {OWN_IDS} alone: was it made of an earlier version?"
+        note = f"{len(others):,} of them by their {OWN_IDS} alone, perhaps from an earlier version of it"
     if len(made):
-        yield Dependent(kind="made from", url=corpus.url, of=ours.label, documents=count, note=note)
+        yield Dependent(kind="made from", url=corpus.url, of=subject.corpus.label, documents=count, note=note)
         yield Subject(corpus, made)
 
 
-def documents_matched(corpus: ReferenceCorpus, names: Iterable[str], ids: Ids) -> int:
-    """Count the documents that a corpus dropped for some of another. names: of the other in `removed/`."""
+def in_round_against(subject: Subject, corpus: PublishedCorpus) -> Iterator[Dependent]:
+    """Yield a corpus that was deduplicated against the subject and removed documents for some of its documents."""
+    ours, others = subject.corpus, corpus.manifest.against
+    names = {other.name for other in others if other.sha256 == ours.digest}
+    earlier = {other.name for other in others if other.name.partition("@")[0] == ours.label}
+    note = "" if names else "against an earlier version of it"
+    if (names or earlier) and (matched := documents_matched(corpus, names or earlier, subject.ids)):
+        yield Dependent(kind="against", url=corpus.url, of=ours.label, documents=matched, note=note)
+
+
+def documents_matched(corpus: PublishedCorpus, names: Iterable[str], ids: Ids) -> int:
+    """Count the documents that a corpus removed for documents of another one. names: of the other in `removed/`."""
     count = 0
-    for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        with open_table(corpus.folder, file.to_read()) as parquet:
-            if "matched_doc_id" in parquet.schema_arrow.names:
-                table = parquet.read(["matched_corpus", "matched_doc_id"])
-                is_of_it = pc.is_in(table.column("matched_corpus"), pa.array(sorted(names)))
-                matched = pc.is_in(table.column("matched_doc_id"), pa.array(ids))
-                count += pc.sum(pc.and_(is_of_it, matched)).as_py() or 0
+    for table in corpus.tables("removed", ["matched_corpus", "matched_doc_id"]):
+        if table.num_columns:
+            is_other = pc.is_in(table.column("matched_corpus"), pa.array(sorted(names)))
+            matched = pc.is_in(table.column("matched_doc_id"), pa.array(ids))
+            count += pc.sum(pc.and_(is_other, matched)).as_py() or 0
     return count
 
 
-def in_copy(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent]:
-    """Yield a corpus of the same files that has some of the documents, published or in its work folder."""
-    here = ids_by_files(subject, corpus)
-    if not len(here):
+def in_copy(subject: Subject, corpus: PublishedCorpus) -> Iterator[Dependent]:
+    """Yield a corpus of the same files with some of the documents, published or in its work folder."""
+    ids = ids_by_files(subject, corpus)
+    if not len(ids):
         return
     is_copy = corpus.label == subject.corpus.label
-    published = published_of(corpus, here)
-    ingested = np.setdiff1d(ids_below(root_of(corpus), INGESTED, here), published)
+    published = published_of(corpus, ids)
+    ingested = np.setdiff1d(ids_below(corpus.root, INGESTED, ids), published)
     notes = ["another version of it"] if is_copy and corpus.digest != subject.corpus.digest else []
     notes += [f"{len(ingested):,} of them in its work folder alone"] if len(ingested) else []
     if count := len(published) + len(ingested):
@@ -68,80 +71,77 @@ def in_copy(subject: Subject, corpus: ReferenceCorpus) -> Iterator[Dependent]:
         )
 
 
-def ids_by_files(subject: Subject, corpus: ReferenceCorpus) -> Ids:
-    """Return the ids in another corpus of documents of ours, by the files of their sources: (n,) uint64, ascending.
+def ids_by_files(subject: Subject, corpus: PublishedCorpus) -> Ids:
+    """Return the ids in `corpus` of the subject's documents, by the files of their sources: (n,) uint64, ascending.
 
-    Files of a copy are known by source and name, those of other corpora by name, version and size.
+    Files of a copy are equal if source and name are equal; files of other corpora if name, version and size are.
     """
     is_copy = corpus.label == subject.corpus.label
-    ours, theirs = (files_by_number(one, by_source=is_copy) for one in (subject.corpus, corpus))
+    ours, theirs = (files_by_number(each, by_source=is_copy) for each in (subject.corpus, corpus))
     numbers = {named: number for number, named in theirs.items()}
-    here = list[int]()
+    ids = list[int]()
     for doc_id in subject.ids.tolist():
         source, file, row = split(doc_id)
         if (number := numbers.get(ours.get((source, file), ()))) is not None:
-            here.append(first_id(*number) + row)
-    return np.array(sorted(here), np.uint64)
+            ids.append(first_id(*number) + row)
+    return np.array(sorted(ids), np.uint64)
 
 
-def files_by_number(corpus: ReferenceCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
+def files_by_number(corpus: PublishedCorpus, *, by_source: bool) -> dict[tuple[int, int], tuple[object, ...]]:
     """Return the identity of each source file of a corpus, by its numbers."""
-    sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
+    sources = corpus.source_names
     return {
         (row["source_number"], row["file_number"]): (
             (sources[row["source_number"]], row["file"])
             if by_source
             else identity(row["file"], row["version"], row["size"])
         )
-        for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist()
+        for row in corpus.source_files().to_pylist()
     }
 
 
-def ids_of_rows(subject: Subject, corpus: ReferenceCorpus) -> Ids:
-    """Return the documents of a corpus that are rows of ours to be removed: (n,) uint64, ascending.
+def ids_of_rows(subject: Subject, corpus: PublishedCorpus) -> Ids:
+    """Return the documents of a corpus that were read from rows of the subject: (n,) uint64, ascending.
 
-    Its sources are known by the names of their files, which end with digits of a hash, and by their sizes.
+    Its source files are matched by their names, which end with digits of a hash, and by their sizes.
     """
-    found = [np.empty(0, np.uint64)]
-    ours = PublishedFiles(subject.corpus.folder, subject.corpus.manifest, "")
-    files = [file for origin in subject.corpus.manifest.made_of for file in ours.below(f"{origin.source}/")]
+    parts = [np.empty(0, np.uint64)]
+    sources = subject.corpus.source_names.values()
+    files = [file for source in sources for file in subject.corpus.files(f"{source}/")]
     published = {(file.path.rpartition("/")[2], file.size): file for file in files}
-    for row in PublishedFiles(corpus.folder, corpus.manifest, "").sources().to_pylist():
+    for row in corpus.source_files().to_pylist():
         if file := published.get((row["file"].rpartition("/")[2], row["size"])):
             rows = np.flatnonzero(np.isin(ids_in(subject.corpus, file), subject.ids)).astype(np.uint64)
-            found.append(rows + np.uint64(first_id(row["source_number"], row["file_number"])))
-    return np.sort(np.concatenate(found))
+            parts.append(rows + np.uint64(first_id(row["source_number"], row["file_number"])))
+    return np.sort(np.concatenate(parts))
 
 
-def ids_by_column(subject: Subject, corpus: ReferenceCorpus, known: Ids) -> Ids:
-    """Return other documents of a corpus that carry the ids of ours: (n,) uint64, ascending."""
-    found = [np.empty(0, np.uint64)]
-    for origin in corpus.manifest.made_of:
-        for file in PublishedFiles(corpus.folder, corpus.manifest, "").below(f"{origin.source}/"):
-            with open_table(corpus.folder, file.to_read()) as parquet:
+def ids_by_column(subject: Subject, corpus: PublishedCorpus, known: Ids) -> Ids:
+    """Return the documents of a corpus with an id of the subject in OWN_IDS, without `known`: (n,) uint64."""
+    parts = [np.empty(0, np.uint64)]
+    for source in corpus.source_names.values():
+        for file in corpus.files(f"{source}/"):
+            with corpus.open(file) as parquet:
                 if OWN_IDS not in parquet.schema_arrow.names:
                     continue
                 table = parquet.read(["doc_id", OWN_IDS])
             if table.column(OWN_IDS).type == pa.uint64():
                 is_ours = pc.is_in(table.column(OWN_IDS), pa.array(subject.ids))
-                found.append(table.filter(is_ours).column("doc_id").to_numpy())
-    return np.setdiff1d(np.concatenate(found), known)
+                parts.append(table.filter(is_ours).column("doc_id").to_numpy())
+    return np.setdiff1d(np.concatenate(parts), known)
 
 
-def published_of(corpus: ReferenceCorpus, ids: Ids) -> Ids:
-    """Return the documents among some that a corpus publishes: (n,) uint64."""
-    if corpus.manifest.id_bits != BITS:
-        raise Denied(f"{corpus.url}: its doc_ids are of another version of this software")
-    sources = {origin.number: origin.source for origin in corpus.manifest.made_of}
-    files, found = PublishedFiles(corpus.folder, corpus.manifest, ""), [np.empty(0, np.uint64)]
+def published_of(corpus: PublishedCorpus, ids: Ids) -> Ids:
+    """Return the documents of `ids` that a corpus publishes: (n,) uint64."""
+    corpus.expect_ids()
+    parts = [np.empty(0, np.uint64)]
     for source, number in sorted({split(doc_id)[:2] for doc_id in ids.tolist()}):
-        for file in files.of_file(sources[source], number):
+        for file in corpus.files_of(source, number):
             published = ids_in(corpus, file)
-            found.append(published[np.isin(published, ids)])
-    return np.concatenate(found)
+            parts.append(published[np.isin(published, ids)])
+    return np.concatenate(parts)
 
 
-def ids_in(corpus: ReferenceCorpus, file: TableFile) -> Ids:
-    """Read the ids of a file's documents: (n,) uint64. Raises Damaged."""
-    with open_table(corpus.folder, file.to_read()) as parquet:
-        return parquet.read(["doc_id"]).column("doc_id").to_numpy()
+def ids_in(corpus: PublishedCorpus, file: TableFile) -> Ids:
+    """Read the ids of a file's documents: (n,) uint64."""
+    return corpus.read(file, ["doc_id"]).column("doc_id").to_numpy()

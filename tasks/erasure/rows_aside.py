@@ -1,4 +1,4 @@
-"""The rows that were set aside, as a request finds them: by their ids, and by what is stored of them."""
+"""Find the rows set aside that a removal request matches: by their ids, and by their stored content."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,28 +12,28 @@ from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.signatures.letters import letters_in
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
 
-PART = 48  # bytes of the letters of a text by which it is known: some ten words in a row
-LEAST = 24  # bytes of the letters of a text that is sought as a whole in a row
+PART = 48  # bytes of consecutive letters that identify a text: about ten words
+LEAST = 24  # bytes of letters; a text with fewer than PART and at least LEAST is searched as a whole
 
 
 @dataclass(frozen=True)
-class FoundRow:
-    """A row that a request is about. known_by: what it is known by when its file has changed, if that is stored."""
+class MatchedRow:
+    """A row that a request matches. entry: an entry that matches its content; None if no content is stored."""
 
     doc_id: int
     source: str
     file: str
     row: int
-    known_by: Request | None
+    entry: Request | None
 
 
 class TextParts:
-    """Parts of texts, by which these are found in rows that hold only a part of them."""
+    """Parts of texts, to find the texts in rows with truncated content."""
 
     def __init__(self, texts: Sequence[str]) -> None:
         self.parts, self.wholes = set[bytes](), list[bytes]()
@@ -45,22 +45,24 @@ class TextParts:
                 self.wholes.append(letters)
 
     def are_in(self, texts: Sequence[str]) -> bool:
-        """Say whether one of some texts has a part of one of these."""
+        """Return whether one of `texts` contains one of these parts."""
         if not (self.parts or self.wholes):
             return False
         encoded = [text.encode(errors="replace") for text in texts]
-        found = map(bytes, letters_in(pa.array(encoded, pa.large_binary()).cast(pa.large_string())))
+        letters_of_texts = map(
+            bytes, letters_in(pa.array(encoded, pa.large_binary()).cast(pa.large_string()))
+        )
         return any(
             any(whole in letters for whole in self.wholes)
             or any(letters[place : place + PART] in self.parts for place in range(len(letters) - PART + 1))
-            for letters in found
+            for letters in letters_of_texts
         )
 
 
 def rows_set_aside(
     folder: Folder, register: Register, ids: set[int], denied: DenyList, texts: Sequence[str]
-) -> Iterator[FoundRow]:
-    """Yield the rows set aside that have one of some ids, or hold what lists ask for or a part of a text."""
+) -> Iterator[MatchedRow]:
+    """Yield the rows set aside with one of `ids`, with a denied address or value, or with a part of a text."""
     judge, parts = RowJudge(denied), TextParts(texts)
     for source, table in tables_set_aside(folder):
         first_ids = first_ids_of_files(folder, register, source)
@@ -74,22 +76,22 @@ def rows_set_aside(
                 or judge.asks_about(content, columns)
                 or (is_stored and parts.are_in(row_aside(content, columns).texts))
             ):
-                known_by = request_for_row(content, columns) if is_stored else None
-                yield FoundRow(doc_id, source, file, row, known_by)
+                entry = request_for_row(content, columns) if is_stored else None
+                yield MatchedRow(doc_id, source, file, row, entry)
 
 
 def tables_set_aside(folder: Folder) -> Iterator[tuple[str, pa.Table]]:
-    """Yield the tables of rows that ingest set aside, by source; with null where their content is not stored."""
+    """Yield the tables of rows that ingest set aside, with their source; null for content that is not stored."""
     for manifest in ingest_manifests(folder):
         for artifact in manifest.facts_as(Ingested).set_aside:
             for table in tables_of(folder, artifact):
-                for missing in [one for one in CONTENTS if one.name not in table.column_names]:
+                for missing in [field for field in CONTENTS if field.name not in table.column_names]:
                     table = table.append_column(missing, pa.nulls(len(table), missing.type))
                 yield str(manifest.source), table
 
 
 def first_ids_of_files(folder: Folder, register: Register, source: str) -> dict[str, int]:
-    """Return the doc_id of row 0 of each file of a source, as the last build read it."""
+    """Return the doc_id of row 0 of each file of a source in the last build."""
     built, number = last_build(folder), register.sources[source]
     files = load_listing(folder, built.listings[source]) if built else ()
     return {file.url: first_id(number, file.number) for file in files}

@@ -1,8 +1,13 @@
-"""Code blocks of a page as fenced Markdown, with their language, and without what highlighters add to them."""
+"""Write the code blocks of a page as fenced Markdown with their language.
+
+The line numbers and buttons that syntax highlighters add are removed.
+"""
 
 import re
 
 from selectolax.lexbor import LexborNode
+
+from zyda_flows.tasks.extraction.nodes import attribute, children_backwards
 
 CODE_CELLS = "td.code, td.rouge-code, td.hljs-ln-code, td.blob-code, td.lntd, td.crayon-code"
 BLOCKS = frozenset({"div", "li", "p", "tr", "dd", "dt", "ol", "ul", "table"})
@@ -14,7 +19,7 @@ NUMBERING = re.compile(
 )
 COPYING = re.compile(r"copy|clipboard|toolbar", re.IGNORECASE)
 NUMBERS = re.compile(r"[\d\s:.|]*")
-COPY_BUTTON = 24  # characters of its label at the most
+MAX_BUTTON_LABEL = 24  # characters of the label of a copy button
 LANGUAGE = (
     re.compile(
         r"(?:^|\s)(?:(?:highlight-source|mw-highlight-lang|language|lang|src|highlight)[-:]|brush:)\s?([\w+#.-]+)"
@@ -25,82 +30,96 @@ LANGUAGE = (
     re.compile(r"^\s*([a-zA-Z][\w+#.-]*)\s+(?:hljs|sourceCode)\b"),
 )
 ATTRIBUTES = ("data-lang", "data-language", "data-enlighter-language", "data-code-lang")
-# As highlighters name what is no language, and what their own classes are.
+# Classes that match LANGUAGE but name no programming language.
 NO_LANGUAGE = {
     "default", "none", "text", "txt", "plain", "plaintext", "nohighlight", "no-highlight", "notranslate", "output",
     "raw", "highlight", "hljs", "code", "source", "sourcecode", "line", "numbers", "line-numbers", "linenums",
     "wrapper", "rouge", "prettyprinted", "block", "copy", "table", "dark", "light", "wrap", "numberlines", "box",
     "container", "content", "group", "inline", "listing", "snippet", "toolbar", "unknown", "undefined",
     "literal-block", "code-block",
-    "en", "en-us", "de", "fr", "es", "it", "pt", "nl", "ja", "zh", "ru",  # of words, around code
+    "en", "en-us", "de", "fr", "es", "it", "pt", "nl", "ja", "zh", "ru",  # natural languages
 }  # fmt: skip
-SAME = {
+ALIASES = {
     "python3": "python", "py": "python", "ipython": "python", "ipython3": "python", "py3": "python",
     "js": "javascript",
     "ts": "typescript", "shellsession": "shell-session", "c++": "cpp",
     "c#": "csharp", "cs": "csharp", "rb": "ruby", "rs": "rust", "yml": "yaml", "golang": "go", "md": "markdown",
     "jscript": "javascript", "objective-c": "objectivec",
 }  # fmt: skip
-MOST_BESIDE = 4  # elements within one that is a block, its title, its buttons
-ANCESTORS = 4  # around a block, whose classes may say its language
+MAX_WRAPPER_CHILDREN = 4  # elements in an element around one block: the block, its title and its buttons
+MAX_ANCESTORS = 4  # elements around a block whose classes may name its language
+
+
+class CodeLines:
+    """The text of a code block, which is collected piece by piece."""
+
+    def __init__(self) -> None:
+        self.parts, self.last_character = list[str](), "\n"
+
+    def add(self, text: str) -> None:
+        if text:
+            self.parts.append(text)
+            self.last_character = text[-1]
+
+    def begin_block(self) -> None:
+        """Begin a new line, unless the text is at the beginning of a line."""
+        if self.last_character != "\n":
+            self.add("\n")
+
+    def end_block(self, parts_before: int) -> None:
+        """End the line of a block element; an empty element is an empty line.
+
+        parts_before: the number of parts at the beginning of the element.
+        """
+        if self.last_character != "\n" or parts_before == len(self.parts):
+            self.add("\n")
 
 
 def code_text(block: LexborNode) -> str:
-    """Return the code of an element line by line, without numbers of lines and without buttons."""
-    parts, last, itself = list[str](), "\n", block.mem_id  # nodes are compared by all that they contain
-    pending: list[tuple[LexborNode, int]] = [(block, -1)]  # with the parts there were when a block began
+    """Return the code in an element line by line, without line numbers and buttons."""
+    lines = CodeLines()
+    pending = unvisited_children(block)
     while pending:
-        node, begun = pending.pop()
-        if begun >= 0:
-            if last != "\n" or begun == len(parts):
-                parts.append("\n")
-                last = "\n"
-            continue
-        if node.is_text_node:
-            text = node.text_content or ""
+        node, parts_before = pending.pop()
+        if parts_before is not None:
+            lines.end_block(parts_before)
+        elif node.is_text_node:
+            lines.add(node.text_content or "")
         elif node.tag == "br":
-            text = "\n"
-        elif not node.is_element_node or (node.mem_id != itself and is_added(node)):
-            continue
-        else:
-            if node.tag in BLOCKS and node.mem_id != itself:
-                if last != "\n":
-                    parts.append("\n")
-                    last = "\n"
+            lines.add("\n")
+        elif node.is_element_node and not is_decoration(node):
+            if node.tag in BLOCKS:
+                lines.begin_block()
                 if node.tag not in {"ol", "ul", "table"}:
-                    pending.append((node, len(parts)))
-            pending.extend((child, -1) for child in children_backwards(node))
-            continue
-        if text:
-            parts.append(text)
-            last = text[-1]
-    return trimmed("".join(parts))
+                    pending.append((node, len(lines.parts)))
+            pending += unvisited_children(node)
+    return trimmed("".join(lines.parts))
 
 
-def children_backwards(node: LexborNode) -> list[LexborNode]:
-    found, child = list[LexborNode](), node.last_child
-    while child is not None:
-        found.append(child)
-        child = child.prev
-    return found
+def unvisited_children(node: LexborNode) -> list[tuple[LexborNode, int | None]]:
+    """Return the children of a node in reverse order, each with None.
+
+    `code_text` visits a block element again at its end, then with the number of parts before it.
+    """
+    return [(child, None) for child in children_backwards(node)]
 
 
-def is_added(node: LexborNode) -> bool:
-    """Say whether a highlighter added an element: numbers of lines, or a button."""
+def is_decoration(node: LexborNode) -> bool:
+    """Return whether an element of a code block is a line number or a button of a syntax highlighter."""
     if node.tag in DROPPED:
         return True
     attributes = node.attributes
-    if "data-line-number" in attributes or "user-select" in (attributes.get("style") or ""):
+    if "data-line-number" in attributes or "user-select" in attribute(node, "style"):
         return NUMBERS.fullmatch(node.text()) is not None
     if not (name := attributes.get("class")):
         return False
     if NUMBERING.search(name):
         return NUMBERS.fullmatch(node.text()) is not None
-    return COPYING.search(name) is not None and len(node.text().strip()) <= COPY_BUTTON
+    return COPYING.search(name) is not None and len(node.text().strip()) <= MAX_BUTTON_LABEL
 
 
 def trimmed(code: str) -> str:
-    """Return code without empty lines around it and with plain spaces and ends of lines."""
+    r"""Return code without empty lines at its beginning and end, with `\n` as line ends and plain spaces."""
     lines = code.replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
     while lines and not lines[-1].strip():
         lines.pop()
@@ -108,50 +127,53 @@ def trimmed(code: str) -> str:
     return "\n".join(lines[first:])
 
 
-def language_of(block: LexborNode) -> str:
-    """Return the language that classes of a block, of `<code>` in it, or of elements around it name, or ""."""
+def block_language(block: LexborNode) -> str:
+    """Return the language of a code block, or "" if it is unknown.
+
+    The attributes of the block name it, those of the `<code>` in the block, or those of the elements around it.
+    """
     inner = block.css_first("code")
-    around = [block] if inner is None else [block, inner]
+    elements = [block] if inner is None else [block, inner]
     node = block.parent
-    while node is not None and len(around) < ANCESTORS + 2 and node.tag not in {"body", "html", "-document"}:
-        if has_many(node):
-            break  # whose classes say something of more than the block
-        around.append(node)
+    while (
+        node is not None
+        and len(elements) < MAX_ANCESTORS + 2
+        and node.tag not in {"body", "html", "-document"}
+    ):
+        if has_other_content(node):
+            break
+        elements.append(node)
         node = node.parent
-    return next(filter(None, map(named_language, around)), "")
+    return next(filter(None, map(named_language, elements)), "")
 
 
-def has_many(node: LexborNode) -> bool:
-    """Say whether an element has more elements in it than a block with its title and its buttons."""
+def has_other_content(node: LexborNode) -> bool:
+    """Return whether an element has more children than a block, its title and its buttons."""
     child, count = node.first_child, 0
-    while child is not None and count <= MOST_BESIDE:
+    while child is not None and count <= MAX_WRAPPER_CHILDREN:
         count += child.is_element_node
         child = child.next
-    return count > MOST_BESIDE
+    return count > MAX_WRAPPER_CHILDREN
 
 
 def named_language(node: LexborNode) -> str:
-    attributes = node.attributes
-    for name in ATTRIBUTES:
-        if found := known_language(attributes.get(name) or ""):
-            return found
-    classes = attributes.get("class") or ""
-    for expression in LANGUAGE if classes else ():
-        for match in expression.finditer(classes):
-            if found := known_language(match[1]):
-                return found
-    return ""
+    """Return the language that the attributes or classes of an element name, or ""."""
+    names = [attribute(node, name) for name in ATTRIBUTES]
+    classes = attribute(node, "class")
+    names += [match[1] for expression in LANGUAGE for match in expression.finditer(classes)]
+    return next(filter(None, map(known_language, names)), "")
 
 
 def known_language(name: str) -> str:
+    """Return the usual name of a language, or "" if the name is not that of a language."""
     name = name.strip().lower().removeprefix("source-").rstrip(";")
     if name in NO_LANGUAGE or not re.fullmatch(r"[a-z][\w+#.-]{0,24}", name):
         return ""
-    return SAME.get(name, name)
+    return ALIASES.get(name, name)
 
 
 def fenced(code: str, language: str) -> str:
-    """Write code as a block of Markdown, in a fence longer than any in it."""
+    """Return code as a block of Markdown, with a fence that is longer than the fences in the code."""
     longest = max((len(run) for run in re.findall("`{3,}", code)), default=2)
     fence = "`" * (longest + 1)
     return f"{fence}{language}\n{code}\n{fence}"

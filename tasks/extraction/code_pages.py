@@ -1,8 +1,8 @@
-"""Bytes as text by the tables of the Encoding Standard, where Python's codecs differ from it.
+"""Decode bytes by the tables of the WHATWG Encoding Standard.
 
-Python's codecs decode, and this module has what they refuse or read otherwise: counted over all sequences of up to
-three bytes of all encodings, and 50,400 of four bytes in gb18030. One sequence differs still, 8135F437 of gb18030,
-for a code point of private use.
+Python's codecs decode most sequences. This module has the sequences that a codec rejects, or decodes to other
+characters than the standard. All sequences of up to three bytes of all encodings, and 50,400 of four bytes of
+gb18030, were compared. One sequence still differs: 8135F437 of gb18030, a code point for private use.
 """
 
 import codecs
@@ -16,12 +16,13 @@ CODECS = {
     "big5": "big5hkscs",
     "iso8859-11": "cp874",
 }
-FOUR = re.compile(rb"[0-9](?:\Z|[\x81-\xfe](?:\Z|[0-9]))")  # the end of four bytes of gb18030, or of the page
+# The last three of four bytes of gb18030, of which the end of the page may cut off some.
+FOUR_BYTE_TAIL = re.compile(rb"[0-9](?:\Z|[\x81-\xfe](?:\Z|[0-9]))")
 ESCAPE = re.compile(rb"(\x1b(?:\([BJI]|\$[@B])?)")
-DOUBLE = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp"})  # codecs of more than one byte
-FURTHER = {"koi8-u": {0xAE: "ў", 0xBE: "Ў"}, "cp1255": {0xCA: "\u05ba"}}
-# What the codecs make of sequences, and what the standard has for them.
-REPLACED = {
+MULTIBYTE = frozenset({"cp932", "cp949", "gb18030", "big5hkscs", "euc_jp"})
+SINGLE_BYTE_CORRECTIONS = {"koi8-u": {0xAE: "ў", 0xBE: "Ў"}, "cp1255": {0xCA: "\u05ba"}}
+# Characters that a codec returns, and the characters of the standard for the same bytes.
+CORRECTIONS = {
     "cp932": dict.fromkeys("\uf8f0\uf8f1\uf8f2\uf8f3", "\ufffd"),
     "gb18030": {
         "\ue5e5": "\u3000",
@@ -39,10 +40,10 @@ REPLACED = {
     "big5hkscs": dict(zip("•､‾∼♁☉¥¢£", "‧﹑¯～⊕⊙￥￠￡", strict=True)),  # noqa: RUF001
     "euc_jp": dict(zip("〜‖−¢£¬", "～∥－￠￡￢", strict=True)),  # noqa: RUF001
 }
-# Two sequences of Big5 for which its codec has the characters of others.
+# Two sequences of Big5 that its codec decodes to the characters of other sequences.
 BIG5_SLASHES = {b"\xa2A": "∕", b"\xa2B": "﹨"}  # noqa: RUF001
 BIG5_PAIR = re.compile(rb"[\x81-\xfe][@-~\x80-\xff]")
-# Runs of characters, each after the number of its first sequence.
+# Sequences of Big5 that its codec rejects: of each run the first sequence in hexadecimal, then the characters.
 BIG5_RUNS = (
     "877a㡵𡵓𣚞𦀡㻬 "
     "87a1𥣞㫵竼龗𤅡𨤍𣇪𠪊𣉞䌊蒄龖鐯䤰蘓墖靊鈘秐稲晠権袝瑌篅枂稬剏遆㓦珄𥶹瓆鿇 "
@@ -62,23 +63,22 @@ BIG5 = {
     for run in BIG5_RUNS.split()
     for k, character in enumerate(run[4:])
 }
-JIS = bytes(
-    b | 128 if 0x21 <= b <= 0x7E else 255 for b in range(256)
-)  # rows and cells in the bytes of EUC-JP
+# Rows and cells of ISO-2022-JP as the bytes of EUC-JP.
+JIS = bytes(b | 128 if 0x21 <= b <= 0x7E else 255 for b in range(256))
 ASCII = dict.fromkeys((14, 15, *range(128, 256)), "�")
 KATAKANA = {b: chr(0xFF40 + b) if 0x21 <= b <= 0x5F else "\ufffd" for b in range(256)}
-SINGLE = {b"(B": ASCII, b"(J": {**ASCII, 0x5C: "¥", 0x7E: "‾"}, b"(I": KATAKANA}
+# The character sets of ISO-2022-JP with one byte for each character, by their escape sequences.
+SINGLE_BYTE_SETS = {b"(B": ASCII, b"(J": {**ASCII, 0x5C: "¥", 0x7E: "‾"}, b"(I": KATAKANA}
 USER_DEFINED = {b: 0xF700 + b for b in range(128, 256)}
 
 
 def text_in(content: bytes, encoding: str) -> str:
-    """Return the text of bytes, with U+FFFD for what is none.
+    """Return the text of bytes, with U+FFFD for invalid sequences.
 
-    encoding: a name of resiliparse's `map_encoding_to_html5`, "x-user-defined" or "replacement".
+    encoding: a name that resiliparse's `map_encoding_to_html5` returns, "x-user-defined" or "replacement".
     """
-    if (
-        encoding == "replacement"
-    ):  # encodings that browsers do not read, because texts in them may hide markup
+    # Browsers do not decode the encodings named "replacement", because text in them may hide markup.
+    if encoding == "replacement":
         return "\ufffd" if content else ""
     if encoding == "x-user-defined":
         return content.decode("latin-1").translate(USER_DEFINED)
@@ -89,30 +89,32 @@ def text_in(content: bytes, encoding: str) -> str:
         return content.decode(codec, "replace")
     if codec == "big5hkscs" and any(pair in content for pair in BIG5_SLASHES):
         return text_with_slashes(content)
-    if codec == "euc_jp":  # the one sequence for which its codec has a character of ASCII
+    if codec == "euc_jp":  # its codec decodes this sequence to "~" of ASCII
         content = content.replace(b"\x8f\xa2\xb7", b"\xa1\xc1")
     return text_by_codec(content, codec)
 
 
 def text_by_codec(content: bytes, codec: str) -> str:
-    if codec not in DOUBLE:
-        return codecs.charmap_decode(content, "strict", characters_of(codec))[0]
+    """Decode bytes with one of Python's codecs and correct its deviations from the standard."""
+    if codec not in MULTIBYTE:
+        return codecs.charmap_decode(content, "strict", single_byte_table(codec))[0]
     text = content.decode(codec, HANDLER)
-    for found, right in REPLACED.get(codec, {}).items():
-        if found in text:
-            text = text.replace(found, right)
+    for character, correction in CORRECTIONS.get(codec, {}).items():
+        if character in text:
+            text = text.replace(character, correction)
     return text
 
 
 @cache
-def characters_of(codec: str) -> str:
+def single_byte_table(codec: str) -> str:
     """Return the characters of all 256 bytes; bytes below A0 that the codec lacks are control characters."""
-    known = [bytes([b]).decode(codec, "replace") for b in range(256)]
-    found = {b: chr(b) if c == "\ufffd" and b < 0xA0 else c for b, c in enumerate(known)}
-    return "".join({**found, **FURTHER.get(codec, {})}.values())
+    table = [bytes([b]).decode(codec, "replace") for b in range(256)]
+    corrected = {b: chr(b) if c == "\ufffd" and b < 0xA0 else c for b, c in enumerate(table)}
+    return "".join({**corrected, **SINGLE_BYTE_CORRECTIONS.get(codec, {})}.values())
 
 
 def text_with_slashes(content: bytes) -> str:
+    """Decode Big5 that may contain the sequences of BIG5_SLASHES."""
     parts, place = list[str](), 0
     for pair in BIG5_PAIR.finditer(content):
         if character := BIG5_SLASHES.get(pair[0]):
@@ -122,26 +124,26 @@ def text_with_slashes(content: bytes) -> str:
 
 
 def text_in_iso_2022_jp(content: bytes) -> str:
-    """Return text whose escape sequences choose the set of characters of what follows."""
-    parts, state, is_escaped = list[str](), b"(B", False
+    """Decode ISO-2022-JP, in which an escape sequence selects the character set of the bytes after it."""
+    parts, state, is_after_escape = list[str](), b"(B", False
     for k, part in enumerate(ESCAPE.split(content)):
         if k % 2 == 0:
-            is_double = state not in SINGLE
+            table = SINGLE_BYTE_SETS.get(state)
             parts.append(
                 text_in(part.translate(JIS), "euc_jp")
-                if is_double
-                else part.decode("latin-1").translate(SINGLE[state])
+                if table is None
+                else part.decode("latin-1").translate(table)
             )
-            is_escaped = is_escaped and not part
-        elif len(part) == 1 or is_escaped:
+            is_after_escape = is_after_escape and not part
+            continue
+        if len(part) == 1 or is_after_escape:
             parts.append("\ufffd")
-        if k % 2:
-            state, is_escaped = part[1:] or state, len(part) > 1
+        state, is_after_escape = part[1:] or state, len(part) > 1
     return "".join(parts)
 
 
-def mended(error: UnicodeError) -> tuple[str, int]:
-    """Return what stands for bytes that a codec refuses, and the place after them."""
+def replace_invalid(error: UnicodeError) -> tuple[str, int]:
+    """Return the replacement of bytes that a codec rejects, and the position after them."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     data, k, codec = error.object, error.start, error.encoding
@@ -152,11 +154,11 @@ def mended(error: UnicodeError) -> tuple[str, int]:
         return BIG5[pair], k + 2
     if codec == "euc_jp" and (character := character_of_jis(pair)):
         return character, k + 2
-    return "\ufffd", k + faulty_length(data, k, codec)
+    return "\ufffd", k + invalid_length(data, k, codec)
 
 
 def character_of_jis(pair: bytes) -> str:
-    """Return the character of two bytes of EUC-JP by Shift_JIS, which has the same table, or ""."""
+    """Decode two bytes of EUC-JP by means of Shift_JIS, which has the same table; return "" for invalid bytes."""
     if len(pair) < 2 or not (0xA1 <= pair[0] <= 0xFE and 0xA1 <= pair[1] <= 0xFE):
         return ""
     lead, trail = divmod((pair[0] - 0xA1) * 94 + pair[1] - 0xA1, 188)
@@ -167,17 +169,23 @@ def character_of_jis(pair: bytes) -> str:
         return ""
 
 
-def faulty_length(data: bytes, k: int, codec: str) -> int:
-    """Return how many bytes at k one U+FFFD stands for: an ASCII character after a faulty one is read again."""
+def invalid_length(data: bytes, k: int, codec: str) -> int:
+    """Return how many bytes from k on are replaced by one U+FFFD.
+
+    An ASCII character after an invalid lead byte is not among them: it is decoded.
+    """
     lead, rest = data[k], data[k + 1 : k + 4]
+    if codec == "euc_jp" and lead == 0x8F and b"\xa1" <= rest[:1] <= b"\xfe":
+        return 2 + (rest[1:2] >= b"\x80")
+    if not is_lead(lead, codec):
+        return 1
     if codec == "gb18030" and rest[:1].isdigit():
-        return 1 + len(rest) if is_lead(lead, codec) and FOUR.match(rest) else 1
-    if codec == "euc_jp" and lead == 0x8F and rest and 0xA1 <= rest[0] <= 0xFE:
-        return 2 + (len(rest) > 1 and rest[1] >= 128)
-    return 1 + (is_lead(lead, codec) and len(rest) > 0 and rest[0] >= 128)
+        return 1 + len(rest) if FOUR_BYTE_TAIL.match(rest) else 1
+    return 1 + (rest[:1] >= b"\x80")
 
 
 def is_lead(byte: int, codec: str) -> bool:
+    """Return whether a byte is the first of several bytes of a character."""
     if codec == "cp932":
         return 0x81 <= byte <= 0x9F or 0xE0 <= byte <= 0xFC
     if codec == "euc_jp":
@@ -186,4 +194,4 @@ def is_lead(byte: int, codec: str) -> bool:
 
 
 HANDLER = "zyda-encoding-standard"
-codecs.register_error(HANDLER, mended)
+codecs.register_error(HANDLER, replace_invalid)

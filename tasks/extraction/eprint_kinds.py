@@ -1,4 +1,4 @@
-"""The kind of an e-print without LaTeX, by the content of its files."""
+"""Name the kind of an e-print without LaTeX, from the content of its files."""
 
 import re
 from collections.abc import Iterable, Mapping
@@ -26,23 +26,23 @@ KINDS = {kind: re.compile(mark, re.IGNORECASE | re.DOTALL) for kind, mark in BEG
 
 
 def is_plain_tex(texts: Iterable[str]) -> bool:
-    """Return whether no source has the body of a LaTeX document, and one is plain TeX."""
+    """Return whether no source has the body of a LaTeX document and at least one source is plain TeX."""
     texts = list(texts)
     return not any(BODY.search(text) for text in texts) and any(PLAIN.search(text) for text in texts)
 
 
 def kind_of_content(content: bytes) -> str:
-    """Return the kind of a file that is not text, by its first bytes; "" for text."""
+    """Return the kind of a file from its first bytes, or "" for a text file."""
     return next((kind for kind, mark in KINDS.items() if mark.match(content)), "")
 
 
 def kind_of(files: Mapping[str, bytes], *, has_tex: bool) -> str:
-    """Return the kind of an e-print without LaTeX. has_tex: whether it has plain TeX."""
+    """Return the kind of an e-print without LaTeX. has_tex: whether a file is plain TeX."""
     if has_tex:
         return "plain TeX"
     if all(WITHDRAWN.match(content) for content in files.values()):
         return "withdrawn"
     kinds = {kind_of_content(content) for content in files.values()}
-    if found := next((kind for kind in KINDS if kind in kinds), ""):
-        return found
+    if kind := next((kind for kind in KINDS if kind in kinds), ""):
+        return kind
     return "HTML" if any(name.lower().endswith((".html", ".htm")) for name in files) else "no LaTeX"

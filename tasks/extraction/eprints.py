@@ -1,10 +1,10 @@
-"""The LaTeX of an e-print: its main file, with the files that it inputs in their places."""
+"""Assemble the LaTeX of an e-print: its main file, in which the inputted files replace their input commands."""
 
 import re
 from collections.abc import Iterator, Mapping
 from pathlib import PurePosixPath
 from posixpath import join, normpath
-from typing import Any, cast
+from typing import Any, NamedTuple
 
 from yaml import YAMLError, safe_load
 
@@ -13,10 +13,12 @@ from zyda_flows.tasks.extraction.inputenc import declared_encoding, text_in_utf8
 from zyda_flows.tasks.extraction.latex_source import pieces_of
 from zyda_flows.tasks.limits import limits
 
+Piece = tuple[str, re.Match[str] | None]  # of a source, with the mark that ends it: see `pieces_of`
+
 HEAD = re.compile(r"\\document(?:class|style)")
 PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
-OTHERS = {
+OTHER_SUFFIXES = {
     ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps",
     ".png",
     ".jpg", ".jpeg", ".gif", ".svg", ".py", ".c", ".cpp", ".js", ".json", ".csv", ".xml", ".html", ".htm",
@@ -29,7 +31,7 @@ README_LINE = re.compile(r"^[ \t]*+(\S++)[ \t]++(\w++)", re.M)
 
 
 class NoLatex(Exception):
-    """There is no LaTeX among the files; the message names their kind."""
+    """No file has LaTeX; the message names the kind of the e-print."""
 
 
 class TooLarge(Exception):
@@ -37,88 +39,110 @@ class TooLarge(Exception):
 
 
 def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
-    """Return the LaTeX of an e-print, with its inputs in their places, and the name of its main file.
+    """Return the LaTeX of an e-print with the inputted files in place, and the path of its main file.
 
-    files: by their paths. Raises NoLatex, TooLarge.
+    Args:
+        files: the contents of the files, by path.
+
+    Raises:
+        NoLatex: no file has LaTeX.
+        TooLarge: the LaTeX is larger than the limits.
     """
     contents = {name: content for name, content in files.items() if is_source(name, content)}
-    texts = {name: text_in_utf8(content) for name, content in contents.items()}
-    heads = {
-        name: texts[name] or content.decode("latin-1")
+    candidates = {
+        name: text_in_utf8(content) or content.decode("latin-1")
         for name, content in contents.items()
         if is_latex(name, content)
     }
-    if not heads or is_plain_tex(heads.values()):
-        raise NoLatex(kind_of(files, has_tex=bool(heads)))
-    main = main_file(heads, files)
+    if not candidates or is_plain_tex(candidates.values()):
+        raise NoLatex(kind_of(files, has_tex=bool(candidates)))
+    main = main_file(candidates, files)
+    return "".join(expanded(decoded_sources(contents, candidates[main]), main)), main
+
+
+def decoded_sources(contents: Mapping[str, bytes], main_text: str) -> dict[str, str]:
+    """Return the texts of sources: in UTF-8, or else in the encoding that the main file declares."""
+    texts = {name: text_in_utf8(content) for name, content in contents.items()}
+    encoding = ""
     if None in texts.values():
-        encoding = declared_encoding("".join(text for text, _ in pieces_of(heads[main], keeps_percent=False)))
-        texts |= {name: text_of(contents[name], encoding) for name, text in texts.items() if text is None}
-    return "".join(expanded(cast(dict[str, str], texts), main)), main
+        encoding = declared_encoding("".join(text for text, _ in pieces_of(main_text, keeps_percent=False)))
+    return {name: text_of(contents[name], encoding) if text is None else text for name, text in texts.items()}
 
 
 def is_source(name: str, content: bytes) -> bool:
-    """Return whether a file can be inputted: it is text, and no style or bibliography."""
+    """Return whether a file can be inputted: a text file that is not a style or a bibliography."""
     path = PurePosixPath(name)
-    return (
-        not path.name.startswith("._") and path.suffix.lower() not in OTHERS and not kind_of_content(content)
-    )
+    is_other = path.name.startswith("._") or path.suffix.lower() in OTHER_SUFFIXES
+    return not is_other and not kind_of_content(content)
 
 
 def is_latex(name: str, content: bytes) -> bool:
-    """Return whether a source can be the main file: by its name, or by its content."""
+    """Return whether a source can be the main file, judged by its name and its content."""
     is_named = PurePosixPath(name).suffix.lower() in SOURCES
     return (is_named or b"\\begin{document}" in content) and not IGNORED.match(content)
 
 
-def main_file(heads: Mapping[str, str], files: Mapping[str, bytes]) -> str:
-    """Return the file that 00README names, or else the file that inputs the others."""
-    named, ignored = listed(files)
-    if chosen := next((name for name in named if name in heads), None):
-        return chosen
-    candidates = [name for name, text in heads.items() if name not in ignored and BODY.search(text)]
-    if len(candidates) == 1 and HEAD.search(heads[candidates[0]]):
-        return candidates[0]
-    inputted = {
-        path
-        for name, text in heads.items()
-        for folder, one in inputs_of(text)
-        if (path := at_name(heads, folder, one)) and path != name
-    }
+def main_file(candidates: Mapping[str, str], files: Mapping[str, bytes]) -> str:
+    """Return the main file that 00README names, or else the candidate with the lowest rank.
+
+    candidates: the texts of sources that can be the main file, by path. files: the contents of all files.
+    """
+    main_files, ignored = readme_files(files)
+    if named := next((name for name in main_files if name in candidates), None):
+        return named
+    with_body = [name for name, text in candidates.items() if name not in ignored and BODY.search(text)]
+    if len(with_body) == 1 and HEAD.search(candidates[with_body[0]]):
+        return with_body[0]
+    inputted = inputted_files(candidates)
 
     def rank(name: str) -> tuple[Any, ...]:
-        text, path = heads[name], PurePosixPath(name)
-        has_body, is_whole = bool(BODY.search(text)), not PART.search(text)
+        path = PurePosixPath(name)
+        is_partial, has_no_body, size = rank_of_content(candidates[name])
         return (
             name in ignored,
-            not (has_body and HEAD.search(text) and is_whole),
+            is_partial,
             name in inputted,
-            not has_body,
+            has_no_body,
             len(path.parts),
             str(path.with_suffix(".bbl")) not in files,
             path.stem.lower() not in NAMED_FIRST,
-            -len(text),
+            size,
             name,
         )
 
-    return min(heads, key=rank)
+    return min(candidates, key=rank)
 
 
-def listed(files: Mapping[str, bytes]) -> tuple[list[str], set[str]]:
+def rank_of_content(text: str) -> tuple[bool, bool, int]:
+    """Return whether a source is not a whole document, whether it has no body, and its negative length."""
+    has_body = bool(BODY.search(text))
+    is_whole = has_body and bool(HEAD.search(text)) and not PART.search(text)
+    return not is_whole, not has_body, -len(text)
+
+
+def inputted_files(sources: Mapping[str, str]) -> set[str]:
+    """Return the paths of the sources that other sources input. sources: texts by path."""
+    marks = [(name, mark) for name, text in sources.items() for _, mark in pieces_of(text)]
+    inputs = [(name, find_input(sources, mark["folder"] or "", mark)) for name, mark in marks if mark]
+    return {path for name, path in inputs if path and path != name}
+
+
+def readme_files(files: Mapping[str, bytes]) -> tuple[list[str], set[str]]:
     """Return the main files and the ignored files that an e-print's 00README declares."""
-    rows = [row for name, content in files.items() if README.match(name) for row in rows_of(name, content)]
-    return [name for name, use in rows if use in {"toplevelfile", "toplevel"}], {
-        name for name, use in rows if use == "ignore"
-    }
+    rows = [
+        row for name, content in files.items() if README.match(name) for row in readme_rows(name, content)
+    ]
+    main_files = [name for name, use in rows if use in {"toplevelfile", "toplevel"}]
+    return main_files, {name for name, use in rows if use == "ignore"}
 
 
-def rows_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
-    """Yield the files that a 00README names, each with its use."""
+def readme_rows(name: str, content: bytes) -> Iterator[tuple[str, str]]:
+    """Yield the files that a 00README lists, each with its use; nothing of an invalid or a too large one."""
     if len(content) > limits().eprint_readme_bytes:
         return
     text = text_of(content)
     if name.lower().endswith((".xxx", ".txt")) or "." not in name:
-        yield from ((found[1], found[2].lower()) for found in README_LINE.finditer(text))
+        yield from ((match[1], match[2].lower()) for match in README_LINE.finditer(text))
         return
     try:
         rows = safe_load(text)["sources"]
@@ -129,68 +153,97 @@ def rows_of(name: str, content: bytes) -> Iterator[tuple[str, str]]:
             yield str(row.get("filename")), str(row.get("usage", "toplevel")).lower()
 
 
-def at_name(sources: Mapping[str, str], folder: str, name: str) -> str | None:
-    """Return the path of a file that is inputted from a folder by a name, with its ending or without."""
+def find_input(sources: Mapping[str, str], folder: str, mark: re.Match[str]) -> str | None:
+    """Return the path of the file that an input command names, or None if the file is missing.
+
+    Args:
+        sources: the texts of all sources, by path.
+        folder: the folder in which the file is searched before the root of the e-print.
+        mark: a mark of `pieces_of`; other marks than inputs have no path.
+    """
+    name = mark["input"] or mark["imported"] or mark["bare"]
+    if not name:
+        return None
     plain = name.strip().strip('"')
-    paths = (normpath(join(one, plain)) for one in ((folder, "") if folder else ("",)))
-    return next(
-        (f"{path}{end}" for path in paths for end in ("", *SOURCES) if f"{path}{end}" in sources), None
-    )
+    stems = (normpath(join(parent, plain)) for parent in ((folder, "") if folder else ("",)))
+    paths = (f"{stem}{suffix}" for stem in stems for suffix in ("", *SOURCES))
+    return next((path for path in paths if path in sources), None)
 
 
-def inputs_of(text: str) -> Iterator[tuple[str, str]]:
-    """Yield the folder and the name of each file that a source inputs."""
-    for _, found in pieces_of(text):
-        if found and (name := found["input"] or found["imported"] or found["bare"]):
-            yield found["folder"] or "", name
+def input_folder(mark: re.Match[str], folder: str) -> str:
+    r"""Return the folder from which a command inputs a file; `\import` names another than the current folder."""
+    if not mark["import"]:
+        return folder
+    return normpath(join(folder if mark["import"].startswith("sub") else "", mark["folder"]))
+
+
+class OpenFile(NamedTuple):
+    """A source that is being read. folder: where its inputs are searched. pieces: the pieces not read yet."""
+
+    path: str
+    folder: str
+    pieces: Iterator[Piece]
 
 
 def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
-    """Yield the parts of a file with its inputs, without comments. Raises TooLarge.
+    """Yield the parts of the main file with its inputs, without comments.
 
-    An input that is missing is left out, as is one of a file within itself. Of an input that is a document of its
-    own, the body is taken.
+    A missing file is skipped, and a file that inputs itself. Of an inputted document only the body is kept.
+
+    Raises:
+        TooLarge: there are more characters or inputs than the limits.
     """
     inputs, size, bounds = 0, 0, limits()
-    open_files = [(main, str(PurePosixPath(main).parent), parts_of(sources[main], is_main=True))]
+    open_files = [OpenFile(main, str(PurePosixPath(main).parent), main_pieces(sources[main]))]
     while open_files:
-        _, folder, parts = open_files[-1]
-        piece = next(parts, None)
+        piece = next(open_files[-1].pieces, None)
         if piece is None:
             open_files.pop()
             continue
-        text, found = piece
+        text, mark = piece
         size += len(text)
-        if size > bounds.eprint_characters:
-            raise TooLarge(f"with its inputs it has more than {bounds.eprint_characters:,} characters")
+        check_size(size, "the LaTeX with its inputs")
         yield text
-        name = found and (found["input"] or found["imported"] or found["bare"])
-        if not found or not name:
+        folder = input_folder(mark, open_files[-1].folder) if mark else ""
+        path = find_input(sources, folder, mark) if mark else None
+        if path is None or any(path == file.path for file in open_files):
             continue
-        if found["import"]:
-            folder = normpath(join(folder if found["import"].startswith("sub") else "", found["folder"]))
-        path = at_name(sources, folder, name)
-        if path and all(path != one for one, _, _ in open_files):
-            inputs += 1
-            if inputs > bounds.eprint_inputs or len(open_files) > bounds.eprint_input_depth:
-                raise TooLarge(
-                    f"it has more than {bounds.eprint_inputs:,} inputs, or they are nested deeper than"
-                    f" {bounds.eprint_input_depth}"
-                )
-            open_files.append((path, folder, parts_of(sources[path], is_main=False)))
+        inputs += 1
+        if inputs > bounds.eprint_inputs or len(open_files) > bounds.eprint_input_depth:
+            raise TooLarge(
+                f"expected at most {bounds.eprint_inputs:,} inputs, nested at most"
+                f" {bounds.eprint_input_depth} deep; the e-print has more"
+            )
+        open_files.append(OpenFile(path, folder, input_pieces(sources[path])))
 
 
-def parts_of(text: str, *, is_main: bool) -> Iterator[tuple[str, re.Match[str] | None]]:
-    r"""Yield the parts of a file between its inputs; of an input the parts inside its document."""
-    if len(text) > limits().eprint_characters:
-        raise TooLarge(f"a file of it has more than {limits().eprint_characters:,} characters")
-    is_body = is_main or not BODY.search(text)
-    for piece, found in pieces_of(text):
-        mark = found.lastgroup if found else None
-        if is_main and found and mark in {"begin", "end"}:
-            yield piece + found[0], None
-        elif is_body:
-            yield piece, found
-        is_body |= mark == "begin"
-        if mark == "endinput" or (mark == "end" and not is_main):
+def check_size(characters: int, name: str) -> None:
+    """Raise TooLarge if a text has more characters than the limit."""
+    if characters > limits().eprint_characters:
+        raise TooLarge(f"{name} has more than {limits().eprint_characters:,} characters")
+
+
+def main_pieces(text: str) -> Iterator[Piece]:
+    r"""Yield the pieces of the main file up to `\endinput`."""
+    check_size(len(text), "the main file")
+    for piece, mark in pieces_of(text):
+        kind = mark.lastgroup if mark else None
+        if mark and kind in {"begin", "end"}:
+            yield piece + mark[0], None
+        else:
+            yield piece, mark
+        if kind == "endinput":
+            return
+
+
+def input_pieces(text: str) -> Iterator[Piece]:
+    r"""Yield the pieces of an inputted file up to `\endinput`; of a whole document the pieces of its body."""
+    check_size(len(text), "an inputted file")
+    is_body = not BODY.search(text)
+    for piece, mark in pieces_of(text):
+        if is_body:
+            yield piece, mark
+        kind = mark.lastgroup if mark else None
+        is_body |= kind == "begin"
+        if kind in {"end", "endinput"}:
             return

@@ -1,7 +1,7 @@
-"""The extractors that a recipe can name, and where each stands.
+"""The extractors that a recipe can name.
 
-A new extractor is a function in a module of this folder, from a text in UTF-8 to its extracted text, and a place in
-EXTRACTORS.
+To add an extractor, write a function in a module of this folder, and add it to EXTRACTORS.
+The function takes a text in UTF-8 and returns the extracted text.
 """
 
 from collections.abc import Callable
@@ -12,19 +12,19 @@ from typing import TYPE_CHECKING, NamedTuple
 if TYPE_CHECKING:
     from zyda_flows.tasks.extraction.nesting import Bytes
 
-Extract = Callable[["Bytes"], str]  # it may raise anything: that costs the one text
-VERSION = "1"  # raised when an extractor gives other texts
+Extract = Callable[["Bytes"], str]  # an exception removes only the text for which it was raised
+VERSION = "1"  # increase it when an extractor returns other texts than before
 
 
 class Extractor(NamedTuple):
-    """Where an extractor stands. function: `module:function` in this folder. library: the package that it needs."""
+    """An extractor. function: `module:function` in this folder. library: the package that the module imports."""
 
     function: str
     library: str = ""
     writes_markdown: bool = False
 
     def load(self) -> Extract:
-        """Import the function. It is imported late: most recipes need none."""
+        """Import and return the function. Most recipes need no extractor, so none is imported before."""
         module, _, name = self.function.partition(":")
         extract: Extract = getattr(import_module(f"{__package__}.{module}"), name)
         return extract
@@ -42,15 +42,18 @@ EXTRACTORS = {
 def extractor_named(name: str) -> Extractor:
     """Return an extractor. Raises ValueError for an unknown name."""
     if name not in EXTRACTORS:
-        raise ValueError(f"extract: there is no {name}; there are {', '.join(EXTRACTORS)}")
+        raise ValueError(f"extract: expected one of {', '.join(EXTRACTORS)}, got {name}")
     return EXTRACTORS[name]
 
 
 def known_as(name: str) -> str:
-    """Return an extractor with the versions its texts depend on. Raises ValueError where it is not installed."""
+    """Return an extractor's name with the versions that its texts depend on, for keys of results.
+
+    Raises ValueError if the extractor is unknown or its library is not installed.
+    """
     library = extractor_named(name).library
     try:
         return " ".join([name, VERSION, *([library, version(library)] if library else [])])
     except PackageNotFoundError as error:
-        needed = f"extract: {library} is not installed here; pip install 'zyda-flows[{library}]'"
-        raise ValueError(needed) from error
+        message = f"extract: {library} is not installed; run pip install 'zyda-flows[{library}]'"
+        raise ValueError(message) from error

@@ -1,7 +1,7 @@
-r"""Formulas of a page as LaTeX: of MathML, KaTeX, MathJax and of images that have their source as text.
+r"""Find the formulas of a page and their LaTeX: of MathML, KaTeX, MathJax and images.
 
-The source is what the page itself says: an annotation, a script, the text of an image. MathML without one is
-converted. `\(...\)` and `$...$` that stand in the text are LaTeX already and stay as they are.
+The LaTeX is taken from an annotation, a script or the alternative text of an image. MathML without such a source is
+converted. `\(...\)` and `$...$` in the text of the page are LaTeX already and are kept.
 """
 
 import re
@@ -9,96 +9,95 @@ import re
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
 from zyda_flows.tasks.extraction.mathml import latex_of_mathml
+from zyda_flows.tasks.extraction.nodes import attribute, is_inside
 from zyda_flows.tasks.limits import limits
 
-WITHIN = (".mwe-math-element", ".katex-display", ".katex", "mjx-container", "math")  # outer ones first
+ELEMENTS = (".mwe-math-element", ".katex-display", ".katex", "mjx-container", "math")  # outer before inner
 SCRIPTS = 'script[type^="math/tex"], script[type^="math/mml"]'
-DRAWN = ".MathJax_Preview, .MathJax, .MathJax_Display, .MathJax_SVG, .MathJax_CHTML, .mjx-chtml"
+RENDERED = ".MathJax_Preview, .MathJax, .MathJax_Display, .MathJax_SVG, .MathJax_CHTML, .mjx-chtml"
 IMAGE_CLASS = re.compile(r"(?:^|[\s_-])(?:tex|latex|math|ql-img|mwe-math|imgmath|equation)", re.IGNORECASE)
 IMAGES = 'img[class*="tex"], img[class*="math"], img[class*="ql-img"], img[class*="equation"]'
 SOURCES = frozenset({"application/x-tex", "text/x-tex", "application/x-latex", "tex", "latex", "text/latex"})
 IN_DOLLARS = re.compile(r"^(?:\$\$(.*)\$\$|\$(.*)\$|\\\((.*)\\\)|\\\[(.*)\\\])$", re.DOTALL)
 IN_STYLE = re.compile(r"^\{\s*\\(?:displaystyle|textstyle)\b(.*)\}$", re.DOTALL)
-ROOTS = frozenset({"html", "head", "body"})  # which stay, whatever their classes say
+ROOTS = frozenset({"html", "head", "body"})  # elements that are never formulas, even with a class of formulas
 
 
 def formulas_of(tree: LexborHTMLParser) -> list[tuple[LexborNode, str, bool]]:
-    """Return the elements that are formulas, none within another, their LaTeX, and whether each is displayed."""
-    taken, found = set[int](), list[tuple[LexborNode, str, bool]]()
-    for selector in (*WITHIN, SCRIPTS, IMAGES):
+    """Return the outermost elements that are formulas, each with its LaTeX and whether it is displayed."""
+    formulas, ids = list[tuple[LexborNode, str, bool]](), set[int]()
+    for selector in (*ELEMENTS, SCRIPTS, IMAGES):
         for node in tree.css(selector):
-            if node.tag in ROOTS or is_within(node, taken):
+            if node.tag in ROOTS or node.mem_id in ids or is_inside(node, ids):
                 continue
-            if latex := source_of(node):
-                taken.add(node.mem_id)
-                found.append((node, latex, is_displayed(node)))
-    return found
+            if latex := formula_source(node):
+                ids.add(node.mem_id)
+                formulas.append((node, latex, is_displayed(node)))
+    return formulas
 
 
-def is_within(node: LexborNode, taken: set[int]) -> bool:
-    around: LexborNode | None = node
-    while around is not None:
-        if around.mem_id in taken:
-            return True
-        around = around.parent
-    return False
-
-
-def source_of(node: LexborNode) -> str:
-    """Return the LaTeX of an element, or "" where it has none."""
+def formula_source(node: LexborNode) -> str:
+    """Return the LaTeX of an element, or "" if it has none."""
     if node.tag == "img":
-        is_formula = IMAGE_CLASS.search(node.attributes.get("class") or "")
-        return clean(node.attributes.get("alt") or "") if is_formula else ""
+        return clean(attribute(node, "alt")) if IMAGE_CLASS.search(attribute(node, "class")) else ""
     if node.tag == "script":
-        return source_of_script(node)
-    math = node if node.tag == "math" else node.css_first("math")
-    if math is None:
-        image = node.css_first("img")
-        return clean(image.attributes.get("alt") or "") if image is not None and node.tag != "math" else ""
-    return source_of_math(math)
+        return script_source(node)
+    if (math := math_element(node)) is not None:
+        return math_source(math)
+    image = node.css_first("img")
+    return clean(attribute(image, "alt")) if image is not None else ""
 
 
-def source_of_script(node: LexborNode) -> str:
+def math_element(node: LexborNode) -> LexborNode | None:
+    """Return the element itself if it is `<math>`, or else the first `<math>` in it."""
+    return node if node.tag == "math" else node.css_first("math")
+
+
+def script_source(node: LexborNode) -> str:
+    """Return the LaTeX of a script of MathJax, which contains LaTeX or MathML."""
     text = node.text() or ""
-    if "mml" not in (node.attributes.get("type") or ""):
+    if "mml" not in attribute(node, "type"):
         return clean(text)
     math = LexborHTMLParser(text).css_first("math")
-    return source_of_math(math) if math is not None else ""
+    return math_source(math) if math is not None else ""
 
 
-def source_of_math(math: LexborNode) -> str:
+def math_source(math: LexborNode) -> str:
+    """Return the LaTeX of MathML: its annotation, its alternative text, or a conversion."""
     for annotation in math.css("annotation"):
-        if (annotation.attributes.get("encoding") or "").lower() in SOURCES:
+        if attribute(annotation, "encoding").lower() in SOURCES:
             return clean(annotation.text() or "")
-    if said := clean(math.attributes.get("alttext") or ""):
-        return said
+    if alternative := clean(attribute(math, "alttext")):
+        return alternative
     try:
         return clean(latex_of_mathml(math))
-    except ValueError:  # a formula that nobody made: its text stays
+    except ValueError:  # nested deeper than real formulas: the element is kept as text
         return ""
 
 
 def is_displayed(node: LexborNode) -> bool:
-    """Say whether a formula stands on a line of its own."""
-    attributes = node.attributes
-    kind, classes = attributes.get("type") or "", attributes.get("class") or ""
+    """Return whether a formula is displayed on a separate line."""
     if node.tag == "script":
-        return "mode=display" in kind.replace(" ", "")
+        return "mode=display" in attribute(node, "type").replace(" ", "")
     if node.tag == "img":
-        around = node.parent
-        return "display" in classes or (
-            around is not None and around.tag == "div" and "math" in (around.attributes.get("class") or "")
-        )
-    if "katex-display" in classes or attributes.get("display") in {"true", "block"}:
+        return is_displayed_image(node)
+    if "katex-display" in attribute(node, "class") or attribute(node, "display") in {"true", "block"}:
         return True
-    math = node if node.tag == "math" else node.css_first("math")
+    math = math_element(node)
     return math is not None and (
-        math.attributes.get("display") == "block" or math.attributes.get("mode") == "display"
+        attribute(math, "display") == "block" or attribute(math, "mode") == "display"
     )
 
 
+def is_displayed_image(image: LexborNode) -> bool:
+    if "display" in attribute(image, "class"):
+        return True
+    parent = image.parent
+    return parent is not None and parent.tag == "div" and "math" in attribute(parent, "class")
+
+
 def clean(latex: str) -> str:
-    """Return LaTeX without what stands around it."""
+    """Return LaTeX on one line, without dollars or a style command around it; "" if it is too long."""
     latex = " ".join(line.strip() for line in latex.strip().splitlines() if line.strip())
     if match := IN_DOLLARS.match(latex):
         latex = next(part for part in match.groups() if part is not None).strip()

@@ -1,9 +1,9 @@
-r"""The encodings of LaTeX files: UTF-8, or as `\usepackage[...]{inputenc}`, `\inputencoding` and CJK declare."""
+r"""Decode LaTeX files: in UTF-8, or as `\usepackage[...]{inputenc}`, `\inputencoding` and CJK declare."""
 
 import codecs
 import re
 
-# The options of inputenc and its companions (inputenx, cyinpenc, CJK) that Python knows by another name.
+# Options of inputenc and of similar packages (inputenx, cyinpenc, CJK), and the names of their codecs in Python.
 CODECS = {
     "ansinew": "cp1252", "applemac": "mac-roman", "ascii": "cp1252", "bg5": "big5", "cp1048": "kz1048",
     "cp437de": "cp437",
@@ -30,29 +30,34 @@ UTF8 = re.compile(rb"[\xc3-\xdf][\x80-\xbf]|[\xe1-\xef][\x80-\xbf]{2}|[\xf0-\xf4
 ASCII = re.compile(rb"[\x00-\x7f]+")
 
 
-def codec_of(name: str) -> str | None:
-    """Return Python's name of an option of inputenc, or None where it is no encoding."""
+def codec_named(name: str) -> str | None:
+    """Return the name of Python's codec for an option of inputenc, or None if the option is not an encoding."""
     name = name.strip().lower()
     name = CODECS.get(name, name)
     try:
-        found = codecs.lookup(LATIN.sub("iso8859-", name))
-        "".encode(found.name)  # raises LookupError for a codec that is not of texts
+        codec = codecs.lookup(LATIN.sub("iso8859-", name))
+        "".encode(codec.name)  # raises LookupError for codecs that do not decode bytes to text
     except (LookupError, ValueError):
         return None
-    return None if found.name in NOT_OF_FILES else found.name
+    return None if codec.name in NOT_OF_FILES else codec.name
 
 
 def declared_encoding(preamble: str) -> str:
-    """Return the encoding that a preamble without comments declares, or else the one of old files."""
-    options = [option for found in PACKAGE.finditer(preamble) for option in found[1].split(",")]
+    """Return the encoding that a preamble without comments declares, or else FALLBACK."""
+    options = options_in(PACKAGE, preamble)
     if HAS_PACKAGE.search(preamble):
-        options = [option for found in CLASS.finditer(preamble) for option in found[1].split(",")] + options
-    known = [codec for option in options if (codec := codec_of(option))]
+        options = options_in(CLASS, preamble) + options
+    known = [codec for option in options if (codec := codec_named(option))]
     return known[-1] if known and known[-1] != "utf-8" else FALLBACK
 
 
+def options_in(command: re.Pattern[str], preamble: str) -> list[str]:
+    """Return the options of all commands that a pattern matches."""
+    return [option for match in command.finditer(preamble) for option in match[1].split(",")]
+
+
 def text_in_utf8(content: bytes) -> str | None:
-    """Return the text of a file in UTF-8, or None where it is in another encoding."""
+    """Return the text of a file in UTF-8, or None if it is in another encoding."""
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError:
@@ -61,30 +66,34 @@ def text_in_utf8(content: bytes) -> str | None:
 
 
 def text_of(content: bytes, declared: str = FALLBACK) -> str:
-    """Return the text of a file: in UTF-8 where nearly all of it is, or else in the declared encodings."""
+    """Return the text of a file.
+
+    If at least 90 % of its bytes that are not ASCII are valid UTF-8, it is decoded as UTF-8.
+    Otherwise it is decoded in its declared encodings. declared: the encoding at the beginning of the file.
+    """
     if (text := text_in_utf8(content)) is not None:
         return text
-    is_damaged = len(b"".join(UTF8.findall(content))) >= 0.9 * len(ASCII.sub(b"", content))
-    parts = [(content, "utf-8-sig")] if is_damaged else parts_of(content, declared)
+    is_mostly_utf8 = len(b"".join(UTF8.findall(content))) >= 0.9 * len(ASCII.sub(b"", content))
+    parts = [(content, "utf-8-sig")] if is_mostly_utf8 else encoded_parts(content, declared)
     text = "".join(part.decode(codec, "latin-1-bytes") for part, codec in parts)
     return text.replace("\r\n", "\n").replace("\r", "\n")
 
 
-def parts_of(content: bytes, declared: str) -> list[tuple[bytes, str]]:
-    """Return the parts of a file with their encodings."""
+def encoded_parts(content: bytes, declared: str) -> list[tuple[bytes, str]]:
+    r"""Return the parts of a file with their encodings, which `\inputencoding` and CJK environments change."""
     parts, place, codec, outer = list[tuple[bytes, str]](), 0, declared, declared
-    for found in SWITCH.finditer(content):
-        parts.append((content[place : found.end()], codec))
-        place = found.end()
-        if found[1]:
-            outer = codec = codec_of(found[1].decode()) or outer
+    for match in SWITCH.finditer(content):
+        parts.append((content[place : match.end()], codec))
+        place = match.end()
+        if match[1]:
+            outer = codec = codec_named(match[1].decode()) or outer
         else:
-            codec = outer if found[3] else codec_of(found[2].decode()) or outer
+            codec = outer if match[3] else codec_named(match[2].decode()) or outer
     return [*parts, (content[place:], codec)]
 
 
 def latin_1_bytes(error: UnicodeError) -> tuple[str, int]:
-    """Return the Latin-1 characters of bytes that an encoding lacks."""
+    """Decode bytes that are invalid in an encoding as Latin-1."""
     if not isinstance(error, UnicodeDecodeError):
         raise error
     return error.object[error.start : error.end].decode("latin-1"), error.end

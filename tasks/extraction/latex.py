@@ -1,8 +1,8 @@
-"""The text of LaTeX as Markdown: sections, paragraphs, lists, tables, code; formulas stay as they are written.
+"""Extract the text of LaTeX as Markdown: sections, paragraphs, lists, tables, code, and formulas in LaTeX.
 
-The preamble but for the title, comments, labels, citations and the bibliography are removed. The author's
-macros are put in their places, in formulas, too. pylatexenc, which parses LaTeX well, does 0.1 MB/s and loses these
-macros; this is one pass that expands macros, and one over the tokens of a regular expression.
+Comments, labels, citations, the bibliography and the preamble except for its title are removed. The author's macros
+are expanded, also in formulas. A first pass expands macros; a second pass writes the tokens that a regular
+expression finds. The parser pylatexenc reads 0.1 MB/s and does not expand macros.
 """
 
 import re
@@ -17,14 +17,14 @@ from zyda_flows.tasks.extraction.latex_source import without_comments
 from zyda_flows.tasks.extraction.latex_text import (
     ITEM,
     LINE_ENDS,
-    SIGNS,
+    MARKS,
     SPACES_AT_END,
     end_of_formula,
-    joined,
-    past_options,
-    plain,
-    without_gone,
-    written,
+    join_pieces,
+    markdown_formula,
+    plain_text,
+    skip_options,
+    without_removed,
 )
 from zyda_flows.tasks.extraction.latex_words import ACCENTS, STATEMENTS, SYMBOLS
 from zyda_flows.tasks.extraction.nesting import Bytes
@@ -43,41 +43,42 @@ Method = Callable[[str, str, int, int], tuple[int, str]]
 
 
 def latex_article(source: Bytes) -> str:
-    """Return the text of a source in UTF-8."""
+    """Return the text of LaTeX in UTF-8."""
     return text_of_latex(str(source.data, "utf-8"))
 
 
 def text_of_latex(latex: str) -> str:
-    """Return the text of a document, or of a part of one, as Markdown.
+    """Return the text of a document, or of a part of a document, as Markdown.
 
-    Raises ValueError if it is nested too deep, if its braces and environments do not close, or if its macros or
-    tables are too large.
+    Raises:
+        ValueError: the document is nested too deep, too many braces or environments do not close, or the macros
+            or tables are too large.
     """
     try:
-        found = Expander(without_comments(SIGNS.sub("", latex))).expanded()
-        return Writer(found, len(latex)).text(front(found.preamble, found.body) + found.body)
+        document = Expander(without_comments(MARKS.sub("", latex))).expanded()
+        front = front_matter(document.preamble, document.body)
+        return Writer(document, len(latex)).text(front + document.body)
     except RecursionError as error:
-        raise ValueError("it is nested too deep") from error
+        raise ValueError("the document is nested too deep") from error
 
 
-def front(preamble: str, body: str) -> str:
-    """Return the title and the abstract, if the preamble has them."""
+def front_matter(preamble: str, body: str) -> str:
+    """Return the LaTeX of the title and the abstract in a preamble, without a title that the body repeats."""
     title, abstract = TITLE.search(preamble), ABSTRACT.search(preamble)
     heading = group_at(preamble, title.end()) if title else None
     summary = (abstract[1] or group_at(preamble, abstract.end())) if abstract else None
-    shown = f"\\title{{{heading}}}\n\n" if heading and not TITLE.search(body) else ""
-    return f"{shown}{summary}\n\n" if summary else shown
+    front = f"\\title{{{heading}}}\n\n" if heading and not TITLE.search(body) else ""
+    return f"{front}{summary}\n\n" if summary else front
 
 
 class Writer(Environments):
-    """Writes the Markdown of LaTeX in which the author's macros are in their places."""
+    """Writes LaTeX with expanded macros as Markdown."""
 
     def __init__(self, document: Expanded, size: int) -> None:
         super().__init__("", 10 * size + 1_000_000)
         self.statements = STATEMENTS | document.statements
         self.units = document.units
         self.cells = limits().latex_cells
-        self.in_cells = 0  # tables that are being written
         self.shorthands = shorthands_of(document.preamble)
         self.token = QUOTED_TOKEN if self.shorthands else TOKEN
         self.depth = limits().latex_depth
@@ -86,47 +87,49 @@ class Writer(Environments):
         }  # fmt: skip
 
     def text(self, latex: str) -> str:
-        written = joined(self.pieces(latex, 0)).replace(ITEM, "\n- ")  # of lists by other names
-        text = LINE_ENDS.sub("\n\n", SPACES_AT_END.sub("\n", without_gone(written))).strip()
+        """Return the Markdown of a document."""
+        # Marks of items that are left belong to environments that are not known as lists.
+        markdown = join_pieces(self.pieces(latex, 0)).replace(ITEM, "\n- ")
+        text = LINE_ENDS.sub("\n\n", SPACES_AT_END.sub("\n", without_removed(markdown))).strip()
         return f"{text}\n" if text else ""
 
     def pieces(self, latex: str, depth: int) -> Iterator[str]:
-        """Yield the Markdown of some LaTeX, piece by piece."""
+        """Yield the Markdown of LaTeX piece by piece. Raises ValueError if it is nested too deep."""
         if depth > self.depth:
-            raise ValueError(f"it is nested deeper than {self.depth}")
+            raise ValueError(f"the document is nested deeper than {self.depth} levels")
         place, search = 0, self.token.search
-        while found := search(latex, place):
-            start, kind = found.start(), found.lastgroup or ""
-            if place < start and (text := plain(latex[place:start])):
+        while token := search(latex, place):
+            start, kind = token.start(), token.lastgroup or ""
+            if place < start and (text := plain_text(latex[place:start])):
                 yield text
-            place = found.end()
+            place = token.end()
             if kind == "end":
                 yield "\n\n"
             elif kind == "quote":
-                yield self.shorthands.get(found["quote"], found["quote"])
+                yield self.shorthands.get(token["quote"], token["quote"])
             else:
-                place, text = self.methods[kind](latex, found[kind], place, depth)
+                place, text = self.methods[kind](latex, token[kind], place, depth)
                 if text:
                     yield text
-        yield plain(latex[place:])
+        yield plain_text(latex[place:])
 
     def inner(self, latex: str, depth: int) -> str:
-        return joined(self.pieces(latex, depth + 1))
+        return join_pieces(self.pieces(latex, depth + 1))
 
     def symbol(self, latex: str, symbol: str, place: int, depth: int) -> tuple[int, str]:
         if symbol in "([":
             end = latex.find("\\)" if symbol == "(" else "\\]", place)
             end = len(latex) if end < 0 else end
-            return end + 2, written(latex[place:end], is_display=symbol == "[")
+            return end + 2, markdown_formula(latex[place:end], is_display=symbol == "[")
         if symbol == "\\":
-            return past_options(latex, place + (latex[place : place + 1] == "*")), "\n"
+            return skip_options(latex, place + (latex[place : place + 1] == "*")), "\n"
         if symbol in ACCENTS:
             return accented(latex, place, ACCENTS[symbol])
         return place, SYMBOLS.get(symbol, symbol if symbol not in ")]" else "")
 
     def formula(self, latex: str, mark: str, place: int, depth: int) -> tuple[int, str]:
-        """Return a formula between dollars, as it is written."""
+        """Return where a formula between dollars ends, and its Markdown; only the dollars if it does not end."""
         end = end_of_formula(latex, mark, place)
         if end is None:
             return place, mark
-        return end + len(mark), written(latex[place:end], is_display=mark == "$$")
+        return end + len(mark), markdown_formula(latex[place:end], is_display=mark == "$$")

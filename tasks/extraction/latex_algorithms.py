@@ -1,14 +1,16 @@
-r"""Algorithms of algorithmic, algpseudocode and algorithm2e as LaTeX with a line for each statement.
+r"""Write algorithms of algorithmic, algpseudocode and algorithm2e as LaTeX with a line for each statement.
 
-`\If{$x$}` is the line "if $x$ then"; a block of algorithm2e, which stands in braces, is lines between two others.
+`\If{$x$}` becomes the line "if $x$ then". A block of algorithm2e, which is in braces, becomes several lines.
 """
 
 import re
+from collections.abc import Callable
 
 from zyda_flows.tasks.extraction.latex_reader import Reader
 
 COMMAND = re.compile(r"\\([A-Za-z]+)\*?[ \t]*|\\.|\$[^$]*+\$", re.DOTALL)
-# How a line begins and ends around its condition, which is in braces.
+LINE_END = "\\\\ "
+# The words before and after the condition of a statement, which is its argument.
 CONDITIONS = {
     "if": ("if ", " then"), "elsif": ("else if ", " then"), "elseif": ("else if ", " then"),
     "for": ("for ", " do"),
@@ -36,100 +38,127 @@ WORDS = {
     "true": "true ",
     "false": "false ",
 }
-COMMENTS = {"comment", "tcp", "tcc", "tcpas", "tccas"}
-# Settings, and how many arguments in braces they have.
+COMMENTS = ("comment", "tcp", "tcc", "tcpas", "tccas")
+# Settings, and the number of their arguments.
 SETTINGS = {
     "DontPrintSemicolon": 0, "SetAlgoLined": 0, "SetAlgoNoLine": 0, "SetAlgoVlined": 0, "LinesNumbered": 0,
     "SetNlSty": 3, "PrintSemicolon": 0, "SetAlgoNoEnd": 0, "BlankLine": 0, "RestyleAlgo": 1, "algsetup": 1,
     "LinesNumberedHidden": 0, "SetKwProg": 4, "SetKwComment": 3, "SetAlgoSkip": 1, "SetKwRepeat": 3,
 }  # fmt: skip
-DECLARED = {"SetKwInOut": ": ", "SetKwInput": ": ", "SetKw": " ", "SetKwData": "", "SetKwFunction": "()"}
-BLOCKS = {"if", "elseif", "for", "forall", "foreach", "while", "switch", "case"}
+# Commands that declare a keyword of the author, and the text after the keyword.
+DECLARATIONS = {"SetKwInOut": ": ", "SetKwInput": ": ", "SetKw": " ", "SetKwData": "", "SetKwFunction": "()"}
+# Blocks of algorithm2e, and blocks of it that begin with a condition.
+BLOCKS_WITH_CONDITION = {
+    "if", "elseif", "for", "forall", "foreach", "while", "switch", "case", "eif", "repeat",
+}  # fmt: skip
+BLOCKS = BLOCKS_WITH_CONDITION | {"else", "begin"}
 PREFIX = re.compile(r"\A(?:[ul](?=[A-Z]))")
 
 
 class Algorithm(Reader):
-    """An algorithm that is read statement by statement. has_blocks: whether it is one of algorithm2e."""
+    """Reads an algorithm statement by statement. has_blocks: whether it is written for algorithm2e."""
 
     def __init__(self, latex: str, budget: int, *, has_blocks: bool) -> None:
         super().__init__(latex, budget)
         self.has_blocks = has_blocks
-        self.declared = dict[str, str]()  # keywords and functions, by their commands
+        self.keywords = dict[str, str]()  # of the author, by their commands
 
     def lines(self) -> str:
         r"""Return LaTeX with `\\` between the lines."""
         parts = list[str]()
         while self.texts:
             text, place = self.texts[-1], self.places[-1]
-            found = COMMAND.search(text, place)
-            parts.append(text[place : found.start()] if found else text[place:])
-            if found is None:
+            match = COMMAND.search(text, place)
+            parts.append(text[place : match.start()] if match else text[place:])
+            if match is None:
                 self.texts.pop()
                 self.places.pop()
                 continue
-            self.places[-1] = found.end()
-            parts.append(self.statement(found))
+            self.places[-1] = match.end()
+            parts.append(self.statement(match))
         return "".join(parts)
 
-    def statement(self, found: re.Match[str]) -> str:
-        """Read the arguments of a command and return its line. A block is read next."""
-        name = found[1] or ""
-        bare = PREFIX.sub("", name).lower() if self.has_blocks else name.lower()
-        if not name or name in SETTINGS or name in DECLARED:
-            return self.setting(name, found[0])
-        if name in self.declared:
-            return self.keyword(self.declared[name])
-        if bare in COMMENTS:
-            return f" // {self.argument()}"
-        if bare == "call":
-            return f"{self.argument()}({self.argument()})"
-        if self.has_blocks and bare in {*BLOCKS, "eif", "else", "begin", "repeat"}:
-            return self.block(bare)
-        if bare in CONDITIONS:
-            before, after = CONDITIONS[bare]
-            condition = self.argument()
-            parameters = f"({self.group() or ''})" if bare in {"procedure", "function"} else ""
-            self.push(f"{before}{condition}{parameters}{after}")
-            return "\\\\ "
-        if bare in LINES:
-            inside = self.group() if self.has_blocks else None
-            if inside is not None:
-                self.push(f"{inside}\\\\ ")
-            return f"\\\\ {LINES[bare]}"
-        return WORDS.get(bare, found[0])
-
-    def setting(self, name: str, command: str) -> str:
-        """Skip a setting, or remember the keyword that a command declares."""
+    def statement(self, match: re.Match[str]) -> str:
+        """Read the arguments of a command and return its line. The content of a block is read next."""
+        name = match[1] or ""
         if not name:
-            return "\\\\ " if command == "\\;" else command
-        if name in DECLARED:
-            self.declared[self.argument().lstrip("\\")] = self.argument() + DECLARED[name]
-        for _ in range(SETTINGS.get(name, 0)):
+            return LINE_END if match[0] == "\\;" else match[0]
+        if name in SETTINGS:
+            return self.skip_setting(name)
+        if name in DECLARATIONS:
+            return self.declare_keyword(name)
+        if name in self.keywords:
+            return self.keyword(self.keywords[name])
+        statement = PREFIX.sub("", name).lower() if self.has_blocks else name.lower()
+        methods = BLOCK_STATEMENTS if self.has_blocks else STATEMENTS
+        return methods[statement](self, statement) if statement in methods else match[0]
+
+    def skip_setting(self, name: str) -> str:
+        for _ in range(SETTINGS[name]):
             self.argument()
+        return ""
+
+    def declare_keyword(self, name: str) -> str:
+        """Read the declaration of a keyword: its command, and its text."""
+        self.keywords[self.argument().lstrip("\\")] = self.argument() + DECLARATIONS[name]
         return ""
 
     def keyword(self, text: str) -> str:
         """Return a keyword that the author declared, with its argument."""
-        inside = self.group()
+        argument = self.group() or ""
         if text.endswith("()"):
-            return f"{text[:-2]}({inside or ''})"
-        return f"\\\\ {text}{inside or ''}" if text.endswith(": ") else f"{text}{inside or ''}"
+            return f"{text[:-2]}({argument})"
+        return f"{LINE_END if text.endswith(': ') else ''}{text}{argument}"
+
+    def comment(self, name: str) -> str:
+        return f" // {self.argument()}"
+
+    def call(self, name: str) -> str:
+        return f"{self.argument()}({self.argument()})"
+
+    def condition(self, name: str) -> str:
+        """Return the end of the line before a statement with a condition; the statement is read next."""
+        before, after = CONDITIONS[name]
+        condition = self.argument()
+        parameters = f"({self.group() or ''})" if name in {"procedure", "function"} else ""
+        self.push(f"{before}{condition}{parameters}{after}")
+        return LINE_END
+
+    def line(self, name: str) -> str:
+        """Return the words of a statement without a condition; its argument in algorithm2e is read next."""
+        argument = self.group() if self.has_blocks else None
+        if argument is not None:
+            self.push(f"{argument}{LINE_END}")
+        return f"{LINE_END}{LINES[name]}"
+
+    def word(self, name: str) -> str:
+        return WORDS[name]
 
     def block(self, name: str) -> str:
         """Read a block of algorithm2e: its condition, and its lines in braces."""
         self.option()
-        condition = self.argument() if name in {*BLOCKS, "eif", "repeat"} else ""
-        body, otherwise = self.group() or "", self.group() if name == "eif" else None
+        condition = self.argument() if name in BLOCKS_WITH_CONDITION else ""
+        body, else_body = self.group() or "", self.group() if name == "eif" else None
         if name == "repeat":
-            self.push(f"repeat\\\\ {body}\\\\ until {condition} ")
-            return "\\\\ "
+            self.push(f"repeat{LINE_END}{body}{LINE_END}until {condition} ")
+            return LINE_END
         before, after = CONDITIONS.get("if" if name == "eif" else name, (name, ""))
-        end = "" if name in {"case", "else"} else "\\\\ end"
-        other = "" if otherwise is None else f"\\\\ else\\\\ {otherwise}"
-        self.push(f"{before}{condition}{after}\\\\ {body}{other}{end}\\\\ ")
-        return "\\\\ "
+        end = "" if name in {"case", "else"} else f"{LINE_END}end"
+        else_part = "" if else_body is None else f"{LINE_END}else{LINE_END}{else_body}"
+        self.push(f"{before}{condition}{after}{LINE_END}{body}{else_part}{end}{LINE_END}")
+        return LINE_END
 
     def push(self, text: str) -> None:
-        """Read a text next."""
+        """Read a text before the rest."""
         self.texts.append(text)
         self.places.append(0)
+
+
+STATEMENTS: dict[str, Callable[[Algorithm, str], str]] = {
+    **dict.fromkeys(WORDS, Algorithm.word),
+    **dict.fromkeys(LINES, Algorithm.line),
+    **dict.fromkeys(CONDITIONS, Algorithm.condition),
+    "call": Algorithm.call,
+    **dict.fromkeys(COMMENTS, Algorithm.comment),
+}
+BLOCK_STATEMENTS = {**STATEMENTS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e

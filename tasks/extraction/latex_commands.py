@@ -1,4 +1,4 @@
-"""The text of LaTeX's commands."""
+"""Write the text of LaTeX's commands."""
 
 import re
 from abc import abstractmethod
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from zyda_flows.tasks.extraction.latex_letters import accented, greek
 from zyda_flows.tasks.extraction.latex_reader import Reader, group_at
 from zyda_flows.tasks.extraction.latex_text import (
-    GONE,
     ITEM,
     OPTION,
+    REMOVED,
     SPACE,
     SPACES,
-    before_space,
-    past_options,
-    written,
+    markdown_formula,
+    restore_space,
+    skip_options,
 )
 from zyda_flows.tasks.extraction.latex_units import COMMANDS as QUANTITIES
 from zyda_flows.tasks.extraction.latex_units import quantity
@@ -27,13 +27,13 @@ from zyda_flows.tasks.extraction.latex_words import (
     WORDS,
 )
 
-# Lengths behind commands of TeX that set them or leave space: \vskip 1cm, \parindent=0pt.
+# Lengths after commands of TeX: \vskip 1cm, \parindent=0pt.
 LENGTH = re.compile(
     r"\s*+=?\s*+[-+]?\s*+(?:[0-9.]+\s*+(?:true)?(?:pt|em|ex|cm|mm|in|bp|pc|sp|dd|cc|mu|fil+)\b"
     r"|[0-9.]*+\\(?:baselineskip|[a-z]*(?:width|height|sep|skip|indent))\b)"
     r"(?:\s*+(?:plus|minus)\s*+[-0-9.]+\s*+(?:pt|em|ex|cm|mm|in|fil+)\b)*+"
 )
-LENGTHS = re.compile(
+LENGTH_COMMAND = re.compile(
     r"(?:.*(?:skip|indent|width|height|sep|margin|size|depth|penalty)|[hvm]?kern|[hv]skip)\Z"
 )
 POWER = re.compile(r"[-+\u2212]?[0-9]{1,3}")
@@ -43,7 +43,13 @@ MAX_INLINE = 1000  # characters of inline code
 
 
 class Commands(Reader):
-    """Writes the text of commands. units: the author's of siunitx, by name."""
+    """Writes the text of commands.
+
+    The methods for single commands take the LaTeX, the name of the command, the place after the name, and the depth
+    of nesting. They return the place after the arguments, and the text.
+
+    units: the symbols of the author's units of siunitx, by command.
+    """
 
     units: dict[str, str]
 
@@ -56,21 +62,25 @@ class Commands(Reader):
         if name in LETTERS:
             return place, LETTERS[name]
         if name in WORDS:
-            return before_space(latex, place), WORDS[name]
+            return restore_space(latex, place), WORDS[name]
         if name in ACCENT_WORDS:
             return accented(latex, place, ACCENT_WORDS[name])
         if method := COMMANDS.get(name):
             return method(self, latex, name, place, depth)
         if name in ARGUMENTS or "cite" in name:
-            count = ARGUMENTS.get(name, 1)
-            place = self.skipped(latex, place, count) if count else past_options(latex, place)
-            return place, "" if name in BEFORE_TEXT else GONE
-        if found := LENGTHS.match(name) and LENGTH.match(latex, place):
-            return found.end(), " "
-        return past_options(latex, place), ""
+            return self.without_text(latex, name, place, depth)
+        if match := LENGTH_COMMAND.match(name) and LENGTH.match(latex, place):
+            return match.end(), " "
+        return skip_options(latex, place), ""
+
+    def without_text(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        """Skip a command whose arguments are not text."""
+        count = ARGUMENTS.get(name, 1)
+        place = self.skip_arguments(latex, place, count) if count else skip_options(latex, place)
+        return place, "" if name in BEFORE_TEXT else REMOVED
 
     def heading(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        place, text = self.argument_text(latex, skip_options(latex, place), depth)
         mark = HEADINGS[name]
         return place, f"\n\n{mark}{SPACES.sub(' ', text).strip()}\n\n" if text.strip() else ""
 
@@ -80,9 +90,9 @@ class Commands(Reader):
         return (option.end() if option else place), f"{ITEM}{words}{': ' if words else ''}"
 
     def inline_code(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        place = place if name == "verb" else past_options(latex, place)
+        place = place if name == "verb" else skip_options(latex, place)
         if name == "mintinline":
-            place = self.skipped(latex, place, 1)
+            place = self.skip_arguments(latex, place, 1)
         if name != "verb" and (group := self.braces(latex, place)):
             return group[0], f"`{group[1]}`"
         end = latex.find(latex[place], place + 1, place + MAX_INLINE) if place < len(latex) else -1
@@ -92,29 +102,29 @@ class Commands(Reader):
         return self.braces(latex, place) or (place, "")
 
     def footnote(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        place, text = self.argument_text(latex, skip_options(latex, place), depth)
         return place, f" ({text.strip()})"
 
     def caption(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        return past_options(latex, place), "\n\n"
+        return skip_options(latex, place), "\n\n"
 
     def first(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         r"""Return the first of two arguments, of \texorpdfstring for example."""
         place, text = self.argument_text(latex, place, depth)
-        return self.skipped(latex, place, 1), text
+        return self.skip_arguments(latex, place, 1), text
 
     def initial(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         r"""Return the arguments of \IEEEPARstart and \lettrine, which are one word."""
-        place, text = self.argument_text(latex, past_options(latex, place), depth)
+        place, text = self.argument_text(latex, skip_options(latex, place), depth)
         place, rest = self.argument_text(latex, place, depth)
         return place, text.strip() + rest.strip()
 
     def formula_in_text(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         place, inside = self.braces(latex, place) or (place, "")
-        return place, written(inside, is_display=False)
+        return place, markdown_formula(inside, is_display=False)
 
     def power(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        """Return superscript text; a power has a `^`, because 10^6 is not 106."""
+        """Return superscript text, with `^` before a power: 10^6 is not 106."""
         before = latex[: place - len(name) - 1][-1:]
         place, text = self.argument_text(latex, place, depth)
         return place, f"^{text}" if POWER.fullmatch(text) and (before.isdigit() or before == ")") else text
@@ -131,9 +141,9 @@ class Commands(Reader):
 
     def quantity(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
         arguments = list[str]()
-        place = past_options(latex, place)
+        place = skip_options(latex, place)
         for _ in QUANTITIES[name]:
-            group = self.braces(latex, past_options(latex, place))
+            group = self.braces(latex, skip_options(latex, place))
             if group is None:
                 return place, "".join(arguments)
             place = group[0]
@@ -145,17 +155,17 @@ class Commands(Reader):
         group = self.braces(latex, place)
         return (place, "") if group is None else (group[0], self.inner(group[1], depth))
 
-    def skipped(self, latex: str, place: int, arguments: int) -> int:
-        """Return the place behind so many arguments in braces, with the options before them."""
-        for _ in range(arguments):
-            group = self.braces(latex, past_options(latex, place))
+    def skip_arguments(self, latex: str, place: int, count: int) -> int:
+        """Return the place after a number of arguments in braces and the options before them."""
+        for _ in range(count):
+            group = self.braces(latex, skip_options(latex, place))
             if group is None:
                 return place
             place = group[0]
         return place
 
     def braces(self, latex: str, place: int) -> tuple[int, str] | None:
-        """Return the end and the content of the braces that open at `place`, or None if no braces open there."""
+        """Return the end and the content of the braces that open after `place`, or None if none do."""
         start = SPACE.match(latex, place).end()  # type: ignore[union-attr]
         inside = group_at(latex, start)
         if inside is None:

@@ -1,7 +1,7 @@
-r"""The conditionals of LaTeX: which `\else` and `\fi` belong to an `\if`, and whether its condition holds."""
+r"""Evaluate the conditionals of LaTeX: find the `\else` and `\fi` of each `\if`, and decide its condition."""
 
 import re
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 
 from zyda_flows.tasks.extraction.latex_macros import Macro
@@ -15,128 +15,152 @@ PRIMITIVE = {
     "ifinner", "ifvoid", "ifhbox", "ifvbox", "ifeof", "ifdefined", "ifcsname", "iffontchar",
 }  # fmt: skip
 NO_CONDITIONALS = {"iff", "ifthenelse"}
-TRUE = {"iftrue", "ifpdf", "ifpdftex", "ifPDFTeX"}
-COMPARED = re.compile(r"\s*+(-?\d++|\\[A-Za-z@]++)\s*+([<>=])\s*+(-?\d++|\\[A-Za-z@]++)\s?")
+# Conditionals of which the first branch is taken. The conditions of the last five are unknown.
+TRUE = {
+    "iftrue", "ifpdf", "ifpdftex", "ifPDFTeX", "ifvmode", "ifhmode", "ifinner", "ifvoid", "ifeof",
+}  # fmt: skip
+THEN, ELSE = 0, -1  # the first branch of a conditional, and the branch after `\else`
+COMPARISON = re.compile(r"\s*+(-?\d++|\\[A-Za-z@]++)\s*+([<>=])\s*+(-?\d++|\\[A-Za-z@]++)\s?")
 NUMBER = re.compile(r"\s*+(-?\d++|\\[A-Za-z@]++)\s?")
 TOKEN = re.compile(r"\\(?:[A-Za-z@]+\s*|.)|\s+|.", re.DOTALL)
 CSNAME = re.compile(r"\s*+([^\\{}]{0,200})\\endcsname")
-KNOWN = {"pdfoutput", "pdftexversion", "documentclass", "section", "chapter", "newcommand"}  # by every LaTeX
+# Commands that LaTeX itself defines, which conditionals compare with undefined ones.
+BUILT_IN = {"pdfoutput", "pdftexversion", "documentclass", "section", "chapter", "newcommand"}
 Macros = Mapping[str, Macro]
+Test = Callable[[str, str, int, Macros], tuple[int, int]]
 
 
 @dataclass
 class Branches:
-    r"""Where the branches of a conditional begin, but for the first, and where it ends behind `\fi`."""
+    r"""The places of a conditional. begins: of the branches after the first one. end: of the text after `\fi`."""
 
     begins: list[int] = field(default_factory=list)
     has_else: bool = False
     end: int = 0
 
 
-def paired(text: str) -> dict[int, Branches]:
-    r"""Return the branches of the conditionals of a text, by the places of their `\if`, `\else` and `\or`.
+def branches_in(text: str) -> dict[int, Branches]:
+    r"""Return the branches of the conditionals in a text, by the places of their `\if`, `\else` and `\or`.
 
     Conditionals without `\fi` are omitted.
     """
     declared = set(DECLARED.findall(text))
     pairs, opened = dict[int, Branches](), list[tuple[Branches, list[int]]]()
-    for found in MARK.finditer(text):
-        name = found[1]
+    for match in MARK.finditer(text):
+        name = match[1]
         if not name:
             continue
         if name.startswith("if"):
-            if is_conditional(name, text[found.end() : found.end() + 1], declared):
-                opened.append((Branches(), [found.start()]))
+            if is_conditional(name, text[match.end() : match.end() + 1], declared):
+                opened.append((Branches(), [match.start()]))
         elif opened:
             branches, places = opened[-1]
             if name == "fi":
-                branches.end = found.end()
+                branches.end = match.end()
                 pairs.update(dict.fromkeys(places, branches))
                 opened.pop()
             else:
-                branches.begins.append(found.end())
+                branches.begins.append(match.end())
                 branches.has_else |= name == "else"
-                places.append(found.start())
+                places.append(match.start())
     return pairs
 
 
 def is_conditional(name: str, following: str, declared: set[str]) -> bool:
-    r"""Return whether `\name` ends at `\fi`: others take their branches as arguments."""
+    r"""Return whether `\name` ends at `\fi`; other commands such as `\ifthenelse` have branches as arguments."""
     return name in PRIMITIVE or name in declared or (following != "{" and name not in NO_CONDITIONALS)
 
 
 def condition(name: str, text: str, place: int, macros: Macros, flags: Mapping[str, bool]) -> tuple[int, int]:
-    """Return which branch of a conditional holds, and where the condition ends.
+    """Return the branch of a conditional that is taken, and where the condition ends.
 
-    The first branch is 0, which is taken where the condition is unknown, too; that of `else` is -1.
+    The branch is THEN, ELSE, or a number of `ifcase`. If the condition is unknown, it is THEN.
     """
     if name in flags:
-        return 0 if flags[name] else -1, place
-    if name in {"if", "ifcat", "ifx"}:
-        return compared(name, text, place, macros)
-    if name in {"ifnum", "ifdim"}:
-        return compared_numbers(text, place, macros)
-    if name in {"ifodd", "ifcase"}:
-        found = NUMBER.match(text, place)
-        value = number_of(found[1], macros) if found else None
-        if found is None or value is None:
-            return 0, found.end() if found else place
-        return value if name == "ifcase" else value % 2 - 1, found.end()
-    if name == "ifdefined":
-        found = TOKEN.match(text, place)
-        return 0 if found and found[0].strip()[1:] in macros else -1, found.end() if found else place
-    if name == "ifcsname":
-        found = CSNAME.match(text, place)
-        return 0 if found and found[1].strip() in macros else -1, found.end() if found else place
-    is_unknown = name in {"ifvmode", "ifhmode", "ifinner", "ifvoid", "ifeof"}
-    return 0 if name in TRUE or is_unknown else -1, place
+        return THEN if flags[name] else ELSE, place
+    if test := TESTS.get(name):
+        return test(name, text, place, macros)
+    return THEN if name in TRUE else ELSE, place
 
 
-def compared(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
-    r"""Compare the two tokens behind `\if` and `\ifx`."""
-    place += len(text[place : place + 1]) if text[place : place + 1] in {" ", "\n", "\t"} else 0
+def compare_tokens(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+    r"""Compare the two tokens after `\if`, `\ifcat` or `\ifx`."""
+    place += text[place : place + 1] in {" ", "\n", "\t"}
     first = TOKEN.match(text, place)
     second = TOKEN.match(text, first.end()) if first else None
     if first is None or second is None:
-        return 0, place
-    values = [meaning(one[0].strip() or " ", macros) for one in (first, second)]
-    if name != "ifx" and any(value.startswith("\\") and len(value) > 2 for value in values):
-        return 0, second.end()
-    return 0 if values[0] == values[1] else -1, second.end()
+        return THEN, place
+    meanings = [meaning(token[0].strip() or " ", macros) for token in (first, second)]
+    if name != "ifx" and any(map(is_long, meanings)):
+        return THEN, second.end()
+    return THEN if meanings[0] == meanings[1] else ELSE, second.end()
+
+
+def is_long(token: str) -> bool:
+    r"""Return whether a meaning is a command with a name, of which `\if` compares the unknown expansion."""
+    return token.startswith("\\") and len(token) > 2
 
 
 def meaning(token: str, macros: Macros) -> str:
-    """Return the meaning of a token: its expansion, or itself."""
+    """Return the body of a macro, or another token itself."""
     name = token[1:]
-    if not token.startswith("\\") or name in KNOWN:
+    if not token.startswith("\\") or name in BUILT_IN:
         return token
     if name in {"empty", "@empty"}:
         return ""
     return macros[name].body if name in macros else "\\undefined"
 
 
-def compared_numbers(text: str, place: int, macros: Macros) -> tuple[int, int]:
-    r"""Compare the two numbers behind `\ifnum`."""
-    found = COMPARED.match(text, place)
-    if found is None:
-        return 0, place
-    values = number_of(found[1], macros), number_of(found[3], macros)
-    if values[0] is None or values[1] is None:
-        return 0, found.end()
-    holds = {"<": values[0] < values[1], ">": values[0] > values[1], "=": values[0] == values[1]}[found[2]]
-    return 0 if holds else -1, found.end()
+def compare_numbers(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+    r"""Compare the two numbers after `\ifnum` or `\ifdim`."""
+    match = COMPARISON.match(text, place)
+    if match is None:
+        return THEN, place
+    left, right = number_in(match[1], macros), number_in(match[3], macros)
+    if left is None or right is None:
+        return THEN, match.end()
+    is_true = {"<": left < right, ">": left > right, "=": left == right}[match[2]]
+    return THEN if is_true else ELSE, match.end()
 
 
-def number_of(text: str, macros: Macros) -> int | None:
-    """Return a number of at most nine digits, or that of a macro that stands for one."""
+def branch_of_number(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+    r"""Return the branch that the number after `\ifodd` or `\ifcase` selects."""
+    match = NUMBER.match(text, place)
+    if match is None:
+        return THEN, place
+    number = number_in(match[1], macros)
+    if number is None:
+        return THEN, match.end()
+    return number if name == "ifcase" else number % 2 - 1, match.end()
+
+
+def is_defined(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+    r"""Look up the command after `\ifdefined`, or the name before `\endcsname`."""
+    match = (CSNAME if name == "ifcsname" else TOKEN).match(text, place)
+    if match is None:
+        return ELSE, place
+    macro = match[1].strip() if name == "ifcsname" else match[0].strip()[1:]
+    return THEN if macro in macros else ELSE, match.end()
+
+
+TESTS: dict[str, Test] = {
+    **dict.fromkeys(("if", "ifcat", "ifx"), compare_tokens),
+    **dict.fromkeys(("ifnum", "ifdim"), compare_numbers),
+    **dict.fromkeys(("ifodd", "ifcase"), branch_of_number),
+    **dict.fromkeys(("ifdefined", "ifcsname"), is_defined),
+}
+
+
+def number_in(text: str, macros: Macros) -> int | None:
+    """Return a number of at most nine digits, which may be the body of a macro; or None."""
     if text.startswith("\\"):
         macro = macros.get(text[1:])
         text = macro.body.strip() if macro else ""
     return int(text) if re.fullmatch(r"-?[0-9]{1,9}", text) else None
 
 
-def holds(kind: str, test: str, macros: Macros, flags: Mapping[str, bool]) -> bool:
-    """Return whether a test in braces holds. An unknown test holds."""
+def is_true(kind: str, test: str, macros: Macros, flags: Mapping[str, bool]) -> bool:
+    """Evaluate a test in braces, of a command such as `ifthenelse`. An unknown test is true."""
     if kind.startswith("IfNoValue"):
         return test == "\\NoValue"
     if kind.startswith("IfValue"):
@@ -151,4 +175,4 @@ def holds(kind: str, test: str, macros: Macros, flags: Mapping[str, bool]) -> bo
         return flags.get(f"if{inner.argument().strip()}", False)
     if name == "equal":
         return inner.argument().strip() == inner.argument().strip()
-    return condition("ifnum", test, 0, macros, flags)[0] == 0
+    return compare_numbers("ifnum", test, 0, macros)[0] == THEN

@@ -1,43 +1,37 @@
-"""The text of LaTeX's environments: lists, tables, algorithms, theorems, code and formulas."""
+"""Write the text of LaTeX's environments: lists, tables, algorithms, theorems, code and formulas."""
 
 import re
+from collections.abc import Callable
 
 from zyda_flows.tasks.extraction.latex_algorithms import Algorithm
 from zyda_flows.tasks.extraction.latex_commands import Commands
-from zyda_flows.tasks.extraction.latex_tables import DATA, cells_of, table_of
+from zyda_flows.tasks.extraction.latex_tables import DATA, markdown_table, rows_in
 from zyda_flows.tasks.extraction.latex_text import (
     INNER_LINE,
     ITEM,
     LINE_ENDS,
     OPTION,
-    code,
     end_of_environment,
-    past_options,
-    without_gone,
-    written,
+    fenced_code,
+    markdown_formula,
+    skip_options,
+    without_removed,
 )
-from zyda_flows.tasks.extraction.latex_words import CODE, DROPPED, LISTS, MATH, OF_ENVIRONMENTS, TABULARS
+from zyda_flows.tasks.extraction.latex_words import (
+    CODE,
+    DROPPED,
+    ENVIRONMENT_ARGUMENTS,
+    LISTS,
+    MATH,
+    TABULARS,
+)
 from zyda_flows.tasks.limits import limits
 
 TABS = re.compile(r"^[^\n]*\\kill|\\[=><+-]", re.MULTILINE)
-WIDE = {
-    "tabularx",
-    "tabulary",
-    "tabular*",
-    "xltabular",
-    "supertabular*",
-    "xtabular*",
-}  # tables whose width is given
+# Tables whose first argument is their width.
+WIDE = {"tabularx", "tabulary", "tabular*", "xltabular", "supertabular*", "xtabular*"}
 ALIGNED = {*MATH} - {"equation", "displaymath", "math", "dmath"}  # formulas whose environment is kept
-WHOLE = {
-    *MATH,
-    *CODE,
-    *TABULARS,
-    *LISTS,
-    *DROPPED,
-    "algorithmic",
-    "tabbing",
-}  # environments that are taken as one
+ALGORITHMS = ("algorithm", "algorithm2e", "procedure", "function")
 DELUXE = [
     re.compile(rf"\\{name}\s*+(?=\{{)")
     for name in ("tablecaption", "tablehead", "tablecomments", "tablerefs")
@@ -45,103 +39,125 @@ DELUXE = [
 
 
 class Environments(Commands):
-    """Writes the text of environments. statements: titles of theorems, by environment."""
+    """Writes the text of environments. statements: titles of theorems, by environment.
+
+    The methods for single environments take the content and the name of the environment, and the depth of nesting.
+    """
 
     statements: dict[str, str]
-    cells = 0  # of tables that may still be written
-    in_cells = 0  # tables that are being written
+    cells = 0  # the number of cells of tables that may still be written
+    open_tables = 0  # the number of tables that are being written
 
     def environment(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        """Return where an environment ends, and its text."""
-        bare = name.rstrip("*")
-        is_algorithm = bare in {"algorithm", "algorithm2e", "procedure", "function"}
-        if bare not in WHOLE and not is_algorithm:
-            return self.begun(latex, bare, place, depth)
+        """Return where an environment ends, or where its text begins; and its text or introduction."""
+        method = WHOLE.get(name.rstrip("*"))
+        if method is None:
+            return self.introduction(latex, name.rstrip("*"), place, depth)
         end, after = end_of_environment(latex, name, place)
         inside = latex[place:end]
         self.spend(len(inside))
-        if bare in CODE:
-            return after, code(inside)
-        if bare in MATH:
-            kept = f"\\begin{{{name}}}{inside}\\end{{{name}}}" if bare in ALIGNED else inside
-            return after, written(kept, is_display=bare != "math")
-        if bare in DROPPED:
-            return after, ""
-        if is_algorithm or bare == "algorithmic":
-            has_blocks = is_algorithm and "\\begin{algorithmic" not in inside
-            return after, self.algorithm(inside, depth, has_blocks=has_blocks, is_inner=not is_algorithm)
-        if bare == "tabbing":
-            return after, f"\n\n{self.inner(TABS.sub(' ', inside), depth)}\n\n"
-        if bare in TABULARS:
-            return after, self.table(inside, name, depth)
-        return after, self.items(inside, LISTS[bare], depth)
+        return after, method(self, inside, name, depth)
 
-    def begun(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
-        """Return the start of the text of an environment, and its introduction: the kind and name of a theorem."""
+    def introduction(self, latex: str, name: str, place: int, depth: int) -> tuple[int, str]:
+        """Return where the text of an environment begins, and its introduction: the kind and name of a theorem."""
         option = OPTION.match(latex, place)
-        place = self.skipped(latex, past_options(latex, place), OF_ENVIRONMENTS.get(name, 0))
+        place = self.skip_arguments(latex, skip_options(latex, place), ENVIRONMENT_ARGUMENTS.get(name, 0))
         if name not in self.statements:
             return place, "\n\n"
         title = self.inner(self.statements[name], depth)
-        shown = self.inner(option[0].strip()[1:-1], depth) if option else ""
-        return place, f"\n\n{title}{f' ({shown})' if shown else ''}. "
+        theorem_name = self.inner(option[0].strip()[1:-1], depth) if option else ""
+        return place, f"\n\n{title}{f' ({theorem_name})' if theorem_name else ''}. "
 
-    def algorithm(self, inside: str, depth: int, *, has_blocks: bool, is_inner: bool) -> str:
+    def code_block(self, inside: str, name: str, depth: int) -> str:
+        return fenced_code(inside)
+
+    def display_formula(self, inside: str, name: str, depth: int) -> str:
+        bare = name.rstrip("*")
+        formula = f"\\begin{{{name}}}{inside}\\end{{{name}}}" if bare in ALIGNED else inside
+        return markdown_formula(formula, is_display=bare != "math")
+
+    def nothing(self, inside: str, name: str, depth: int) -> str:
+        return ""
+
+    def tabbing(self, inside: str, name: str, depth: int) -> str:
+        return f"\n\n{self.inner(TABS.sub(' ', inside), depth)}\n\n"
+
+    def algorithm(self, inside: str, name: str, depth: int) -> str:
+        """Return an algorithm of algorithm2e, or the text around an inner `algorithmic`."""
+        if "\\begin{algorithmic" not in inside:
+            return self.statement_lines(inside, depth, has_blocks=True)
+        return f"\n\n{self.inner(inside[skip_options(inside, 0) :], depth)}\n\n"
+
+    def algorithmic(self, inside: str, name: str, depth: int) -> str:
+        return self.statement_lines(inside, depth, has_blocks=False)
+
+    def statement_lines(self, inside: str, depth: int, *, has_blocks: bool) -> str:
         """Return an algorithm with a line for each statement."""
-        inside = inside[past_options(inside, 0) :]
-        if not has_blocks and not is_inner:
-            return f"\n\n{self.inner(inside, depth)}\n\n"
-        lines = self.inner(Algorithm(inside, self.budget, has_blocks=has_blocks).lines(), depth).split("\n")
+        algorithm = Algorithm(inside[skip_options(inside, 0) :], self.budget, has_blocks=has_blocks)
+        lines = self.inner(algorithm.lines(), depth).split("\n")
         return "\n\n" + "\n".join(line.strip() for line in lines if line.strip()) + "\n\n"
 
-    def items(self, inside: str, mark: str, depth: int) -> str:
-        """Return a list, whose items are indented below their marks."""
+    def items(self, inside: str, name: str, depth: int) -> str:
+        """Return a list, with the lines of an item indented below its mark."""
+        mark = LISTS[name.rstrip("*")]
         parts = self.inner(inside, depth).split(ITEM)[1:]
         lines = [INNER_LINE.sub("\n  ", LINE_ENDS.sub("\n\n", part.strip())) for part in parts]
         return "\n\n" + "\n".join(f"{mark}{line}" for line in lines) + "\n\n"
 
     def table(self, inside: str, name: str, depth: int) -> str:
-        """Return a table of Markdown, whose first row is its head; in a cell of another, its words."""
-        rows = inside[self.skipped(inside, 0, 2 if name in WIDE else 1) :]
+        """Return a table of Markdown with the first row as its head; of a table in a cell, only its words."""
+        rows = inside[self.skip_arguments(inside, 0, 2 if name in WIDE else 1) :]
         before = after = ""
         if name.startswith("deluxetable"):
             before, rows, after = self.deluxe(rows, depth)
         elif "\\caption" in rows:
             before, rows = self.captions(rows, depth)
-        self.in_cells += 1
+        self.open_tables += 1
         try:
-            if self.in_cells > 1:
-                return " ".join(self.inner(cell, depth).strip() for row in cells_of(rows) for cell in row)
-            return (
-                before
-                + table_of(rows, lambda cell: without_gone(self.inner(cell, depth)), self.spend_cells)
-                + after
+            if self.open_tables > 1:
+                return " ".join(self.inner(cell, depth).strip() for row in rows_in(rows) for cell in row)
+            grid = markdown_table(
+                rows, lambda cell: without_removed(self.inner(cell, depth)), self.spend_cells
             )
+            return before + grid + after
         finally:
-            self.in_cells -= 1
+            self.open_tables -= 1
 
     def spend_cells(self, count: int) -> None:
-        """Count cells. Raises ValueError where a document has too many."""
+        """Count cells. Raises ValueError if the tables of the document have too many."""
         self.cells -= count
         if self.cells < 0:
-            raise ValueError(f"its tables have more than {limits().latex_cells:,} cells")
+            raise ValueError(f"the tables have more than {limits().latex_cells:,} cells")
 
     def captions(self, rows: str, depth: int) -> tuple[str, str]:
-        """Return the captions in a table, which stand before it, and its rows without them."""
+        """Return the first caption in a table, which is written before the table, and the rows without captions."""
         texts, parts, place = list[str](), list[str](), 0
         while (start := rows.find("\\caption", place)) >= 0:
             parts.append(rows[place:start])
-            begin = past_options(rows, start + len("\\caption") + (rows[start + 8 : start + 9] == "*"))
+            begin = skip_options(rows, start + len("\\caption") + (rows[start + 8 : start + 9] == "*"))
             place, text = self.argument_text(rows, begin, depth)
-            place = past_options(rows, place) if text else max(place, start + 8)
+            place = skip_options(rows, place) if text else max(place, start + 8)
             texts.append(text.strip())
         return f"\n\n{texts[0] if texts else ''}\n\n", "".join([*parts, rows[place:]])
 
     def deluxe(self, inside: str, depth: int) -> tuple[str, str, str]:
         """Return the caption, the rows and the notes of a table of AASTeX."""
         data = DATA.search(inside)
-        parts = {name: self.braces(inside, found.end()) for name in DELUXE if (found := name.search(inside))}
+        parts = {name: self.braces(inside, match.end()) for name in DELUXE if (match := name.search(inside))}
         caption, head, *notes = [parts.get(name) for name in DELUXE]
-        texts = [self.inner(one[1], depth).strip() if one else "" for one in (caption, *notes)]
+        texts = [self.inner(group[1], depth).strip() if group else "" for group in (caption, *notes)]
         rows = f"{head[1] if head else ''}\\\\{data[1] if data else ''}"
         return f"\n\n{texts[0]}\n\n", rows, "\n\n".join(["", *filter(None, texts[1:]), ""])
+
+
+# Environments that are written with their content as a whole.
+WHOLE: dict[str, Callable[[Environments, str, str, int], str]] = {
+    **dict.fromkeys(CODE, Environments.code_block),
+    **dict.fromkeys(MATH, Environments.display_formula),
+    **dict.fromkeys(DROPPED, Environments.nothing),
+    **dict.fromkeys(ALGORITHMS, Environments.algorithm),
+    **dict.fromkeys(TABULARS, Environments.table),
+    **dict.fromkeys(LISTS, Environments.items),
+    "algorithmic": Environments.algorithmic,
+    "tabbing": Environments.tabbing,
+}

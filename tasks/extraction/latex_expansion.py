@@ -1,8 +1,8 @@
-"""Expand the author's macros, also in formulas, and remove the text that conditionals hide."""
+"""Expand the macros of a LaTeX document, also in formulas, and remove the text that conditionals hide."""
 
 import re
 
-from zyda_flows.tasks.extraction.latex_conditionals import Branches, condition, holds, paired
+from zyda_flows.tasks.extraction.latex_conditionals import Branches, branches_in, condition, is_true
 from zyda_flows.tasks.extraction.latex_definitions import Definitions, Expanded
 from zyda_flows.tasks.extraction.latex_macros import Macro
 from zyda_flows.tasks.extraction.latex_reader import CSNAME
@@ -11,10 +11,10 @@ from zyda_flows.tasks.limits import limits
 
 TOKEN = re.compile(r"\\([A-Za-z@]+)|\\.", re.DOTALL)
 NAME = re.compile(r"\s*+\{([^{}\n]*+)\}")
-EXPANSION_COST = 16  # characters that each use of a macro counts beside its expansion
+EXPANSION_COST = 16  # characters that are counted for each use of a macro in addition to its expansion
 ENVIRONMENT = re.compile(r"\\(?:begin|end|item|left|right|par)(?![A-Za-z@])")
 LAST_COMMAND = re.compile(r"(?:\\([A-Za-z]+)\s*|[_^])\Z")
-# The methods that read the rest of commands, each with the names of the commands.
+# The methods of `Expander` that read the arguments of commands, each with the names of the commands.
 HANDLERS = {
     "newcommand": "newcommand renewcommand providecommand DeclareRobustCommand def gdef edef xdef"
     " NewDocumentCommand RenewDocumentCommand ProvideDocumentCommand DeclareDocumentCommand"
@@ -37,99 +37,99 @@ HANDLERS = {
     "unit": "DeclareSIUnit",
     "comments": "excludecomment includecomment",
     "csname": "csname",
-    "stop": "endinput",
+    "end_input": "endinput",
 }
 
 
 class Expander(Definitions):
-    """Puts macros in their places."""
+    """Reads a document, expands its macros and evaluates its conditionals."""
 
     def __init__(self, latex: str) -> None:
         super().__init__(latex)
         self.endless = set[str]()  # environments of code without an end
-        self.pairs = list[tuple[str, dict[int, Branches]]]()  # conditionals of the texts that are being read
+        self.branches = list[tuple[str, dict[int, Branches]]]()  # of the texts that are being read
         self.preamble: list[str] | None = None
-        self.added = 0
+        self.added = 0  # characters that macros have added
         self.handlers.update(
             (name, getattr(self, method)) for method, names in HANDLERS.items() for name in names.split()
         )
         self.builtin = {*self.handlers} - {"path", "or"}
 
     def expanded(self) -> Expanded:
-        """Return the document. Raises ValueError if macros add too much or are nested too deep."""
+        """Return the expanded document. Raises ValueError if macros add too much or are nested too deep."""
         while self.texts:
             text, place = self.texts[-1], self.places[-1]
-            for found in TOKEN.finditer(text, place):
-                name = found[1]
+            for match in TOKEN.finditer(text, place):
+                name = match[1]
                 if name is None or not (name in self.handlers or name[:2] == "if"):
                     continue
-                self.write(text[place : found.start()])
-                self.places[-1] = found.end()
-                self.handlers.get(name, self.conditional)(found)
+                self.write(text[place : match.start()])
+                self.places[-1] = match.end()
+                self.handlers.get(name, self.conditional)(match)
                 break
             else:
                 self.write(text[place:])
                 self.texts.pop()
                 self.places.pop()
         if self.preamble is not None:
-            self.found.preamble = "".join(self.preamble)
-        self.found.body = "".join(self.out)
-        return self.found
+            self.document.preamble = "".join(self.preamble)
+        self.document.body = "".join(self.out)
+        return self.document
 
     def write(self, text: str) -> None:
-        """Add some text to the document, which does not become a part of the name of a command before it."""
+        """Add text to the document, with a space if it would continue the name of the command before it."""
         if text:
             if text[0].isalpha() and self.out and ends_in_command(self.out[-1]):
                 self.out.append(" ")
             self.out.append(text)
 
     def push(self, text: str) -> None:
-        """Read a text next."""
+        """Read a text before the rest. Raises ValueError if macros add too much or are nested too deep."""
         bounds = limits()
         self.added += len(text) + EXPANSION_COST
         if self.added > bounds.latex_macro_characters:
-            raise ValueError(f"its macros add more than {bounds.latex_macro_characters:,} characters")
+            raise ValueError(f"the macros add more than {bounds.latex_macro_characters:,} characters")
         if len(self.texts) > bounds.latex_depth:
-            raise ValueError(f"it is nested deeper than {bounds.latex_depth}")
+            raise ValueError(f"macros are nested deeper than {bounds.latex_depth} levels")
         self.texts.append(text)
         self.places.append(0)
 
-    def macro(self, found: re.Match[str]) -> None:
-        """Put a macro in its place."""
-        macro = self.macros[found[1]]
+    def macro(self, match: re.Match[str]) -> None:
+        """Expand a macro."""
+        macro = self.macros[match[1]]
         if macro.is_final:
             self.write(macro.body)
             return
-        text = macro.filled(self)
+        text = macro.expansion(self)
         if self.out and is_argument(self.out[-1]) and len(text) > 1 and not ENVIRONMENT.search(text):
             text = f"{{{text}}}"
         self.push(text)
 
-    def futurelet(self, found: re.Match[str]) -> None:
+    def futurelet(self, match: re.Match[str]) -> None:
         name, command = self.control(), self.control()
-        while self.pass_end():
+        while self.skip_end():
             pass
         if name and command:
             following = self.peek() or " "
             self.define(name, Macro(following, is_final=True))
             self.push(f"\\{command}")
 
-    def ifnextchar(self, found: re.Match[str]) -> None:
+    def ifnextchar(self, match: re.Match[str]) -> None:
         mark, then, otherwise = self.argument(), self.argument(), self.argument()
-        self.pass_space()
+        self.skip_space()
         self.push(then if self.peek() == mark else otherwise)
 
-    def conditional(self, found: re.Match[str]) -> None:
-        name, text = found[1], self.texts[-1]
-        branches = self.paired(text).get(found.start())
+    def conditional(self, match: re.Match[str]) -> None:
+        name, text = match[1], self.texts[-1]
+        branches = self.current_branches().get(match.start())
         if branches is None:
             if name in {"fi", "else"} or name in self.flags or name in {"iftrue", "iffalse"}:
                 return
-            self.out.append(found[0])
+            self.out.append(match[0])
         elif name in {"else", "or"}:
             self.places[-1] = branches.end
         else:
-            number, place = condition(name, text, found.end(), self.macros, self.flags)
+            number, place = condition(name, text, match.end(), self.macros, self.flags)
             self.places[-1] = place
             others = len(branches.begins) - branches.has_else
             if not 0 <= number <= others:
@@ -137,40 +137,40 @@ class Expander(Definitions):
             elif number:
                 self.places[-1] = branches.begins[number - 1]
 
-    def paired(self, text: str) -> dict[int, Branches]:
-        """Return the branches of the conditionals of a text that is being read."""
-        level = len(self.texts)
-        del self.pairs[level:]
-        while len(self.pairs) < level:
-            self.pairs.append(("", {}))
-        if self.pairs[level - 1][0] is not text:
-            self.pairs[level - 1] = (text, paired(text))
-        return self.pairs[level - 1][1]
+    def current_branches(self) -> dict[int, Branches]:
+        """Return the branches of the conditionals of the text that is being read."""
+        text, level = self.texts[-1], len(self.texts)
+        del self.branches[level:]
+        while len(self.branches) < level:
+            self.branches.append(("", {}))
+        if self.branches[level - 1][0] is not text:
+            self.branches[level - 1] = (text, branches_in(text))
+        return self.branches[level - 1][1]
 
-    def ifthenelse(self, found: re.Match[str]) -> None:
-        r"""Read `\ifthenelse{test}{...}{...}` and its like."""
+    def ifthenelse(self, match: re.Match[str]) -> None:
+        r"""Read `\ifthenelse{test}{...}{...}` and similar commands."""
         test, then = self.argument().strip(), self.argument()
         otherwise = self.group() or ""
-        self.push(then if holds(found[1], test, self.macros, self.flags) else otherwise)
+        self.push(then if is_true(match[1], test, self.macros, self.flags) else otherwise)
 
-    def begin(self, found: re.Match[str]) -> None:
+    def begin(self, match: re.Match[str]) -> None:
         name = self.name()
         if name is None:
-            self.out.append(found[0])
+            self.out.append(match[0])
         elif name == "document":
             if self.preamble is None:
                 self.preamble, self.out = self.out, []
         elif name in CODE or name in self.hidden:
             self.code(name)
         elif macro := self.macros.get(f"begin {name}"):
-            self.push(macro.filled(self))
+            self.push(macro.expansion(self))
         else:
             self.out.append(f"\\begin{{{name}}}")
 
-    def end(self, found: re.Match[str]) -> None:
+    def end(self, match: re.Match[str]) -> None:
         name = self.name()
         if name is None:
-            self.out.append(found[0])
+            self.out.append(match[0])
         elif name == "document":
             self.texts.clear()
             self.places.clear()
@@ -181,27 +181,27 @@ class Expander(Definitions):
 
     def name(self) -> str | None:
         """Read the name of an environment."""
-        found = NAME.match(self.texts[-1], self.places[-1])
-        if found is None:
+        match = NAME.match(self.texts[-1], self.places[-1])
+        if match is None:
             return None
-        self.places[-1] = found.end()
-        return found[1].strip()
+        self.places[-1] = match.end()
+        return match[1].strip()
 
     def code(self, name: str) -> None:
-        """Write code as it stands, and nothing of a hidden environment."""
+        """Copy an environment of code unchanged, and skip a hidden environment."""
         text, place, end = self.texts[-1], self.places[-1], f"\\end{{{name}}}"
-        found = -1 if name in self.endless else text.find(end, place)
-        if found < 0:
+        start_of_end = -1 if name in self.endless else text.find(end, place)
+        if start_of_end < 0:
             self.endless.add(name)
             return
-        self.places[-1] = found + len(end)
+        self.places[-1] = start_of_end + len(end)
         if name not in self.hidden:
-            self.out.append(f"\\begin{{{name}}}{text[place : found + len(end)]}")
+            self.out.append(f"\\begin{{{name}}}{text[place : start_of_end + len(end)]}")
 
-    def inline_code(self, found: re.Match[str]) -> None:
-        """Write inline code and addresses as they stand."""
-        self.out.append(found[0])
-        name, text, place = found[1], self.texts[-1], self.places[-1]
+    def inline_code(self, match: re.Match[str]) -> None:
+        """Copy inline code and addresses unchanged."""
+        self.out.append(match[0])
+        name, text, place = match[1], self.texts[-1], self.places[-1]
         if name not in {"verb", "lstinline"}:
             inside = self.group()
             self.out.append("" if inside is None else f"{{{inside}}}")
@@ -213,25 +213,25 @@ class Expander(Definitions):
             self.out.append(text[place + star : end + 1])
             self.places[-1] = end + 1
 
-    def csname(self, found: re.Match[str]) -> None:
+    def csname(self, match: re.Match[str]) -> None:
         name = CSNAME.match(self.texts[-1], self.places[-1])
         if name:
             self.places[-1] = name.end()
             self.push(f"\\{name[1].strip()} ")
 
-    def stop(self, found: re.Match[str]) -> None:
+    def end_input(self, match: re.Match[str]) -> None:
         if len(self.texts) == 1:
             self.texts.clear()
             self.places.clear()
 
 
 def ends_in_command(text: str) -> bool:
-    """Return whether the last characters of some LaTeX are the name of a command."""
+    """Return whether LaTeX ends in the name of a command."""
     start = text.rfind("\\")
     return start >= 0 and text[start + 1 :].isalpha() and (start == 0 or text[start - 1] != "\\")
 
 
 def is_argument(before: str) -> bool:
-    """Return whether the text after some LaTeX is the argument of its last command."""
-    found = LAST_COMMAND.search(before, max(0, len(before) - 30))
-    return found is not None and (found[1] is None or found[1] in TAKES_ARGUMENT)
+    """Return whether the text after this LaTeX is the argument of its last command."""
+    match = LAST_COMMAND.search(before, max(0, len(before) - 30))
+    return match is not None and (match[1] is None or match[1] in TAKES_ARGUMENT)

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001
-"""Letters of LaTeX: with accents, by babel's shorthands, and Greek that is written in Latin letters."""
+"""Letters of LaTeX: letters with accents, shorthands of babel, and Greek in Latin transcription."""
 
 import re
 import unicodedata
@@ -15,7 +15,7 @@ from zyda_flows.tasks.extraction.latex_words import (
     UMLAUTS,
 )
 
-MAX_ACCENTED = 100  # characters of a letter with its accents, as written
+MAX_ACCENTED = 100  # characters of the LaTeX of a letter with its accents
 MAX_ACCENTS = 4
 SPACE = re.compile(r"[ \t]*+\n?[ \t]*+")
 COMMAND = re.compile(r"\\(?:([A-Za-z]++)[ \t]*+|([^A-Za-z]))", re.DOTALL)
@@ -35,13 +35,13 @@ def accented(latex: str, place: int, accent: str) -> tuple[int, str]:
     start = SPACE.match(latex, place).end()  # type: ignore[union-attr]
     inside = group_at(latex[start : start + MAX_ACCENTED], 0)
     if inside is None:
-        size, letter = base(latex[start : start + MAX_ACCENTED], MAX_ACCENTS)
+        size, letter = read_letter(latex[start : start + MAX_ACCENTED], MAX_ACCENTS)
         rest = ""
     elif not inside.strip():
         return start + len(inside) + 2, ALONE.get(accent, "")
     else:
-        used, letter = base(inside.strip(), MAX_ACCENTS)
-        size, rest = len(inside) + 2, inside.strip()[used:].strip("{}")
+        letter_size, letter = read_letter(inside.strip(), MAX_ACCENTS)
+        size, rest = len(inside) + 2, inside.strip()[letter_size:].strip("{}")
     if not letter:
         return (place, "") if inside is None else (start + size, rest)
     return start + size, with_accent(letter, accent) + rest
@@ -52,30 +52,35 @@ def with_accent(letter: str, accent: str) -> str:
     return unicodedata.normalize("NFC", letter + accent)
 
 
-def base(text: str, accents: int) -> tuple[int, str]:
-    """Return how long a letter is as it is written, and the letter: with accents of its own, or none."""
+def read_letter(text: str, max_accents: int) -> tuple[int, str]:
+    """Return the length of the LaTeX of a letter, and the letter with its accents; (0, "") without a letter."""
     if text[:1].isalpha():
         return 1, text[0]
-    found = COMMAND.match(text)
-    if found is None or not accents:
+    match = COMMAND.match(text)
+    if match is None or not max_accents:
         return 0, ""
-    name = found[1] or found[2]
+    name = match[1] or match[2]
     if name in LETTERS:
-        return found.end(), LETTERS[name]
+        return match.end(), LETTERS[name]
     accent = ACCENTS.get(name) or ACCENT_WORDS.get(name)
-    if accent is None:
-        return 0, ""
-    inside = group_at(text, found.end())
-    size, letter = base(text[found.end() :] if inside is None else inside, accents - 1)
-    size = found.end() + (size if inside is None else len(inside) + 2)
-    return (size, with_accent(letter, accent)) if letter else (0, "")
+    return read_accented(text, match.end(), accent, max_accents - 1) if accent else (0, "")
+
+
+def read_accented(text: str, place: int, accent: str, max_accents: int) -> tuple[int, str]:
+    """Return the end and the letter with accents that follows an accent at `place`; (0, "") without a letter."""
+    inside = group_at(text, place)
+    if inside is None:
+        size, letter = read_letter(text[place:], max_accents)
+    else:
+        size, letter = len(inside) + 2, read_letter(inside, max_accents)[1]
+    return (place + size, with_accent(letter, accent)) if letter else (0, "")
 
 
 def shorthands_of(preamble: str) -> dict[str, str]:
-    """Return the meanings of the shorthands that the languages of a document have."""
+    """Return the characters of the shorthands of the document's languages, by shorthand."""
     languages = set[str]()
     for options, package in LANGUAGES.findall(preamble):
-        languages.update(one.strip().rpartition("=")[2] for one in options.split(","))
+        languages.update(option.strip().rpartition("=")[2] for option in options.split(","))
         languages.add(package)
     if not languages & SHORTHAND_LANGUAGES:
         return {}
@@ -83,5 +88,5 @@ def shorthands_of(preamble: str) -> dict[str, str]:
 
 
 def greek(text: str) -> str:
-    """Return Greek that is written in Latin letters, as the encoding LGR has them."""
+    """Return the Greek text of its transcription in the encoding LGR."""
     return FINAL.sub("ς", text.translate(GREEK)) if text.isascii() else text

@@ -1,4 +1,4 @@
-"""Read LaTeX from left to right; the expansion of a macro is read before the rest."""
+"""Read LaTeX from left to right. The expansion of a macro is read before the rest of the text."""
 
 import re
 
@@ -13,7 +13,7 @@ CONTROL_IN_BRACES = re.compile(r"\s*+(\{\s*+)?\\([A-Za-z@]+|.)(?(1)\s*+\})", re.
 
 
 def group_at(text: str, start: int) -> str | None:
-    """Return the content of the braces that open at a place; None where they do not close."""
+    """Return the content of the braces that open at `start`; None if no braces open there or they do not close."""
     if text[start : start + 1] != "{":
         return None
     end = text.find("}", start)
@@ -22,41 +22,41 @@ def group_at(text: str, start: int) -> str | None:
     if text.find("{", start + 1, end) < 0 and text[end - 1] != "\\":
         return text[start + 1 : end]
     depth = 0
-    for found in BRACE.finditer(text, start):
-        mark = found[0]
+    for match in BRACE.finditer(text, start):
+        mark = match[0]
         if mark == "{":
             depth += 1
         elif mark == "}":
             depth -= 1
             if depth == 0:
-                return text[start + 1 : found.start()]
+                return text[start + 1 : match.start()]
     return None
 
 
 class Reader:
-    """Texts to be read, the last of them first, each with the place where it is read on.
+    """Reads a stack of texts: the last one first, each from its place on.
 
-    budget: the characters that may be looked through for the ends of arguments.
+    budget: the number of characters that may be searched for the ends of arguments, to bound the time.
     """
 
     def __init__(self, text: str, budget: int) -> None:
         self.texts, self.places, self.budget = [text], [0], budget
 
     def spend(self, size: int) -> None:
-        """Count characters that were looked through. Raises ValueError where many things have no end."""
+        """Count searched characters. Raises ValueError if the budget is spent: many arguments have no end."""
         self.budget -= size
         if self.budget < 0:
-            raise ValueError("its braces and environments do not close")
+            raise ValueError("too many braces or environments do not close")
 
-    def pass_space(self) -> None:
+    def skip_space(self) -> None:
         """Skip spaces, and the ends of expansions."""
         is_end = True
         while is_end:
             self.places[-1] = SPACE.match(self.texts[-1], self.places[-1]).end()  # type: ignore[union-attr]
-            is_end = self.pass_end()
+            is_end = self.skip_end()
 
-    def pass_end(self) -> bool:
-        """Leave an expansion that has been read; return whether there was one."""
+    def skip_end(self) -> bool:
+        """Leave an expansion at its end; return whether the reader was at the end of an expansion."""
         if self.places[-1] < len(self.texts[-1]) or len(self.texts) == 1:
             return False
         self.texts.pop()
@@ -67,8 +67,8 @@ class Reader:
         return self.texts[-1][self.places[-1] : self.places[-1] + size]
 
     def group(self) -> str | None:
-        """Read an argument in braces, or pass nothing and return None."""
-        self.pass_space()
+        """Read an argument in braces. Return None if no braces follow."""
+        self.skip_space()
         text, place = self.texts[-1], self.places[-1]
         inside = group_at(text, place)
         if inside is None:
@@ -83,40 +83,40 @@ class Reader:
         if (inside := self.group()) is not None:
             return inside
         text, place = self.texts[-1], self.places[-1]
-        found = CONTROL.match(text, place)
-        end = found.end() if found else place + 1
+        match = CONTROL.match(text, place)
+        end = match.end() if match else place + 1
         self.places[-1] = min(end, len(text))
         return text[place:end]
 
     def option(self) -> str | None:
-        """Read an optional argument in brackets, or pass nothing and return None."""
+        """Read an optional argument in brackets. Return None if no brackets follow."""
         text = self.texts[-1]
         opened = OPTION.match(text, self.places[-1])
         if not opened or text.count("\n", opened.start(), opened.end()) > 1:
             return None
         depth = 0
-        for found in OPTION_END.finditer(text, opened.end(), opened.end() + MAX_OPTION):
-            depth += {"{": 1, "}": -1}.get(found[0], 0)
-            if found[0] == "]" and depth <= 0:
-                self.places[-1] = found.end()
-                return text[opened.end() : found.start()]
+        for match in OPTION_END.finditer(text, opened.end(), opened.end() + MAX_OPTION):
+            depth += {"{": 1, "}": -1}.get(match[0], 0)
+            if match[0] == "]" and depth <= 0:
+                self.places[-1] = match.end()
+                return text[opened.end() : match.start()]
         self.spend(MAX_OPTION)
         return None
 
     def control(self) -> str | None:
-        r"""Read the name of a command, which may be in braces: `\name` or `{\name}`."""
-        found = CONTROL_IN_BRACES.match(self.texts[-1], self.places[-1])
-        if found is None:
+        r"""Read the name of a command, `\name` or `{\name}`. Return None if no command follows."""
+        match = CONTROL_IN_BRACES.match(self.texts[-1], self.places[-1])
+        if match is None:
             return None
-        self.places[-1] = found.end()
-        built = CSNAME.match(self.texts[-1], found.end()) if found[2] == "csname" else None
+        self.places[-1] = match.end()
+        built = CSNAME.match(self.texts[-1], match.end()) if match[2] == "csname" else None
         if built is None:
-            return found[2]
+            return match[2]
         self.places[-1] = built.end()
         return built[1].strip()
 
-    def passed(self, mark: str) -> bool:
-        """Pass some characters if they are next, and return whether they were."""
+    def skip(self, mark: str) -> bool:
+        """Skip a mark if it follows, and return whether it does."""
         text, place = self.texts[-1], self.places[-1]
         if not text.startswith(mark, place):
             return False
@@ -124,7 +124,7 @@ class Reader:
         return True
 
     def until(self, mark: str) -> str:
-        """Read up to a mark outside braces, and skip the mark; read an argument if the mark is missing."""
+        """Read up to a mark outside braces and skip the mark. If the mark is missing, read an argument."""
         text, place = self.texts[-1], self.places[-1]
         inside = group_at(text, place)
         end = text.find(mark, place + (len(inside) + 2 if inside is not None else 0))

@@ -1,6 +1,6 @@
-r"""Where comments, code and inputs stand in the source of a LaTeX file.
+r"""Divide the source of a LaTeX file at its inputs, and remove its comments.
 
-In code and addresses `%` begins no comment and `\input` reads no file.
+In code and addresses, `%` does not begin a comment and `\input` does not read a file.
 """
 
 import re
@@ -19,50 +19,60 @@ TOKEN = re.compile(
     r"|\\(?P<begin>begin)\s*+\{document\}|\\(?P<end>end)\s*+\{document\}|\\(?P<endinput>endinput)(?![A-Za-z])"
     r"|\\[^A-Za-z]|(?P<comment>%.*)"
 )
-MARKS = {"input", "imported", "bare", "begin", "end", "endinput"}  # groups of the tokens that end a piece
+MARKS = {
+    "input",
+    "imported",
+    "bare",
+    "begin",
+    "end",
+    "endinput",
+}  # the last groups of tokens that end a piece
 MAX_INLINE = 1000  # characters of inline code
 INDENT = re.compile(r"[ \t]*")
 
 
 def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, re.Match[str] | None]]:
-    """Yield the parts of a source, each with the mark that ends it: an input, or a begin or end of the document.
+    """Yield the pieces of a source, each with the mark that ends it: an input, or a begin or end of the document.
 
-    keeps_percent: whether a comment leaves its `%`. Without it, the line end and the indentation of the next line
-    are removed, too, as TeX does.
+    keeps_percent: whether the `%` of a comment is kept. If not, the line end and the indentation of the next line
+    are removed with the comment, as in TeX.
     """
     parts, place, endless = list[str](), 0, set[str]()
-    while found := TOKEN.search(text, place):
-        parts.append(text[place : found.start()])
-        place = found.end()
-        if found.lastgroup in MARKS:
-            yield "".join(parts), found
+    while match := TOKEN.search(text, place):
+        parts.append(text[place : match.start()])
+        place = match.end()
+        if match.lastgroup in MARKS:
+            yield "".join(parts), match
             parts.clear()
-        elif found["comment"]:
-            kept, place = ("%", place) if keeps_percent else past_comment(text, place)
-            parts.append(kept)
-        elif found["name"]:
-            parts.append(f"\\textbackslash{{}}{found['name']}")
+        elif match["comment"]:
+            replacement, place = ("%", place) if keeps_percent else skip_comment(text, place)
+            parts.append(replacement)
+        elif match["name"]:
+            parts.append(f"\\textbackslash{{}}{match['name']}")
         else:
-            place = end_of_code(text, found, endless)
-            parts.append(text[found.start() : place])
+            place = end_of_code(text, match, endless)
+            parts.append(text[match.start() : place])
     yield "".join([*parts, text[place:]]), None
 
 
-def end_of_code(text: str, found: re.Match[str], endless: set[str]) -> int:
-    """Return where code ends that a token begins, or the end of the token. endless: environments without an end."""
-    name, place = found["code"], found.end()
-    if found["mark"]:
+def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
+    """Return where the code after a token ends, or the end of a token that begins no code.
+
+    endless: names of environments without an end, to which this function adds.
+    """
+    name, place = match["code"], match.end()
+    if match["mark"]:
         line_end = text.find("\n", place, place + MAX_INLINE)
-        return 1 + text.find(found["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
+        return 1 + text.find(match["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
     if not name or name in endless:
         return place
     end = text.find(f"\\end{{{name}}}", place)
-    if end < 0:  # a macro that begins code, for example
+    if end < 0:  # in the definition of a macro that begins code, for example
         endless.add(name)
     return max(end, place)
 
 
-def past_comment(text: str, place: int) -> tuple[str, int]:
+def skip_comment(text: str, place: int) -> tuple[str, int]:
     """Return the replacement of a comment that ends at `place`, and where the text continues."""
     if place >= len(text):
         return "", place
@@ -76,6 +86,6 @@ def without_comments(text: str) -> str:
     if not any(sign in text for sign in ("%", "put", "clude", "file", "\\string")):
         return text
     return "".join(
-        piece + (found[0] if found and found.lastgroup in {"begin", "end"} else "")
-        for piece, found in pieces_of(text, keeps_percent=False)
+        piece + (match[0] if match and match.lastgroup in {"begin", "end"} else "")
+        for piece, match in pieces_of(text, keeps_percent=False)
     )

@@ -1,4 +1,4 @@
-"""Tables of LaTeX as Markdown."""
+"""Write tables of LaTeX as Markdown."""
 
 import re
 from collections.abc import Callable, Iterator
@@ -12,17 +12,23 @@ RULE_LINE = re.compile(
     r"\\(?:hline|toprule|midrule|bottomrule|tableline|nodata|startdata|enddata)(?![A-Za-z])"
     r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*+\])?(?:\([^()]*+\))?\s*+\{[^{}]*+\}"
 )
-# The ends of the parts of a longtable. The first head and the last foot are written, once each.
+# The commands at the ends of the parts of a longtable. Only the first head and the last foot are written.
 PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
 DATA = re.compile(r"\\startdata(?![A-Za-z])(.*?)(?:\\enddata|\Z)", re.DOTALL)
 SPACES = re.compile(r"\s+")
 Write = Callable[[str], str]  # the text of a piece of LaTeX
-Spend = Callable[[int], None]  # counts cells, and raises ValueError where there are too many
+Spend = Callable[[int], None]  # counts cells, and raises ValueError if the limit is exceeded
 
 
-def table_of(rows: str, write: Write, spend: Spend) -> str:
-    """Return the rows of a table as Markdown, the first of them as its head; "" where nothing is in them."""
-    grid = grid_of(rows, write, spend)
+def markdown_table(rows: str, write: Write, spend: Spend) -> str:
+    """Return the rows of a table as Markdown, the first row as its head; "" for a table without text.
+
+    Args:
+        rows: the LaTeX of the rows.
+        write: returns the text of a cell.
+        spend: counts cells, and raises ValueError if the limit is exceeded.
+    """
+    grid = cell_texts(rows, write, spend)
     if not grid:
         return ""
     width = max(map(len, grid))
@@ -31,19 +37,19 @@ def table_of(rows: str, write: Write, spend: Spend) -> str:
     return "\n\n" + "\n".join([lines[0], f"|{' --- |' * width}", *lines[1:]]) + "\n\n"
 
 
-def grid_of(rows: str, write: Write, spend: Spend) -> list[list[str]]:
-    """Return the texts of the cells of the rows that have any."""
+def cell_texts(rows: str, write: Write, spend: Spend) -> list[list[str]]:
+    """Return the texts of the cells by row, without empty rows."""
     grid = list[list[str]]()
-    for cells in cells_of(RULE_LINE.sub("", in_order(rows))):
+    for cells in rows_in(RULE_LINE.sub("", in_order(rows))):
         spend(len(cells))
-        row = [text for cell in cells for text in texts_of(cell, write, spend)]
+        row = [text for cell in cells for text in spanned_texts(cell, write, spend)]
         if any(row):
             grid.append(row)
     return grid
 
 
 def in_order(rows: str) -> str:
-    """Return the rows of a longtable with its head first and its foot last, each once."""
+    """Return the rows of a longtable with a single head before them and a single foot after them."""
     if "\\end" not in rows:
         return rows
     pieces = PART.split(rows)
@@ -55,24 +61,24 @@ def in_order(rows: str) -> str:
     return f"{head}\\\\{pieces[-1]}\\\\{foot}"
 
 
-def texts_of(cell: str, write: Write, spend: Spend) -> list[str]:
-    """Return the text of a cell, and empty ones for the columns that it spans further."""
-    found = SPANNING.search(cell)
+def spanned_texts(cell: str, write: Write, spend: Spend) -> list[str]:
+    """Return the text of a cell, and an empty text for each further column that the cell spans."""
+    match = SPANNING.search(cell)
     text = SPACES.sub(" ", write(cell)).strip().replace("|", "\\|")
-    more = int(found[1]) - 1 if found else 0
+    more = int(match[1]) - 1 if match else 0
     spend(max(0, more))
     return [text, *[""] * more]
 
 
-def cells_of(rows: str) -> Iterator[list[str]]:
-    """Yield the cells of each row. A `&` in braces does not end a cell."""
+def rows_in(rows: str) -> Iterator[list[str]]:
+    """Yield the LaTeX of the cells of each row. A `&` in braces does not end a cell."""
     row, start, depth = list[str](), 0, 0
-    for found in CELL_MARK.finditer(rows):
-        mark = found[0]
+    for match in CELL_MARK.finditer(rows):
+        mark = match[0]
         depth += {"{": 1, "}": -1, "\\begin": 1, "\\end": -1}.get(mark, 0)
         if depth <= 0 and (mark == "&" or mark.startswith(("\\\\", "\\tabularnewline", "\\cr"))):
-            row.append(rows[start : found.start()])
-            start = found.end()
+            row.append(rows[start : match.start()])
+            start = match.end()
             if mark != "&":
                 yield row
                 row = []

@@ -1,4 +1,4 @@
-"""Pieces of LaTeX as text: paragraphs, formulas, code, and where things end."""
+"""Write pieces of LaTeX as text (paragraphs, formulas, code), and find the ends of formulas and environments."""
 
 import re
 from collections.abc import Iterator
@@ -13,11 +13,13 @@ PARAGRAPH = re.compile(r"\n[ \t]*\n\s*")
 EMPTY_LINE = re.compile(r"\n[ \t]*\n")
 LINE_ENDS = re.compile(r"\n{3,}")
 INNER_LINE = re.compile(r"\n(?=[^\n])")
-ITEM = "\0"
-GONE = "\1"  # stands where a command was that is no text, a citation for example
-SIGNS = re.compile("[\0\1]")
-HOLLOW = re.compile(f" ?(?:\\([ ,;]*{GONE}[ ,;{GONE}]*\\)|\\[[ ,;]*{GONE}[ ,;{GONE}]*\\])")
-LEFT_OUT = re.compile(f" ?{GONE}(?: ?(?=[.,;:!?)\n])|(?= )|$)|{GONE}")
+ITEM = "\0"  # marks the beginning of an item of a list
+REMOVED = "\1"  # marks the place of a removed command, a citation for example
+MARKS = re.compile("[\0\1]")
+REMOVED_IN_BRACKETS = re.compile(
+    f" ?(?:\\([ ,;]*{REMOVED}[ ,;{REMOVED}]*\\)|\\[[ ,;]*{REMOVED}[ ,;{REMOVED}]*\\])"
+)
+REMOVED_WITH_SPACE = re.compile(f" ?{REMOVED}(?: ?(?=[.,;:!?)\n])|(?= )|$)|{REMOVED}")
 OPTIONS = re.compile(r"(?:\s*+\[[^\[\]]*+\])++")
 OPTION = re.compile(r"\s*+\[[^\[\]]*+\]")
 SPACE = re.compile(r"\s*+")
@@ -29,8 +31,8 @@ CODE_LANGUAGE = re.compile(
 LANGUAGE = re.compile(r"language=\{?([A-Za-z+#]+)")
 
 
-def written(formula: str, *, is_display: bool) -> str:
-    """Return a formula as it is written, without labels."""
+def markdown_formula(formula: str, *, is_display: bool) -> str:
+    """Return a formula between dollars, without labels; "" for an empty formula."""
     inner = (LABEL.sub("", formula) if "\\" in formula else formula).strip()
     if "\\ensuremath" in inner:
         inner = ENSURED.sub(r"\1", inner)
@@ -39,13 +41,13 @@ def written(formula: str, *, is_display: bool) -> str:
     return f"\n\n$$\n{inner}\n$$\n\n" if is_display else f"${SPACES.sub(' ', inner)}$"
 
 
-def before_space(latex: str, place: int) -> int:
-    """Return the place before the spaces that TeX takes away behind a command: authors mean them as a rule."""
+def restore_space(latex: str, place: int) -> int:
+    """Return the place before the space that TeX removes after a command, because authors usually mean it."""
     return place - 1 if latex[place - 1 : place] in (" ", "\t") else place
 
 
-def joined(pieces: Iterator[str]) -> str:
-    """Return pieces as one text, with one space where two meet."""
+def join_pieces(pieces: Iterator[str]) -> str:
+    """Join pieces of text. Spaces at the end of a piece and at the beginning of the next become one space."""
     parts, is_spaced = list[str](), False
     for piece in pieces:
         if part := piece.lstrip(" ") if is_spaced else piece:
@@ -54,13 +56,15 @@ def joined(pieces: Iterator[str]) -> str:
     return "".join(parts)
 
 
-def without_gone(text: str) -> str:
-    """Return a text without the marks of removed commands, and without the spaces and parentheses around them."""
-    return LEFT_OUT.sub("", HOLLOW.sub("", text)) if GONE in text else text
+def without_removed(text: str) -> str:
+    """Remove the marks of removed commands, with the spaces and parentheses around them."""
+    if REMOVED not in text:
+        return text
+    return REMOVED_WITH_SPACE.sub("", REMOVED_IN_BRACKETS.sub("", text))
 
 
-def plain(text: str) -> str:
-    """Return text between commands: a line end is a space, but for blank lines."""
+def plain_text(text: str) -> str:
+    """Return the text between commands, with ligatures as characters and with spaces for single line ends."""
     if "\n" in text:
         if PARAGRAPH.search(text):
             text = "\n\n".join([SPACES.sub(" ", paragraph) for paragraph in PARAGRAPH.split(text)])
@@ -74,7 +78,7 @@ def plain(text: str) -> str:
 
 
 def end_of_formula(latex: str, mark: str, place: int) -> int | None:
-    """Return where a formula ends that opens with dollars; None where it does not, or a paragraph ends before."""
+    """Return where a formula between dollars ends; None if the dollars or the paragraph end before it does."""
     while (end := latex.find(mark, place)) >= 0:
         if latex[end - 1] != "\\" or latex[end - 2] == "\\":
             return None if EMPTY_LINE.search(latex, place, end) else end
@@ -83,26 +87,30 @@ def end_of_formula(latex: str, mark: str, place: int) -> int | None:
 
 
 def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
-    """Return the end of the content of an environment, and of the environment, which may contain its like."""
+    """Return where the content of an environment ends, and where the environment ends.
+
+    The environment may contain environments of the same name. An environment without an end extends to the end of
+    the LaTeX.
+    """
     begin, end, depth, search = f"\\begin{{{name}}}", f"\\end{{{name}}}", 1, place
-    while (found := latex.find(end, search)) >= 0:
-        depth += latex.count(begin, search, found) - 1
-        search = found + len(end)
+    while (start_of_end := latex.find(end, search)) >= 0:
+        depth += latex.count(begin, search, start_of_end) - 1
+        search = start_of_end + len(end)
         if depth == 0:
-            return found, search
+            return start_of_end, search
     return len(latex), len(latex)
 
 
-def past_options(latex: str, place: int) -> int:
-    """Return the place behind optional arguments."""
-    found = OPTIONS.match(latex, place)
-    return found.end() if found else place
+def skip_options(latex: str, place: int) -> int:
+    """Return the place after optional arguments."""
+    match = OPTIONS.match(latex, place)
+    return match.end() if match else place
 
 
-def code(inside: str) -> str:
-    """Return code between fences, with the language that its options name."""
-    found = CODE_LANGUAGE.match(inside)
-    named = LANGUAGE.search(found[1] or "") if found else None
-    language = (named[1] if named else (found[2] or "") if found else "").lower()
-    start = inside.find("\n") + 1 if found and not found[1] else found.end() if found else 0
+def fenced_code(inside: str) -> str:
+    """Return the code of an environment between fences, with the language that the options name."""
+    match = CODE_LANGUAGE.match(inside)
+    named = LANGUAGE.search(match[1] or "") if match else None
+    language = (named[1] if named else (match[2] or "") if match else "").lower()
+    start = inside.find("\n") + 1 if match and not match[1] else match.end() if match else 0
     return f"\n\n{fenced(inside[start:].strip(chr(10)), language)}\n\n"

@@ -1,10 +1,10 @@
 # ruff: noqa: RUF001, RUF002, SIM905
-r"""Numbers and quantities of siunitx as text: `\SI{5.2}{\kilo\gram}` is 5.2 kg, in versions 2 and 3."""
+r"""Write numbers and quantities of siunitx, versions 2 and 3, as text: `\SI{5.2}{\kilo\gram}` is 5.2 kg."""
 
 import re
 from collections.abc import Mapping
 
-# Arguments: n a number, l a list with semicolons, u a unit.
+# The arguments of commands: n a number, l a list with semicolons, p a product, a an angle, u a unit.
 COMMANDS = {
     "num": "n", "si": "u", "unit": "u", "SI": "nu", "qty": "nu", "ang": "a", "numrange": "nn",
     "SIrange": "nnu",
@@ -47,7 +47,7 @@ UNITS = {
     "degC": "°C",
     "percentage": "%", "micrometer": "µm",
 }  # fmt: skip
-# The abbreviations that are written as they are called: \km, \MHz.
+# Units that are abbreviated as their commands: \km, \MHz.
 ABBREVIATED = set(
     """fg pg ng mg g kg pm nm mm cm dm m km as fs ps ns ms s fmol pmol nmol mmol mol kmol pA nA mA A kA l ml hl L mL
     hL mHz Hz kHz MHz GHz THz mN N kN MN Pa kPa MPa GPa pV nV mV V kV W nW mW kW MW GW J mJ kJ eV meV keV MeV GeV
@@ -71,13 +71,19 @@ COMPARISONS = {
 COMPARISON = re.compile("|".join(sorted(map(re.escape, COMPARISONS), key=len, reverse=True)))
 LEADING_POINT = re.compile(r"(?<![0-9.])\.(?=[0-9])")
 ATTACHED = {"°", "′", "″"}  # units without a space before them
-HEAVY = 1000  # characters of one argument
+MAX_ARGUMENT = 1000  # characters
 
 
 def quantity(name: str, arguments: list[str], units: Mapping[str, str]) -> str:
-    """Return a quantity as text. arguments: of `name`, by COMMANDS. units: the author's, by name."""
+    """Return a quantity as text.
+
+    Args:
+        name: a command of COMMANDS.
+        arguments: its arguments.
+        units: the symbols of the author's units, by command.
+    """
     kinds = COMMANDS[name]
-    arguments = [one[:HEAVY] for one in arguments]
+    arguments = [argument[:MAX_ARGUMENT] for argument in arguments]
     if kinds == "a":
         return angle(arguments[0])
     unit = unit_text(arguments[-1], units) if kinds.endswith("u") else ""
@@ -88,31 +94,31 @@ def quantity(name: str, arguments: list[str], units: Mapping[str, str]) -> str:
 
 
 def values(kinds: str, arguments: list[str]) -> str:
-    """Return numbers as text: one, from one to another, or a list."""
+    """Return the numbers of a command as text: a number, a range, a list or a product."""
     if kinds.startswith("nn"):
         return f"{number_text(arguments[0])} to {number_text(arguments[1])}"
     if kinds.startswith("l"):
-        numbers = [number_text(one) for one in arguments[0].split(";") if one.strip()]
+        numbers = [number_text(number) for number in arguments[0].split(";") if number.strip()]
         return " and ".join(filter(None, [", ".join(numbers[:-1]), *numbers[-1:]]))
     if kinds.startswith("p"):
-        return " × ".join(number_text(one) for one in arguments[0].split("x"))
+        return " × ".join(map(number_text, arguments[0].split("x")))
     return number_text(arguments[0])
 
 
 def number_text(number: str) -> str:
     """Return a number as text: `1.2e-3 +- 0.1` is 1.2 × 10^-3 ± 0.1."""
-    text = COMPARISON.sub(lambda found: COMPARISONS[found[0]], EXPONENT.sub(exponent, number.strip()))
+    text = COMPARISON.sub(lambda match: COMPARISONS[match[0]], EXPONENT.sub(exponent, number.strip()))
     return LEADING_POINT.sub("0.", SPACES.sub(" ", text)).strip()
 
 
-def exponent(found: re.Match[str]) -> str:
-    is_alone = not found.string[: found.start()].strip(" +-")
-    return f"{'' if is_alone else ' × '}10^{int(found[1])}"
+def exponent(match: re.Match[str]) -> str:
+    is_alone = not match.string[: match.start()].strip(" +-")
+    return f"{'' if is_alone else ' × '}10^{int(match[1])}"
 
 
 def angle(text: str) -> str:
     """Return degrees, minutes and seconds."""
-    parts = [number_text(one) for one in text.split(";")][:3]
+    parts = [number_text(part) for part in text.split(";")][:3]
     return "".join(part + sign for part, sign in zip(parts, ("°", *MINUTES), strict=False) if part)
 
 
@@ -120,46 +126,73 @@ def unit_text(unit: str, units: Mapping[str, str]) -> str:
     r"""Return a unit as text: `\metre\per\second\squared` is m/s^2, as is `m.s^{-2}` written m s^-2."""
     if "\\" not in unit:
         return SPACES.sub(" ", POWER.sub(r"^\1", unit.replace(".", " ").replace("~", " "))).strip()
-    parts = unit_parts(unit, units)
-    over = [written for written, is_under in parts if not is_under]
-    under = [written for written, is_under in parts if is_under]
-    if not under:
-        return " ".join(over)
-    if not over:
-        return " ".join(one.replace("^", "^-") if "^" in one else f"{one}^-1" for one in under)
-    return f"{' '.join(over)}/{under[0] if len(under) == 1 else '(' + ' '.join(under) + ')'}"
+    return quotient(UnitReader(units).factors_of(unit))
 
 
-def unit_parts(unit: str, units: Mapping[str, str]) -> list[tuple[str, bool]]:
-    """Return the units of a product with their powers, each with whether it is divided by."""
-    parts = list[tuple[str, bool]]()
-    prefix, power, is_under = "", "", False
-    for found in PART.finditer(unit):
-        name, argument, exponent_of_last, character = found.groups()
+def quotient(factors: list[tuple[str, bool]]) -> str:
+    """Return factors and divisors as text. factors: each with whether it is a divisor."""
+    numerator = [text for text, is_divisor in factors if not is_divisor]
+    divisor = [text for text, is_divisor in factors if is_divisor]
+    if not divisor:
+        return " ".join(numerator)
+    if not numerator:
+        return " ".join(text.replace("^", "^-") if "^" in text else f"{text}^-1" for text in divisor)
+    return f"{' '.join(numerator)}/{divisor[0] if len(divisor) == 1 else '(' + ' '.join(divisor) + ')'}"
+
+
+def plain_symbol(part: re.Match[str]) -> str:
+    """Return the symbol of a unit's command, the argument of another command, or a character."""
+    return UNITS.get(part[1] or "", part[2] or part[4] or "")
+
+
+class UnitReader:
+    """Reads the factors of a unit. units: the symbols of the author's units, by command."""
+
+    def __init__(self, units: Mapping[str, str]) -> None:
+        self.units = units
+        self.factors = list[tuple[str, bool]]()
+        self.prefix, self.power, self.is_divisor = "", "", False  # of the next factor
+
+    def factors_of(self, unit: str) -> list[tuple[str, bool]]:
+        """Return the factors of a unit with their powers, each with whether it is a divisor."""
+        for match in PART.finditer(unit):
+            name, argument, exponent, character = match.groups()
+            if name:
+                self.read_command(name, argument or "")
+            elif exponent:
+                self.append_to_last(f"^{exponent}")
+            elif character == "/":
+                self.is_divisor = True
+            elif character and (character.isalnum() or character in "%°$"):
+                self.factors.append((f"{self.prefix}{character}", self.is_divisor))
+                self.prefix, self.is_divisor = "", False
+        return self.factors
+
+    def read_command(self, name: str, argument: str) -> None:
         if name == "per":
-            is_under = True
+            self.is_divisor = True
         elif name in PREFIXES:
-            prefix = PREFIXES[name]
+            self.prefix = PREFIXES[name]
         elif name in {"square", "cubic"}:
-            power = f"^{POWERS[name]}"
+            self.power = f"^{POWERS[name]}"
         elif name == "raiseto":
-            power = f"^{argument or ''}"
+            self.power = f"^{argument}"
         elif name in POWERS or name == "tothe":
-            parts[-1:] = [(f"{one}^{POWERS.get(name) or argument}", under) for one, under in parts[-1:]]
-        elif name in {"of", "highlight", "cancel"}:
-            parts[-1:] = [(f"{one} {argument}" if name == "of" else one, under) for one, under in parts[-1:]]
-        elif name:
-            symbol = units.get(name) or UNITS.get(name) or (argument or name)
-            symbol = PART.sub(lambda one: UNITS.get(one[1] or "", one[2] or one[4] or ""), symbol)
-            parts.append((f"{prefix}{symbol}{power}", is_under))
-            prefix, power, is_under = "", "", False
-            if argument and (name in units or name in UNITS or name in ABBREVIATED):
-                parts.append((argument, False))
-        elif exponent_of_last:
-            parts[-1:] = [(f"{one}^{exponent_of_last}", under) for one, under in parts[-1:]]
-        elif character == "/":
-            is_under = True
-        elif character and (character.isalnum() or character in "%°$"):
-            parts.append((f"{prefix}{character}", is_under))
-            prefix, is_under = "", False
-    return parts
+            self.append_to_last(f"^{POWERS.get(name, argument)}")
+        elif name == "of":
+            self.append_to_last(f" {argument}")
+        elif name not in {"highlight", "cancel"}:
+            self.read_unit(name, argument)
+
+    def read_unit(self, name: str, argument: str) -> None:
+        """Add a unit with the prefix and the power before it. argument: text in braces after the unit."""
+        symbol = PART.sub(plain_symbol, self.units.get(name) or UNITS.get(name) or argument or name)
+        self.factors.append((f"{self.prefix}{symbol}{self.power}", self.is_divisor))
+        self.prefix, self.power, self.is_divisor = "", "", False
+        if argument and (name in self.units or name in UNITS or name in ABBREVIATED):
+            self.factors.append((argument, False))
+
+    def append_to_last(self, text: str) -> None:
+        if self.factors:
+            last, is_divisor = self.factors[-1]
+            self.factors[-1] = (last + text, is_divisor)

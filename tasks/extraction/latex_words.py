@@ -1,5 +1,5 @@
 # ruff: noqa: SIM905
-"""The commands and environments of LaTeX, by their treatment."""
+"""Tables of the commands and environments of LaTeX, by the way in which they become text."""
 
 MATH = {
     "equation", "align", "gather", "multline", "eqnarray", "flalign", "alignat", "displaymath", "math",
@@ -30,7 +30,7 @@ HEADINGS = {
     "subsubsection": "#### ",
     "paragraph": "##### ", "subparagraph": "###### ",
 }  # fmt: skip
-# Commands whose arguments are no text: how many of them.
+# Commands whose arguments are not text, and the number of the arguments.
 ARGUMENTS = {
     "label": 1, "ref": 1, "eqref": 1, "autoref": 1, "cref": 1, "Cref": 1, "pageref": 1, "nameref": 1,
     "bibliography": 1, "bibliographystyle": 1, "vspace": 1, "hspace": 1, "includegraphics": 1, "setlength": 2,
@@ -72,7 +72,7 @@ ARGUMENTS = {
     "newunicodechar": 2, "DeclareUnicodeCharacter": 2, "tablewidth": 1, "tabletypesize": 1,
     "tablecolumns": 1, "bibpunct": 6, "setcitestyle": 1, "doublespacing": 0,
 }  # fmt: skip
-# Commands with arguments that stand before the text to which they apply.
+# Commands whose arguments precede the text that they format.
 BEFORE_TEXT = {
     "color", "textcolor", "colorbox", "fontsize", "scalebox", "resizebox", "raisebox", "rotatebox", "href",
     "parbox",
@@ -80,8 +80,8 @@ BEFORE_TEXT = {
     "cellcolor",
     "rowcolor", "selectfont", "captionof",
 }  # fmt: skip
-# Environments that begin with arguments that are no text: how many.
-OF_ENVIRONMENTS = {
+# Environments that begin with arguments that are not text, and the number of the arguments.
+ENVIRONMENT_ARGUMENTS = {
     "minipage": 1, "wrapfigure": 2, "wraptable": 2, "subfigure": 1, "subtable": 1, "multicols": 1,
     "adjustbox": 1,
     "spacing": 1, "adjustwidth": 2, "CJK": 2, "otherlanguage": 1, "textblock": 1, "turn": 1, "rotate": 1,
@@ -95,7 +95,7 @@ STATEMENTS = {
     name: name.capitalize()
     for name in "theorem lemma proposition corollary definition remark example proof claim conjecture".split()
 }
-# Letters and symbols; TeX takes the spaces behind them away, so `\ss e` is one word.
+# Letters and symbols. TeX removes the spaces after them, so `Stra\ss e` is one word.
 LETTERS = {
     "ss": "ß", "SS": "SS", "o": "ø", "O": "Ø", "ae": "æ", "AE": "Æ", "oe": "œ", "OE": "Œ", "aa": "å",
     "AA": "Å",
@@ -134,7 +134,7 @@ CYRILLIC = (
 ).split()
 LETTERS |= {f"cyr{name}": letter for name, letter in zip(CYRILLIC[::2], CYRILLIC[1::2], strict=True)}
 LETTERS |= {name.upper(): letter.upper() for name, letter in LETTERS.items() if name.startswith("cyr")}
-# Words and spaces. A space behind them is kept, although TeX removes it: authors mean it.
+# Words and spaces. A space after them is kept although TeX removes it, because authors usually mean it.
 WORDS = {
     "ldots": "…", "dots": "…", "dotsc": "…", "textellipsis": "…", "LaTeX": "LaTeX", "TeX": "TeX",
     "LaTeXe": "LaTeX2e",
@@ -154,7 +154,7 @@ ACCENT_WORDS = {
     "c": "\u0327", "v": "\u030c", "u": "\u0306", "H": "\u030b", "k": "\u0328", "r": "\u030a", "d": "\u0323",
     "b": "\u0331", "h": "\u0309", "t": "\u0361", "G": "\u030f", "cyrbreve": "\u0306",
 }  # fmt: skip
-# babel's shorthands that begin with a quotation mark, in the languages that have them.
+# Shorthands of babel that begin with a quotation mark, and the languages that have them.
 SHORTHANDS = {
     '"`': "„", "\"'": "“", '"<': "«", '">': "»", '"=': "-", '"~': "-", '"-': "", '""': "", '"|': "", '"/': "/",
     '"---': " —", '"--~': " —", '"--*': "— ",
@@ -174,7 +174,7 @@ SHORTHAND_LANGUAGES = UMLAUT_LANGUAGES | {
     "danish", "swedish", "finnish", "norsk", "nynorsk", "polish",
 }  # fmt: skip
 SYMBOLS = {"\\": "\n", ",": " ", ";": " ", ":": " ", " ": " ", "\n": " ", "!": "", "/": "", "-": "", "@": ""}
-# Ligatures and characters without text, by a character that each of them contains.
+# Ligatures and characters that are removed, by a string that they contain.
 QUOTES = {
     "`": (("``", "“"), ("?`", "¿"), ("!`", "¡")),
     "''": (("''", "”"),),
@@ -186,8 +186,8 @@ QUOTES = {
     "~": (("~", " "),),
     "&": (("&", " "),),
 }
-# Commands whose redefinitions are ignored.
-OF_WRITER = {
+# Commands whose redefinitions by the author are ignored.
+BUILT_IN_COMMANDS = {
     *HEADINGS, *ARGUMENTS, "item", "caption", "footnote", "begin", "end", "verb", "lstinline", "url", "href",
     "emph", "textbf", "textit", "maketitle", "documentclass", "hline", "multicolumn", "par", "abstract",
     "input",
@@ -197,7 +197,7 @@ ENVIRONMENTS = {
     *MATH, *CODE, *TABULARS, *LISTS, *DROPPED, *STATEMENTS, "abstract", "figure", "table", "document", "algorithm",
     "algorithmic", "quote", "quotation", "center",
 }  # fmt: skip
-# Commands of formulas and fonts whose argument need not stand in braces.
+# Commands of formulas and fonts whose argument can be without braces.
 TAKES_ARGUMENT = set(
     """mathbf mathrm mathcal mathbb mathfrak mathsf mathit mathtt mathscr boldsymbol bm pmb hat tilde bar vec
     dot ddot overline underline widehat widetilde sqrt text mbox operatorname textbf textit

@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
 
-from zyda_flows.tasks.extraction.code_blocks import children_backwards
+from zyda_flows.tasks.extraction.nodes import children_backwards
 from zyda_flows.tasks.extraction.symbols import (
     FUNCTIONS,
     LETTERS,

@@ -11,8 +11,8 @@ import re
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, code_text, fenced, language_of
-from zyda_flows.tasks.extraction.formulas import DRAWN, IMAGES, ROOTS, SCRIPTS, formulas_of, in_dollars
+from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, block_language, code_text, fenced
+from zyda_flows.tasks.extraction.formulas import IMAGES, RENDERED, ROOTS, SCRIPTS, formulas_of, in_dollars
 from zyda_flows.tasks.extraction.lists import with_numbers
 from zyda_flows.tasks.extraction.lone_characters import with_lone
 from zyda_flows.tasks.extraction.marks import (
@@ -116,7 +116,7 @@ def with_marks(html: str, pieces: list[Piece]) -> str:
 
 def mark_formulas(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
     if tree.css_first(SCRIPTS) is not None:
-        for node in outermost(tree.css(DRAWN)):
+        for node in outermost(tree.css(RENDERED)):
             if node.tag not in ROOTS:
                 node.remove()
     for node, latex, is_displayed in formulas_of(tree):
@@ -158,7 +158,7 @@ def mark_code(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
         cells = block.css(CODE_CELLS) if block.tag == "table" else []
         code = "\n".join(filter(None, map(code_text, cells))) if cells else code_text(block)
         if code:
-            mark(block, Piece(fenced(unmarked(code, pieces), language_of(block)), is_block=True), pieces)
+            mark(block, Piece(fenced(unmarked(code, pieces), block_language(block)), is_block=True), pieces)
 
 
 def around_of(node: LexborNode, tag: str) -> LexborNode | None:

@@ -5,8 +5,8 @@ from collections.abc import Callable, Iterator
 
 from selectolax.lexbor import LexborNode
 
-from zyda_flows.tasks.extraction.code_blocks import children_backwards
 from zyda_flows.tasks.extraction.marks import finished
+from zyda_flows.tasks.extraction.nodes import children_backwards
 from zyda_flows.tasks.limits import limits
 
 LONGEST_CELL = 3000  # characters; what is longer is part of a page

@@ -241,7 +241,7 @@ DIVIDED = {"template", "link", "variants"}
 
 def unescape(text: str) -> str:
     """Return a text with its references to characters resolved; as in MediaWiki, they end with a semicolon."""
-    return ENTITY.sub(lambda found: html.unescape(found[0]), text) if "&" in text else text
+    return ENTITY.sub(lambda match: html.unescape(match[0]), text) if "&" in text else text
 
 
 def text_of_exponent(text: str) -> str:

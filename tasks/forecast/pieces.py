@@ -7,16 +7,16 @@ from dataclasses import dataclass
 
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.ingest.pieces import (
+from zyda_flows.tasks.ingest.file_pieces import (
     IngestedPiece,
     PieceToIngest,
     ingest_chunks,
     read_piece,
     with_engine,
 )
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
-from zyda_flows.tasks.sources.listing import InputFile, Piece
-from zyda_flows.tasks.sources.rows import Chunk, Tally
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.tokens.engine import Engine
 
 PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
@@ -46,7 +46,7 @@ class PartRead:
     def has_footer(self) -> bool:
         return self.of_groups > 0
 
-    def chunks(self, job: "PartOfPiece", tally: Tally) -> Iterator[Chunk]:
+    def chunks(self, job: "PartOfPiece", tally: RowTally) -> Iterator[Chunk]:
         """Read a piece until there is enough, or for some seconds; the tally counts the rows that were read."""
         text, seen, until = job.parameters.text, 0, time.monotonic() + PART_SECONDS
         for chunk in read_piece(job, tally):
@@ -82,13 +82,13 @@ class PartOfPiece(PieceToIngest):
 
     def make(self) -> IngestedPiece:
         def ingest(engine: Engine) -> IngestedPiece:
-            self.part.rows, tally = 0, Tally()
+            self.part.rows, tally = 0, RowTally()
             return ingest_chunks(self, self.part.chunks(self, tally), tally, engine)
 
         return self.recorded(with_engine(self, ingest))
 
 
-def with_pieces(pieces: Sequence[tuple[InputFile, Piece]]) -> list[InputFile]:
+def with_pieces(pieces: Sequence[tuple[InputFile, FilePiece]]) -> list[InputFile]:
     """Return files with those of their pieces that were chosen, in the order of their URLs."""
     files = {file.url: file for file, _ in pieces}
     return [
@@ -97,7 +97,7 @@ def with_pieces(pieces: Sequence[tuple[InputFile, Piece]]) -> list[InputFile]:
     ]
 
 
-def groups_in(piece: Piece) -> int:
+def groups_in(piece: FilePiece) -> int:
     """Return how many row groups a piece has, 0 where it is of none."""
     return len(piece.row_groups or ())
 
@@ -108,7 +108,7 @@ def rows_of(file: InputFile) -> int | None:
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
-def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tuple[InputFile, Piece]]:
+def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tuple[InputFile, FilePiece]]:
     """Choose pieces of a source, from as many of its files as there are, by a hash of their names.
 
     most: of each, the bytes of text that are read.
@@ -123,7 +123,7 @@ def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tu
     return in_turn[:pieces]
 
 
-def part_of(file: InputFile, turn: int, most: int) -> Piece:
+def part_of(file: InputFile, turn: int, most: int) -> FilePiece:
     """Return another piece of a file in each turn: of row groups, some from a place within it on.
 
     Files begin with what came first. The rows of such a piece are numbered as if it was the first.

@@ -27,7 +27,7 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.signatures.costs import largest_merged
 from zyda_flows.tasks.signatures.index import index
-from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.spent import METER, Spent
 from zyda_flows.tasks.stage.cost import BY_SHARD, StageCost, scaled
 from zyda_flows.tasks.stage.results import Step

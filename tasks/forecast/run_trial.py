@@ -29,15 +29,15 @@ from zyda_flows.tasks.forecast.pieces import (
     with_pieces,
 )
 from zyda_flows.tasks.forecast.trial import Calls, Part, Trial
+from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
-from zyda_flows.tasks.ingest.pieces import IngestedPiece
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.planning.prepare import prepare, rows_of_sample, source_plan
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
-from zyda_flows.tasks.sources.listing import InputFile, Piece, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.register import Register, number_files, number_sources
 from zyda_flows.tasks.spent import METER, telling
 from zyda_flows.tasks.stage.results import HERE, Runner
@@ -132,7 +132,7 @@ class TrialBuild:
     whole: Recipe
     recipe: Recipe
     survey: SourceSurvey
-    pieces: dict[str, list[tuple[InputFile, Piece]]]
+    pieces: dict[str, list[tuple[InputFile, FilePiece]]]
     most: int
     trial: Trial = field(default_factory=Trial)
     shards: dict[str, Artifact] = field(default_factory=dict)  # the first of each source

@@ -13,7 +13,7 @@ from zyda_flows.tasks.planning.inspection import shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.stage.cost import SourceSize
 from zyda_flows.tasks.stage.stage import Stage
 

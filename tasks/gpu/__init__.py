@@ -1,5 +1,5 @@
-"""The engine of GPUs: band keys, edges and forests, bit for bit as `textkernels` makes them on CPUs.
+"""The GPU engine: band keys, edges and forests, equal to those of CPUs bit for bit.
 
-`shard_keys` sends the text of a shard to the kernels of `textkernels.cuda`, `joining` finds components.
-`rapids` alone imports cuDF, cuGraph and CuPy.
+`shard_keys` sends the text of a shard to the kernels of `textkernels.cuda`, `joining` finds components. Only
+`rapids` imports cuDF, cuGraph and CuPy.
 """

@@ -1,23 +1,22 @@
-"""Buckets and their components, found on this worker's GPU."""
+"""Find connected components of documents on this worker's GPU."""
 
 from collections.abc import Iterable
 from typing import Any
 
 import numpy as np
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.gpu.memory import make_room, no_room_as_memory_error
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.textkernels.forest import places_type
 
-Ids = NDArray[np.uint64]
-MOST_EDGES = (1 << 30) - 1  # of one call: cuGraph has each in both directions, and counts in 32 bits
+MOST_EDGES = (1 << 30) - 1  # of a call: cuGraph stores each in both directions, and counts in 32 bits
 
 
 def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:
     """Find the components of edges between documents: pairs of (m,) ids.
 
-    Returns the ids, (n,) ascending, and the place of each one's root among them, the first of its component, (n,)
-    int32 or int64. Raises MemoryError where the GPU has no room for them.
+    Returns the ids, (n,) ascending, and the index of each document's root in them, which is the first of its
+    component, (n,) int32 or int64. Raises MemoryError if the GPU has not enough memory.
     """
     from zyda_flows.tasks.gpu import rapids
 
@@ -30,7 +29,7 @@ def forest_of(edges: Iterable[tuple[Ids, Ids]]) -> tuple[Ids, Any]:
 
 def on_device(rapids: Any, a: Ids, b: Ids) -> tuple[Ids, Any]:
     xp = rapids.xp
-    is_edge = a != b  # and not the root of a forest, which is its own
+    is_edge = a != b  # in a forest, a root has an edge to itself
     ends = rapids.to_device(np.concatenate([a[is_edge], b[is_edge]]))
     ids, places = xp.unique(ends, return_inverse=True)
     count, kind = len(ids), places_type(len(ids))
@@ -38,7 +37,7 @@ def on_device(rapids: Any, a: Ids, b: Ids) -> tuple[Ids, Any]:
         return rapids.to_host(ids), np.empty(0, kind)
     places = places.astype(kind)
     labels = rapids.components(count, places[: len(ends) // 2], places[len(ends) // 2 :])
-    # By label, and of one label by place, so that the first of its places comes first: the root.
+    # Sort by label, and within a label by index, so that the first index of a label is its root.
     order = xp.argsort(labels, kind="stable")
     in_order = labels[order]
     is_first = xp.concatenate([xp.ones(1, np.bool_), in_order[1:] != in_order[:-1]])

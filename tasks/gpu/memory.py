@@ -1,4 +1,4 @@
-"""What a GPU has no room for, under one name, whichever library says so."""
+"""Convert the errors of all libraries for a full GPU memory to MemoryError."""
 
 import re
 import sys
@@ -6,13 +6,13 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-# cuDF and CuPy raise MemoryError; cuGraph, Thrust, and CUDA where it loads a kernel, have errors of their own.
+# cuDF and CuPy raise MemoryError; cuGraph, Thrust, and CUDA when it loads a kernel, raise errors of other types.
 NO_ROOM = re.compile("bad_alloc|out.of.memory|memory.?allocation|alloc_failed", re.IGNORECASE)
 
 
 @contextmanager
 def no_room_as_memory_error() -> Iterator[None]:
-    """Raise MemoryError where a library says, in whatever words, that the GPU has no room."""
+    """Raise MemoryError for any library's error about a full GPU memory."""
     try:
         yield
     except MemoryError:
@@ -24,7 +24,7 @@ def no_room_as_memory_error() -> Iterator[None]:
 
 
 def make_room(rapids: Any) -> None:
-    """Give back what nobody uses: what RAPIDS keeps, and PyTorch, whose quality model may have been here before."""
+    """Free the unused memory in the caches of RAPIDS, and of PyTorch, which may have run a quality model before."""
     rapids.give_back()
     if torch := sys.modules.get("torch"):
         torch.cuda.empty_cache()

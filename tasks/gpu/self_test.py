@@ -1,4 +1,4 @@
-"""No GPU is believed before it has shown that its bits are those of the CPU beside it."""
+"""Test each GPU before its results are used: its bits must equal those of the CPU."""
 
 import socket
 from collections.abc import Hashable, Sequence
@@ -8,12 +8,12 @@ import numpy as np
 
 from zyda_flows.tasks.errors import WrongBits
 
-VERIFIED_KERNELS = set[Hashable]()  # what this process's GPU has made as its CPU does
+VERIFIED_KERNELS = set[Hashable]()  # kernels whose results on this process's GPU equalled the CPU's
 
 
 def expect_same(name: str, by_gpu: Sequence[Any], by_cpu: Sequence[Any]) -> None:
-    """Compare arrays that a GPU has made with those of the CPU. name: of what they are. Raises WrongBits."""
+    """Compare arrays that a GPU has computed with those of the CPU. name: of the arrays. Raises WrongBits."""
     if not all(np.array_equal(computed, expected) for computed, expected in zip(by_gpu, by_cpu, strict=True)):
         raise WrongBits(
-            f"the GPU of {socket.gethostname()} makes other {name} than its CPU, of the same input"
+            f"the GPU of {socket.gethostname()} computes other {name} than its CPU from the same input"
         )

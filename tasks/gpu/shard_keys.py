@@ -1,10 +1,10 @@
-"""The band keys of a shard, made on this worker's GPU.
+"""The band keys of a shard, computed on this worker's GPU.
 
-The file is read whole and compared with its digest; cuDF decodes it on the device, where its text is sketched.
-What finds no memory there is cut in half, as far as row groups go, and of later shards no more is tried at
-once; a row group that finds none is done by the CPU.
+The file is read whole and compared with its digest. cuDF decodes it on the device, where its text is sketched. If
+the memory is too small, the row groups are processed in two halves, and later shards use this smaller number. The
+CPU sketches a single row group that exceeds the memory.
 
-The first row group in which a worker's GPU makes keys of some size is sketched by the CPU, too
+The CPU also sketches the first row group for which a worker's GPU computes keys of some parameters
 (`tasks.gpu.self_test`).
 """
 
@@ -27,21 +27,21 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import checked_content
 from zyda_flows.tasks.workers.engine import DEVICE
 from zyda_flows.textkernels.cuda import sketching, wording
-from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.cuda.sketching import CHARACTER_KERNELS, WORD_KERNELS
 from zyda_flows.textkernels.sketch import EMPTY
 
 NumberedKeys = tuple[NDArray[np.uint64], NDArray[np.uint64]]  # doc_ids (n,), keys (n, bands)
 OnCpu = Callable[[pa.Table], NumberedKeys]
-# Of a size, how many row groups at once have found room, where more have not.
+# For parameters of keys, the number of row groups that fit into memory, if more did not.
 FITTING = dict[tuple[str, int, int, int], int]()
 
 
 def keys_of_shard(
     folder: Folder, shard: Artifact, dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> NumberedKeys:
-    """Make the band keys of the documents of a shard that have a shingle, in its order.
+    """Return the band keys of the documents of a shard that have a shingle, in the shard's order.
 
-    folded: how words are folded, of `tasks.signatures.shingles`. on_cpu: makes them of a table of documents.
+    folded: the table of words, from `tasks.signatures.shingles`. on_cpu: computes the keys of a table of documents.
     """
     content = checked_content(folder, shard)
     groups = range(pq.ParquetFile(pa.BufferReader(content)).num_row_groups)
@@ -57,7 +57,7 @@ def keys_of_shard(
 def keys_of_groups(
     content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> Iterator[NumberedKeys]:
-    """Yield the keys of some row groups, in as few parts as memory has room for."""
+    """Yield the keys of some row groups, in as few batches as fit into memory."""
     from zyda_flows.tasks.gpu import rapids
 
     while groups:
@@ -70,12 +70,10 @@ def keys_of_groups(
             if len(some) > 1:
                 FITTING[size_of(dedup)] = half = (len(some) + 1) // 2
                 warn(
-                    f"{len(some)} row groups of a shard find no room in the memory of the GPU: {half} are tried"
+                    f"{len(some)} row groups of a shard exceed the memory of the GPU: trying {half} at a time"
                 )
                 continue
-            warn(
-                f"row group {some[0]} of a shard finds no room in the memory of the GPU: the CPU sketches it"
-            )
+            warn(f"row group {some[0]} of a shard exceeds the memory of the GPU: the CPU sketches it")
             made = on_cpu(row_group(content, some[0]))
         yield made
         groups = groups[len(some) :]
@@ -84,9 +82,9 @@ def keys_of_groups(
 def is_believed(
     content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> bool:
-    """Say whether the GPU has made the keys that the CPU makes, of one of these row groups or of another before.
+    """Return whether the GPU has computed the same keys as the CPU, for one of these row groups or before.
 
-    Raises WrongBits where they differ.
+    Raises WrongBits if they differ.
     """
     from zyda_flows.tasks.gpu import rapids
 
@@ -97,10 +95,7 @@ def is_believed(
             by_gpu, count = keys_by_device(rapids, content, [group], dedup, folded, on_cpu)
         except MemoryError:
             make_room(rapids)
-            warn(
-                "a row group finds no room in the memory of the GPU, which was to show its bits: "
-                "the CPU does the shard"
-            )
+            warn("a row group for the test of the GPU exceeds its memory: the CPU sketches the shard")
             return False
         expect_same("band keys", by_gpu, on_cpu(row_group(content, group)))
         if count:
@@ -110,7 +105,7 @@ def is_believed(
 
 
 def size_of(dedup: MinHashRound) -> tuple[str, int, int, int]:
-    """Return what keys depend on."""
+    """Return the parameters of the keys."""
     return dedup.shingle, dedup.width, dedup.values, dedup.bands
 
 
@@ -121,9 +116,9 @@ def row_group(content: bytes, group: int) -> pa.Table:
 def keys_by_device(
     rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any, on_cpu: OnCpu
 ) -> tuple[NumberedKeys, int]:
-    """Make the keys of some row groups at once, and say of how many documents they are the device's own.
+    """Return the keys of some row groups, and the number of documents whose keys the device computed.
 
-    Raises MemoryError where there is no room.
+    Raises MemoryError if the memory is too small.
     """
     with DEVICE, no_room_as_memory_error():
         doc_ids, has_keys, keys, redone, texts = on_device(rapids, content, groups, dedup, folded)
@@ -136,30 +131,32 @@ def keys_by_device(
 
 
 def on_device(rapids: Any, content: bytes, groups: Sequence[int], dedup: MinHashRound, folded: Any) -> Any:
-    """Return what a device makes of some row groups: ids, (n,), which of them have keys, (n,) bool, and their keys.
+    """Return the results of a device for some row groups: ids, (n,), which have keys, (n,) bool, and the keys.
 
-    After them come the places and texts of those that CPUs are to do again, for NFC may change them.
+    Also return the indices and texts of the documents that the CPU must sketch again, because NFC may change them.
     """
     xp = rapids.xp
     doc_ids, data, ends = rapids.text_of(content, groups)
     metadata = pq.ParquetFile(pa.BufferReader(content)).metadata
     count = sum(metadata.row_group(group).num_rows for group in groups)
     if not len(doc_ids) == len(ends) - 1 == count or int(ends[-1] - ends[0]) > len(data):
-        raise WrongBits(f"cuDF reads {len(doc_ids):,} of {count:,} rows, and {len(data):,} bytes of text")
+        raise WrongBits(
+            f"cuDF read {len(doc_ids):,} rows, expected {count:,}, and {len(data):,} bytes of text"
+        )
     size = {"width": dedup.width, "values": dedup.values}
     redone = xp.empty(0, np.int64)
     if dedup.shingle == "words":
         words, word_ends, is_unsafe = wording.word_hashes(xp, data, ends, rapids.to_device(folded))
         redone = xp.flatnonzero(is_unsafe)
-        signatures = sketching.signatures(xp, OF_WORDS, words, word_ends, **size)
+        signatures = sketching.signatures(xp, WORD_KERNELS, words, word_ends, **size)
     else:
-        signatures = sketching.signatures(xp, OF_CHARACTERS, data, ends, **size)
+        signatures = sketching.signatures(xp, CHARACTER_KERNELS, data, ends, **size)
     made = doc_ids, signatures[:, 0] != EMPTY, sketching.band_keys(xp, signatures, bands=dedup.bands), redone
     return *map(rapids.to_host, made), texts_at(rapids, data, ends, redone)
 
 
 def texts_at(rapids: Any, data: Any, ends: Any, chosen: Any) -> pa.LargeStringArray:
-    """Bring chosen texts from the device, in one piece."""
+    """Copy chosen texts from the device, as one array."""
     xp = rapids.xp
     beyond = xp.cumsum(ends[chosen + 1] - ends[chosen])
     places = xp.arange(int(beyond[-1]) if len(beyond) else 0)

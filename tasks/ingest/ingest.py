@@ -20,12 +20,12 @@ from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
-from zyda_flows.tasks.ingest.pieces import VERSION, IngestedPiece, PieceToIngest
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.file_pieces import VERSION, IngestedPiece, PieceToIngest
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.quality.ingested import Ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
-from zyda_flows.tasks.sources.listing import Piece, load_listing
+from zyda_flows.tasks.sources.input_files import FilePiece, load_listing
 from zyda_flows.tasks.sources.reading import format_versions
 from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
@@ -63,7 +63,7 @@ def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
     return ids[np.searchsorted(ids, first) : np.searchsorted(ids, end, side="right")]
 
 
-def forgotten_of_piece(ids: NDArray[np.uint64], number: int, file: int, piece: Piece) -> tuple[int, ...]:
+def forgotten_of_piece(ids: NDArray[np.uint64], number: int, file: int, piece: FilePiece) -> tuple[int, ...]:
     """Return which of some ids, ascending, are rows of a piece, or may be where it is not known how many it has."""
     if not len(ids):
         return ()

@@ -15,13 +15,13 @@ from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, bad_input, bad_row
 from zyda_flows.tasks.ids import MAX_ROWS
-from zyda_flows.tasks.ingest.plan import IngestParameters
-from zyda_flows.tasks.ingest.set_aside import with_columns
+from zyda_flows.tasks.ingest.set_aside import rows_with_columns
+from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.sources.column_names import stored_schema
 from zyda_flows.tasks.sources.columns import as_one_array
-from zyda_flows.tasks.sources.components import COMPONENT, components_of
-from zyda_flows.tasks.sources.listing import InputFile
-from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally
+from zyda_flows.tasks.sources.document_components import COMPONENT, components_of
+from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.tokens.engine import Engine
@@ -45,14 +45,14 @@ def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
 
 
-class RowsAside(Protocol):
+class BadRowSink(Protocol):
     """What takes the rows that are set aside."""
 
     def add(self, rows: Iterable[BadRow]) -> None: ...
 
 
 @dataclass
-class Reader:
+class RowConverter:
     """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
 
     `max_rows` is how many a file may have, and `max_text` how many bytes a text. `blank` counts the rows of
@@ -78,7 +78,7 @@ class Reader:
         """Say which rows are in the sample: (n,) bool."""
         return choose_rows(rows, self.parameters.sample_rows, self.file.seed)
 
-    def entering(self, first_row: int, tally: Tally) -> int:
+    def entering(self, first_row: int, tally: RowTally) -> int:
         """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
         counted = sum(map(self.chosen_of, tally.read_ranges(first_row)))
         return counted - self.blank - self.skipped.total() + tally.rests
@@ -90,7 +90,7 @@ class Reader:
         parts = (rows[i : i + ROWS_COUNTED_AT_ONCE] for i in range(0, len(rows), ROWS_COUNTED_AT_ONCE))
         return sum(int(self.chosen(np.arange(part.start, part.stop)).sum()) for part in parts)
 
-    def documents(self, chunks: Iterator[Chunk], aside: "RowsAside") -> Iterator[pa.Table]:
+    def documents(self, chunks: Iterator[Chunk], aside: "BadRowSink") -> Iterator[pa.Table]:
         """Yield the documents of some chunks, in tables of at most a shard's text.
 
         Bad rows are added to `aside`. Raises BadInput at one that may not be set aside. Tokens are counted as
@@ -118,7 +118,7 @@ class Reader:
         chosen = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
         rows = chunk.bad
         if self.parameters.publish_set_aside:
-            rows = with_columns(rows, chunk.bad_columns) if chunk.bad_columns is not None else rows
+            rows = rows_with_columns(rows, chunk.bad_columns) if chunk.bad_columns is not None else rows
             rows = [row.without_content() if self.is_forgotten(row) else row for row in rows]
         else:
             rows = [row.without_content() for row in rows]
@@ -198,7 +198,7 @@ def without_content(documents: pa.Table, forgotten: Collection[int]) -> pa.Table
         elif named.name == STATISTICS:
             column = numbers_alone(column.combine_chunks(), mask)
         elif named.name not in DOCUMENT_COUNTS.names:
-            named, column = named.with_nullable(True), nulled(column.combine_chunks(), mask)
+            named, column = named.with_nullable(True), nulls_where(column.combine_chunks(), mask)
         fields.append(named)
         columns.append(column)
     return pa.table(columns, schema=pa.schema(fields, documents.schema.metadata))
@@ -207,13 +207,13 @@ def without_content(documents: pa.Table, forgotten: Collection[int]) -> pa.Table
 def numbers_alone(statistics: pa.StructArray, mask: pa.BooleanArray) -> pa.StructArray:
     """Leave nothing of what was measured of some documents, (n,), but numbers."""
     columns = [
-        column if pa.types.is_primitive(named.type) else nulled(column, mask)
+        column if pa.types.is_primitive(named.type) else nulls_where(column, mask)
         for named, column in zip(statistics.type, statistics.flatten(), strict=True)
     ]
     return pa.StructArray.from_arrays(columns, fields=list(statistics.type))
 
 
-def nulled(column: pa.Array, mask: pa.BooleanArray) -> pa.Array:
+def nulls_where(column: pa.Array, mask: pa.BooleanArray) -> pa.Array:
     """Return a column with null where a mask says so: (n,)."""
     return column.take(pa.array(np.arange(len(column)), mask=mask.to_numpy(zero_copy_only=False)))
 

@@ -13,8 +13,8 @@ import pyarrow.parquet as pq
 from zyda_flows.tasks.documents.deny_rows import CONTENTS
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.columns import as_one_array
+from zyda_flows.tasks.sources.file_rows import BadRow
 from zyda_flows.tasks.sources.json_text import dump, plain_values
-from zyda_flows.tasks.sources.rows import BadRow
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
@@ -87,7 +87,7 @@ class SetAside:
             shutil.copyfileobj(file, copy)
 
 
-def with_columns(rows: Sequence[BadRow], columns: pa.Table) -> list[BadRow]:
+def rows_with_columns(rows: Sequence[BadRow], columns: pa.Table) -> list[BadRow]:
     """Return bad rows with their columns, (n,), as JSON. A row with more than a limit loses its content, too.
 
     Deny lists could not judge the content of such a row.

@@ -1,6 +1,7 @@
-"""Lookup: what is asked of a published corpus afterwards.
+"""Commands and calls that read a published corpus.
 
-`explain` says what became of a document, `nearest` finds the documents that are like a text, `published_rows` reads
-rows by pyarrow, `report_data` and `cluster_stats` are what the report shows, and `verify_and_clean` compares files
-with their digests and deletes what no build needs.
+`explain` returns the decisions about a document, `nearest` finds the documents that are similar to a text,
+`published_rows` reads rows with pyarrow, `report_data` and `cluster_stats` compute the contents of the report,
+`samples` and `judgements` serve `zyda look`, and `verify_and_clean` compares files with their digests and deletes
+unused files.
 """

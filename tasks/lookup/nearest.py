@@ -1,7 +1,7 @@
-"""Nearest: the published documents that are most like a text, by the published band keys and then exactly.
+"""Find the published documents that are most similar to a text: candidates by band keys, then exact similarities.
 
-It needs neither Prefect nor Dask nor anything but what is published and the corpus's register: a few row groups of
-keys, and those of the documents that are found.
+Only published files and the corpus's register are read, without Prefect and Dask: a few row groups of band keys,
+and the row groups of the candidates.
 """
 
 from collections import Counter
@@ -11,19 +11,13 @@ from contextlib import suppress
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 from pydantic import ValidationError
 
-from zyda_flows.tasks.accounts.published import (
-    PUBLISHED,
-    Published,
-    PublishedKeys,
-    corpus_with_ids,
-    published_manifest,
-)
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.errors import BadRequest, Damaged, Denied
+from zyda_flows.tasks.accounts.published import PublishedKeys
+from zyda_flows.tasks.corpus.documents import published_texts
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.errors import BadRequest, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import whole_register
 from zyda_flows.tasks.recipe.dedup import Dedup
@@ -33,23 +27,19 @@ from zyda_flows.tasks.signatures.keys import index_parameters, keys_of_texts
 from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
 from zyda_flows.tasks.signatures.shingles import shingle_sets
 from zyda_flows.tasks.storage.artifacts import Artifact
-from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
-from zyda_flows.tasks.storage.tables import footer_of, open_table
 from zyda_flows.textkernels.sets import overlaps
 
-MOST_OF_BUCKET = 1000  # documents of a bucket that come into question
-MOST_COMPARED = 100  # of these with the text itself
+MOST_OF_BUCKET = 1000  # candidates from a bucket
+MOST_COMPARED = 100  # candidates whose texts are compared
 READERS = 8
 SNIPPET = 200  # characters
 
-Ids = NDArray[np.uint64]
-
 
 class Near(Record):
-    """A published document that shares a bucket with a text: its place, how like it is, and how it begins.
+    """A published document that shares a bucket with a text: its place, similarity and beginning.
 
-    jaccard, containment: of the text's shingles, exact. buckets: that the two share.
+    jaccard, containment: of the text's shingles, exact. buckets: the number of shared buckets.
     """
 
     doc_id: int
@@ -63,24 +53,26 @@ class Near(Record):
 
 
 def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
-    """Find the published documents that are most like a text, the most like it first, `most` at the most.
+    """Return at most `most` published documents that are similar to a text, the most similar first.
 
-    Of those that share a bucket with it MOST_COMPARED are compared, those that share most. Raises Denied where
-    there are no band keys to look in, and BadInput where the text has none.
+    The MOST_COMPARED documents that share most buckets with the text are compared with it. Raises Denied if no band
+    keys are published, and BadRequest if the text has no keys.
     """
     while True:
-        folder, manifest = corpus_with_ids(recipe)
+        corpus = PublishedCorpus.of(recipe).expect_ids()
         try:
-            return nearest_of(folder, manifest, text, max(most, MOST_COMPARED))[:most]
-        except Damaged as error:
-            if published_manifest(folder) == manifest:  # or the corpus was published anew meanwhile
-                raise Denied(f"{error}; zyda verify --repair mends it") from error
+            with corpus.reading():
+                return nearest_in(corpus, text, max(most, MOST_COMPARED))[:most]
+        except Denied:
+            if corpus.is_current():  # otherwise search the version that was published meanwhile
+                raise
 
 
-def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) -> list[Near]:
-    """Return those that are compared. Raises Damaged besides."""
+def nearest_in(corpus: PublishedCorpus, text: str, compared: int) -> list[Near]:
+    """Return the `compared` documents that share most buckets with a text, the most similar first."""
+    manifest = corpus.manifest
     if not manifest.bands:
-        raise Denied(f"{folder.url}: no band keys are published there (publish_bands: false)")
+        raise Denied(f"{corpus.root.url}: no band keys are published there (publish_bands: false)")
     rounds, shared = list[Dedup](), Counter[int]()
     for place, keys in manifest.bands.items():
         dedup = dedup_of(keys)
@@ -89,14 +81,16 @@ def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) ->
         own_keys, has_keys = keys_of_texts(pa.array([text], pa.large_string()), dedup)
         if has_keys[0]:
             rounds.append(dedup)
-            shared.update(documents_sharing(folder, manifest, place, own_keys))
+            shared.update(documents_sharing(corpus, place, own_keys))
     if not rounds:
-        raise BadRequest("there is nothing in the text to look up: no character, or no word")
+        raise BadRequest("the text has no characters or no words to look up")
     ids = sorted(shared, key=lambda doc_id: (-shared[doc_id], doc_id))[:compared]
-    texts = texts_of(folder.folder(PUBLISHED), manifest, ids)
+    texts = published_texts(corpus, ids)
+    if missing := [doc_id for doc_id in ids if doc_id not in texts]:
+        raise Denied(f"{corpus.url}: document {missing[0]} has band keys, but no text")
     by_shingles = next((dedup for dedup in rounds if isinstance(dedup, MinHashRound)), MinHashRound())
-    names = places_of(folder, manifest, ids)
-    found = [
+    names = places_of(corpus, ids)
+    documents = [
         Near(
             doc_id=doc_id, source=source, file=file, row=split(doc_id)[2], jaccard=jaccard, containment=containment,
             buckets=shared[doc_id], beginning=texts[doc_id][:SNIPPET],
@@ -105,26 +99,25 @@ def nearest_of(folder: Folder, manifest: Published, text: str, compared: int) ->
             ids, names, likenesses(text, [texts[doc_id] for doc_id in ids], by_shingles), strict=True
         )
     ]  # fmt: skip
-    return sorted(found, key=lambda near: (-near.jaccard, -near.containment, near.doc_id))
+    return sorted(documents, key=lambda near: (-near.jaccard, -near.containment, near.doc_id))
 
 
-def places_of(folder: Folder, manifest: Published, doc_ids: Sequence[int]) -> list[tuple[str, str]]:
-    """Return the source and the file of some documents: by the corpus's register or, without it, as published."""
-    register = whole_register(folder)
-    sources = {origin.number: origin.source for origin in manifest.made_of}
+def places_of(corpus: PublishedCorpus, doc_ids: Sequence[int]) -> list[tuple[str, str]]:
+    """Return the source and the file of documents, from the corpus's register, or else from `sources.parquet`."""
+    register, sources = whole_register(corpus.root), corpus.source_names
     files = {
         (register.sources[name], number): file.url
-        for name, of_source in register.files.items()
-        for number, file in enumerate(of_source)
+        for name, source_files in register.files.items()
+        for number, file in enumerate(source_files)
     }
     if not files:
-        listed = PublishedFiles(folder, manifest).sources().to_pylist()
+        listed = corpus.source_files().to_pylist()
         files = {(row["source_number"], row["file_number"]): row["file"] for row in listed}
     return [(sources[source], files[source, number]) for source, number, _ in map(split, doc_ids)]
 
 
 def dedup_of(keys: PublishedKeys) -> Dedup:
-    """Return how the published keys of a round were made. Raises Denied where this version makes others."""
+    """Return the round that made the published keys. Raises Denied if this version makes different keys."""
     fields = {name: value for name, value in keys.parameters.items() if name not in ("version", "unicode")}
     with suppress(ValidationError):
         (dedup,) = ROUNDS.validate_python([fields])
@@ -135,64 +128,24 @@ def dedup_of(keys: PublishedKeys) -> Dedup:
     )
 
 
-def documents_sharing(folder: Folder, manifest: Published, place: str, keys: NDArray[np.uint64]) -> list[int]:
-    """Return the documents that share a bucket with a text, once for each. keys: its own, (1, bands)."""
-    files = [file.to_read(f"{PUBLISHED}/") for file in PublishedFiles(folder, manifest).below(f"{place}/")]
+def documents_sharing(corpus: PublishedCorpus, place: str, keys: NDArray[np.uint64]) -> list[int]:
+    """Return the documents that share a bucket with a text, once for each bucket. keys: of the text, (1, bands)."""
     lookups = list[tuple[Artifact, NDArray[np.uint64]]]()
-    for band, of_band in files_by_band(files).items():
-        lookups += [(file, keys[:, band]) for file in of_band]
+    for band, files in files_by_band(corpus.artifacts(f"{place}/")).items():
+        lookups += [(file, keys[:, band]) for file in files]
 
     def look(lookup: tuple[Artifact, NDArray[np.uint64]]) -> list[int]:
         file, key = lookup
-        found, doc_ids = looked_up(folder, file, key, MOST_OF_BUCKET)
-        ids: list[int] = collisions(key, np.zeros(1, np.uint64), found, doc_ids)[1].tolist()
+        found_keys, doc_ids = looked_up(corpus.folder, file, key, MOST_OF_BUCKET)
+        ids: list[int] = collisions(key, np.zeros(1, np.uint64), found_keys, doc_ids)[1].tolist()
         return ids
 
     with ThreadPoolExecutor(READERS) as readers:
         return [doc_id for ids in readers.map(look, lookups) for doc_id in ids]
 
 
-def texts_of(published: Folder, manifest: Published, doc_ids: Sequence[int]) -> dict[int, str]:
-    """Read the texts of some documents of a published folder. Raises Denied where one is not there."""
-    sources = {origin.number: origin.source for origin in manifest.made_of}
-    of_files = dict[tuple[int, int], list[int]]()
-    for doc_id in doc_ids:
-        of_files.setdefault(split(doc_id, manifest.id_bits)[:2], []).append(doc_id)
-
-    def read(file: tuple[int, int]) -> dict[int, str]:
-        source, number = file
-        files = PublishedFiles(published, manifest, "").of_file(str(sources.get(source)), number)
-        return {
-            doc_id: text
-            for file in files
-            for doc_id, text in texts_in(published, file.to_read(), of_files[source, number]).items()
-        }
-
-    with ThreadPoolExecutor(READERS) as readers:
-        texts = {doc_id: text for found in readers.map(read, of_files) for doc_id, text in found.items()}
-    if missing := [doc_id for doc_id in doc_ids if doc_id not in texts]:
-        raise Denied(f"{published.url}: document {missing[0]} has band keys there, and no text")
-    return texts
-
-
-def texts_in(folder: Folder, artifact: Artifact, doc_ids: Sequence[int]) -> dict[int, str]:
-    """Read the texts of those documents that a file has, a row group once."""
-    footer, texts = footer_of(folder, artifact), dict[int, str]()
-    place = footer.schema.names.index("doc_id")
-    with open_table(folder, artifact) as parquet:
-        for group in range(footer.num_row_groups):
-            of_group = footer.row_group(group).column(place).statistics
-            wanted = [doc_id for doc_id in doc_ids if of_group.min <= doc_id <= of_group.max]
-            if wanted:
-                rows = parquet.read_row_group(group, ["doc_id", "text"])
-                rows = rows.filter(pc.field("doc_id").isin(pa.array(wanted, pa.uint64())))
-                pairs = zip(rows.column("doc_id").to_pylist(), rows.column("text").to_pylist(), strict=True)
-                texts |= dict(pairs)
-    return texts
-
-
 def likenesses(text: str, other_texts: Sequence[str], dedup: MinHashRound) -> list[tuple[float, float]]:
-    """Return the Jaccard similarity of a text and each other one, and the share of its shingles that it holds."""
+    """Return of each other text its Jaccard similarity to `text`, and its share of the shingles of `text`."""
     hashes, ends = shingle_sets(pa.array([text, *other_texts], pa.large_string()), dedup)
     sizes, count = np.diff(ends), len(other_texts)
     both = overlaps(hashes, ends, np.zeros(count, np.int64), np.arange(1, count + 1))

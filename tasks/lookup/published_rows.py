@@ -1,7 +1,7 @@
-"""Rows of a published corpus, read by pyarrow: some columns of the rows that a filter keeps, a batch at a time.
+"""Read rows of a published corpus with pyarrow: some columns of the rows that a filter keeps, in batches.
 
 pyarrow skips the row groups and the columns that are not needed. The manifest has the size and the footer of each
-file, and pages have checksums, so that a damaged file is named.
+file, and pages have checksums, so that the error for a damaged file names the file.
 """
 
 from collections import deque
@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.dataset as ds
 import pyarrow.fs as pafs
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, check_listed
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest, Denied, ZydaError, first_line
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -26,7 +26,7 @@ READ_AHEAD = {"batch_readahead": 4, "fragment_readahead": 1}  # batches and file
 
 
 class StoreFiles(pafs.FSSpecHandler):
-    """Opens files of a store for pyarrow as `Folder` does, so that failures of the store are our errors."""
+    """Opens files of a store for pyarrow by `Folder`, so that failures of the store raise the errors of zyda."""
 
     def __init__(self, folder: Folder) -> None:
         super().__init__(folder.fs)
@@ -38,7 +38,7 @@ class StoreFiles(pafs.FSSpecHandler):
 
 
 def file_system(folder: Folder) -> pafs.FileSystem:
-    """Return the file system by which pyarrow reads a folder: for local files its own, without Python's objects."""
+    """Return the file system for pyarrow to read a folder; for local files pyarrow's own file system."""
     return pafs.LocalFileSystem() if folder.is_local else pafs.PyFileSystem(StoreFiles(folder))
 
 
@@ -51,18 +51,21 @@ class Rows:
     filter: an expression of pyarrow.compute over any columns.
     """
 
-    corpus: ReferenceCorpus
+    corpus: PublishedCorpus
     files: Sequence[Artifact]
     base: pa.Schema
     columns: Sequence[str] | None = None
     filter: Any = None
 
     def __post_init__(self) -> None:
-        check_listed(self.corpus, self.files)
+        self.corpus.expect_listed(self.files)
 
     @cached_property
     def dataset(self) -> ds.FileSystemDataset:
-        """All rows and columns of the files, as a dataset of pyarrow's. Damage is an error of pyarrow's there."""
+        """All rows and columns of the files, as a pyarrow dataset.
+
+        It raises errors of pyarrow for damaged files.
+        """
         folder = self.corpus.folder
         reading = ds.ParquetFragmentScanOptions(
             page_checksum_verification=True, pre_buffer=not folder.is_local
@@ -75,8 +78,8 @@ class Rows:
 
     @cached_property
     def whole_schema(self) -> pa.Schema:
-        """The columns of all files. All files of a source have the same columns. Raises BadInput, Denied."""
-        with belongs_to(self.corpus):
+        """The columns of all files. All files of a source have the same columns. Raises BadRequest, Denied."""
+        with self.corpus.reading():
             schemas = [
                 footer_of(self.corpus.folder, file).schema.to_arrow_schema()
                 for file in first_files(self.files)
@@ -86,7 +89,7 @@ class Rows:
     def unified(self, schemas: Sequence[pa.Schema]) -> Iterator[pa.Field]:
         """Yield each column in a type that holds the values of all sources.
 
-        A column without such a type is left out where other columns were chosen. Raises BadInput otherwise.
+        A column without such a type is left out if it was not chosen. Raises BadRequest otherwise.
         """
         for name in dict.fromkeys(name for schema in schemas for name in schema.names):
             fields = [pa.schema([schema.field(name)]) for schema in schemas if name in schema.names]
@@ -105,7 +108,7 @@ class Rows:
         return self.scanner().projected_schema
 
     def scanner(self, columns: Sequence[str] | None = None) -> ds.Scanner:
-        """Return a scanner of pyarrow's. Raises BadInput where the files have no column of a name."""
+        """Return a pyarrow scanner. Raises BadRequest if the files do not have a column."""
         chosen = self.columns if columns is None else columns
         columns = self.whole_schema.names if chosen is None else [*chosen]
         try:
@@ -119,7 +122,7 @@ class Rows:
             ) from error
 
     def to_batches(self, columns: Sequence[str] | None = None) -> Iterator[pa.RecordBatch]:
-        """Yield the rows in the order of the files, a batch at a time. Raises Denied where a file is damaged."""
+        """Yield the rows in the order of the files, in batches. Raises Denied if a file is damaged."""
         unchecked, scanner = deque(self.files), self.scanner(columns)
         with self.damage_named(unchecked):
             for tagged in scanner.scan_batches():
@@ -143,12 +146,12 @@ class Rows:
         unread: the files that may be damaged; they are read again to find the damaged file.
         """
         try:
-            with belongs_to(self.corpus):
+            with self.corpus.reading():
                 yield
         except NOT_DECODED as error:
             if isinstance(error, ZydaError):
                 raise
-            with belongs_to(self.corpus):
+            with self.corpus.reading():
                 for file in unread:
                     deque(tables_of(self.corpus.folder, file), maxlen=0)
             raise Denied(f"{self.corpus.url}: cannot be read: {first_line(error)}") from error
@@ -157,7 +160,7 @@ class Rows:
         """Count the rows that the filter keeps, by the footers of the files where there is no filter."""
         if self.filter is not None:
             return sum(batch.num_rows for batch in self.to_batches([]))
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             return sum(footer_of(self.corpus.folder, file).num_rows for file in self.files)
 
     def to_reader(self) -> pa.RecordBatchReader:

@@ -1,5 +1,6 @@
-"""What the report shows, counted from what is published and from the record of the builds."""
+"""Compute the contents of the report from a published corpus and the records of its builds."""
 
+from collections import Counter
 from dataclasses import dataclass, field
 from datetime import datetime
 
@@ -13,12 +14,13 @@ from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCount
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
-from zyda_flows.tasks.lookup.corpus_reader import Corpus, Place
+from zyda_flows.tasks.lookup.document_reader import DocumentReader, Place
 from zyda_flows.tasks.planning.bandings import TriedBandings, tried_before
 from zyda_flows.tasks.planning.build_history import Build, last_builds, time_of_manifest
 from zyda_flows.tasks.planning.estimates import Plan
@@ -43,13 +45,13 @@ from zyda_flows.tasks.recipe.rounds import Round, rounds_of
 from zyda_flows.tasks.storage.artifacts import Manifest
 
 LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
-BEGINNING = 400  # characters of a text that are shown
+BEGINNING = 400  # characters of a text in the report
 DIFF_LINES = 40
 
 
 @dataclass(frozen=True)
 class AuditFindings:
-    """What an audit says of the removed near-duplicates; see `tasks.publish.audits`."""
+    """The result of an audit of removed near-duplicates; see `tasks.publish.audits`."""
 
     headline: AuditCounts
     by_source: list[Shares]
@@ -61,7 +63,7 @@ class AuditFindings:
 
 @dataclass(frozen=True)
 class RuleFindings:
-    """What a rule took: documents by source, and how many of them another rule would have taken, too."""
+    """Documents that a rule removed, by source. also: how many of them another rule would have removed, too."""
 
     rule: str
     documents: dict[str, int]
@@ -70,7 +72,7 @@ class RuleFindings:
 
 @dataclass(frozen=True)
 class ShownCluster:
-    """One of the largest clusters, with the beginning of its first document and what is different in its last."""
+    """One of the largest clusters: the beginning of its first text, and the differences of its last text."""
 
     cluster: LargeCluster
     first: Place
@@ -81,7 +83,7 @@ class ShownCluster:
 
 @dataclass(frozen=True)
 class RoundFindings:
-    """What a round of deduplication found. clusters, audit, overlap: None where there is none."""
+    """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
 
     number: int
     dedup: Dedup
@@ -93,14 +95,15 @@ class RoundFindings:
 
 @dataclass
 class Findings:
-    """What the report shows.
+    """The contents of the report.
 
-    manifest: of the corpus. time: when it was written. build: its record, before: that of the build before, as far
-    as there are any. rules: those that let documents go while text was in memory, in their order. mixed: the
-    labels of the clusters of round `mixed_round`. lengths: for each source, how many published documents fall
-    between two LENGTH_BINS, (60,). not_drawn: documents outside of these bins. labels: for each label of a quality
-    model, how many published documents have it, by source. spending: what the builds took, plan: what they were to.
-    tried: what several bandings would take. components: of each source that has any, what became of its documents.
+    manifest: of the corpus. time: when it was written. build, before: the records of the last build and of the
+    build before it, if there are any. spending: the resources that the builds used. plan: the estimate for them.
+    rules: the rules that removed documents, in their order. mixed: the labels of the clusters of round
+    `mixed_round`. lengths: for each source, the number of published documents between two LENGTH_BINS, (60,).
+    not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
+    model, the number of published documents, by source. tried: the removals that other bandings would make.
+    components: for each source with components, the counts of its documents.
     """
 
     manifest: Published
@@ -126,25 +129,26 @@ class Findings:
 
 
 def findings_of(recipe: Recipe) -> Findings:
-    """Count all that the report shows. Raises Denied where nothing is published."""
-    corpus = Corpus(recipe)
+    """Compute the contents of the report. Raises Denied if nothing is published."""
+    reader = DocumentReader.of(recipe)
+    corpus = reader.corpus
     rounds = rounds_of(as_published(recipe, corpus.manifest))
-    # Of several rounds, labels are compared in the clusters of the first that looks at more than equal texts.
-    number = next((one.number for one in rounds if isinstance(one.dedup, MinHashRound)), 1)
-    build, before = last_builds(corpus.folder)
-    spending = spending_of_published(corpus.folder)
+    # Labels are compared in the clusters of the first round of near-duplicates.
+    number = next((each.number for each in rounds if isinstance(each.dedup, MinHashRound)), 1)
+    build, before = last_builds(corpus.root)
+    spending = spending_of_published(corpus.root)
     findings = Findings(
         manifest=corpus.manifest,
-        time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.folder),
+        time=datetime.fromisoformat(build.time) if build else time_of_manifest(corpus.root),
         build=build,
         before=before,
         spending=spending,
-        plan=planned_for(corpus.folder, spending),
-        rounds=[round_findings(of_round, corpus) for of_round in rounds],
+        plan=planned_for(corpus.root, spending),
+        rounds=[round_findings(each, reader) for each in rounds],
         rules=rule_findings(corpus, corpus.manifest.ledger),
         mixed=MixedLabels(),
         mixed_round=number,
-        places=corpus.places(),
+        places=corpus.folders(),
         tried=tried_bandings(corpus),
         components=components_of(corpus),
     )
@@ -153,56 +157,58 @@ def findings_of(recipe: Recipe) -> Findings:
     return findings
 
 
-def tried_bandings(corpus: Corpus) -> TriedBandings | None:
-    """Return what several bandings would take, where somebody has tried that."""
+def tried_bandings(corpus: PublishedCorpus) -> TriedBandings | None:
+    """Return the removals of several bandings, None if they have not been computed."""
     try:
-        return tried_before(corpus.folder)
+        return tried_before(corpus.root)
     except Damaged as error:
         warn(f"{error}; zyda params --try makes it again")
         return None
 
 
-def components_of(corpus: Corpus) -> dict[str, list[ComponentCounts]]:
-    """Read the accounts of components, by source."""
+def components_of(corpus: PublishedCorpus) -> dict[str, list[ComponentCounts]]:
+    """Read the counts of components, by source."""
     if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
-        return accounts_of(corpus.folder)
+        return accounts_of(corpus.root)
     return {}
 
 
 def as_published(recipe: Recipe, manifest: Published) -> Recipe:
-    """Return a recipe with the rounds of the corpus that is published: by now it may have others."""
+    """Return the recipe with the rounds of the published corpus, which may differ from the present rounds."""
     written = manifest.recipe.get("dedup", {})
     rounds = ROUNDS.validate_python(written if isinstance(written, list) else [written])
     return recipe.model_copy(update={"rounds": rounds})
 
 
-def round_findings(of_round: Round, corpus: Corpus) -> RoundFindings:
-    """Count what a round found."""
-    stats = cluster_stats(corpus, of_round.name_of("clusters"), corpus.manifest.ledger.sources)
-    largest = [shown_cluster(corpus, cluster) for cluster in stats.largest] if stats else []
-    audit, overlap = audit_findings(of_round, corpus), overlap_of(of_round, corpus)
-    return RoundFindings(of_round.number, of_round.dedup, stats, largest, audit, overlap)
+def round_findings(dedup_round: Round, reader: DocumentReader) -> RoundFindings:
+    """Compute the results of a round."""
+    stats = cluster_stats(
+        reader.corpus, dedup_round.name_of("clusters"), reader.corpus.manifest.ledger.sources
+    )
+    largest = [shown_cluster(reader, cluster) for cluster in stats.largest] if stats else []
+    audit, overlap = audit_findings(dedup_round, reader.corpus), overlap_of(dedup_round, reader.corpus)
+    return RoundFindings(dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap)
 
 
-def overlap_of(of_round: Round, corpus: Corpus) -> Overlap | None:
-    """Read what sources had of each other in a round, if anybody counted it."""
-    return Overlap.of_table(whole_table(corpus, of_round.name_of("overlap"), OVERLAP.names))
+def overlap_of(dedup_round: Round, corpus: PublishedCorpus) -> Overlap | None:
+    """Read the published overlap of the sources in a round; None if there is none."""
+    return Overlap.of_table(whole_table(corpus, dedup_round.name_of("overlap"), OVERLAP.names))
 
 
-def shown_cluster(corpus: Corpus, cluster: LargeCluster) -> ShownCluster:
-    """Read the first and the last text of a cluster from their sources, or say why they cannot be had."""
-    first, last = corpus.place(cluster.cluster_id), corpus.place(cluster.last_id)
+def shown_cluster(reader: DocumentReader, cluster: LargeCluster) -> ShownCluster:
+    """Read the first and the last text of a cluster from their sources; the error instead if one is missing."""
+    first, last = reader.place(cluster.cluster_id), reader.place(cluster.last_id)
     try:
-        text, other = corpus.text(first.doc_id), corpus.text(last.doc_id)
+        text, other = reader.text(first.doc_id), reader.text(last.doc_id)
     except ZydaError as error:
         return ShownCluster(cluster, first, last, f"({error})")
     lines = diff(text, other, most=DIFF_LINES)[2:] or ("(no difference)",)
     return ShownCluster(cluster, first, last, text[:BEGINNING], lines)
 
 
-def count_documents(findings: Findings, corpus: Corpus, source: str, of_round: Round) -> None:
-    """Count the lengths and labels of a source's published documents. of_round: whose clusters are looked at."""
-    cluster_id, cluster_size = map(of_round.name_of, ("cluster_id", "cluster_size"))
+def count_documents(findings: Findings, corpus: PublishedCorpus, source: str, dedup_round: Round) -> None:
+    """Count the lengths and labels of a source's published documents, and the labels of the clusters of a round."""
+    cluster_id, cluster_size = map(dedup_round.name_of, ("cluster_id", "cluster_size"))
     counts = np.zeros(len(LENGTH_BINS) - 1, np.int64)
     documents = 0
     for table in corpus.tables(source, ["n_tokens", cluster_id, cluster_size, "quality_pred"]):
@@ -218,45 +224,47 @@ def count_documents(findings: Findings, corpus: Corpus, source: str, of_round: R
 
 def count_labels(findings: Findings, source: str, table: pa.Table) -> None:
     for entry in pc.value_counts(table.column("quality_pred")).to_pylist():
-        of_label = findings.labels.setdefault(str(entry["values"]), {})
-        of_label[source] = of_label.get(source, 0) + entry["counts"]
+        by_source = findings.labels.setdefault(str(entry["values"]), {})
+        by_source[source] = by_source.get(source, 0) + entry["counts"]
 
 
-def rule_findings(corpus: Corpus, ledger: Ledger) -> list[RuleFindings]:
-    """Count what each rule took, in the order of the recipe."""
-    taken = {source: ledger.removed_by("rules", source) for source in ledger.sources}
-    also = dict[str, int]()
-    for table in corpus.tables("removed", ["stage", "reason", "also"]) if any(taken.values()) else ():
+def rule_findings(corpus: PublishedCorpus, ledger: Ledger) -> list[RuleFindings]:
+    """Count the documents that each rule removed, in the order of the recipe.
+
+    Rules without removals are left out.
+    """
+    removed = {source: ledger.removed_by("rules", source) for source in ledger.sources}
+    also = count_matched_by_others(corpus) if any(removed.values()) else {}
+    findings = list[RuleFindings]()
+    for rule in corpus.manifest.reasons.get("rules", {}):
+        if documents := {
+            source: counts[rule].documents for source, counts in removed.items() if rule in counts
+        }:
+            findings.append(RuleFindings(rule, documents, also.get(rule, 0)))
+    return findings
+
+
+def count_matched_by_others(corpus: PublishedCorpus) -> dict[str, int]:
+    """Count, by rule, the removed documents that another rule would have removed, too."""
+    counts = Counter[str]()
+    for table in corpus.tables("removed", ["stage", "reason", "also"]):
         if "also" in table.column_names:
-            with_others = table.filter(
-                (pc.field("stage") == "rules") & (pc.list_value_length(pc.field("also")) > 0)
-            )
-            for entry in pc.value_counts(with_others.column("reason")).to_pylist():
-                also[entry["values"]] = also.get(entry["values"], 0) + entry["counts"]
-    rules = [
-        rule for rule in corpus.manifest.reasons.get("rules", {}) if any(rule in of for of in taken.values())
-    ]
-    return [
-        RuleFindings(
-            rule,
-            {source: of[rule].documents for source, of in taken.items() if rule in of},
-            also.get(rule, 0),
-        )
-        for rule in rules
-    ]
+            is_matched = (pc.field("stage") == "rules") & (pc.list_value_length(pc.field("also")) > 0)
+            counts.update(table.filter(is_matched).column("reason").to_pylist())
+    return counts
 
 
-def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
-    """Return what the published audit says, with differences where the work of the build is still there."""
-    table = whole_table(corpus, of_round.name_of("audit"), AUDIT.names)
+def audit_findings(dedup_round: Round, corpus: PublishedCorpus) -> AuditFindings | None:
+    """Return the published audit, with the differences of texts if the work folder still has them."""
+    table = whole_table(corpus, dedup_round.name_of("audit"), AUDIT.names)
     if not len(table):
         return None
-    headline = corpus.manifest.audits[of_round.name_of("audit")]
+    headline = corpus.manifest.audits[dedup_round.name_of("audit")]
     try:
-        manifest = last_audit(of_round)
-        worst = worst_pairs(corpus.folder, manifest, table, headline.measure)
+        manifest = last_audit(dedup_round)
+        worst = worst_pairs(corpus.root, manifest, table, headline.measure)
     except (Denied, Damaged):
-        worst = worst_pairs(corpus.folder, Manifest(stage="audit"), table, headline.measure)
+        worst = worst_pairs(corpus.root, Manifest(stage="audit"), table, headline.measure)
     return AuditFindings(
         headline,
         by_source(table, headline),
@@ -267,7 +275,7 @@ def audit_findings(of_round: Round, corpus: Corpus) -> AuditFindings | None:
     )
 
 
-def whole_table(corpus: Corpus, place: str, columns: list[str]) -> pa.Table:
-    """Read a folder of the corpus that is small, as that of an audit, which is of a sample."""
+def whole_table(corpus: PublishedCorpus, place: str, columns: list[str]) -> pa.Table:
+    """Read a small folder of the corpus, such as an audit, into one table."""
     parts = list[pa.Table](corpus.tables(place, columns))
     return pa.concat_tables(parts) if parts else pa.table({name: [] for name in columns})

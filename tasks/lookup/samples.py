@@ -1,11 +1,12 @@
-"""A random sample of a corpus for people to look at: what went, what stayed, or what shares a cluster.
+"""Draw a random sample of a corpus for people to review: removed documents, kept documents, or pairs of a cluster.
 
-Which documents are in a sample depends on its seed and on their ids alone: those whose hashes with it are the
-smallest.
+A sample consists of the documents with the smallest hashes of the seed and the document's id.
 """
 
 import heapq
-from collections.abc import Iterable, Iterator
+from collections import Counter
+from collections.abc import Collection, Iterable, Iterator, Sequence
+from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -13,22 +14,24 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.documents import published_row
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Damaged, ZydaError
-from zyda_flows.tasks.ids import split
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
+from zyda_flows.tasks.ids import sources_of, split
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.publish.differences import Segment, side_by_side
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.signatures.bands import numbers_in_name
-from zyda_flows.tasks.storage.artifacts import MANIFESTS, Artifact, Manifest
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, Manifest
 from zyda_flows.tasks.storage.records import Record, read_record
 from zyda_flows.tasks.storage.tables import rows_of
 from zyda_flows.tasks.words import in_words
 
-What = Literal["removed", "kept", "clusters"]
-SHOWN = 20_000  # characters of a text that stands alone
-MOST_MEMBERS = 1000  # of a cluster, of which one is shown beside its first
+SampleKind = Literal["removed", "kept", "clusters"]
+SHOWN = 20_000  # characters of a text that is shown without another text
+MOST_MEMBERS = 1000  # of a cluster; one of them is shown beside the first document
 QUESTIONS = {
     "removed": "Was it right to remove it?",
     "kept": "Was it right to keep it?",
@@ -37,12 +40,12 @@ QUESTIONS = {
 
 
 class SampleOptions(Record):
-    """What is sampled: `what`, of one stage, reason or source alone where they are given, so many, by a seed.
+    """The options of a sample.
 
-    round: of whose clusters.
+    Stage, reason, source: None means all. round: the round whose clusters are sampled.
     """
 
-    what: What = "removed"
+    what: SampleKind = "removed"
     stage: str | None = None
     reason: str | None = None
     source: str | None = None
@@ -52,9 +55,9 @@ class SampleOptions(Record):
 
 
 class Item(Record):
-    """A document to look at, beside the one that was kept for it, or another one of its cluster, if there is one.
+    """A document to review, with the document that was kept instead, or another document of its cluster, if any.
 
-    facts: what is known of it, a line each. left, right: the texts, in segments of what both have and what one has.
+    facts: about the document, a line each. left, right: the texts, in segments that are common or differ.
     """
 
     doc_id: int
@@ -68,47 +71,48 @@ class Item(Record):
 
 
 def sample_of(recipe: Recipe, options: SampleOptions) -> list[Item]:
-    """Choose documents of the published corpus, with their texts. Raises BadInput where there are none such."""
-    corpus = Corpus(recipe)
+    """Draw documents of the published corpus, with their texts. Raises BadInput if no document matches."""
+    reader = DocumentReader.of(recipe)
+    corpus = reader.corpus
     check_options(corpus, options)
     chosen = {"removed": removed_rows, "kept": kept_rows, "clusters": cluster_rows}[options.what](
         corpus, options
     )
-    items = [with_texts(corpus, row) for row in chosen]
+    items = [with_texts(reader, row) for row in chosen]
     if not items:
-        raise BadInput(f"there is nothing to look at: {described(options)}")
+        raise BadInput(f"no document matches: {described(options)}")
     return items
 
 
 def described(options: SampleOptions) -> str:
-    """Say what is sampled."""
+    """Return the options as text."""
     fields = {"stage": options.stage, "reason": options.reason, "source": options.source}
     return ", ".join([options.what, *(f"{name} {value}" for name, value in fields.items() if value)])
 
 
-def check_options(corpus: Corpus, options: SampleOptions) -> None:
-    """Raise BadInput for a stage, a reason or a source that the corpus does not have."""
+def check_options(corpus: PublishedCorpus, options: SampleOptions) -> None:
+    """Raise BadInput for a stage, reason, source or round that the corpus does not have."""
     ledger = corpus.manifest.ledger
     if options.source is not None and options.source not in ledger.sources:
-        raise BadInput(f"--source {options.source}: there are {', '.join(ledger.sources)}")
-    if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.places()):
-        raise BadInput(f"--round {options.round}: there are no clusters of such a round")
+        raise BadInput(f"--source {options.source}: the corpus has the sources {', '.join(ledger.sources)}")
+    if options.round != 1 and (options.what != "clusters" or place_of(options) not in corpus.folders()):
+        raise BadInput(f"--round {options.round}: no clusters of this round are published")
     if options.what != "removed" and (options.stage or options.reason):
         raise BadInput(f"--stage and --reason choose removed documents, not {options.what}")
     stages = [stage for stage in ledger.stages if ledger.removed(stage).documents]
-    if options.stage is not None and options.stage not in stages:
-        raise BadInput(
-            f"--stage {options.stage}: documents were removed by {', '.join(stages) or 'no stage'}"
-        )
     reasons = {reason for stage in stages for reason in ledger.removed_by(stage)}
-    if options.reason is not None and options.reason not in reasons:
-        raise BadInput(
-            f"--reason {options.reason}: documents were removed for {', '.join(sorted(reasons)) or 'no reason'}"
-        )
+    expect_known("--stage", options.stage, stages, "documents were removed by")
+    expect_known("--reason", options.reason, sorted(reasons), "documents were removed for")
+
+
+def expect_known(option: str, value: str | None, known: Sequence[str], beginning: str) -> None:
+    """Raise BadInput if an option has a value that is not in `known`. beginning: of the list in the message."""
+    if value is not None and value not in known:
+        raise BadInput(f"{option} {value}: {beginning} {', '.join(known) or 'nothing'}")
 
 
 def place_of(options: SampleOptions) -> str:
-    """Return the folder of the clusters of a round."""
+    """Return the published folder of the clusters of a round."""
     return "clusters" if options.round == 1 else f"clusters{options.round}"
 
 
@@ -122,7 +126,7 @@ def hashes_of(ids: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
 
 
 def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) -> list[dict[str, Any]]:
-    """Return the rows whose hashes of a column are the smallest, one of each value, in the order of these."""
+    """Return the rows with the smallest hashes of a column, one row for each value, sorted by hash."""
     kept = dict[int, dict[str, Any]]()
     for table in tables:
         hashes, places = np.unique(
@@ -135,13 +139,13 @@ def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) ->
     return [kept[value] for value in sorted(kept)]
 
 
-def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
-    """Choose removed documents, but none whose removal was requested."""
+def removed_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
+    """Draw removed documents, except documents that a request removed."""
     wanted = {"stage": options.stage, "reason": options.reason, "source": options.source}
     evidence = ["value", "threshold", "jaccard", "containment", "component"]
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks("removed", [*REMOVED.names, *evidence]):
+        for table in corpus.row_groups("removed", [*REMOVED.names, *evidence]):
             mask = np.array(table.column("stage").to_pylist(), object) != "deny"
             for name, value in wanted.items():
                 if value is not None:
@@ -159,61 +163,58 @@ def removed_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]
     return rows
 
 
-def kept_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
-    """Choose documents that stayed."""
+def kept_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
+    """Draw kept documents."""
     rows = list[dict[str, Any]]()
     for source in [options.source] if options.source else corpus.manifest.ledger.sources:
-        found = smallest(corpus.blocks(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
-        rows += [{**row, "source": source, "facts": [f"{row['n_tokens']:,} tokens"]} for row in found]
+        drawn = smallest(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
+        rows += [{**row, "source": source, "facts": [f"{row['n_tokens']:,} tokens"]} for row in drawn]
     ids = np.array([row["doc_id"] for row in rows], np.uint64)
     order = np.argsort(hashes_of(ids, options.seed), kind="stable")[: options.items]
     return [rows[place] for place in order.tolist()]
 
 
-def cluster_rows(corpus: Corpus, options: SampleOptions) -> list[dict[str, Any]]:
-    """Choose clusters, of each its first document and another one."""
-    names = ["doc_id", "cluster_id", "cluster_size"]
-    numbers = corpus.register.sources
-    sources = {number: name for name, number in numbers.items()}
+def cluster_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str, Any]]:
+    """Draw clusters: of each its first document and another document."""
+    sources, folder = corpus.source_names, place_of(options)
 
     def tables() -> Iterator[pa.Table]:
-        for table in corpus.blocks(place_of(options), names):
-            mask = np.ones(len(table), np.bool_)
-            if options.source:
-                of_source = [
-                    split(doc_id)[0] == numbers[options.source]
-                    for doc_id in table.column("doc_id").to_pylist()
-                ]
-                mask &= np.array(of_source, np.bool_)
-            yield table.filter(pa.array(mask))
+        numbers = [number for number, name in sources.items() if options.source in (None, name)]
+        for table in corpus.row_groups(folder, ["doc_id", "cluster_id", "cluster_size"]):
+            is_chosen = np.isin(sources_of(table.column("doc_id").to_numpy()), numbers)
+            yield table.filter(pa.array(is_chosen))
 
-    chosen = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
-    members = dict[int, list[int]]()
-    for table in corpus.blocks(place_of(options), names[:2]) if chosen else ():
-        ids, of_clusters = (column.to_numpy() for column in table.columns)
-        for place in np.flatnonzero(np.isin(of_clusters, np.array([*chosen], np.uint64))).tolist():
-            of_one = members.setdefault(int(of_clusters[place]), [])
-            if len(of_one) < MOST_MEMBERS:
-                of_one.append(int(ids[place]))
+    sizes = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
+    members = members_of(corpus, folder, sizes)
     rows = []
-    for cluster_id, size in chosen.items():
-        others = np.array([one for one in members[cluster_id] if one != cluster_id], np.uint64)
+    for cluster_id, size in sizes.items():
+        others = np.array([doc_id for doc_id in members[cluster_id] if doc_id != cluster_id], np.uint64)
         other = int(others[hashes_of(others, options.seed).argmin()])
-        by_source = dict.fromkeys(sources.values(), 0)
-        for one in members[cluster_id]:
-            by_source[sources[split(one)[0]]] += 1
-        of_sources = ", ".join(f"{name} {count:,}" for name, count in by_source.items() if count)
-        facts = [f"cluster {cluster_id} of {size:,} documents: {of_sources}"]
+        counts = Counter(sources[split(doc_id)[0]] for doc_id in members[cluster_id])
+        by_source = ", ".join(f"{name} {counts[name]:,}" for name in sources.values() if counts[name])
+        facts = [f"cluster {cluster_id} of {size:,} documents: {by_source}"]
         rows.append(
             {"doc_id": cluster_id, "other": other, "source": sources[split(cluster_id)[0]], "facts": facts}
         )
     return rows
 
 
-def with_texts(corpus: Corpus, row: dict[str, Any]) -> Item:
-    """Read the texts of a document and of the other one."""
+def members_of(corpus: PublishedCorpus, folder: str, clusters: Collection[int]) -> dict[int, list[int]]:
+    """Return the first MOST_MEMBERS documents of some clusters, by the id of the cluster."""
+    members, wanted = dict[int, list[int]](), np.array([*clusters], np.uint64)
+    for table in corpus.row_groups(folder, ["doc_id", "cluster_id"]) if clusters else ():
+        ids, cluster_ids = (column.to_numpy() for column in table.columns)
+        for place in np.flatnonzero(np.isin(cluster_ids, wanted)).tolist():
+            documents = members.setdefault(int(cluster_ids[place]), [])
+            if len(documents) < MOST_MEMBERS:
+                documents.append(int(ids[place]))
+    return members
+
+
+def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
+    """Return an item with the texts of a document and of its other document."""
     doc_id, other = row["doc_id"], row.get("other")
-    places = [corpus.place(one) for one in (doc_id, other) if one is not None]
+    places = [reader.place(shown) for shown in (doc_id, other) if shown is not None]
     facts = [
         *row["facts"],
         *(
@@ -221,47 +222,38 @@ def with_texts(corpus: Corpus, row: dict[str, Any]) -> Item:
             for side, place in zip(("left: " if other else "", "right: "), places, strict=False)
         ),
     ]
-    text, left, right = text_of(corpus, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
+    text, left, right = text_of(reader, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
     if other is None:
         left = (Segment(text=text[:SHOWN]), *([Segment(text=" …")] if len(text) > SHOWN else []))
     else:
-        left, right = side_by_side(text, text_of(corpus, other))
+        left, right = side_by_side(text, text_of(reader, other))
     return Item(
         doc_id=doc_id, other=other, source=row["source"], stage=row.get("stage"), reason=row.get("reason"),
         facts=tuple(facts), left=left, right=right,
     )  # fmt: skip
 
 
-def text_of(corpus: Corpus, doc_id: int) -> str:
-    """Return a document's text: as it is published, as ingest has left it, or from its source."""
+def text_of(reader: DocumentReader, doc_id: int) -> str:
+    """Return a document's text: the published text, or else the ingested text, or else the text of its source."""
     try:
-        if len(published := corpus.published(doc_id)):
+        if len(published := published_row(reader.corpus, doc_id)):
             return str(published.column("text")[0])
-        return text_ingested(corpus, doc_id) or corpus.text(doc_id)
+        return text_ingested(reader, doc_id) or reader.text(doc_id)
     except ZydaError as error:
-        return f"(it cannot be read: {error})"
+        return f"(the text cannot be read: {error})"
 
 
-def text_ingested(corpus: Corpus, doc_id: int) -> str:
-    """Return a document's text from the work folder; nothing where it is not there, or was not kept."""
-    source, number = corpus.file_of(doc_id)[0], split(doc_id)[1]
-    build = last_build(corpus.folder)
-    paths = (
-        [path for path in build.manifests if path.startswith(f"{MANIFESTS}/ingest-{source}-")]
-        if build
-        else []
-    )
-    try:
-        manifests = [manifest for path in paths if (manifest := read_record(corpus.folder, path, Manifest))]
-        shards: list[Artifact] = [
-            shard
-            for manifest in manifests
-            for shard in manifest.artifacts
-            if numbers_in_name(shard)[0] == number
-        ]
-        for shard in shards:
-            if len(rows := rows_of(corpus.folder, shard, doc_id, doc_id)):
-                return str(rows.column("text")[0])
-    except Damaged:
-        pass
+def text_ingested(reader: DocumentReader, doc_id: int) -> str:
+    """Return a document's text from the work folder; "" if it is missing there or damaged."""
+    folder, build = reader.corpus.root, last_build(reader.corpus.root)
+    source, number = reader.file_of(doc_id)[0], split(doc_id)[1]
+    for path in build.manifests if build else ():
+        if path.startswith(f"{MANIFESTS}/ingest-{source}-"):
+            with suppress(Damaged):
+                manifest = read_record(folder, path, Manifest)
+                for shard in manifest.artifacts if manifest else ():
+                    if numbers_in_name(shard)[0] == number and len(
+                        rows := rows_of(folder, shard, doc_id, doc_id)
+                    ):
+                        return str(rows.column("text")[0])
     return ""

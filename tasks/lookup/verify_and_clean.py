@@ -1,11 +1,11 @@
-"""Looking after a corpus: is everything as it was written, and what is needed by nothing any more.
+"""Verify the files of a corpus, and list and remove the files of its work folder that are not needed any more.
 
-What a corpus needs is found from its last finished build: the manifests of all stages and what they list.
+The needed files are those of the last finished build: the manifests of its stages and the artifacts that they list.
 """
 
 import re
 import time
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
 
@@ -15,18 +15,18 @@ from zyda_flows.tasks.accounts.published import (
     PUBLISHED,
     STAMPS,
     FileStamps,
-    corpus_of,
     manifest_if_there,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.accounts.published_files import FileTable
 from zyda_flows.tasks.accounts.published_stamps import STAMP_TABLES
-from zyda_flows.tasks.errors import Damaged, Denied
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.errors import Damaged, Denied, NoCorpus
 from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.planning.last_build import BUILT, BuildRecord, last_build, whole_register
 from zyda_flows.tasks.planning.watching import WATCHED
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import REGISTER
 from zyda_flows.tasks.stage.jobs import ATTEMPTS
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -37,16 +37,16 @@ from zyda_flows.tasks.tokens.stored import TOKENIZER, damaged_tokenizers
 from zyda_flows.tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
-QUIET_SECONDS = 600  # so long after the last file was written, no build is thought to be running
+QUIET_SECONDS = 600  # without a new file after which no build is running
 KEPT = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
-NOT_ITSELF = "is cut or changed, or of another place or version"
-# What builds write into the work folder, below a stage and a source: all else is somebody else's.
+DAMAGED_RECORD = "is cut or changed, or of another place or version"
+# Files that builds write into the work folder, below a stage and a source. Other files are never removed.
 OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}([^/]*-)?[0-9a-f]{{20}}(\.(parquet|json)){{0,2}}")
-AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, and is no build
+AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, outside of builds
 
 
 class CheckedFile(Record):
-    """A file that should have so many bytes with this SHA-256."""
+    """A file with its expected size and SHA-256."""
 
     path: str
     size: int
@@ -54,21 +54,21 @@ class CheckedFile(Record):
 
 
 class Fault(Record):
-    """A file that is not as it was written."""
+    """A missing or changed file. difference: from the file that was written."""
 
     path: str
-    found: str
+    difference: str
 
 
 class Orphan(Record):
-    """A file that nothing needs."""
+    """A file that is not needed."""
 
     path: str
     size: int
 
 
 def artifacts_in(facts: Any) -> Iterator[CheckedFile]:
-    """Yield every artifact that a manifest lists, wherever in it."""
+    """Yield all artifacts in a manifest, at all depths."""
     if isinstance(facts, dict):
         if {"path", "digest", "size"} <= facts.keys():
             yield CheckedFile(path=facts["path"], size=facts["size"], sha256=facts["digest"])
@@ -80,9 +80,9 @@ def artifacts_in(facts: Any) -> Iterator[CheckedFile]:
 
 
 def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
-    """Return all files that a corpus consists of and was made by, and the manifests that cannot be read.
+    """Return all published files and work files of a corpus, and a fault for each manifest that cannot be read.
 
-    Raises Denied where nothing is published.
+    Raises NoCorpus if nothing is published.
     """
     folder, faults = recipe.folder, list[Fault]()
     kept = saved_stamps(folder)
@@ -90,12 +90,12 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
     try:
         manifest = manifest_if_there(folder)
         if manifest is None:
-            raise Denied(NOTHING.format(url=folder.url))
+            raise NoCorpus(NOTHING.format(url=folder.url))
         published_files += manifest.named
-        published_files += PublishedFiles(folder, manifest).below("")
-    except Damaged:  # what it lists is not known, and nothing else says it
+        published_files += FileTable(folder.folder(PUBLISHED), manifest.table).below()
+    except Damaged:  # the published files are unknown without the manifest
         if not published_files:
-            faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", found=NOT_ITSELF))
+            faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", difference=DAMAGED_RECORD))
     items = [
         CheckedFile(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
         for file in published_files
@@ -107,23 +107,23 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
         try:
             stage = read_record(folder, path, StageManifest)
         except Damaged:
-            faults.append(Fault(path=path, found=NOT_ITSELF))
+            faults.append(Fault(path=path, difference=DAMAGED_RECORD))
             continue
         if stage is None:
-            faults.append(Fault(path=path, found="is gone"))
+            faults.append(Fault(path=path, difference="is missing"))
         else:
             items += artifacts_in(stage.model_dump(mode="json"))
     return list({item.path: item for item in items}.values()), faults
 
 
 def strangers_published(recipe: Recipe, items: Iterable[CheckedFile]) -> list[str]:
-    """List the files in a corpus's published folder that no build has published. items: those that builds have."""
+    """List the files in the published folder that no build has published. items: files that builds published."""
     known = {item.path for item in items} | {f"{PUBLISHED}/{MANIFEST}"}
     return [path for path in recipe.folder.files(PUBLISHED) if path not in known]
 
 
 def record_faults(folder: Folder) -> Iterator[Fault]:
-    """Yield the records of a corpus that are cut, changed or gone, its register before all."""
+    """Yield the records of a corpus that are missing or damaged. Raises Damaged for a damaged register."""
     whole_register(folder)
     built = last_build(folder)
     kinds: dict[str, type[Record]] = {BUILT: BuildRecord, STAMPS: FileStamps}
@@ -131,53 +131,45 @@ def record_faults(folder: Folder) -> Iterator[Fault]:
     for path, kind in kinds.items():
         try:
             if read_record(folder, path, kind) is None:
-                yield Fault(path=path, found="is gone")
+                yield Fault(path=path, difference="is missing")
         except Damaged:
-            yield Fault(path=path, found=NOT_ITSELF)
+            yield Fault(path=path, difference=DAMAGED_RECORD)
     for path in damaged_records(folder):
-        yield Fault(path=path, found=NOT_ITSELF)
+        yield Fault(path=path, difference=DAMAGED_RECORD)
     for path in damaged_tokenizers(folder):
-        yield Fault(path=path, found="has another content than was written")
+        yield Fault(path=path, difference="has another content than was written")
 
 
 def faults_of(
     recipe: Recipe, items: Iterable[CheckedFile], tell: Callable[[CheckedFile], object]
 ) -> list[Fault]:
-    """Read files and compare each with what it should be; `tell` is called as each is done."""
+    """Compare files with their expected digests. tell: called after each file."""
     folder = recipe.folder
 
     def look(item: CheckedFile) -> Fault | None:
         difference = folder.difference(item.path, item.size, item.sha256)
         tell(item)
-        return Fault(path=item.path, found=difference) if difference else None
+        return Fault(path=item.path, difference=difference) if difference else None
 
     with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]
 
 
 def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
-    """List what builds have left in a corpus's work folder and nothing needs.
+    """List the files of builds in a corpus's work folder that are not needed.
 
-    Needed is what the last finished build lists, and all that was written since, by a build that has not
-    come to its end. Raises Denied where nothing has been built, and where a build seems to be running, unless it
-    is a dry run.
+    Needed are the files of the last finished build, and all files that were written since by an unfinished build.
+    Raises Denied if nothing has been built, and, unless it is a dry run, if a build seems to be running.
     """
-    folder, _ = corpus_of(recipe)
-    written = {
-        path: found for path, found in folder.written(WORK).items() if path == BUILT or OURS.fullmatch(path)
-    }
+    folder = PublishedCorpus.of(recipe).root
+    sizes = folder.written(WORK)
+    written = {path: size for path, size in sizes.items() if path == BUILT or OURS.fullmatch(path)}
     built = last_build(folder)
     if built is None:
-        raise Denied(f"{folder.url}: no build has been finished yet, so all that is there is needed")
-    finished = written[BUILT][1]  # a build writes it last: what is newer is of a build after it
-    by_builds = [path for path in written if not path.startswith(KEPT) and not AUDIT.match(path)]
-    newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
-    seconds = time.time() - written[newest][1]
-    if not dry_run and written[newest][1] > finished and seconds < QUIET_SECONDS:
-        raise Denied(
-            f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
-            "clean when it is over"
-        )
+        raise Denied(f"{folder.url}: no build has been finished yet, so all files are needed")
+    finished = written[BUILT][1]  # a build writes it last: newer files are of a later build
+    if not dry_run:
+        expect_no_build(folder, written)
     needed = needed_by(folder, built)
     return [
         Orphan(path=path, size=size)
@@ -186,27 +178,42 @@ def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
     ]
 
 
+def expect_no_build(folder: Folder, written: Mapping[str, tuple[int, float]]) -> None:
+    """Raise Denied if a build after the last finished one has written a file in the last QUIET_SECONDS.
+
+    written: the files of builds, with their sizes and times.
+    """
+    by_builds = [path for path in written if not path.startswith(KEPT) and not AUDIT.match(path)]
+    newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
+    seconds = time.time() - written[newest][1]
+    if written[newest][1] > written[BUILT][1] and seconds < QUIET_SECONDS:
+        raise Denied(
+            f"{folder.url}: a build seems to be running ({newest} was written {seconds:.0f} seconds ago); "
+            "clean after it has ended"
+        )
+
+
 def strangers_in(recipe: Recipe) -> list[str]:
-    """List the files in a corpus's work folder that no build has written."""
+    """List the files in the work folder that no build has written."""
     known = (*KEPT, f"{ATTEMPTS}/")
     paths = recipe.folder.files(WORK)
     return [path for path in paths if not (path.startswith(known) or OURS.fullmatch(path))]
 
 
 def needed_by(folder: Folder, built: BuildRecord) -> set[str]:
-    """Return the keys of all that a finished build needs: they stand in the names of what it has made."""
+    """Return the keys of all files that a finished build needs; a key is a part of the file name."""
     needed = {*built.manifests, *built.listings.values()}
     for path in built.manifests:
         stage = read_record(folder, path, StageManifest)
         if stage is None:
-            raise Denied(f"{folder.url}/{path} is gone; build the corpus, then clean it")
+            raise Denied(f"{folder.url}/{path} is missing; build the corpus, then clean it")
         needed |= {item.path for item in artifacts_in(stage.model_dump(mode="json"))}
         needed |= set(stage.intermediate)
     return {key for path in needed for key in KEY.findall(path)}
 
 
 def remove(recipe: Recipe, waste: Iterable[Orphan]) -> None:
-    """Remove files of the work folder, and what dead builds left of their scratch files."""
+    """Remove files of the work folder, and scratch files of dead builds."""
     folder = recipe.folder
     folder.clear_scratch()
     for file in waste:

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, NotConserved
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.file_jobs import FileJob
@@ -62,7 +62,7 @@ class ChosenOfFile(FileJob):
     def make(self) -> Artifact:
         wheres = [where for _, where, _ in self.parts if where]
         own = sorted({name for where in wheres for name in columns_of(where)})
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             with open_table(self.corpus.folder, self.artifact) as parquet:
                 names = parquet.schema_arrow.names
             sizes = [size for _, size in round_columns(names)]
@@ -182,7 +182,7 @@ class SharesOfClusters(ArtifactJob):
 
     stage, version = "shares", VERSION
 
-    corpus: Annotated[ReferenceCorpus, NotInKey("`files` are all that is read of it")]
+    corpus: Annotated[PublishedCorpus, NotInKey("`files` are all that is read of it")]
     files: tuple[Artifact, ...]
     repeat: tuple[tuple[int, int], ...]
 
@@ -192,7 +192,7 @@ class SharesOfClusters(ArtifactJob):
 
     def make(self) -> Artifact:
         ids, firsts, sizes = list[Numbers](), list[Numbers](), list[NDArray[np.int64]]()
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             for file in self.files:
                 for own, cluster, size in self.clustered(file):
                     ids.append(own)
@@ -211,7 +211,7 @@ class SharesOfClusters(ArtifactJob):
         """Read the published documents of a file that are in a cluster: ids, clusters, sizes, of each round."""
         with open_table(self.corpus.folder, file) as parquet:
             rounds = round_columns(parquet.schema_arrow.names)
-            table = parquet.read(["doc_id", *(name for of_round in rounds for name in of_round)])
+            table = parquet.read(["doc_id", *(name for dedup_round in rounds for name in dedup_round)])
         ids = table.column("doc_id").to_numpy()
         stood_for = stood_for_of(table, [size for _, size in rounds])
         found = []

@@ -3,7 +3,7 @@
 from dataclasses import dataclass
 from typing import Annotated
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -13,7 +13,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 class FileJob(ArtifactJob):
     """An artifact to make of a published file. corpus: as it was when the mixture was planned."""
 
-    corpus: Annotated[ReferenceCorpus, NotInKey("`artifact` is all that is read of it")]
+    corpus: Annotated[PublishedCorpus, NotInKey("`artifact` is all that is read of it")]
     artifact: Artifact
 
     @property

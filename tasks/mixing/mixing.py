@@ -9,7 +9,7 @@ from typing import Any
 
 import pyarrow as pa
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.amounts import (
@@ -137,7 +137,7 @@ class Mixing:
             for file, _ in self.files
         ]
 
-    def published_file(self, file: PublishedFile) -> tuple[Folder, str | None, ReferenceCorpus, Artifact]:
+    def published_file(self, file: PublishedFile) -> tuple[Folder, str | None, PublishedCorpus, Artifact]:
         """Return the first fields of a `FileJob`."""
         return self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact
 

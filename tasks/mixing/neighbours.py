@@ -13,8 +13,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, readable
-from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.mixing.planning import Inputs
 from zyda_flows.tasks.signatures.lookup import collisions, files_by_band, looked_up
@@ -25,7 +25,6 @@ from zyda_flows.tasks.storage.tables import open_table, read_table, write_table
 
 VERSION = 1
 DOCUMENTS = pa.schema([("doc_id", pa.uint64())])
-Ids = NDArray[np.uint64]
 
 
 def may_be_held_out(draw: Ids, held_out: int) -> NDArray[np.bool_]:
@@ -45,7 +44,7 @@ class NeighboursOfFile(FileJob):
     stage, version = "neighbours", VERSION
 
     others: Annotated[
-        tuple[tuple[ReferenceCorpus, tuple[Artifact, ...]], ...], NotInKey("the digests of their files count")
+        tuple[tuple[PublishedCorpus, tuple[Artifact, ...]], ...], NotInKey("the digests of their files count")
     ]
     held_out: int
     salt: int
@@ -58,7 +57,7 @@ class NeighboursOfFile(FileJob):
         keys, ids = self.candidates()
         found = [np.empty(0, np.uint64)]
         for other, files in self.others if len(ids) else ():
-            with belongs_to(other):
+            with other.reading():
                 for file in files:
                     theirs, their_ids = looked_up(other.folder, file, keys, 1)
                     found.append(collisions(keys, ids, theirs, their_ids)[0])
@@ -67,7 +66,7 @@ class NeighboursOfFile(FileJob):
 
     def candidates(self) -> tuple[Any, Ids]:
         """Read the keys of documents that may be held out, (n,) or (n, 2), and whose they are."""
-        with belongs_to(self.corpus), open_table(self.corpus.folder, self.artifact) as parquet:
+        with self.corpus.reading(), open_table(self.corpus.folder, self.artifact) as parquet:
             names = [name for name in ("key", "low", "doc_id") if name in parquet.schema_arrow.names]
             tables = [parquet.schema_arrow.empty_table().select(names)]
             for group in range(parquet.num_row_groups):
@@ -85,7 +84,7 @@ class Neighbours(ArtifactJob):
 
     stage, version = "neighbours", VERSION
 
-    corpus: Annotated[ReferenceCorpus, NotInKey("`found` is all that is read")]
+    corpus: Annotated[PublishedCorpus, NotInKey("`found` is all that is read")]
     found: tuple[Artifact, ...]
 
     @property
@@ -100,7 +99,7 @@ class Neighbours(ArtifactJob):
         return write_table(self.folder, self.path, self.name, table, 1 << 16)
 
 
-def comparable_rounds(first: ReferenceCorpus, second: ReferenceCorpus) -> list[tuple[str, str]]:
+def comparable_rounds(first: PublishedCorpus, second: PublishedCorpus) -> list[tuple[str, str]]:
     """Return the folders of band keys of two corpora that were made alike: pairs of names."""
     return [
         (own, their)
@@ -143,7 +142,7 @@ def recall_within(inputs: Inputs, likeness: float) -> dict[str, float | None]:
     }
 
 
-def recall_of(corpus: ReferenceCorpus, keys: str, likeness: float) -> float | None:
+def recall_of(corpus: PublishedCorpus, keys: str, likeness: float) -> float | None:
     """Return which part of near-duplicates shares a bucket of a round; None where it has no bands of signatures."""
     parameters = corpus.manifest.bands[keys].parameters
     bands, values = (int(parameters.get(name) or 0) for name in ("bands", "values"))
@@ -155,10 +154,10 @@ def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list
     jobs = dict[int, list[NeighboursOfFile]]()
     for number, corpus in enumerate(inputs.corpora):
         others = [other for other in inputs.corpora if other is not corpus]
-        rounds = dict[str, dict[int, list[tuple[ReferenceCorpus, Sequence[Artifact]]]]]()
+        rounds = dict[str, dict[int, list[tuple[PublishedCorpus, Sequence[Artifact]]]]]()
         for other in others:
             for own, their in comparable_rounds(corpus, other):
-                for band, files in files_by_band(readable(other, f"{their}/")).items():
+                for band, files in files_by_band(other.artifacts(f"{their}/")).items():
                     rounds.setdefault(own, {}).setdefault(band, []).append((other, files))
         salt = inputs.draw_salt(number)
         jobs[number] = [
@@ -172,7 +171,7 @@ def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list
                 salt=salt,
             )
             for own, of_bands in rounds.items()
-            for band, files in files_by_band(readable(corpus, f"{own}/")).items()
+            for band, files in files_by_band(corpus.artifacts(f"{own}/")).items()
             if band in of_bands
             for file in files
         ]

@@ -8,7 +8,7 @@ import pyarrow as pa
 from tokenizers import Tokenizer
 
 from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to, corpus_at, readable
+from zyda_flows.tasks.corpus.published_corpus import REPUBLISHED, PublishedCorpus
 from zyda_flows.tasks.errors import BadRecipe, Denied, ZydaError
 from zyda_flows.tasks.ids import BITS
 from zyda_flows.tasks.mixing.mixture import Mixture, Part
@@ -61,7 +61,7 @@ class Inputs:
     """What a mixture is made of. corpora: as they were when it was planned. files: in their order."""
 
     mixture: Mixture
-    corpora: tuple[ReferenceCorpus, ...]
+    corpora: tuple[PublishedCorpus, ...]
     files: tuple[PublishedFile, ...]
     encoding: Encoding
 
@@ -123,10 +123,10 @@ def inputs_of(mixture: Mixture) -> Inputs:
         raise BadRecipe(
             f"storage, name: {mixture.folder.url}: a corpus lies there; give the mixture another place"
         )
-    faults, corpora = list[str](), list[ReferenceCorpus]()
+    faults, corpora = list[str](), list[PublishedCorpus]()
     for url in mixture.corpora:
         try:
-            corpora.append(corpus_at(url))
+            corpora.append(PublishedCorpus.at(url))
             if corpora[-1].manifest.id_bits != BITS:
                 faults.append(f"corpora: {url}: its doc_ids are of another version; build it again")
         except ZydaError as error:
@@ -144,7 +144,7 @@ def inputs_of(mixture: Mixture) -> Inputs:
         PublishedFile(corpus=number, source=source, artifact=artifact)
         for number, corpus in enumerate(corpora)
         for source in corpus.manifest.ledger.sources
-        for artifact in readable(corpus, f"{source}/")
+        for artifact in corpus.artifacts(f"{source}/")
     ]
     inputs = Inputs(mixture, tuple(corpora), tuple(files), encoding)
     faults = part_faults(inputs)
@@ -216,12 +216,12 @@ def where_faults(inputs: Inputs, where: str, expression: str, files: Sequence[Pu
 def schema_of(inputs: Inputs, file: PublishedFile) -> pa.Schema:
     """Return the published columns of a file. Raises Denied where it is not as it was published."""
     corpus = inputs.corpora[file.corpus]
-    with belongs_to(corpus):
+    with corpus.reading():
         return footer_of(corpus.folder, file.artifact).schema.to_arrow_schema()
 
 
 def expect_same(inputs: Inputs) -> None:
     """Raise Denied where a corpus was published anew since the mixture was planned."""
     for corpus in inputs.corpora:
-        if corpus_at(corpus.url).digest != corpus.digest:
-            raise Denied(f"{corpus.url}: this corpus was published anew meanwhile; start again")
+        if not corpus.is_current():
+            raise Denied(REPUBLISHED.format(url=corpus.url))

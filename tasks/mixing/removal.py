@@ -12,11 +12,10 @@ from typing import Any
 
 import numpy as np
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
 from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE, Mixed, Mixing, Spread
@@ -27,7 +26,6 @@ from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held
 from zyda_flows.tasks.storage.records import Record, digest_of
-from zyda_flows.tasks.storage.tables import open_table
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
 FORGOTTEN = "forgotten"  # the folder of a mixture with its certificates
@@ -40,8 +38,6 @@ NOT_SEEN = (
     "models that were trained on a removed version",
     "documents with the same text in a corpus of this mixture that was not asked to remove them",
 )
-
-Ids = NDArray[np.uint64]
 
 
 class CorpusForgotten(Record):
@@ -172,7 +168,7 @@ def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[Cor
     found = dict[str, tuple[CorpusForgotten, Ids]]()
     for url, label in urls.items():
         try:
-            corpus = corpus_at(url)
+            corpus = PublishedCorpus.at(url)
             ids = denied_ids(corpus)
             record = CorpusForgotten(label=label, url=url, digest=corpus.digest, denied=len(ids))
         except ZydaError as error:
@@ -184,12 +180,10 @@ def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[Cor
     return found
 
 
-def denied_ids(corpus: ReferenceCorpus) -> Ids:
+def denied_ids(corpus: PublishedCorpus) -> Ids:
     """Return the documents that a corpus publishes as removed by a request: (n,) uint64, ascending."""
     found = [np.empty(0, np.uint64)]
-    for file in PublishedFiles(corpus.folder, corpus.manifest, "").below("removed/"):
-        with open_table(corpus.folder, file.to_read()) as parquet:
-            table = parquet.read(["doc_id", "stage"])
+    for table in corpus.tables("removed", ["doc_id", "stage"]):
         is_denied = pc.equal(table.column("stage").cast("string"), "deny")
         found.append(table.filter(is_denied).column("doc_id").to_numpy())
     return np.unique(np.concatenate(found))

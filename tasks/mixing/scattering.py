@@ -17,7 +17,6 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import belongs_to
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.amounts import Amount
@@ -174,7 +173,7 @@ class SegmentsOfFile(FileJob):
         if self.content == "ids":
             found = list(chosen_values(tables_of(self.folder, self.tokens, ["doc_id", "ids"]), wanted))
         else:
-            with belongs_to(self.corpus):
+            with self.corpus.reading():
                 tables = tables_of(self.corpus.folder, self.artifact, ["doc_id", "text"])
                 found = list(chosen_values(tables, wanted))
         contents = pa.concat_arrays([pa.array([], pa.large_binary()), *found])

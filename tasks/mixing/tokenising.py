@@ -9,7 +9,6 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import belongs_to
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.file_jobs import FileJob
@@ -83,7 +82,7 @@ class TokensOfFile(FileJob):
                     counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))
             return counts
 
-        with belongs_to(self.corpus):
+        with self.corpus.reading():
             return write_artifact(self.folder, self.path, self.name, fill)
 
     def check_counts(self, table: pa.Table, counts: NDArray[np.uint32]) -> None:

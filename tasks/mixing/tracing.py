@@ -15,8 +15,8 @@ import pyarrow.parquet as pq
 from cachetools import LRUCache
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
-from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.corpus.documents import published_texts
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.mixing.gathering import ORIGINS, MixedFile, Output
@@ -24,7 +24,6 @@ from zyda_flows.tasks.mixing.mixing import MIXTURE, Mixed
 from zyda_flows.tasks.mixing.steps import Prefix, Samples
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
-from zyda_flows.tasks.storage.tables import rows_of
 
 MOST_NAMED = 8  # files, in an error
 VERSIONED = re.compile(r"(?:^|/)([0-9a-f]{12})/megatron/[^/]+$")  # as `Mixing.place` names versions
@@ -251,31 +250,23 @@ class Trace:
     def with_text(self, found: Found) -> Found:
         """Add the source's file and row, and the text. Raises Denied where the corpus is another by now."""
         corpus = next(one for one in self.mixed.corpora if one.label == found.corpus)
-        now = corpus_at(corpus.url)
+        now = PublishedCorpus.at(corpus.url)
         if now.digest != corpus.digest:
             raise Denied(
                 f"{corpus.url}: this corpus was published anew since it was mixed, and may have other documents"
             )
         number, file, row = split(found.doc_id)
-        published = PublishedFiles(now.folder, now.manifest, "")
-        listed = published.sources()
+        listed = now.source_files()
         is_file = (listed.column("source_number").to_numpy() == number) & (
             listed.column("file_number").to_numpy() == file
         )
         names = listed.filter(pa.array(is_file)).column("file").to_pylist()
-        texts = [
-            text
-            for one in published.of_file(found.source, file)
-            for text in rows_of(now.folder, one.to_read(), found.doc_id, found.doc_id)
-            .column("text")
-            .to_pylist()
-        ]
         return found.model_copy(
             update={
                 "file": names[0] if names else None,
                 "files": files_named(now.manifest.recipe, found.source),
                 "row": row,
-                "text": texts[0] if texts else None,
+                "text": published_texts(now, [found.doc_id]).get(found.doc_id),
             }
         )
 

@@ -9,7 +9,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.planning.inspection import Spread
     from zyda_flows.tasks.planning.survey import SourceSurvey
     from zyda_flows.tasks.recipe.fields import Recipe
-    from zyda_flows.tasks.sources.listing import InputFile
+    from zyda_flows.tasks.sources.input_files import InputFile
 
 
 class CheckedSource(Record):

@@ -8,11 +8,11 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.planning.draft_columns import Guesses, guessed
 from zyda_flows.tasks.planning.draft_inputs import NAME, form_of
+from zyda_flows.tasks.sources.file_rows import Chunk
 from zyda_flows.tasks.sources.first_rows import first_rows
 from zyda_flows.tasks.sources.formats import arxiv, jsonl, warc, whole_files, wikipedia
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import Format
-from zyda_flows.tasks.sources.rows import Chunk
 
 ROWS = 50  # of a file
 MOST_FILES = 20  # of a folder and a format, that are read

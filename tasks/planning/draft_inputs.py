@@ -10,8 +10,9 @@ from pathlib import Path
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import readable, without_credentials
-from zyda_flows.tasks.sources.listing import MARKS, InputFile, list_by_pattern, where_files_are
-from zyda_flows.tasks.sources.small_files import of_no_source
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import WILDCARDS, folder_hint, list_by_pattern
+from zyda_flows.tasks.sources.small_files import errors_about
 
 NAME = "input"  # in errors, in place of a source's name
 MOST_NAMED = 1000  # files that a recipe names singly
@@ -87,7 +88,7 @@ def given_url(typed: str, url: str) -> Given:
     try:
         return Given(typed, pattern.root, pattern, files_of([url]), is_absolute=True)
     except BadInput:
-        if not where_files_are(url):
+        if not folder_hint(url):
             raise
     folder = url.rstrip("/")
     return Given(typed, folder, None, files_below(typed, folder), is_absolute=True)
@@ -95,7 +96,7 @@ def given_url(typed: str, url: str) -> Given:
 
 def pattern_of(place: str, *, is_there: bool) -> Pattern:
     """Split a path, or a pattern before its first mark, into a folder and the rest."""
-    fixed = place if is_there else re.split(f"[{re.escape(MARKS)}]", place)[0]
+    fixed = place if is_there else re.split(f"[{re.escape(WILDCARDS)}]", place)[0]
     root = fixed.rpartition("/")[0]
     return Pattern(root, place.removeprefix(root).removeprefix("/"), has_marks=fixed != place)
 
@@ -121,7 +122,7 @@ def files_below(typed: str, folder: str) -> tuple[InputFile, ...]:
 def files_of(patterns: Sequence[str]) -> tuple[InputFile, ...]:
     """List the files of patterns. Raises BadInput where one of them has none."""
     source = Source.model_construct(name=NAME, files=tuple(patterns))
-    with of_no_source(NAME):
+    with errors_about(NAME):
         listed = list_by_pattern(source)
     return tuple({file.url: file for files in listed.values() for file in files}.values())
 

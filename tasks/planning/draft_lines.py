@@ -8,8 +8,8 @@ import yaml
 
 from zyda_flows.tasks.planning.draft_columns import DAY, Column, Guess
 from zyda_flows.tasks.planning.draft_sources import DraftSource
-from zyda_flows.tasks.sources.column_names import renames
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.column_names import column_renames
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.words import counted
 
 DEFAULT_TEXT, DEFAULT_URL = "text", "url"
@@ -114,7 +114,7 @@ def name_in_sql(source: DraftSource, guess: Guess) -> str:
     """Return the name of a column as `keep` has it; nothing of a field in a column of objects."""
     if guess.column.is_field:
         return ""
-    renamed = renames([guess.name], source.guesses.text.name, classified=False)
+    renamed = column_renames([guess.name], source.guesses.text.name, classified=False)
     name = renamed.get(guess.name, guess.name).replace('"', '""')
     return f'"{name}"'
 

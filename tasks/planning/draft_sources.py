@@ -12,9 +12,9 @@ from zyda_flows.tasks.planning.draft_groups import Alike, LeftOut, ends_of, name
 from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
 from zyda_flows.tasks.recipe.source import RESERVED_NAMES
 from zyda_flows.tasks.sources.formats import arxiv, jsonl
-from zyda_flows.tasks.sources.listing import InputFile
-from zyda_flows.tasks.sources.reading import FIRST_BYTES, FORMATS, Format, format_of, opened
-from zyda_flows.tasks.sources.small_files import of_no_source
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.reading import FIRST_BYTES, FORMATS, Format, format_of, open_listed_file
+from zyda_flows.tasks.sources.small_files import errors_about
 
 EXTRACTORS = {"html": "structured", "wikipedia": "wikitext", "arxiv": "latex"}
 ABOUT_DATA = re.compile(  # which folders of data have beside it
@@ -51,7 +51,7 @@ class DraftSource:
 
 def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOut]]:
     """Make sources of inputs, in their order. Raises BadInput where a file that was named cannot be read."""
-    with of_no_source(NAME):
+    with errors_about(NAME):
         return sources_of([given(one) for one in typed])
 
 
@@ -96,7 +96,7 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
     except BadInput:
         if arxiv.ID.match(name_of(file).lower().removesuffix(".gz")):
             return file.model_copy(update={"format": arxiv.NAME})
-        with opened(NAME, file, jsonl) as stream:
+        with open_listed_file(NAME, file, jsonl) as stream:
             first = stream.read(max(map(len, FIRST_BYTES))) if is_named else b""
         ends = [ends for mark, (_, ends) in FIRST_BYTES.items() if first.startswith(mark)]
         known = [kind.NAME for kind in FORMATS if ends and ends[0][0] in kind.ENDINGS]

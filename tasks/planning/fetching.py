@@ -16,7 +16,8 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
 from zyda_flows.tasks.sources.dump_checksums import published_sha1
 from zyda_flows.tasks.sources.file_systems import is_version, version_of
-from zyda_flows.tasks.sources.listing import InputFile, list_by_pattern, sampled_files
+from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
+from zyda_flows.tasks.sources.listing import list_by_pattern
 from zyda_flows.tasks.sources.streams import open_input
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.stores import PAUSE

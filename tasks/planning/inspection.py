@@ -21,10 +21,10 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.sources.column_names import stored_schema
 from zyda_flows.tasks.sources.columns import unify
-from zyda_flows.tasks.sources.components import COMPONENT, check_paths, components_of
-from zyda_flows.tasks.sources.listing import InputFile
-from zyda_flows.tasks.sources.named_values import column_of, typed_or_decoded
-from zyda_flows.tasks.sources.reading import InspectedFile, inspect, names_columns
+from zyda_flows.tasks.sources.document_components import COMPONENT, check_paths, components_of
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.named_values import column_of, column_values
+from zyda_flows.tasks.sources.reading import InspectedFile, has_schema, inspect
 from zyda_flows.tasks.sources.register import known_files
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.stage.fan_out import fan_out
@@ -126,7 +126,7 @@ def check_selection(
     if missing := missing_of(source, steps, own):
         (field, name), known = missing[0], names_in(own)
         fault = f"{field}: no column {name!r}; there are {', '.join(map(repr, known))}"
-        if all(names_columns(source.name, file) for file in files):
+        if all(has_schema(source.name, file) for file in files):
             raise bad_input(source.name, fault)
         warn(f"source {source.name}: {fault}, among the first rows of its files")
 
@@ -153,7 +153,7 @@ def check_rounds(
         for source in compared:
             for job, table in empty_tables(source, jobs, outcomes):
                 try:
-                    typed_or_decoded(table, column)
+                    column_values(table, column)
                 except ValueError as error:
                     raise bad_input(source.name, f"dedup: {error}", file=job.file.url) from error
         if not known or column_of(column, known) is not None:
@@ -161,7 +161,7 @@ def check_rounds(
         fault = (
             f"dedup: no source has the column {column!r} of a round; there are {', '.join(map(repr, known))}"
         )
-        if all(names_columns(source.name, file) for source in compared for file in files[source.name]):
+        if all(has_schema(source.name, file) for source in compared for file in files[source.name]):
             raise BadInput(fault)
         warn(f"{fault}, among the first rows of their files")
 

@@ -12,7 +12,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
 from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
 from zyda_flows.tasks.accounts.readings import older_than, times_checked
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import digests_of_lists
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.errors import Damaged, ZydaError
@@ -22,9 +22,9 @@ from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits, in_time
-from zyda_flows.tasks.sources.copies import files_of
+from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.hub import commit_of
-from zyda_flows.tasks.sources.listing import InputFile, load_listing, sampled_files
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing, sampled_files
 from zyda_flows.tasks.sources.register import Register, load_register, lost_entry
 from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
@@ -96,7 +96,7 @@ def build_record(
     recipe: Recipe,
     digest: str,
     listings: dict[str, str],
-    references: dict[str, ReferenceCorpus],
+    references: dict[str, PublishedCorpus],
     denied: dict[str, str],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
@@ -153,12 +153,12 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return the same of all that a build of this recipe would read now."""
     listed = {
         source.name: at_same_commit(recipe, source)
-        or versions(sampled_files(files_of(source, recipe.inputs), recipe.sample))
+        or versions(sampled_files(list_source_files(source, recipe.inputs), recipe.sample))
         for source in recipe.sources
     }
     urls = [url for dedup in recipe.rounds for url in dedup.against]
     lists = {DENY_LISTS: digests_of_lists(recipe)} if recipe.deny_lists else {}
-    return listed | {url: version_of(corpus_at(url)) for url in urls} | lists
+    return listed | {url: version_of(PublishedCorpus.at(url)) for url in urls} | lists
 
 
 def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
@@ -187,7 +187,7 @@ def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
     return [[one.get("files"), one.get("revision")] for one in recipe["sources"] if one["name"] == source]
 
 
-def version_of(other: ReferenceCorpus) -> dict[str, str]:
+def version_of(other: PublishedCorpus) -> dict[str, str]:
     return {f"{other.url}/{MANIFEST}": other.digest}
 
 

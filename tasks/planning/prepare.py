@@ -9,13 +9,13 @@ from collections.abc import Sequence
 from fractions import Fraction
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
-from zyda_flows.tasks.ingest.plan import IngestParameters, SourcePlan
+from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, save_listing
+from zyda_flows.tasks.sources.input_files import InputFile, save_listing
 from zyda_flows.tasks.sources.register import (
     Register,
     extend_register,

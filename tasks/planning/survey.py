@@ -15,8 +15,8 @@ from zyda_flows.tasks.quality.forms import Model, judged_model
 from zyda_flows.tasks.recipe.faults import Location, with_place
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.copies import files_of
-from zyda_flows.tasks.sources.listing import InputFile, sampled_files
+from zyda_flows.tasks.sources.copies import list_source_files
+from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.sources.reading import InspectedFile
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.tokens.stored import load_tokenizer
@@ -59,7 +59,8 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     register = whole_register(folder)
     sources = [*enumerate(recipe.sources)]
     listing = [
-        Check(partial(files_of, source, recipe.inputs), ("sources", i, "files")) for i, source in sources
+        Check(partial(list_source_files, source, recipe.inputs), ("sources", i, "files"))
+        for i, source in sources
     ]
     model_checks = [Check(partial(model_of, source), ("sources", i, "classify")) for i, source in sources]
     planning = [Check(partial(plan_documents, recipe, source.name)) for _, source in sources]

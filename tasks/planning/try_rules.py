@@ -22,8 +22,8 @@ from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.columns import as_one_array
-from zyda_flows.tasks.sources.copies import files_of
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.copies import list_source_files
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
@@ -132,7 +132,7 @@ def example(source: str, some: SampleDocuments, place: int, column: pa.Array, te
 
 def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
     """Read some documents of a source, from several of its files and from different places in them."""
-    files = files_of(source, recipe.inputs)
+    files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
     of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:

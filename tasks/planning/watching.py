@@ -3,9 +3,9 @@
 import time
 
 from zyda_flows.tasks.accounts.published import published_manifest
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.build_history import forget_damaged_records, is_recorded, record_build
 from zyda_flows.tasks.planning.changes import Change, changes_between
@@ -19,7 +19,7 @@ from zyda_flows.tasks.planning.last_build import (
     versions,
 )
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.listing import load_listing
+from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
@@ -53,7 +53,7 @@ class SourceChanges(Record):
 
 @task(task_run_name="note", **ONCE_A_BUILD)
 def record_last_build(
-    recipe: Recipe, inputs: list[SourcePlan], references: dict[str, ReferenceCorpus], receipts: list[Receipt]
+    recipe: Recipe, inputs: list[SourcePlan], references: dict[str, PublishedCorpus], receipts: list[Receipt]
 ) -> None:
     """Remember what the published corpus was built from, and that it was built, if it is new."""
     folder = recipe.folder

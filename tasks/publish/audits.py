@@ -172,23 +172,23 @@ def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
     return read_table(folder, manifest.artifacts[0])
 
 
-def audit_again(of_round: Round, pairs: int) -> Manifest:
+def audit_again(dedup_round: Round, pairs: int) -> Manifest:
     """Audit a round of the last build of a corpus, from what it left.
 
     Raises Denied where that is not there any more.
     """
-    trails = [trail_of([*receipts]) for receipts in last_audit(of_round).facts_as(AuditedRound).trails]
-    return load_manifest(of_round.folder, audit.receipt_for(of_round, trails, pairs))
+    trails = [trail_of([*receipts]) for receipts in last_audit(dedup_round).facts_as(AuditedRound).trails]
+    return load_manifest(dedup_round.folder, audit.receipt_for(dedup_round, trails, pairs))
 
 
-def last_audit(of_round: Round) -> Manifest:
+def last_audit(dedup_round: Round) -> Manifest:
     """Return the manifest of the last build's own audit of a round."""
-    folder = of_round.folder
+    folder = dedup_round.folder
     built = last_build(folder)
     if built is None:
         raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
     of_audits = [
-        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{of_round.name_of('audit')}-")
+        path for path in built.manifests if path.startswith(f"{MANIFESTS}/{dedup_round.name_of('audit')}-")
     ]
     if not of_audits:
         raise Denied(

@@ -17,10 +17,10 @@ from zyda_flows.tasks.accounts.published import (
     PublishedKeys,
     TableFile,
 )
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.audit import minhash_round_of
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.ids import BITS
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.publish.audits import by_index_of, count_unlike, removed_in
 from zyda_flows.tasks.publish.files import PublishedSource
 from zyda_flows.tasks.publish.one_copy import published_name
@@ -43,7 +43,7 @@ class BuiltCorpus:
     recipe: Recipe
     ledger: Ledger
     plans: list[SourcePlan]
-    references: dict[str, ReferenceCorpus]
+    references: dict[str, PublishedCorpus]
     corpus_receipts: dict[str, Receipt]
     publish_receipts: list[Receipt]
     reasons: dict[str, dict[str, str]]
@@ -108,10 +108,10 @@ class BuiltCorpus:
     @property
     def overlaps(self) -> Iterator[tuple[int, Overlap]]:
         """What sources have of each other and of themselves, with the number of the round, 0 of the only one."""
-        for of_round, receipt in self.of_rounds("overlap"):
+        for dedup_round, receipt in self.of_rounds("overlap"):
             table = read_table(self.recipe.folder, self.load(receipt).artifacts[0])
             if overlap := Overlap.of_table(table):
-                yield of_round.number if self.recipe.rounds[1:] else 0, overlap
+                yield dedup_round.number if self.recipe.rounds[1:] else 0, overlap
 
     @property
     def evaluation_sets(self) -> pa.Table | None:
@@ -128,23 +128,23 @@ class BuiltCorpus:
 
     def audits(self) -> Iterator[tuple[str, AuditCounts]]:
         """Yield what the audit of each round found, by its name."""
-        for of_round, receipt in self.of_rounds("audit"):
+        for dedup_round, receipt in self.of_rounds("audit"):
             audit = self.load(receipt)
             pairs = read_table(self.recipe.folder, audit.artifacts[0])
-            dedup = minhash_round_of(of_round)
+            dedup = minhash_round_of(dedup_round)
             counts = count_unlike(pairs, dedup, by_index_of(audit), removed_in(audit))
-            yield of_round.name_of("audit"), counts
+            yield dedup_round.name_of("audit"), counts
 
     def band_keys(self) -> Iterator[tuple[str, PublishedKeys]]:
         """Yield what the published band keys of each round were made with, by their folder."""
-        for of_round, receipt in self.of_rounds("bands"):
-            yield of_round.name_of("bands"), self.load(receipt).facts_as(PublishedKeys)
+        for dedup_round, receipt in self.of_rounds("bands"):
+            yield dedup_round.name_of("bands"), self.load(receipt).facts_as(PublishedKeys)
 
     def of_rounds(self, place: str) -> Iterator[tuple[Round, Receipt]]:
         """Yield the rounds that publish tables in a folder, each with the receipt for them."""
-        for of_round in rounds_of(self.recipe):
-            if receipt := self.corpus_receipts.get(of_round.name_of(place)):
-                yield of_round, receipt
+        for dedup_round in rounds_of(self.recipe):
+            if receipt := self.corpus_receipts.get(dedup_round.name_of(place)):
+                yield dedup_round, receipt
 
     def load(self, receipt: Receipt) -> Manifest:
         return load_manifest(self.recipe.folder, receipt)

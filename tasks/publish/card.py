@@ -20,7 +20,7 @@ from zyda_flows.tasks.accounts.ledger_formats import as_markdown, reasons_as_mar
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
-from zyda_flows.tasks.publish.certificate import certificate
+from zyda_flows.tasks.publish.evaluation_certificate import certificate
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
 from zyda_flows.tasks.recipe.dedup import Dedup

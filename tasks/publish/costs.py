@@ -24,7 +24,9 @@ def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     by_size = workload.by_shard(publish.name).written / max(1, published.written)
     by_shards = shards_of(workload) / max(1, workload.tried_shards)
     keys = published_key_files(workload, recipe)
-    tried_keys = sum(workload.tried(of_round.name_of(index.name)).calls for of_round in rounds_of(recipe))
+    tried_keys = sum(
+        workload.tried(dedup_round.name_of(index.name)).calls for dedup_round in rounds_of(recipe)
+    )
     tables = min(TABLES_OF_ALL, tried.calls - tried_keys)
     calls = round((tried.calls - tried_keys - tables) * by_shards) + keys + tables
     whole = scaled(tried, by_size)

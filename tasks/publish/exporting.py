@@ -9,7 +9,7 @@ not have any more are removed.
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from contextlib import contextmanager, suppress
+from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -18,9 +18,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import zstandard
 
-from zyda_flows.tasks.accounts.published import PUBLISHED, Published, TableFile, corpus_of, published_manifest
-from zyda_flows.tasks.accounts.published_files import PublishedFiles, as_parquet, folder_of
-from zyda_flows.tasks.errors import BadInput, Damaged, Denied, NotConserved, bad_input
+from zyda_flows.tasks.accounts.published_files import as_parquet, folder_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.errors import BadInput, NotConserved, bad_input
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.publish.export_card import CARD, MADE_BY, export_card
 from zyda_flows.tasks.publish.export_places import (
@@ -190,17 +190,17 @@ class Export:
         verify: bool = False,
         replace: bool = False,
     ) -> None:
-        self.folder, self.manifest = corpus_of(recipe)
+        self.corpus = PublishedCorpus.of(recipe)
         self.to, self.options = to, options
         expect_elsewhere(recipe, to)
         to.check_writable()
         files = self.files_to_read()
-        with explained(self.folder, self.manifest):
-            planned = planned_files(self.folder, to, files, options)
+        with self.corpus.reading():
+            planned = planned_files(self.corpus.folder, to, files, options)
             self.schemas = schemas_of(planned)
         expect_no_corpus(to, {folder_of(job.path) for job in planned})
         self.of = ExportOf(
-            corpus=self.folder.url, format=options.format, columns=options.columns,
+            corpus=self.corpus.root.url, format=options.format, columns=options.columns,
             as_strings=options.as_strings, sources=options.sources,
         )  # fmt: skip
         listed, of_before = listed_before(to)
@@ -224,17 +224,15 @@ class Export:
         there = {one.path for one in self.done}
         self.jobs = [job for job in planned if job.path not in there]
 
-    def files_to_read(self) -> dict[str, list[TableFile]]:
+    def files_to_read(self) -> dict[str, list[Artifact]]:
         """Return the published files of each chosen source. Raises BadInput where there is none of a name."""
-        known = self.manifest.ledger.sources
+        known = self.corpus.manifest.ledger.sources
         for name in self.options.sources:
             if name not in known:
                 raise BadInput(
                     f"--source {name}: the corpus has no such source; there are {', '.join(known)}"
                 )
-        published = PublishedFiles(self.folder, self.manifest)
-        with explained(self.folder, self.manifest):
-            return {name: published.below(f"{name}/") for name in self.options.sources or known}
+        return {name: self.corpus.artifacts(f"{name}/") for name in self.options.sources or known}
 
     def write(self, spread: Callable[[Sequence[FileToExport]], Iterable[ExportedFile]]) -> list[ExportedFile]:
         """Write what is to be written, then the table; let go of what an export before wrote and this one has not.
@@ -244,7 +242,7 @@ class Export:
         """
         for path in self.refused:
             self.to.remove(path)
-        with explained(self.folder, self.manifest):
+        with self.corpus.reading():
             files = [*self.done, *spread(self.jobs)]
         files.sort(key=lambda file: file.path)
         self.check(files)
@@ -267,40 +265,25 @@ class Export:
         if before is None or MADE_BY.encode() in before:
             nested = sorted({file.source for file in files if file.path.count("/") > 1})
             documents = sum(file.rows for file in files)
-            card = export_card(self.manifest.corpus, documents, self.options.format, self.schemas, nested)
+            card = export_card(
+                self.corpus.manifest.corpus, documents, self.options.format, self.schemas, nested
+            )
             self.to.write(CARD, card.encode())
 
     def check(self, files: Sequence[ExportedFile]) -> None:
-        last = self.manifest.ledger.stages[-1]
-        for source in self.options.sources or self.manifest.ledger.sources:
+        last = self.corpus.manifest.ledger.stages[-1]
+        for source in self.options.sources or self.corpus.manifest.ledger.sources:
             rows = sum(file.rows for file in files if file.source == source)
-            if rows != (expected := self.manifest.ledger.of(last, source).documents):
+            if rows != (expected := self.corpus.manifest.ledger.of(last, source).documents):
                 raise NotConserved(
                     f"source {source}: {rows:,} documents were exported, and {expected:,} are published"
                 )
 
 
-@contextmanager
-def explained(folder: Folder, manifest: Published) -> Iterator[None]:
-    """Say of damage that is found in a block whether the corpus was published anew meanwhile. Raises Denied."""
-    try:
-        yield
-    except Damaged as error:
-        if published_manifest(folder) == manifest:
-            raise Denied(f"{error}; zyda verify --repair mends it") from error
-        raise Denied(
-            f"{folder.url} was published anew meanwhile; start again, and what is the same is kept"
-        ) from error
-
-
 def planned_files(
-    folder: Folder, to: Folder, files: dict[str, list[TableFile]], options: ExportOptions
+    folder: Folder, to: Folder, artifacts: dict[str, list[Artifact]], options: ExportOptions
 ) -> list[FileToExport]:
     """Plan the files of an export. Raises BadInput for a column that no source has."""
-    artifacts = {
-        source: [one for file in of_source if (one := file.to_read(f"{PUBLISHED}/"))]
-        for source, of_source in files.items()
-    }
     every = [one for of_source in artifacts.values() for one in of_source]
     with ThreadPoolExecutor(READERS) as readers:
         footers = dict(
@@ -315,9 +298,9 @@ def planned_files(
     )
     jobs = list[FileToExport]()
     for source, of_source in artifacts.items():
-        places = dict.fromkeys(folder_of(one.path).removeprefix(f"{PUBLISHED}/") for one in of_source)
+        places = dict.fromkeys(folder_of(one.path) for one in of_source)
         for place in places:
-            in_place = [one for one in of_source if folder_of(one.path) == f"{PUBLISHED}/{place}"]
+            in_place = [one for one in of_source if folder_of(one.path) == place]
             for number, (parts, rows, size) in enumerate(
                 grouped(in_place, footers, options.file_mib * 2**20)
             ):

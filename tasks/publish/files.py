@@ -35,7 +35,7 @@ from zyda_flows.tasks.publish.published_columns import (
 from zyda_flows.tasks.quality.ingested import Ingested, ingested
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import conform
-from zyda_flows.tasks.sources.components import COMPONENT, folder_name
+from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.stage import stage

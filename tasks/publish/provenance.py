@@ -8,9 +8,9 @@ from importlib.metadata import version
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.published import Origin
-from zyda_flows.tasks.ingest.plan import SourcePlan
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.listing import InputFile, load_listing
+from zyda_flows.tasks.sources.input_files import InputFile, load_listing
 
 SOURCES = pa.schema(
     [

@@ -16,7 +16,7 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     published_manifest,
 )
-from zyda_flows.tasks.accounts.published_files import PublishedFiles, file_table
+from zyda_flows.tasks.accounts.published_files import FileTable, file_table
 from zyda_flows.tasks.accounts.published_stamps import difference, missing, possibly_changed, states
 from zyda_flows.tasks.accounts.readings import due, moment, times_checked
 from zyda_flows.tasks.errors import Damaged
@@ -57,7 +57,7 @@ class PublishedBefore:
             != manifest.model_copy(update=without).written()
         ):
             return False
-        entries = PublishedFiles(self.folder, self.manifest).rows("")
+        entries = FileTable(self.folder.folder(PUBLISHED), self.manifest.table).rows("")
         return (
             file_table(files)
             .drop_columns("checked_at")

@@ -14,15 +14,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any, TypeVar
 
-from zyda_flows.tasks.accounts.published import (
-    MANIFEST,
-    PUBLISHED,
-    File,
-    Published,
-    corpus_of,
-    published_manifest,
-)
-from zyda_flows.tasks.accounts.published_files import PublishedFiles
+from zyda_flows.tasks.accounts.published import MANIFEST, REPAIR, File
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -170,8 +163,7 @@ class Push:
     """
 
     repository: Repository
-    folder: Folder
-    manifest: Published
+    corpus: PublishedCorpus
     files: dict[str, File]
     revision: str = "main"
     number: int | None = None
@@ -205,7 +197,7 @@ class Push:
             yield f"{counted(len(self.others), 'file')} that no push has put there stay: {self.others[0]}" + (
                 ", ..." if len(self.others) > 1 else ""
             )
-        if not self.manifest.recipe.get("license"):
+        if not self.corpus.manifest.recipe.get("license"):
             yield "the recipe says no `license`, so the card has none"
 
     def begin(self) -> None:
@@ -215,7 +207,7 @@ class Push:
         self.compare(main)
         if self.to_send or self.to_delete:
             self.revision, self.number = self.repository.pull_request(
-                TITLE.format(corpus=self.manifest.corpus)
+                TITLE.format(corpus=self.corpus.manifest.corpus)
             )
             waiting = self.repository.tree(self.revision)
             self.ours |= waiting.keys() - main.keys()  # of a push that was interrupted
@@ -232,7 +224,7 @@ class Push:
         self.to_send = [
             file
             for file in self.files.values()
-            if not is_as_published(self.folder, file, there.get(file.path))
+            if not is_as_published(self.corpus.folder, file, there.get(file.path))
         ]
         self.to_delete = sorted(path for path in there if path in self.ours and path not in self.files)
         known = {*self.ours, *self.files, GIT_ATTRIBUTES}
@@ -247,12 +239,14 @@ class Push:
             for batch in batches(self.to_send):
                 self.expect_unchanged()
                 self.expect_whole(batch)
-                with local_files(self.folder, batch) as paths:
-                    message = f"{len(batch):,} files of {self.manifest.corpus}"
+                with local_files(self.corpus.folder, batch) as paths:
+                    message = f"{len(batch):,} files of {self.corpus.manifest.corpus}"
                     self.repository.commit(partial(additions, batch, paths), message, self.revision)
                 tell(sum(file.size for file in batch))
             if self.to_delete:
-                message = f"{len(self.to_delete):,} files that are not in {self.manifest.corpus} any more"
+                message = (
+                    f"{len(self.to_delete):,} files that are not in {self.corpus.manifest.corpus} any more"
+                )
                 self.repository.commit(partial(deletions, self.to_delete), message, self.revision)
             self.compare(self.repository.tree(self.revision))
             if not (self.to_send or self.to_delete):
@@ -272,29 +266,26 @@ class Push:
     def expect_whole(self, files: Sequence[File]) -> None:
         """Raise Denied where published files are not as they were written."""
         for file in files:
-            path = f"{PUBLISHED}/{file.path}"
-            if fault := self.folder.difference(path, file.size, file.sha256):
-                self.expect_unchanged()  # or it has been replaced
-                raise Denied(f"{self.folder.url}/{path} {fault}; zyda verify --repair mends it")
+            if fault := self.corpus.folder.difference(file.path, file.size, file.sha256):
+                self.expect_unchanged()  # otherwise another version has replaced the file
+                raise Denied(f"{self.corpus.url}/{file.path} {fault}; {REPAIR}")
 
     def expect_unchanged(self) -> None:
-        if published_manifest(self.folder) != self.manifest:
+        if not self.corpus.is_current():
             raise Denied(
-                f"{self.folder.url} was published anew while it was pushed; nothing of this push is visible on the "
-                "hub; push again, and what is the same is not sent again"
+                f"{self.corpus.root.url}: another version of this corpus was published during the push; nothing of "
+                "this push is visible on the hub; push again: files that are the same are not sent again"
             )
 
 
 def push_of(recipe: Recipe, name: str, *, private: bool = False) -> Push:
     """Prepare to push the corpus that is published now. Raises BadInput, Denied, Unavailable."""
     repository = repository_of(name)
-    folder, manifest = corpus_of(recipe)
-    with damage_explained():
-        files = [*PublishedFiles(folder, manifest).below(""), *manifest.named]
-    content = folder.read(f"{PUBLISHED}/{MANIFEST}")
-    itself = File(path=MANIFEST, sha256=hashlib.sha256(content).hexdigest(), size=len(content))
+    corpus = PublishedCorpus.of(recipe)
+    files = [*corpus.files(), *corpus.manifest.named]
+    itself = File(path=MANIFEST, sha256=corpus.digest, size=corpus.folder.size_of(MANIFEST) or 0)
     repository.prepare(private=private)
-    push = Push(repository, folder, manifest, {file.path: file for file in (*files, itself)})
+    push = Push(repository, corpus, {file.path: file for file in (*files, itself)})
     push.begin()
     return push
 
@@ -307,14 +298,14 @@ def pushed_before(repository: Repository) -> set[str]:
         content = there.read_if_there(MANIFEST)
         if content is None:
             return set()
-        manifest = Published.model_validate_json(content)
-        rows = PublishedFiles(there, manifest, "").rows("", ["path"])
-    except (ValueError, Denied) as error:  # another's manifest
+        corpus = PublishedCorpus.from_manifest(there, content)
+        paths = {file.path for file in (*corpus.manifest.named, *corpus.files())}
+    except (Damaged, Denied) as error:  # the manifest is not of a corpus
         warn(
             f"{repository.url}/{MANIFEST} is of no corpus; nothing is deleted there ({first_sentence(error)})"
         )
         return set()
-    return {MANIFEST, *(file.path for file in manifest.named), *rows.column("path").to_pylist()}
+    return {MANIFEST, *paths}
 
 
 def is_as_published(folder: Folder, file: File, there: tuple[int, str] | None) -> bool:
@@ -325,7 +316,7 @@ def is_as_published(folder: Folder, file: File, there: tuple[int, str] | None) -
         return True
     if len(there[1]) == len(file.sha256):
         return False
-    content = folder.read(f"{PUBLISHED}/{file.path}")
+    content = folder.read(file.path)
     return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == there[1]
 
 
@@ -346,13 +337,13 @@ def batches(files: Sequence[File]) -> Iterator[list[File]]:
 def local_files(folder: Folder, files: Sequence[File]) -> Iterator[dict[str, str]]:
     """Give the paths of published files on this machine's disk: where they are, or copies of them."""
     if folder.is_local:
-        yield {file.path: folder.path(f"{PUBLISHED}/{file.path}") for file in files}
+        yield {file.path: folder.path(file.path) for file in files}
         return
     with TemporaryDirectory(prefix="zyda-push-") as scratch:
         paths = dict[str, str]()
         for number, file in enumerate(files):
             paths[file.path] = str(Path(scratch, str(number)))
-            with folder.open(f"{PUBLISHED}/{file.path}") as stream, Path(paths[file.path]).open("wb") as out:
+            with folder.open(file.path) as stream, Path(paths[file.path]).open("wb") as out:
                 for block in iter(lambda: stream.read(8 << 20), b""):
                     out.write(block)
         yield paths
@@ -368,11 +359,3 @@ def deletions(paths: Sequence[str]) -> list[Any]:
     from huggingface_hub import CommitOperationDelete  # late
 
     return [CommitOperationDelete(path_in_repo=path, is_folder=False) for path in paths]
-
-
-@contextmanager
-def damage_explained() -> Iterator[None]:
-    try:
-        yield
-    except Damaged as error:
-        raise Denied(f"{error}; zyda verify --repair mends it") from error

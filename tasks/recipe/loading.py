@@ -130,7 +130,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
         at = partial(place, always=True)
         return None if steps is None else tuple(step.with_files(at) for step in steps)
 
-    def of_round(dedup: Dedup) -> Dedup:
+    def dedup_round(dedup: Dedup) -> Dedup:
         against = tuple(place(url, always=True) for url in dedup.against)
         return dedup.model_copy(update={"against": against}) if against else dedup
 
@@ -138,7 +138,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
         update={
             "documents": placed_steps(recipe.documents),
             "deny": tuple(map(pattern, recipe.deny)),
-            "rounds": tuple(map(of_round, recipe.rounds)),
+            "rounds": tuple(map(dedup_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
             "inputs": place(recipe.inputs, always=True) if recipe.inputs else None,
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),

@@ -1,14 +1,13 @@
-"""Banding: how often pairs of a similarity share a bucket, and which bands and rows suit a threshold.
+"""Banding: the probability that a pair shares a bucket, and the bands and rows that suit a threshold.
 
-A pair of documents with the Jaccard similarity s agrees in a value of their signatures with probability s,
-in all rows of a band with s^r, and in one band of b or more with 1 - (1 - s^r)^b: the S-curve. Of pairs
-whose similarities are spread evenly from 0 to 1, with a threshold t,
+Two documents with the Jaccard similarity s agree in a value of their signatures with probability s, in all rows of
+a band with s^r, and in at least one of b bands with 1 - (1 - s^r)^b: the S-curve. For pairs whose similarities are
+uniform from 0 to 1, and a threshold t, the error rates of LSH are
 
-    false positives   the integral of 1 - (1 - s^r)^b  from 0 to t: found, and below the threshold
-    false negatives   the integral of     (1 - s^r)^b  from t to 1: above it, and not found
+    false positives   the integral of 1 - (1 - s^r)^b  from 0 to t: candidates below the threshold
+    false negatives   the integral of     (1 - s^r)^b  from t to 1: pairs above it that are no candidates
 
-are the shares by which LSH errs (Zhu et al., "LSH Ensemble", VLDB 2016; the parameters of
-Zyda-1 were chosen so).
+(Zhu et al., "LSH Ensemble", VLDB 2016; Zyda-1 chose its parameters by them).
 """
 
 from dataclasses import dataclass
@@ -19,27 +18,27 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.recipe.kinds import half_found
 
-DEGREE = 1024  # of the polynomial at the most: signatures have no more values
+DEGREE = 1024  # of the polynomial at most: signatures have no more values
 MOST_BANDS = 256
 
 
 @lru_cache(maxsize=1)
 def nodes() -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the nodes and weights of Gauss and Legendre on 0 to 1, exact for polynomials of DEGREE: both (k,)."""
+    """Return the nodes and weights of Gauss-Legendre on 0 to 1, exact for polynomials of DEGREE: both (k,)."""
     places, weights = np.polynomial.legendre.leggauss(DEGREE // 2 + 1)
     return (places + 1) / 2, weights / 2
 
 
 @dataclass(frozen=True)
 class Banding:
-    """Bands of rows, and a threshold that they are to tell pairs by."""
+    """Bands of rows, and the threshold by which they should separate pairs."""
 
     bands: int
     rows: int
     threshold: float
 
     def found(self, similarity: NDArray[np.float64]) -> NDArray[np.float64]:
-        """Return how probable it is that a pair of a similarity shares a bucket: (n,) to (n,)."""
+        """Return the probability that a pair of a similarity shares a bucket: (n,) to (n,)."""
         return 1 - (1 - similarity**self.rows) ** self.bands
 
     @cached_property
@@ -55,24 +54,24 @@ class Banding:
 
     @property
     def recall(self) -> float:
-        """Of the pairs above the threshold, the share that is found."""
+        """The share of the pairs above the threshold that become candidates."""
         return 1 - self.false_negatives / (1 - self.threshold)
 
     def errors(self, positive: float = 1, negative: float = 1) -> float:
-        """Return the false positives and false negatives, each so many times."""
+        """Return the sum of false positives and false negatives, weighted."""
         return positive * self.false_positives + negative * self.false_negatives
 
     @property
     def half(self) -> float:
-        """The similarity at which half of the pairs are found."""
+        """The similarity at which half of the pairs become candidates."""
         return half_found(self.bands, self.rows)
 
 
 def bandings(threshold: float, values: int, positive: float = 1, negative: float = 1) -> list[Banding]:
-    """Return the best bands for each number of rows, those with the fewest errors first.
+    """Return the best number of bands for each number of rows, sorted by their errors.
 
-    Of more bands of as many rows the false negatives are fewer and the false positives more, so that not
-    all of the values may be wanted. positive, negative: what a false positive and a false negative weigh.
+    More bands of the same rows have fewer false negatives and more false positives, so not all values may be used.
+    positive, negative: the weights of a false positive and a false negative.
     """
 
     def errors(banding: Banding) -> float:

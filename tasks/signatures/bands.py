@@ -1,8 +1,7 @@
-"""Files of band keys: how they are laid out, and read by key range.
+"""Files of band keys: their layout, and reading them by key range.
 
-A file holds (band, key, doc_id) sorted by the three, in row groups of one band each. The smallest and
-largest key of a row group stand in the file's footer, so a range of a band costs the row groups that
-it touches.
+A file has (band, key, doc_id) sorted by the three, in row groups of a single band each. The file's footer has the
+smallest and the largest key of each row group, so reading a range of a band costs only its row groups.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -23,14 +22,12 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -m benchmarks.constants)
-# Documents in one range: 128 MiB of keys and ids. With 2**19 clusters take a fifth longer
+# Documents in a range: 128 MiB of keys and ids. With 2**19, clusters take a fifth longer
 # (python -m benchmarks.constants).
 RANGE_ROWS = 8 << 20
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
-WIDE_ROWS = pa.schema(
-    [*BAND_ROWS, ("low", pa.uint64())]
-)  # of keys of 128 bits, of which `key` is the upper half
-# Of 40 bytes for each row group, by the digests of footers.
+WIDE_ROWS = pa.schema([*BAND_ROWS, ("low", pa.uint64())])  # of 128-bit keys, of which `key` is the upper half
+# A cache of footers by their digests, 40 bytes for each row group.
 GROUPS: LRUCache[str, "Groups"] = LRUCache(2 << 20, getsizeof=lambda groups: len(groups.rows))
 GROUPS_LOCK = Lock()
 
@@ -38,7 +35,7 @@ KeyArray = NDArray[np.uint64]
 
 
 def rows_schema(*, is_wide: bool) -> pa.Schema:
-    """Return the columns of a file of keys of 64 bits or, wide, of 128."""
+    """Return the columns of a file of 64-bit or, if is_wide, 128-bit keys."""
     return WIDE_ROWS if is_wide else BAND_ROWS
 
 
@@ -53,11 +50,11 @@ def write_band_rows(
     schema: pa.Schema = BAND_ROWS,
     group_rows: int = GROUP_ROWS,
 ) -> None:
-    """Write (band, keys, doc_ids), (n,) uint64 or of wide keys (n, 2), and (n,), as one file.
+    """Write (band, keys, doc_ids), (n,) uint64 or for wide keys (n, 2), and (n,), as one file.
 
-    The parts come by band, those of one band by ranges of keys, and in each the ids of one key are
-    ascending; the keys may come in any order, but where they are sorted in places, sorting them takes a
-    tenth of the time. Keys are hashes: neither a dictionary nor compression makes them smaller.
+    The parts come by band, within a band by ranges of keys, and the ids of a key are ascending. The keys may come
+    in any order; partly sorted keys are sorted in a tenth of the time. Keys are hashes, so they are written without
+    a dictionary and compression.
     """
     with parquet_writer(
         path, schema, use_dictionary=["band"], compression="none", write_statistics=["band", "key"]
@@ -71,13 +68,13 @@ def write_band_rows(
 
 
 def numbers_in_name(artifact: Artifact) -> list[int]:
-    """Return the numbers in a shard's name: of its file, of the piece, of the part."""
+    """Return the numbers in a shard's name: of its file, its piece and its part."""
     return [int(number) for number in artifact.name.split("-")]
 
 
 @dataclass(frozen=True)
 class KeyRange:
-    """The keys from `low` up to, without, `high`."""
+    """The keys from `low` up to, but without, `high`."""
 
     low: int
     high: int
@@ -87,11 +84,11 @@ ALL_KEYS = KeyRange(0, 1 << 64)
 
 
 def key_ranges(rows: int) -> list[KeyRange]:
-    """Cut the 64-bit keys of a band of so many rows into ranges of one width, of RANGE_ROWS or fewer.
+    """Divide the 64-bit keys of a band into ranges of equal width, with at most RANGE_ROWS rows. rows: of the band.
 
-    That is if keys spread, as hashes do: a bucket of a billion equal documents is in one range.
+    Ranges have more rows if keys are not uniform: a bucket of a billion equal documents is in one range.
     """
-    # A power of two, so that equal steps end at 2**64 and leave no key over.
+    # A power of two, so that equal steps end exactly at 2**64.
     count = 1 << (rows // RANGE_ROWS).bit_length()
     step = (1 << 64) // count
     return [KeyRange(i * step, (i + 1) * step) for i in range(count)]
@@ -100,7 +97,7 @@ def key_ranges(rows: int) -> list[KeyRange]:
 def read_range(
     folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange
 ) -> tuple[KeyArray, KeyArray]:
-    """Read one range of one band from every file: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted."""
+    """Read a range of a band from all files: keys, (n,) uint64 or (n, 2), and doc_ids, (n,), unsorted."""
     tables = folder.map(lambda artifact: rows_in(folder, artifact, band, keys), artifacts)
     rows = pa.concat_tables(tables) if tables else rows_schema(is_wide=False).empty_table()
     keys_read = rows.column("key").to_numpy()
@@ -110,7 +107,7 @@ def read_range(
 
 
 class Groups(NamedTuple):
-    """Of each row group of a file with rows: its number, band, smallest and largest key, and rows, (n,) each."""
+    """The non-empty row groups of a file: number, band, smallest and largest key, and rows, (n,) each."""
 
     numbers: NDArray[np.int64]
     bands: NDArray[np.int64]
@@ -119,13 +116,13 @@ class Groups(NamedTuple):
     rows: NDArray[np.int64]
 
     def of_range(self, band: int, keys: KeyRange) -> NDArray[np.bool_]:
-        """Say which have keys of a range: (n,)."""
+        """Return which row groups may have keys of a range: (n,)."""
         highest = np.uint64(keys.high - 1)  # `high` itself may be 2**64, which no uint64 holds
         return (self.bands == band) & (self.first <= highest) & (self.last >= np.uint64(keys.low))
 
 
 def groups_of(folder: Folder, artifact: Artifact) -> Groups:
-    """Return the row groups of a file, by its footer, which is read once for all ranges."""
+    """Return the row groups of a file, from its footer, which is read once for all ranges."""
     with GROUPS_LOCK:
         if known := GROUPS.get(artifact.footer_digest):
             return known
@@ -140,7 +137,7 @@ def groups_of(folder: Folder, artifact: Artifact) -> Groups:
         np.array([key.max for key in keys], np.uint64),
         np.array([group.num_rows for group in groups], np.int64),
     )
-    with GROUPS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
+    with GROUPS_LOCK, suppress(ValueError):  # it may exceed the size of the cache
         GROUPS[artifact.footer_digest] = found
     return found
 
@@ -148,7 +145,7 @@ def groups_of(folder: Folder, artifact: Artifact) -> Groups:
 def heavy_keys(
     folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange, most: int
 ) -> list[int]:
-    """Return the keys of a range that have more than `most` rows in row groups of their own, ascending."""
+    """Return the keys of a range with more than `most` rows in row groups of a single key, ascending."""
     of_keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for artifact in artifacts:
         groups = groups_of(folder, artifact)
@@ -161,7 +158,7 @@ def heavy_keys(
 
 
 def tables_in(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange) -> Iterator[pa.Table]:
-    """Read one range of one band, a row group at a time: all columns but `band`."""
+    """Yield a range of a band, a row group at a time: all columns except `band`."""
     for artifact in artifacts:
         for group in groups_in(folder, artifact, band, keys):
             yield rows_in(folder, artifact, band, keys, [group])
@@ -180,7 +177,7 @@ def is_wide(folder: Folder, artifact: Artifact) -> bool:
 def rows_in(
     folder: Folder, artifact: Artifact, band: int, keys: KeyRange, groups: Sequence[int] | None = None
 ) -> pa.Table:
-    """Read one range of one band from a file, or from some row groups of it: all columns but `band`."""
+    """Read a range of a band from a file, or from some row groups of it: all columns except `band`."""
     names = rows_schema(is_wide=is_wide(folder, artifact)).names[1:]
     groups = groups_in(folder, artifact, band, keys) if groups is None else groups
     if not groups:

@@ -1,4 +1,4 @@
-"""The costs of stages over band keys: computed from how they cut their work, at the rates of docs/speed.md."""
+"""The costs of stages over band keys, computed from how they divide their work, at the rates of docs/speed.md."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from types import SimpleNamespace
@@ -12,7 +12,7 @@ from zyda_flows.tasks.signatures.merging import GROUP_SHARDS, MERGE, groups_of
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import MEMORY_OF_WORKER, USUALLY, StageCost, Workload, documents_of
 
-SECONDS_OF_ROW = 1.1e-6 / 8  # of one core, for a document in each of 8 bands that is merged, joined or sorted
+SECONDS_OF_ROW = 1.1e-6 / 8  # of a core, for a document in each of 8 bands that is merged, joined or sorted
 REQUESTS_FOR_FOOTER = 2  # the size of its file, and the footer
 
 

@@ -1,8 +1,8 @@
-"""Edges: the documents that share a bucket (that collide in one band), from all sources' band keys.
+"""Edges: join the documents that share a bucket (that collide in a band), from the band keys of all sources.
 
-Rows out, for every range of every band: `a`, `b` (uint64), both of a bucket. Of each source in it, `a` is the
-smallest doc_id; for that one, `a` is the smallest of the bucket. So a bucket of n documents gives n - 1 edges and
-not n(n - 1) / 2, and those with both ends in one source are what this source would have by itself.
+Rows out, for every range of every band: `a`, `b` (uint64), both in a bucket. For each source in the bucket, `a` is
+its smallest doc_id; for that document, `a` is the smallest of the bucket. So a bucket of n documents has n - 1
+edges instead of n(n - 1) / 2, and the edges within a source equal those of this source alone.
 """
 
 from collections.abc import Iterator, Sequence
@@ -51,7 +51,7 @@ from zyda_flows.tasks.workers.dask_cluster import SHARE
 from zyda_flows.tasks.workers.engine import DEVICE, is_on_gpu
 
 VERSION = 1
-MOST_ROWS = RANGE_ROWS // 2  # of a bucket that are read together with others
+MOST_ROWS = RANGE_ROWS // 2  # of a bucket that is read together with others
 EDGES = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 
 
@@ -68,7 +68,7 @@ def star_edges(keys: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> pa.Tabl
                 VERIFIED_KERNELS.update(["edges"] if len(columns[0]) else [])
             return pa.table(columns, schema=EDGES)
         make_room(rapids)
-        warn(f"{len(keys):,} band keys find no room in the memory of the GPU: the CPU joins them")
+        warn(f"{len(keys):,} band keys exceed the memory of the GPU: the CPU joins them")
     return pa.table([*stars(keys, doc_ids)], schema=EDGES)
 
 
@@ -90,17 +90,16 @@ def stars(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
 
 
 def smallest(doc_ids: Any, starts: Any, xp: Any) -> Any:
-    """Return the first document of each one's run. starts: (n,) bool, true of the first of each run."""
+    """Return the first document of the run of each row. starts: (n,) bool, true for the first row of each run."""
     # The running count of first rows is the number of a row's run.
     return doc_ids[xp.flatnonzero(starts)[xp.cumsum(starts) - 1]] if len(doc_ids) else doc_ids
 
 
 def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
-    """Return the rows whose key is not theirs alone, a tenth or so of a corpus: (n,) twice to (m,).
+    """Return the rows of buckets with several documents, about a tenth of a corpus: (n,) twice to (m,).
 
-    Of keys of 128 bits, those whose upper half is not.
-
-    Rows come from files that are sorted: a sort that merges what is sorted takes a tenth of the time.
+    For 128-bit keys, only the upper halves are compared. A merge sort is ten times as fast here, because the rows
+    come from sorted files.
     """
     order = xp.argsort(upper(keys), kind="stable")
     sorted_keys = upper(keys)[order]
@@ -113,16 +112,16 @@ def in_shared_buckets(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
 
 
 class EdgeFiles(Record):
-    """The edges of a range: one file, or more where they are too many for one task."""
+    """The edges of a range: a file, or several if they are too many for a task."""
 
     artifacts: tuple[Artifact, ...] = ()
 
 
 @dataclass(frozen=True)
 class EdgesOfRange(RecordJob[EdgeFiles]):
-    """The edges of one range of one band. `counts.documents` of its files is the number of rows read.
+    """The edges of a range of a band. `counts.documents` of its files is the number of rows that were read.
 
-    key_of_stage: the key of the stage, a hash of all the files of band keys.
+    key_of_stage: the key of the stage, a hash of all files of band keys.
     """
 
     stage, version, kind = "edges", VERSION, EdgeFiles
@@ -156,7 +155,7 @@ def edges_in(
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the edges of a range of keys, with the number of rows that were read for them.
 
-    Those of a bucket that has more rows than a range should have are apart, some rows at a time.
+    A bucket with more than MOST_ROWS rows is read separately, some rows at a time.
     """
     low = keys.low
     for key in [*heavy_keys(folder, artifacts, band, keys, MOST_ROWS), keys.high]:
@@ -171,7 +170,7 @@ def edges_in(
 def edges_of_key(
     folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[pa.Table, int]]:
-    """Yield the edges of one key: as of a bucket, or of each, where keys have 128 bits."""
+    """Yield the edges of a key: of its bucket, or of several buckets if keys have 128 bits."""
     of_buckets, of_sources = dict[int, int](), dict[tuple[int, int], int]()
     for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
         for low, first in firsts_of_sources(lows, doc_ids):
@@ -191,7 +190,7 @@ def edges_of_key(
 def distinct_sources(
     lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]
 ) -> tuple[list[tuple[int, int]], NDArray[np.int64]]:
-    """Return each bucket with each of its sources, and which of these a row is of: (n,) twice to m and (n,)."""
+    """Return the pairs of a bucket and a source, (m,), and the pair of each row, (n,). lows, doc_ids: (n,)."""
     distinct, places = np.unique(lows, return_inverse=True)
     sources = sources_of(doc_ids).astype(np.int64)
     codes, places = np.unique(places * MAX_SOURCES + sources, return_inverse=True)
@@ -199,7 +198,7 @@ def distinct_sources(
 
 
 def firsts_of_sources(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> Iterator[tuple[int, int]]:
-    """Yield each bucket with the smallest document of each of its sources. (n,) twice."""
+    """Yield each bucket with the smallest document of each of its sources. lows, doc_ids: (n,)."""
     distinct, places = distinct_sources(lows, doc_ids)
     firsts = np.full(len(distinct), np.iinfo(np.uint64).max, np.uint64)
     np.minimum.at(firsts, places, doc_ids)
@@ -209,7 +208,7 @@ def firsts_of_sources(lows: NDArray[np.uint64], doc_ids: NDArray[np.uint64]) -> 
 def rows_of_key(
     folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[NDArray[np.uint64], NDArray[np.uint64]]]:
-    """Yield the rows of one key, (n,) of MOST_ROWS or fewer: the lower half of it, or 0, and the documents."""
+    """Yield the rows of a key in batches of at most MOST_ROWS: lower halves of keys, or 0, and the documents."""
     waiting, rows = list[pa.Table](), 0
     for table in chain(tables_in(folder, artifacts, band, keys), [None]):
         if waiting and (table is None or rows + len(table) > MOST_ROWS):
@@ -223,18 +222,18 @@ def rows_of_key(
             rows += len(table)
 
 
-def key(of_round: Round, minhash_receipts: list[Receipt]) -> str:
+def key(dedup_round: Round, minhash_receipts: list[Receipt]) -> str:
     return stage_key(
-        "edges", VERSION, of_round.dedup.key_bands, *(receipt.identity for receipt in minhash_receipts)
+        "edges", VERSION, dedup_round.dedup.key_bands, *(receipt.identity for receipt in minhash_receipts)
     )
 
 
 @stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
-def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
-    """Find all edges. Raises NotConserved where a row of band keys was not read exactly once."""
-    folder, bands = of_round.folder, of_round.dedup.key_bands
+def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
+    """Find all edges. Raises NotConserved if a row of band keys was not read exactly once."""
+    folder, bands = dedup_round.folder, dedup_round.dedup.key_bands
     rows = sum(s.rows for receipt in minhash_receipts for s in load_manifest(folder, receipt).artifacts)
-    its_key = key(of_round, minhash_receipts)
+    its_key = key(dedup_round, minhash_receipts)
     jobs = [
         EdgesOfRange(
             folder=folder,
@@ -251,12 +250,12 @@ def edges(of_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     files = fan_out(
         EdgesOfRange.__call__,
         jobs,
-        stage=of_round.name_of("edges"),
+        stage=dedup_round.name_of("edges"),
         source=None,
-        engine=of_round.recipe.engine,
+        engine=dedup_round.recipe.engine,
         gpus=SHARE,
     )
     artifacts = [artifact for of_range in files for artifact in of_range.artifacts]
     if (read := sum(artifact.counts.documents for artifact in artifacts)) != rows:
-        raise NotConserved(f"edges: {rows:,} rows of band keys were written and {read:,} read")
+        raise NotConserved(f"edges: {rows:,} rows of band keys were written, but {read:,} read")
     return Manifest(stage="edges", artifacts=tuple(artifacts))

@@ -1,8 +1,8 @@
-"""Exact duplicates: a 128-bit hash of each text, or of its words, as a key of one band.
+"""Exact duplicates: a 128-bit hash of each text, or of its words, as the key of a single band.
 
-By `text` two documents are equal byte by byte; by `normalised` their words are the same in the same order, as
-shingles of words see them: NFC, lower case, no punctuation, any white space between. BLAKE2 (RFC 7693) makes it so
-improbable that two texts of any corpus have one hash that nobody looks again.
+By `text`, two documents are duplicates if they are equal byte by byte. By `normalised`, their words are equal in
+the same order, as for shingles of words: NFC, lower case, no punctuation, any white space. The hash is BLAKE2 (RFC
+7693): two different texts of a corpus have the same hash with negligible probability, so texts are not compared.
 """
 
 import hashlib
@@ -17,7 +17,7 @@ from zyda_flows.textkernels.buffers import text_buffers
 
 
 def text_keys(texts: pa.LargeStringArray, dedup: ExactRound) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the hash of each text, (n, 1, 2) uint64, and which texts have anything to hash, (n,) bool."""
+    """Return the hash of each text, (n, 1, 2) uint64, and which texts are not empty, (n,) bool."""
     if dedup.exact == "normalised":
         words, ends = words_of(texts)
         data, ends = words.tobytes(), ends * words.itemsize

@@ -1,8 +1,8 @@
-"""Index: the band keys of what is published, sorted, so that a few are looked up without the rest.
+"""Index: the sorted band keys of the published documents, in which keys are looked up without reading the rest.
 
-Published as `bands/`, of a later round as `bands2/` and so on, they let others deduplicate against a corpus
-without its text, and `zyda find` look a text up. Rows out, in a file for each range of each band: as of
-`tasks.signatures.bands`, in row groups so small that a key costs little more to read than itself.
+They are published as `bands/`, of a second round as `bands2/` and so on. With them others deduplicate against a
+corpus without its text, and `zyda find` looks a text up. Rows out, in a file for each range of each band: as of
+`tasks.signatures.bands`, in small row groups, so that reading a key costs little.
 """
 
 from collections.abc import Sequence
@@ -23,7 +23,7 @@ from zyda_flows.tasks.signatures.bands import (
 from zyda_flows.tasks.signatures.costs import index_cost
 from zyda_flows.tasks.signatures.keys import index_parameters
 from zyda_flows.tasks.signatures.minhash import keys_of_source
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -38,9 +38,9 @@ GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
 
 @dataclass(frozen=True)
 class IndexedRange(ArtifactJob):
-    """The keys of one range of one band, of all sources, and whose they are, sorted by both.
+    """The keys of a range of a band, of all sources, with their documents, sorted by both.
 
-    artifacts: files of band keys, those of a source with a smaller number first. of_artifacts: a hash of them.
+    artifacts: files of band keys, in the order of the sources' numbers. of_artifacts: a hash of them.
     """
 
     stage, version = "index", VERSION
@@ -70,13 +70,13 @@ class IndexedRange(ArtifactJob):
         return write_artifact(self.folder, self.path, self.name, fill)
 
 
-def key(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
+def key(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    return stage_key("index", VERSION, [index_parameters(of_round.dedup), GROUP_ROWS], *identities)
+    return stage_key("index", VERSION, [index_parameters(dedup_round.dedup), GROUP_ROWS], *identities)
 
 
-def has_published_bands(of_round: Round, _: str) -> bool:
-    return of_round.recipe.publish_bands
+def has_published_bands(dedup_round: Round, _: str) -> bool:
+    return dedup_round.recipe.publish_bands
 
 
 @stage(
@@ -88,13 +88,13 @@ def has_published_bands(of_round: Round, _: str) -> bool:
     published_as="bands",
     cost=index_cost,
 )
-def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
-    """Sort the band keys of what is left of all sources. Raises NotConserved where one is lost on the way."""
-    folder, dedup = of_round.folder, of_round.dedup
+def index(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSource]) -> Manifest:
+    """Sort the band keys of the remaining documents of all sources. Raises NotConserved if rows are lost."""
+    folder, dedup = dedup_round.folder, dedup_round.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(trails, key=lambda trail: numbers[trail.source])
     of_sources = [
-        keys_of_source(of_round, trail.source, load_histories(folder, trail), "keys left")
+        keys_of_source(dedup_round, trail.source, load_histories(folder, trail), "keys left")
         for trail in in_order
     ]
     merged = tuple(file for keys in of_sources for file in keys.files)
@@ -114,9 +114,9 @@ def index(of_round: Round, trails: list[Trail], sources: Sequence[NumberedSource
         for band in range(dedup.key_bands)
         for number, keys in enumerate(key_ranges(rows // dedup.key_bands))
     ]
-    files = fan_out(ArtifactJob.__call__, ranges, stage=of_round.name_of("index"), source=None)
+    files = fan_out(ArtifactJob.__call__, ranges, stage=dedup_round.name_of("index"), source=None)
     if (written := sum(file.rows for file in files)) != rows:
-        raise NotConserved(f"index: {rows:,} rows of band keys were read and {written:,} written")
+        raise NotConserved(f"index: {rows:,} rows of band keys were read, but {written:,} written")
     return Manifest(
         stage="index",
         artifacts=tuple(files),

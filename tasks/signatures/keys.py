@@ -1,6 +1,6 @@
-"""The keys of a text: one for each band of its MinHash signature, or one of the text itself.
+"""The keys of a text: a key for each band of its MinHash signature, or a key of the text itself.
 
-What is here needs neither Prefect nor Dask, so that a text is looked up in a moment.
+This module imports neither Prefect nor Dask, so that looking a text up starts quickly.
 """
 
 from collections.abc import Callable
@@ -18,13 +18,13 @@ from zyda_flows.tasks.signatures.shingles import word_hashes
 from zyda_flows.textkernels import sketch
 from zyda_flows.textkernels.buffers import text_buffers
 
-VERSION = 1  # raised when a text gets other keys
+VERSION = 1  # raise it if the keys of a text change
 
 MaskedKeys = tuple[NDArray[np.uint64], NDArray[np.bool_]]
 
 
 def index_parameters(dedup: Dedup) -> dict[str, Any]:
-    """Return what the keys of two corpora have to have in common, for their documents to meet."""
+    """Return the parameters that the keys of two corpora must share to be comparable."""
     return {"version": VERSION, **dedup.key_parameters}
 
 
@@ -39,13 +39,13 @@ def signatures(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[np.ui
 
 
 def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> MaskedKeys:
-    """Return the band keys of each text, (n, bands) uint64, and which texts have any, (n,) bool."""
+    """Return the band keys of each text, (n, bands) uint64, and which texts have keys, (n,) bool."""
     sketches = signatures(texts, dedup)
     keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
     return keys, sketches[:, 0] != sketch.EMPTY
 
 
-# What makes the keys of texts in a round of each kind.
+# The function that computes the keys of texts, for each kind of round.
 KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
     ExactRound: text_keys,
     LettersRound: letter_keys,
@@ -54,12 +54,12 @@ KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
 
 
 def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> MaskedKeys:
-    """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have any.
+    """Return the keys of each text in a round, (n, bands) or (n, bands, 2) uint64, and which texts have keys.
 
-    Raises ValueError where they are of another width than the round says: half of each would be lost.
+    Raises ValueError if their width differs from the round's `is_wide`: half of each key would be lost.
     """
     keys, has_keys = KEYS[type(dedup)](texts, dedup)
     width = (len(texts), dedup.key_bands, *((2,) if dedup.is_wide else ()))
     if keys.shape != width:
-        raise ValueError(f"keys of {type(dedup).__name__} are {keys.shape}, and is_wide asks for {width}")
+        raise ValueError(f"keys of {type(dedup).__name__}: expected the shape {width}, got {keys.shape}")
     return keys, has_keys

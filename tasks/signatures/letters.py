@@ -1,9 +1,9 @@
-"""The letters of a text, by which the same words are found in any form, and a key of 128 bits made of them.
+"""The letters of a text, which are equal for all forms of the same words, and a 128-bit key of them.
 
 Letters are those of Unicode's form NFKD with case folding (`str.casefold`), without white space, punctuation,
-modifier symbols, control and format characters. So the same are: texts with other white space, line ends and line
-breaks, also within Chinese; in other case; with straight or curly quotes; with a byte order mark, zero-width
-characters or soft hyphens; in NFC, NFD, NFKC or NFKD. A text of punctuation alone has no letters, and no key.
+modifier symbols, control and format characters. So texts have equal letters if they differ in white space, line
+ends and line breaks, also within Chinese; in case; in straight or curly quotes; in a byte order mark, zero-width
+characters or soft hyphens; in NFC, NFD, NFKC or NFKD. A text of only punctuation has no letters, and no key.
 """
 
 import string
@@ -24,14 +24,14 @@ from zyda_flows.tasks.signatures.shingles import CODE_POINTS, SPARSE, SURROGATES
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.letters import LetterTable, letters_of
 
-VERSION = 1  # raised when a text gets other letters
+VERSION = 1  # raise it if the letters of a text change
 LEFT_OUT = {"Cc", "Cf", "Sk", "Zs", "Zl", "Zp", "Pc", "Pd", "Ps", "Pe", "Pi", "Pf", "Po"}
-# Tatweel, which only makes a word longer, what chooses the form of a character, and tags, which have none.
+# Tatweel, which only stretches a word, characters that select the form of another, and tags, which are invisible.
 NO_LETTERS = {0x34F, 0x640, *range(0x180B, 0x180E), *range(0xFE00, 0xFE10), *range(0xE0000, 0xE1000)}
 
 
 class LettersRound(ExactRound):
-    """What the keys of letters are made by: as those of a round of equal texts, but no recipe has such a one."""
+    """The parameters of the keys of letters, as a round of equal texts; no recipe has such a round."""
 
     @property
     def key_parameters(self) -> dict[str, Any]:
@@ -47,18 +47,21 @@ def is_letter(character: str) -> bool:
 
 
 def letters_of_character(code: int) -> str:
-    """Return the letters that a character stands for."""
+    """Return the letters of a character."""
     folded = unicodedata.normalize("NFKD", unicodedata.normalize("NFKD", chr(code)).casefold())
     return "".join(filter(is_letter, folded))
 
 
 @lru_cache(maxsize=1)
 def letter_table() -> LetterTable:
-    """Return what `textkernels.letters` puts in the place of each code point."""
+    """Return the table of the letters of each code point, for `textkernels.letters`."""
     starts, first, last = np.zeros(CODE_POINTS + 1, np.int32), *np.zeros((2, CODE_POINTS), np.uint8)
     longer = np.zeros(256, np.uint8)
     parts, size = list[bytes](), 0
-    for code in (*range(SURROGATES.start), *range(SURROGATES.stop, SPARSE)):  # beyond is nothing that is read
+    for code in (
+        *range(SURROGATES.start),
+        *range(SURROGATES.stop, SPARSE),
+    ):  # no character beyond has letters
         if letters := letters_of_character(code):
             first[code], last[code] = (unicodedata.combining(letters[place]) for place in (0, -1))
             parts.append(letters.encode())
@@ -86,18 +89,18 @@ def as_array(texts: Sequence[str]) -> pa.LargeStringArray:
 
 
 def letter_hash(text: str) -> str | None:
-    """Return the SHA-256 of a text's letters, in hexadecimal digits; None where it has none."""
+    """Return the SHA-256 of a text's letters, in hexadecimal digits; None if it has no letters."""
     (letters,) = letters_in(as_array([text]))
     return sha256(letters).hexdigest() if len(letters) else None
 
 
 def key_of_hash(digest: str) -> NDArray[np.uint64]:
-    """Return the key of letters with some SHA-256: its first 128 bits, (2,) uint64."""
+    """Return the key of letters with this SHA-256: its first 128 bits, (2,) uint64."""
     return np.frombuffer(bytes.fromhex(digest)[:16], "<u8").astype(np.uint64)
 
 
 def letter_keys(texts: pa.LargeStringArray, _: LettersRound) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
-    """Return the key of each text, (n, 1, 2) uint64, and which texts have any letters, (n,) bool."""
+    """Return the key of each text, (n, 1, 2) uint64, and which texts have letters, (n,) bool."""
     letters = letters_in(texts)
     digests = b"".join([sha256(one).digest()[:16] for one in letters])
     keys = np.frombuffer(digests, np.dtype("<u8")).astype(np.uint64)

@@ -1,7 +1,7 @@
-"""Looking keys up in published band keys: a row group or two are read for a key, and not the rest.
+"""Look keys up in published band keys: a key costs a row group or two of a file.
 
-A file is sorted by key and cut into small row groups, whose first and last keys stand in its footer. Where many
-keys are looked up, whole files come to be read, one after another, and each once.
+A file is sorted by key and divided into small row groups, whose first and last keys are in its footer. If many keys
+are looked up, the whole of each file is read, once.
 """
 
 from collections.abc import Sequence
@@ -10,12 +10,11 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.signatures.bands import KeyArray, rows_schema, upper
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import footer_of, open_table
-
-Ids = NDArray[np.uint64]
 
 
 def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[KeyArray, KeyArray]:
@@ -27,7 +26,7 @@ def first_and_last_keys(folder: Folder, shard: Artifact) -> tuple[KeyArray, KeyA
 
 
 def row_groups_with(keys: KeyArray, first: KeyArray, last: KeyArray) -> list[int]:
-    """Return which row groups may hold one of some keys, (n,); first, last: (g,), of each, ascending."""
+    """Return the row groups that may have any of some keys, (n,). first, last: (g,), of each, ascending."""
     starts = np.searchsorted(last, keys, side="left")
     ends = np.searchsorted(first, keys, side="right")
     opens = np.zeros(len(first) + 1, np.int64)
@@ -38,7 +37,7 @@ def row_groups_with(keys: KeyArray, first: KeyArray, last: KeyArray) -> list[int
 
 
 def looked_up(folder: Folder, shard: Artifact, keys: KeyArray, most: int) -> tuple[KeyArray, Ids]:
-    """Read the rows of a file whose keys are among some, (n,) or wide (n, 2): keys and doc_ids, by key and id.
+    """Read the rows of a file with some keys, (n,) or wide (n, 2): their keys and doc_ids, sorted by both.
 
     most: rows of each bucket, the first by their ids.
     """
@@ -63,7 +62,7 @@ def looked_up(folder: Folder, shard: Artifact, keys: KeyArray, most: int) -> tup
 
 
 def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]:
-    """Return the places of the first rows of each bucket, `most` of them. is_first: (n,), whether one begins it."""
+    """Return the indices of the first `most` rows of each bucket. is_first: (n,), true for a bucket's first row."""
     starts = np.flatnonzero(is_first)
     if not len(starts):
         return starts
@@ -72,12 +71,12 @@ def first_of_bucket(is_first: NDArray[np.bool_], most: int) -> NDArray[np.int64]
 
 
 def collisions(keys: KeyArray, doc_ids: Ids, found_keys: KeyArray, found_ids: Ids) -> tuple[Ids, Ids]:
-    """Return the pairs of documents that have a key in common: (p,) of doc_ids, and of found_ids.
+    """Return the pairs of documents that share a key: (p,) of doc_ids, and of found_ids.
 
     found_keys: sorted; both (n,) and (m,), or wide, (n, 2) and (m, 2).
     """
     if keys.ndim == 2:
-        # Where the upper halves are the same, the lower ones are looked at.
+        # Compare the lower halves of keys with the same upper half.
         first, second = colliding_positions(keys[:, 0], found_keys[:, 0])
         is_same = keys[first, 1] == found_keys[second, 1]
         first, second = first[is_same], second[is_same]
@@ -87,7 +86,7 @@ def collisions(keys: KeyArray, doc_ids: Ids, found_keys: KeyArray, found_ids: Id
 
 
 def colliding_positions(keys: KeyArray, found_keys: KeyArray) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Return the places of all pairs of equal keys, (n,) and (m,), of which `found_keys` are sorted."""
+    """Return the indices of all pairs of equal keys, (n,) and (m,); `found_keys` are sorted."""
     starts = np.searchsorted(found_keys, keys, side="left")
     counts = np.searchsorted(found_keys, keys, side="right") - starts
     first = np.repeat(np.arange(len(keys)), counts)
@@ -96,7 +95,7 @@ def colliding_positions(keys: KeyArray, found_keys: KeyArray) -> tuple[NDArray[n
 
 
 def files_by_band(files: Sequence[Artifact]) -> dict[int, list[Artifact]]:
-    """Put the files of an index together by their bands, those of smaller keys first."""
+    """Group the files of an index by band; within a band they ascend by key."""
     of_bands = dict[int, list[Artifact]]()
     for file in sorted(files, key=lambda file: file.name):
         of_bands.setdefault(int(file.name.partition("-")[0]), []).append(file)

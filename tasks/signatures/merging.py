@@ -1,8 +1,8 @@
-"""Merging: a source of many shards has its files of band keys merged, so that a range is read from few places.
+"""Merging: merge the files of band keys of a source with many shards, so that a range is read from few files.
 
-GROUP_SHARDS come together at a time or so, and those again while there are many. Where a group begins is decided by
-a hash of the shard's name (as in content-defined chunking), so that a file that comes or goes changes one group of
-each level only.
+About GROUP_SHARDS files are merged at a time, and the results again, until there are few. A hash of the shard's
+name decides where a group begins (as in content-defined chunking), so that an added or removed file changes a
+single group of each level.
 """
 
 import zlib
@@ -27,14 +27,14 @@ from zyda_flows.tasks.storage.tables import write_artifact
 
 VERSION = 1
 MERGE = "merge bands"  # the name of the fan-out
-GROUPS_OF_BAND = 512  # in a large file: more make its footer large, fewer are read for little
+GROUPS_OF_BAND = 512  # row groups in a large file: more make its footer large, fewer read too many rows
 GROUP_SHARDS = 64  # on average
-MOST_SHARDS = 4  # times as many, at the most
+MOST_SHARDS = 4  # times GROUP_SHARDS, at most
 
 
 @dataclass(frozen=True)
 class Merge(ArtifactJob):
-    """One file of the band keys of neighbouring shards."""
+    """A file of the band keys of neighbouring shards."""
 
     stage, version = "bands", VERSION
 
@@ -66,7 +66,7 @@ class Merge(ArtifactJob):
 def merge_groups(
     folder: Folder, source: str, artifacts: Sequence[Artifact], bands: int
 ) -> list[Sequence[Artifact]]:
-    """Merge the files of a source while it has many; return each level's, of which the last hold its keys."""
+    """Merge the files of a source while it has many; return the files of each level, of which the last is final."""
     levels = [artifacts]
     while len(artifacts) > GROUP_SHARDS:
         groups = groups_of(artifacts, len(levels))
@@ -78,7 +78,7 @@ def merge_groups(
 
 
 def groups_of(artifacts: Iterable[Artifact], level: int) -> list[tuple[Artifact, ...]]:
-    """Put neighbouring files together; in each group, as in all, the documents' ids are ascending."""
+    """Group neighbouring files; the documents' ids ascend within each group and over all groups."""
     groups = list[list[Artifact]]()
     for artifact in sorted(artifacts, key=numbers_in_name):
         is_start = zlib.crc32(f"{level} {artifact.name}".encode()) % GROUP_SHARDS == 0

@@ -1,12 +1,12 @@
-"""Minhash: a shard's text to sorted band keys (hashes of the bands of its MinHash signatures).
+"""Minhash: from a shard's text to sorted band keys (hashes of the bands of its MinHash signatures).
 
-Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, one row in each
-band: `band` (uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of
-one band each, so that a range of a band's keys can be read alone (see `tasks.signatures.bands`).
+Rows in: `doc_id`, `text` of a shard. Rows out: for every document with a shingle, a row in each band: `band`
+(uint8), `key` (uint64), `doc_id` (uint64), sorted by the three, in row groups of a single band, so that a range of
+a band's keys can be read alone (see `tasks.signatures.bands`).
 
-Ingest does this to a shard while it has the text in memory, which saves reading it again. The stage
-reads only shards of which nobody has made the band keys: those of a recipe whose `dedup` has changed. The
-rows of documents that a stage before has let go are left out here, so that they join nobody.
+Ingest computes the keys of a shard while it has the text in memory, which saves reading it again. The stage reads
+only shards without band keys, after `dedup` in a recipe was changed. The rows of documents that earlier stages
+removed are dropped here.
 """
 
 from collections.abc import Sequence
@@ -33,7 +33,7 @@ from zyda_flows.tasks.signatures.shingles import folded_characters
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.equal_values import equal_texts
 from zyda_flows.tasks.sources.named_values import column_of
-from zyda_flows.tasks.sources.web_addresses import as_compared
+from zyda_flows.tasks.sources.web_addresses import comparable_text
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -48,23 +48,23 @@ from zyda_flows.tasks.workers.engine import Engine, is_on_gpu
 
 
 def columns_for(names: Sequence[str], dedup: Dedup) -> list[str]:
-    """Return which columns of documents a round reads: a source may not have the one that its keys are made of."""
+    """Return the columns of documents that a round reads: a source may lack the column of the keys."""
     column = column_of(dedup.key_column, names)
     return ["doc_id"] + ([column] if column else [])
 
 
 def values_in(documents: pa.Table, dedup: Dedup) -> pa.LargeStringArray:
-    """Return what the keys of documents are made of, (n,): a document without a value has an empty text."""
+    """Return the values from which keys are computed, (n,): an empty text for a document without a value."""
     if dedup.key_column == "text":
         return as_one_array(documents.column("text"))
     values = equal_texts(documents, dedup.key_column)
     if isinstance(dedup, ExactRound) and isinstance(dedup.exact, ExactColumn) and dedup.exact.normalize:
-        return pa.array(map(as_compared, values.to_pylist()), pa.large_string())
+        return pa.array(map(comparable_text, values.to_pylist()), pa.large_string())
     return values
 
 
 class BandKeys:
-    """The band keys of a shard, collected as its documents pass by."""
+    """The band keys of a shard, collected as its documents are ingested."""
 
     def __init__(self, dedup: Dedup) -> None:
         self.dedup = dedup
@@ -72,7 +72,7 @@ class BandKeys:
         self.keys = list[NDArray[np.uint64]]()
 
     def add(self, documents: pa.Table) -> None:
-        """Sketch some documents: `doc_id`, and the column that the keys are made of."""
+        """Sketch some documents: `doc_id`, and the column of the keys."""
         for batch in documents.select(columns_for(documents.column_names, self.dedup)).to_batches():
             values = values_in(pa.Table.from_batches([batch]), self.dedup)
             keys, has_keys = keys_of_texts(values, self.dedup)
@@ -80,11 +80,11 @@ class BandKeys:
             self.doc_ids.append(batch.column("doc_id").to_numpy()[has_keys])
 
     def write(self, folder: Folder, source: str, shard: Artifact) -> None:
-        """Write the band keys of a shard that has been added whole."""
+        """Write the band keys of a shard of which all documents were added."""
         KeysOfShard(folder, source, shard, self.dedup).write_keys(*self.doc_ids_and_keys())
 
     def doc_ids_and_keys(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return what was collected: (n,) and (n, bands), or (n, bands, 2) of wide keys."""
+        """Return the collected ids and keys: (n,) and (n, bands), or (n, bands, 2) for wide keys."""
         return np.concatenate(self.doc_ids), np.concatenate(self.keys)
 
 
@@ -93,14 +93,14 @@ class KeysOfRounds:
 
     @classmethod
     def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
-        """Return what begins the band keys of a shard, with only that part of the recipe that it needs."""
+        """Return a function that begins the band keys of a shard, with only the required part of the recipe."""
         return partial(cls, rounds_with_keys(recipe, source))
 
     @classmethod
     def with_gpus(
         cls, recipe: Recipe, source: str
     ) -> "tuple[partial[KeysOfRounds], partial[list[KeysOfShard]]]":
-        """Return what begins the keys that a GPU does not make, and what says which jobs make the others."""
+        """Return functions that begin the keys of a shard on the CPU, and that return the jobs for the GPU."""
         rounds = rounds_with_keys(recipe, source)
         by_cpu = tuple(dedup for dedup in rounds if not dedup.has_signatures)
         by_gpu = tuple(dedup for dedup in rounds if dedup.has_signatures)
@@ -115,13 +115,13 @@ class KeysOfRounds:
             keys.add(documents)
 
     def write(self, folder: Folder, source: str, shard: Artifact) -> None:
-        """Write the band keys of a shard that has been added whole."""
+        """Write the band keys of a shard of which all documents were added."""
         for keys in self.of_rounds:
             keys.write(folder, source, shard)
 
 
 def rounds_with_keys(recipe: Recipe, source: str) -> tuple[Dedup, ...]:
-    """Return the rounds in which a source's documents need keys, one of those that have the same."""
+    """Return the rounds in which a source's documents need keys, without rounds that have equal keys."""
     if recipe.source(source).exempt and not recipe.publish_bands:
         return ()
     return tuple({digest_of(dedup.key_parameters): dedup for dedup in recipe.rounds}.values())
@@ -134,7 +134,7 @@ class KeysOfShard(ArtifactJob):
     stage, version = "minhash", VERSION
 
     shard: Artifact
-    dedup: Annotated[Dedup, NotInKey("only what makes its keys counts")]
+    dedup: Annotated[Dedup, NotInKey("only the parameters of its keys count")]
 
     @property
     def name(self) -> str:
@@ -154,14 +154,14 @@ class KeysOfShard(ArtifactJob):
         return self.write_keys(*self.sketched(*tables_of(self.folder, self.shard, names)))
 
     def sketched(self, *tables: pa.Table) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """Return the ids and keys of those documents that have some, (n,) and (n, bands), as the CPU makes them."""
+        """Return the ids and keys of the documents with keys, (n,) and (n, bands), as the CPU computes them."""
         keys = BandKeys(self.dedup)
         for documents in tables:
             keys.add(documents)
         return keys.doc_ids_and_keys()
 
     def write_keys(self, doc_ids: NDArray[np.uint64], keys: NDArray[np.uint64]) -> Artifact:
-        """Write the keys, (n, bands), of the shard's documents that have some, (n,), in the shard's order."""
+        """Write the keys, (n, bands), of the shard's documents with keys, (n,), in the shard's order."""
 
         def fill(scratch: Path) -> None:
             parts = ((b, keys[:, b], doc_ids) for b in range(self.dedup.key_bands))
@@ -172,13 +172,11 @@ class KeysOfShard(ArtifactJob):
 
 @dataclass(frozen=True)
 class RemainingKeys(ArtifactJob):
-    """The band keys of a shard without those of documents that are gone."""
+    """The band keys of a shard without those of removed documents."""
 
     stage, version = "keys-left", VERSION
 
-    history: Annotated[
-        ShardHistory, NotInKey("which documents are gone counts, and not what else was said of them")
-    ]
+    history: Annotated[ShardHistory, NotInKey("only the removed documents count, not other verdicts")]
     whole: Annotated[KeysOfShard, NotInKey("its key is in the key")]
 
     @property
@@ -215,14 +213,14 @@ def keys_in_rounds(
 
 
 def keys_of(folder: Folder, source: str, history: ShardHistory, dedup: Dedup) -> ArtifactJob:
-    """Return the job that gives the band keys of what is left of a shard."""
+    """Return the job that makes the band keys of a shard's remaining documents."""
     whole = KeysOfShard(folder, source, history.shard, dedup)
     return whole if history.is_whole else RemainingKeys(folder, source, history, whole)
 
 
 @dataclass(frozen=True)
 class KeysOfSource:
-    """The band keys of what is left of a source, in few files, and the paths of what was made on the way."""
+    """The band keys of a source's remaining documents, in few files, and the paths of intermediate files."""
 
     files: tuple[Artifact, ...]
     intermediate: tuple[str, ...]
@@ -230,12 +228,12 @@ class KeysOfSource:
 
 
 def keys_of_source(
-    of_round: Round, source: str, histories: Sequence[ShardHistory], stage: str
+    dedup_round: Round, source: str, histories: Sequence[ShardHistory], stage: str
 ) -> KeysOfSource:
-    """Make the band keys of what is left of a source, where nobody has, and merge those of a large one."""
-    folder, dedup, name = of_round.folder, of_round.dedup, of_round.name_of(stage)
+    """Make the missing band keys of a source's remaining documents, and merge those of a large source."""
+    folder, dedup, name = dedup_round.folder, dedup_round.dedup, dedup_round.name_of(stage)
     jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in histories]
-    on = of_round.recipe.engine if dedup.has_signatures else Engine.CPU
+    on = dedup_round.recipe.engine if dedup.has_signatures else Engine.CPU
     shards = fan_out(ArtifactJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)
     merged = [shard.path for level in lower_levels for shard in level]
@@ -243,24 +241,24 @@ def keys_of_source(
     return KeysOfSource(tuple(top_level), (*merged, *whole), total(shard.counts for shard in shards))
 
 
-def key(of_round: Round, trail: Trail) -> str:
-    if of_round.recipe.source(trail.source).exempt:
+def key(dedup_round: Round, trail: Trail) -> str:
+    if dedup_round.recipe.source(trail.source).exempt:
         return stage_key("minhash", VERSION, "exempt", *trail.identities)
-    return stage_key("minhash", VERSION, of_round.dedup.key_parameters, *trail.identities)
+    return stage_key("minhash", VERSION, dedup_round.dedup.key_parameters, *trail.identities)
 
 
-def takes_part(of_round: Round, source: str) -> bool:
-    return not of_round.recipe.source(source).exempt
+def takes_part(dedup_round: Round, source: str) -> bool:
+    return not dedup_round.recipe.source(source).exempt
 
 
 @stage("minhash", key, enabled=takes_part, extends_trail=False, cost=minhash_cost)
-def minhash(of_round: Round, trail: Trail) -> Manifest:
-    """Sketch what is left of a source, and merge the band keys of a large one."""
+def minhash(dedup_round: Round, trail: Trail) -> Manifest:
+    """Sketch the remaining documents of a source, and merge the band keys of a large source."""
     source = trail.source
-    keys = keys_of_source(of_round, source, load_histories(of_round.folder, trail), "minhash")
-    column = of_round.dedup.key_column
+    keys = keys_of_source(dedup_round, source, load_histories(dedup_round.folder, trail), "minhash")
+    column = dedup_round.dedup.key_column
     if column != "text" and trail.remaining.documents and not sum(file.rows for file in keys.files):
-        warn(f"source {source}: no document has a value in {column!r}, so that all stay in this round")
+        warn(f"source {source}: no document has a value in {column!r}, so this round keeps all documents")
     return Manifest(
         stage="minhash",
         source=source,

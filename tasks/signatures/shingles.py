@@ -1,8 +1,8 @@
-"""How word shingles see a text: NFC, lower case, no punctuation, words between white space.
+"""Word shingles: their words are in NFC and lower case, without punctuation, and separated by white space.
 
-Lower case is Unicode's simple mapping, one character for one. Punctuation is that of ASCII
-(`string.punctuation`, with its symbols) and Unicode's categories P. All of it follows the Unicode
-version of this Python, which is part of the key of what is made with it.
+Lower case is Unicode's simple mapping of one character to one. Punctuation is ASCII's (`string.punctuation`, with
+its symbols) and Unicode's categories P. All depend on the Unicode version of this Python, which is part of the key
+of everything computed from it.
 """
 
 import string
@@ -27,7 +27,7 @@ SURROGATES = range(0xD800, 0xE000)
 
 @lru_cache(maxsize=1)
 def folded_characters() -> NDArray[np.uint32]:
-    """Return what `textkernels.words` does with each code point: (0x110000,) uint32."""
+    """Return the table of folded characters for `textkernels.words`: (0x110000,) uint32."""
     folded = np.arange(2, CODE_POINTS + 2, dtype=np.uint32)
     for code in range(SPARSE):
         character = chr(code)
@@ -44,8 +44,8 @@ def folded_characters() -> NDArray[np.uint32]:
 def changed_by_nfc() -> NDArray[np.bool_]:
     """Mark every code point that NFC may change, alone or with its neighbours: (0x110000,) bool.
 
-    Besides those that change alone these are the ones that combine with what is before them, those
-    that may change places, and those that Python's Unicode does not know, which may be any of these.
+    These are characters that change alone, characters that combine with the character before them, characters that
+    may be reordered, and characters that Python's Unicode data do not know, which may be any of these.
     """
     unsafe = np.zeros(CODE_POINTS, np.bool_)
     unsafe[SPARSE:] = True
@@ -58,7 +58,7 @@ def changed_by_nfc() -> NDArray[np.bool_]:
             unsafe[[int(part, 16) for part in decomposed.split(" ")[1:]]] = True
         if unicodedata.normalize("NFC", character) != character:
             unsafe[code] = True
-    unsafe[0x1100:0x1200] = True  # Hangul letters, which make syllables
+    unsafe[0x1100:0x1200] = True  # Hangul letters, which combine to syllables
     return unsafe
 
 

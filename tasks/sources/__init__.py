@@ -1,9 +1,9 @@
-"""Sources: published datasets as they lie somewhere, file by file and row by row.
+"""Sources: the files of published datasets, and their rows.
 
-`listing` finds a source's files and `register` gives each the number that it keeps for ever. `streams` opens
-one, here or in any store, and tells damage from a store that fails; `lines` are what is in it. `reading`
-looks into it and reads its `rows`, by one of the `formats` (`footers` guards the process that reads Parquet);
-`selection` says which columns are carried, and `columns`, `json_text`, `type_unification` and `column_names` see to
-it that what is in them neither changes nor collides. `file_systems`, `web_files`, `hub` and `copies` are where
-files lie.
+`listing` lists the files of a source (`input_files`), and `register` gives each file a permanent number. `streams`
+opens a file of any store and distinguishes damaged content from a failing store; `byte_lines` yields its lines.
+`reading` inspects a file and reads its rows (`file_rows`) with one of the `formats`; `footers` protects the
+process that reads Parquet. `selection` chooses columns; `columns`, `json_columns`, `json_text`, `type_unification`
+and `column_names` keep their values unchanged and their names distinct. `file_systems`, `web_files`, `hub` and
+`copies` are the places of files.
 """

@@ -18,9 +18,9 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import Literal, NamedTuple, TypeVar
 
 from zyda_flows.tasks.errors import BadInput, first_line
-from zyda_flows.tasks.sources.lines import DAMAGED
-from zyda_flows.tasks.sources.small_files import PlannedFile, content_of, decompressed
-from zyda_flows.tasks.sources.web_addresses import domain, normalised
+from zyda_flows.tasks.sources.byte_lines import DAMAGED
+from zyda_flows.tasks.sources.small_files import PlannedFile, decompress_list, read_planned_file
+from zyda_flows.tasks.sources.web_addresses import normalise_address, normalise_domain
 
 T = TypeVar("T")
 
@@ -66,7 +66,7 @@ def entries_of(line: str) -> list[Entry]:
 def entry_of(field: str) -> Entry:
     """Read a domain or an address. Raises ValueError."""
     if (found := WHOLE_DOMAIN.fullmatch(field)) or "/" not in field:
-        if host := domain(found[1] if found else field):
+        if host := normalise_domain(found[1] if found else field):
             return Entry("domain", host, host)
         raise ValueError(f"{field!r} is no domain")
     return address_of(field)
@@ -75,7 +75,7 @@ def entry_of(field: str) -> Entry:
 def address_of(field: str) -> Entry:
     """Read the address of a page or, with `/*` at its end, of a folder. Raises ValueError."""
     is_folder = field.endswith("/*")
-    address = None if BLANK.search(field) else normalised(field[:-1] if is_folder else field)
+    address = None if BLANK.search(field) else normalise_address(field[:-1] if is_folder else field)
     if address is None or not HOST.fullmatch(address[0]):
         raise ValueError(f"{field!r} is no address of the web")
     host, whole = address
@@ -141,9 +141,9 @@ def lines_of_list(name: str, file: PlannedFile) -> Iterator[str]:
 
     Raises BadInput.
     """
-    content = content_of(name, file)
+    content = read_planned_file(name, file)
     try:
-        content = decompressed(content, file.listed.url)
+        content = decompress_list(content, file.listed.url)
         encoding = "utf-16" if content.startswith((BOM_UTF16_LE, BOM_UTF16_BE)) else "utf-8-sig"
         text = content.decode(encoding)
     except DAMAGED as error:

@@ -1,125 +1,38 @@
-"""Compressed bytes, decompressed member by member: what follows a damaged one can still be had.
+"""Decompress a stream member by member, so that the members after a damaged one can still be read.
 
-A file of gzip, Zstandard, LZ4 or bzip2 is one member, or many after one another: archives of the web have one for
+A file of gzip, Zstandard, LZ4 or bzip2 is one member, or several in sequence: web archives have one member for
 each record.
 """
 
-import bz2
 import re
-from collections.abc import Callable, Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
-from typing import Any, cast
 
-import lz4.frame
 import zstandard
-from isal import isal_zlib
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources import zstd_dictionaries
+from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER, MARKS, Decoder, DecompressedTooLarge
 from zyda_flows.tasks.sources.zstd_dictionaries import BadDictionary, dictionary_of, frame_size
 from zyda_flows.tasks.storage.stores import Stream
 
-COMPRESSIONS = {".gz": "gzip", ".zst": "zstd", ".zstd": "zstd", ".lz4": "lz4", ".bz2": "bzip2"}
 BLOCK = 1 << 18
-# Of what is compressed, so much is given to a decoder at once: so much is lost before a damaged place. Of gzip's a
-# thousandfold may come out of it, and of Zstandard's thirty thousandfold; of the others what is asked for.
-AT_ONCE = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
-FIRST = 1 << 10  # as much is given to a decoder first, then twice as much each time: it may fail at once
-MOST_AT_ONCE = 1 << 22  # of what comes out
-AGAIN = 4  # times as much as was read is decoded again, to look for members in what proves to be damaged
-KEPT = 1 << 24  # of what was decompressed already, to look there for members where one proves to be damaged
-MARKS = {
-    "gzip": b"\x1f\x8b\x08",
-    "zstd": b"\x28\xb5\x2f\xfd",
-    "lz4": b"\x04\x22\x4d\x18",
-    "bzip2": b"BZh",
-}
+# The most compressed bytes that a decoder is given at a time, and so the most that are lost before a damaged byte.
+# gzip may expand them a thousandfold and Zstandard thirty thousandfold; the other decoders return what is
+# requested.
+INPUT_BYTES = {"gzip": 1 << 14, "zstd": 1 << 12, "lz4": 1 << 14, "bzip2": 1 << 12}
+FIRST_INPUT_BYTES = (
+    1 << 10
+)  # the first input of a decoder; doubled each time, because a decoder may fail early
+REDECODED = 4  # how many times the bytes read so far may be decoded again to find members in damaged data
+KEPT_BYTES = 1 << 24  # decompressed input that is kept, to search it for members if its member proves damaged
 LONGEST_MARK = 4
 NOT_ZERO = re.compile(rb"[^\0]")
-SKIPPABLE = b"\x2a\x4d\x18"  # of Zstandard and LZ4: the second to fourth byte of a frame that holds no data
-
-
-GzipError = cast(type[Exception], isal_zlib.error)  # by its stubs it is an instance
-
-
-class Bzip2Error(Exception):
-    """What bz2 raises as an OSError, which elsewhere is a store's."""
-
-
-class Lz4Error(Exception):
-    """What lz4 raises as a RuntimeError."""
-
-
-class Swollen(Exception):
-    """More was decompressed than a file of its kind holds."""
-
-
-DAMAGED_MEMBER: tuple[type[Exception], ...] = (
-    EOFError,
-    GzipError,
-    zstandard.ZstdError,
-    Bzip2Error,
-    Lz4Error,
-    BadDictionary,
-    Swollen,
-)
-
-
-class Decoder:
-    """What decompresses one member. Feed it as long as it is not at its end; `left` are the bytes behind that."""
-
-    def __init__(self, kind: str, dictionary: zstandard.ZstdCompressionDict | None = None) -> None:
-        self.kind = kind
-        self.engine = ENGINES[kind]() if dictionary is None else zstd_engine(dictionary)
-
-    @property
-    def end(self) -> bool:
-        return bool(self.engine.eof)
-
-    @property
-    def left(self) -> int:
-        """Count the bytes that were given to it and are behind its member."""
-        return len(self.engine.unused_data or b"")
-
-    def feed(self, content: bytes) -> Iterator[bytes]:
-        """Decompress, at most MOST_AT_ONCE at a time where a library has a limit. Raises one of DAMAGED_MEMBER."""
-        try:
-            yield from self.decompressed(content)
-        except OSError as error:
-            raise Bzip2Error(str(error)) from error
-        except RuntimeError as error:
-            raise Lz4Error(str(error)) from error
-        except MemoryError as error:
-            raise Swollen("it takes more memory than there is") from error
-
-    def decompressed(self, content: bytes) -> Iterator[bytes]:
-        if self.kind == "zstd":
-            yield self.engine.decompress(content)
-            return
-        yield self.engine.decompress(content, MOST_AT_ONCE)
-        if self.kind == "gzip":
-            while self.engine.unconsumed_tail:
-                yield self.engine.decompress(self.engine.unconsumed_tail, MOST_AT_ONCE)
-            return
-        while not (self.engine.eof or self.engine.needs_input):
-            yield self.engine.decompress(b"", MOST_AT_ONCE)
-
-
-def zstd_engine(dictionary: zstandard.ZstdCompressionDict | None = None) -> Any:
-    return zstandard.ZstdDecompressor(dictionary, max_window_size=1 << 31).decompressobj()  # --long=31
-
-
-ENGINES: dict[str, Callable[[], Any]] = {
-    "gzip": lambda: isal_zlib.decompressobj(wbits=31),  # the largest window, 15, and 16: with gzip's head
-    "zstd": zstd_engine,
-    "lz4": lz4.frame.LZ4FrameDecompressor,
-    "bzip2": bz2.BZ2Decompressor,
-}
 
 
 @dataclass(frozen=True)
 class Block:
-    """Some decompressed bytes of a member. offset: its own, in the file. begins: whether they are its first."""
+    """Decompressed bytes of a member. offset: of the member in the file. begins: whether they are its first."""
 
     content: bytes
     offset: int
@@ -127,18 +40,19 @@ class Block:
 
 
 @dataclass(frozen=True)
-class Broken:
-    """A member that cannot be read on. offset: in the file, of its first byte."""
+class BrokenMember:
+    """A member that cannot be read further. offset: of its first byte, in the file."""
 
     error: Exception
     offset: int
 
 
-class Members:
-    """The members of a stream. resumes: read on behind a damaged one, where a next one begins.
+class CompressedMembers:
+    """The members of a stream; iteration yields their blocks, and a BrokenMember for each damaged member.
 
-    Zeros after the last member are padding, as gzip itself takes them. Without a compression the stream is one.
-    has_dictionaries: a frame of Zstandard with a dictionary is that of the frames behind it, up to another one.
+    compression: without one, the stream is a single member. resumes: continue after a damaged member, where the
+    next member begins. has_dictionaries: a Zstandard frame with a dictionary applies to the frames after it, up to
+    the next one. Zeros after the last member are padding, as in gzip.
     """
 
     def __init__(
@@ -155,22 +69,22 @@ class Members:
         self.dictionaries = 0
         marks = [MARKS.get(self.kind, b""), *([zstd_dictionaries.MARK] if self.has_dictionaries else [])]
         self.marks = re.compile(b"|".join(map(re.escape, marks)))
-        self.held = bytearray()  # from the first byte of a member, or from as far behind it as is kept
-        self.offset = 0  # of what is held, in the file
-        self.place = 0  # of the first byte that no decoder was given, in what is held
-        self.furthest = 0  # the last byte in the file that a decoder had
+        self.held = bytearray()  # from the first byte of a member, or from the first byte of it that is kept
+        self.offset = 0  # of `held`, in the file
+        self.place = 0  # of the first byte in `held` that no decoder was given
+        self.furthest = 0  # the last byte in the file that a decoder was given
         self.again = 0  # bytes of damaged members that were decoded
 
-    def again_from(self, offset: int) -> "Members":
-        """Return the members from one on. Raises OSError or ValueError where the stream cannot go back."""
+    def again_from(self, offset: int) -> "CompressedMembers":
+        """Return the members from an offset on. Raises OSError or ValueError if the stream cannot seek back."""
         self.stream.seek(offset)
-        members = Members(
+        members = CompressedMembers(
             self.stream, self.kind or None, resumes=self.resumes, has_dictionaries=self.has_dictionaries
         )
         members.offset, members.dictionary, members.dictionaries = offset, self.dictionary, self.dictionaries
         return members
 
-    def __iter__(self) -> Iterator[Block | Broken]:
+    def __iter__(self) -> Iterator[Block | BrokenMember]:
         if not self.kind:
             yield from plain_blocks(self.stream)
             return
@@ -179,46 +93,55 @@ class Members:
             yield block
             size += len(block.content) if isinstance(block, Block) else 0
             if size > growth_from and size > growth * (self.offset + len(self.held)):
-                yield Broken(Swollen(f"it decompresses to more than {growth:,} times its size"), block.offset)
+                fault = f"it decompresses to more than {growth:,} times its size"
+                yield BrokenMember(DecompressedTooLarge(fault), block.offset)
                 return
 
-    def blocks(self) -> Iterator[Block | Broken]:
+    def blocks(self) -> Iterator[Block | BrokenMember]:
         if not self.more():
-            yield Broken(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
+            yield BrokenMember(EOFError(f"it has no bytes, where {self.kind} data has at least a head"), 0)
             return
         while len(self.held) > self.place or self.more():
             self.drop(self.place)
             start = self.offset
+            error: Exception | None
             if self.held[0] == 0:
                 if not self.skip_zeros():
                     return
-                what = f"zeros and something else follow its {self.kind} data"
-                yield Broken(EOFError(what), start)
-                if not self.resumes:
-                    return
+                error = EOFError(f"zeros and something else follow its {self.kind} data")
+                is_at_next = True
+            else:
+                error = yield from self.next_member(start)
+                is_at_next = isinstance(error, BadDictionary)
+            if error is None:
                 continue
-            try:
-                if not self.pass_dictionary():
-                    yield from self.member(start)
-            except DAMAGED_MEMBER as error:
-                yield Broken(error, start)
-                if not self.resumes or not (isinstance(error, BadDictionary) or self.find_next(start)):
-                    return
+            yield BrokenMember(error, start)
+            if not self.resumes or not (is_at_next or self.find_next(start)):
+                return
+
+    def next_member(self, start: int) -> Generator[Block, None, Exception | None]:
+        """Yield the blocks of the member at `start`, or read a dictionary there; return the error, if any."""
+        try:
+            if not self.pass_dictionary():
+                yield from self.member(start)
+        except DAMAGED_MEMBER as error:
+            return error
+        return None
 
     def more(self) -> bool:
-        """Read on, and say whether there was more."""
+        """Read a block; return whether there was one."""
         block = self.stream.read(BLOCK)
         self.held += block
         return bool(block)
 
     def drop(self, size: int) -> None:
-        """Hold the first bytes no longer."""
+        """Release the first bytes held."""
         del self.held[:size]
         self.offset += size
         self.place -= size
 
     def pass_dictionary(self) -> bool:
-        """Take the dictionary that begins here, and go behind it. Raises BadDictionary, there too."""
+        """Read and skip the dictionary that begins here, if there is one. Raises BadDictionary after that."""
         mark, head = zstd_dictionaries.MARK, zstd_dictionaries.HEAD
         if not (self.has_dictionaries and self.hold(len(mark)) and self.held.startswith(mark)):
             return False
@@ -238,13 +161,13 @@ class Members:
         return True
 
     def hold(self, size: int) -> bool:
-        """Hold so many bytes; False where there are fewer before the end."""
+        """Hold at least `size` bytes; return False if the stream ends before."""
         while len(self.held) < size and self.more():
             pass
         return len(self.held) >= size
 
     def skip(self, size: int) -> bool:
-        """Go behind so many bytes without holding them all; False where there are fewer before the end."""
+        """Skip bytes without holding all of them; return False if the stream ends before."""
         while len(self.held) < size:
             size -= len(self.held)
             self.place = len(self.held)
@@ -256,49 +179,51 @@ class Members:
 
     def member(self, start: int) -> Iterator[Block]:
         """Decompress one member. Raises one of DAMAGED_MEMBER."""
-        decoder, begins, at_once = Decoder(self.kind, self.dictionary), True, FIRST
+        decoder, begins, input_bytes = Decoder(self.kind, self.dictionary), True, FIRST_INPUT_BYTES
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
                 raise EOFError(f"it ends in the middle of its {self.kind} data")
-            part = bytes(self.held[self.place : self.place + at_once])
+            part = bytes(self.held[self.place : self.place + input_bytes])
             self.place += len(part)
-            at_once = min(2 * at_once, AT_ONCE[self.kind])
+            input_bytes = min(2 * input_bytes, INPUT_BYTES[self.kind])
             for content in filter(None, decoder.feed(part)):
                 yield Block(content, start, begins)
                 begins = False
-            if self.place > (KEPT if self.resumes else BLOCK):
-                self.drop(self.place - KEPT // 2 if self.resumes else self.place)
+            if self.place > (KEPT_BYTES if self.resumes else BLOCK):
+                self.drop(self.place - KEPT_BYTES // 2 if self.resumes else self.place)
         self.place -= decoder.left
 
     def skip_zeros(self) -> bool:
-        """Go behind zeros; False where nothing comes after them."""
-        while (found := NOT_ZERO.search(self.held)) is None:
+        """Skip zeros; return False if only zeros follow."""
+        while (nonzero := NOT_ZERO.search(self.held)) is None:
             self.place = len(self.held)
             self.drop(self.place)
             if not self.more():
                 return False
-        self.place = found.start()
+        self.place = nonzero.start()
         return True
 
     def find_next(self, start: int) -> bool:
-        """Go to where another member seems to begin, behind the first byte of one. False where there is none.
+        """Move to the next position after `start` where a member seems to begin; return False if there is none.
 
-        It may begin in what a decoder had of the damaged one. After too much of that it is searched behind it.
+        The member may begin in bytes that the decoder of the damaged member was given. If these have been decoded
+        too often already, the search begins after them.
         """
         end = self.offset + self.place
         self.furthest, self.again = max(self.furthest, end), self.again + end - start
-        if self.again <= AGAIN * self.furthest + KEPT:
+        if self.again <= REDECODED * self.furthest + KEPT_BYTES:
             self.place = 1 if self.offset == start else 0
-        while (found := self.marks.search(self.held, self.place)) is None:
+        while (mark := self.marks.search(self.held, self.place)) is None:
             self.place = max(self.place, len(self.held) - LONGEST_MARK + 1)
             self.drop(self.place)
             if not self.more():
                 return False
-        self.place = found.start()
+        self.place = mark.start()
         return True
 
 
 def plain_blocks(stream: Stream) -> Iterator[Block]:
+    """Yield the blocks of a stream without compression."""
     begins = True
     while block := stream.read(BLOCK):
         yield Block(block, 0, begins)
@@ -306,29 +231,18 @@ def plain_blocks(stream: Stream) -> Iterator[Block]:
 
 
 def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
-    """Yield what a stream holds, decompressed. Raises one of DAMAGED_MEMBER, such as Swollen."""
-    for block in Members(stream, compression):
-        if isinstance(block, Broken):
+    """Yield the decompressed content of a stream. Raises one of DAMAGED_MEMBER."""
+    for block in CompressedMembers(stream, compression):
+        if isinstance(block, BrokenMember):
             raise block.error
         yield block.content
 
 
 def whole_content(stream: Stream, compression: str | None, most: int) -> bytes:
-    """Return what a stream holds, decompressed: at most so many bytes. Raises one of DAMAGED_MEMBER."""
+    """Return the decompressed content of a stream, at most `most` bytes. Raises one of DAMAGED_MEMBER."""
     content = bytearray()
     for chunk in chunks_of(stream, compression):
         content += chunk
         if len(content) > most:
-            raise Swollen(f"it has more than {most:,} bytes, decompressed")
+            raise DecompressedTooLarge(f"it has more than {most:,} bytes, decompressed")
     return bytes(content)
-
-
-def compression_of(url: str) -> str | None:
-    """Return how a file is compressed, by its name."""
-    return next((kind for end, kind in COMPRESSIONS.items() if url.lower().endswith(end)), None)
-
-
-def compression_in(first: bytes) -> str | None:
-    """Return how something is compressed, by its first bytes."""
-    kinds = (kind for kind, mark in MARKS.items() if first.startswith(mark))
-    return next(kinds, "zstd" if first[1:4] == SKIPPABLE and first[0] >> 4 == 5 else None)

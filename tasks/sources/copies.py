@@ -1,8 +1,8 @@
-"""Copies of sources that `zyda fetch` made, and the table of them, by which a recipe builds from the copies.
+"""Copies of sources that `zyda fetch` made, and their table, from which a recipe builds with the copies.
 
-A file keeps its URL, its version and its name, of which its number and its place among others come: what is
-built from a copy is what would have been built from the original. `fetched.parquet` has all files of the sources
-as they were listed, also those that have no copy yet; these are read where they are.
+A copied file keeps its URL, version and name, which determine its number and its order: a build from copies gives
+the same corpus as a build from the originals. `fetched.parquet` lists all files of the sources, including the
+files without a copy, which are read from their original URL.
 """
 
 import io
@@ -17,7 +17,8 @@ import pyarrow.parquet as pq
 from zyda_flows.tasks.errors import Denied, bad_input, first_line
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.hub import at_commit
-from zyda_flows.tasks.sources.listing import InputFile, Location, list_files
+from zyda_flows.tasks.sources.input_files import InputFile, Location
+from zyda_flows.tasks.sources.listing import list_files
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of
 
@@ -40,14 +41,14 @@ SCHEMA = pa.schema(
 
 
 COPIES = "copies"
-PLACE = re.compile(COPIES + r"/[^/]+/[0-9a-f]{12}/[^/]+")  # of a copy; nothing else is read
-DIGEST = b"zyda.rows"  # of all rows, in the table's metadata: footers of Parquet have no checksums
+COPY_PATH = re.compile(COPIES + r"/[^/]+/[0-9a-f]{12}/[^/]+")  # other paths are not read
+DIGEST = b"zyda.rows"  # metadata with the digest of all rows: Parquet footers have no checksums
 
 
 class FetchedFile(Record):
-    """A file of a source as it was listed, and its copy: `path` in the folder of copies, empty where there is none.
+    """A listed file of a source and its copy: `path` in the folder of copies, empty without a copy.
 
-    sha256: of its content, where it is known. copy_version: what the store of the copy said of it when it was made.
+    sha256: of the content, if known. copy_version: the version in the store of the copy when the copy was made.
     """
 
     source: str
@@ -64,23 +65,23 @@ class FetchedFile(Record):
 
     @property
     def key(self) -> tuple[str, str]:
-        """What says which copy is its own, whichever pattern of which source found it."""
+        """The identity of the content, by which a copy is matched with files of any source and pattern."""
         return self.url, self.version
 
     @property
     def mark(self) -> tuple[str, str, str]:
-        """What tells its copy from one that was made before or after."""
+        """The identity of the copy, which differs between copies made at different times."""
         return self.path, self.sha256, self.copy_version
 
     def copied_as(self, copy: "FetchedFile | None") -> "FetchedFile":
-        """Return it with the copy of another one of its key, if there is one."""
+        """Return this file with the copy of a file with the same key; unchanged if `copy` is None."""
         if copy is None:
             return self
         own = {"path": copy.path, "sha256": copy.sha256, "copy_version": copy.copy_version}
         return self.model_copy(update=own)
 
     def input_file(self, folder: Folder) -> InputFile:
-        """Return the file as a build reads it: its copy, or the original where there is none."""
+        """Return the file as a build reads it: from its copy, or from the original if there is no copy."""
         location = None
         if self.path:
             location = Location(
@@ -95,7 +96,7 @@ class FetchedFile(Record):
 
 
 def write_fetched(folder: Folder, files: Iterable[FetchedFile]) -> None:
-    """Write the table of copies, whole."""
+    """Write the whole table of copies."""
     rows: list[dict[str, Any]] = [file.model_dump() for file in files]
     table = pa.Table.from_pylist(rows, SCHEMA).replace_schema_metadata({DIGEST: digest_of(rows)})
     content = io.BytesIO()
@@ -104,23 +105,23 @@ def write_fetched(folder: Folder, files: Iterable[FetchedFile]) -> None:
 
 
 def read_fetched(folder: Folder) -> tuple[FetchedFile, ...]:
-    """Read the table of copies; nothing where there is none. Raises Denied where it is damaged."""
+    """Read the table of copies; empty if it is missing. Raises Denied if it is damaged."""
     content = folder.read_if_there(FETCHED)
-    return () if content is None else parsed(folder.url, content)
+    return () if content is None else parse_fetched(folder.url, content)
 
 
 @lru_cache(maxsize=2)
-def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
-    """Read the rows of a table of copies. Raises Denied."""
+def parse_fetched(url: str, content: bytes) -> tuple[FetchedFile, ...]:
+    """Parse a table of copies. Raises Denied if it is damaged."""
     try:
-        # Not from a file of Python: a thread of Arrow may release it while the process ends, which aborts it.
+        # Not from a Python file: an Arrow thread may release it while the process ends, which aborts the process.
         table = pq.read_table(pa.BufferReader(content), page_checksum_verification=True)
         rows = table.to_pylist()
         if (table.schema.metadata or {}).get(DIGEST, b"").decode() != digest_of(rows):
-            raise ValueError("its rows are not those that were written")
+            raise ValueError("its rows were changed after they were written")
         files = tuple(FetchedFile(**row) for row in rows)
-        if odd := [file.path for file in files if file.path and not is_of_copy(file)]:
-            raise ValueError(f"{odd[0]} is no path of a copy")
+        if invalid := [file.path for file in files if file.path and not has_valid_copy_path(file)]:
+            raise ValueError(f"{invalid[0]} is not the path of a copy")
         return files
     except (pa.ArrowException, OSError, ValueError, TypeError) as error:
         raise Denied(
@@ -129,44 +130,49 @@ def parsed(url: str, content: bytes) -> tuple[FetchedFile, ...]:
         ) from error
 
 
-def files_of(source: Source, inputs: str | None) -> list[InputFile]:
-    """List a source's files by URL: as they are now, or as they were fetched to a folder of copies.
+def list_source_files(source: Source, inputs: str | None) -> list[InputFile]:
+    """List a source's files, ordered by URL: the current files, or those fetched to a folder of copies.
 
-    Raises BadInput, Denied, Unavailable.
+    inputs: the folder of copies, or None. Raises BadInput, Denied, Unavailable.
     """
     files = list_files(source) if inputs is None else list_copies(source, inputs)
-    said = source.format
-    return [file.model_copy(update={"format": said}) for file in files] if said else files
+    if not source.format:
+        return files
+    return [file.model_copy(update={"format": source.format}) for file in files]
 
 
-def is_of_copy(file: FetchedFile) -> bool:
-    """Say whether a row names a copy as `zyda fetch` places it, and what its store said of it."""
-    return bool(PLACE.fullmatch(file.path)) and ".." not in file.path.split("/") and bool(file.copy_version)
+def has_valid_copy_path(file: FetchedFile) -> bool:
+    """Return whether a row has a path that `zyda fetch` writes, and the version of the copy."""
+    return (
+        bool(COPY_PATH.fullmatch(file.path)) and ".." not in file.path.split("/") and bool(file.copy_version)
+    )
 
 
 def list_copies(source: Source, inputs: str) -> list[InputFile]:
-    """List a source's files as they were fetched. Raises BadInput where a pattern was not, and Denied."""
+    """List a source's fetched files. Raises BadInput if a pattern was not fetched at its revision, Denied."""
     folder = Folder(inputs)
     fetched = [file for file in read_fetched(folder) if file.source == source.name]
     for pattern in source.patterns:
-        of_pattern = [file for file in fetched if file.pattern == pattern]
-        if any(file.revision != (source.revision or "") for file in of_pattern):
-            was = of_pattern[0].revision or "the main branch"
-            fault = (
-                f"{pattern} was fetched at {was}, and the recipe says {source.revision or 'the main branch'}"
-            )
-            raise bad_input(source.name, f"{fault}; run zyda fetch again")
-        if not of_pattern:
-            raise bad_input(source.name, f"{pattern} was not fetched to {folder.url}; run zyda fetch")
+        check_fetched(source, pattern, [file for file in fetched if file.pattern == pattern], folder)
     return by_url(file.input_file(folder) for file in fetched if file.pattern in source.patterns)
 
 
+def check_fetched(source: Source, pattern: str, files: list[FetchedFile], folder: Folder) -> None:
+    """Raise BadInput if a pattern has no fetched files, or files of another revision than the recipe's."""
+    if not files:
+        raise bad_input(source.name, f"{pattern} was not fetched to {folder.url}; run zyda fetch")
+    if any(file.revision != (source.revision or "") for file in files):
+        fetched, expected = files[0].revision or "the main branch", source.revision or "the main branch"
+        fault = f"{pattern} was fetched at {fetched}, and the recipe has {expected}; run zyda fetch again"
+        raise bad_input(source.name, fault)
+
+
 def by_url(files: Iterable[InputFile]) -> list[InputFile]:
-    """Return each file once, in the order of the URLs."""
+    """Return each file once, ordered by URL."""
     known = {file.url: file for file in files}
     return [known[url] for url in sorted(known)]
 
 
 def copies_by_file(files: Iterable[FetchedFile]) -> dict[tuple[str, str], FetchedFile]:
-    """Return the files that have a copy, by their keys."""
+    """Return the files with a copy, by key."""
     return {file.key: file for file in files if file.path}

@@ -1,7 +1,8 @@
-"""Texts for the values of a column that are equal where the values are: whatever types its files have for them.
+"""Texts for the values of a column that are equal if and only if the values are, for all types of its files.
 
-Integers of all widths, decimals of all scales and whole floats are equal as numbers, times of all units and zones
-as instants, texts and bytes of all layouts by their content, objects without regard to the order of their fields.
+Integers of all widths, decimals of all scales and whole floats are equal as numbers; times of all units and zones
+are equal as instants; texts and bytes of all layouts are equal by content; objects are equal regardless of the
+order of their fields.
 """
 
 import json
@@ -13,19 +14,22 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.sources.json_text import leaves, plain_values
-from zyda_flows.tasks.sources.named_values import typed_or_decoded
+from zyda_flows.tasks.sources.named_values import column_values
 
-FRACTION = r"\.0*$|(\.\d*?[1-9])0*$"  # of a second, with the zeros at its end
+FRACTION = r"\.0*$|(\.\d*?[1-9])0*$"  # a fraction of a second, with its trailing zeros
+TYPES_WITH_ONE_TEXT = (
+    pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view, pa.types.is_integer, pa.types.is_boolean,
+)  # fmt: skip
 PER_UNIT = {"s": 10**9, "ms": 10**6, "us": 10**3, "ns": 1}
 
 
 def equal_texts(table: pa.Table, path: str) -> pa.LargeStringArray:
     """Return a text for each value of a column, or of a field in a column of objects, (n,).
 
-    It is empty where there is no value, or an empty text, list or object.
-    Raises ValueError if the path leads into a column that has no fields.
+    The text is empty for null, an empty text, an empty list and an empty object.
+    Raises ValueError if the path names a field of a column without fields.
     """
-    values = typed_or_decoded(table, path)
+    values = column_values(table, path)
     if values is None:
         return pa.array([""] * len(table), pa.large_string())
     simple = as_simple_texts(values) if isinstance(values, pa.Array) else None
@@ -36,7 +40,7 @@ def equal_texts(table: pa.Table, path: str) -> pa.LargeStringArray:
 
 
 def as_simple_texts(array: pa.Array) -> pa.Array | None:
-    """Return values as texts, None where Arrow does not write those of their type in one way."""
+    """Return values as texts; None if Arrow's texts of their type are not unique."""
     kind = array.type
     types = pa.types
     if types.is_timestamp(kind):
@@ -47,12 +51,11 @@ def as_simple_texts(array: pa.Array) -> pa.Array | None:
         return pc.replace_substring_regex(array.cast(pa.string()), FRACTION, r"\1")
     if types.is_date(kind):
         return array.cast(pa.date32()).cast(pa.string())
-    is_text = types.is_string(kind) or types.is_large_string(kind) or types.is_string_view(kind)
-    return array.cast(pa.string()) if is_text or types.is_integer(kind) or types.is_boolean(kind) else None
+    return array.cast(pa.string()) if any(test(kind) for test in TYPES_WITH_ONE_TEXT) else None
 
 
 def equal_leaves(array: pa.Array) -> list[Any]:
-    """Return values that are not nested as Python's: numbers as numbers, all others as texts."""
+    """Return values that are not nested as Python objects: numbers as numbers, all others as texts."""
     kind = array.type
     if pa.types.is_temporal(kind) and (texts := as_simple_texts(array)) is not None:
         return list(texts.to_pylist())
@@ -63,7 +66,7 @@ def equal_leaves(array: pa.Array) -> list[Any]:
 
 
 def as_equal_text(value: Any) -> str:
-    """Return the text of a value that is alone; a text is itself."""
+    """Return the text of a whole value; a text is unchanged."""
     if value is None or isinstance(value, str):
         return value or ""
     text = as_json(value)
@@ -71,16 +74,21 @@ def as_equal_text(value: Any) -> str:
 
 
 def as_json(value: Any) -> str:
-    """Write a value as JSON in one way: objects by the names of their fields, without those that are null."""
+    """Write a value as canonical JSON: fields ordered by name, without fields that are null."""
     if isinstance(value, dict):
-        fields = sorted((name, one) for name, one in value.items() if one is not None)
-        return "{" + ",".join(f"{as_json(name)}:{as_json(one)}" for name, one in fields) + "}"
+        fields = sorted((name, item) for name, item in value.items() if item is not None)
+        return "{" + ",".join(f"{as_json(name)}:{as_json(item)}" for name, item in fields) + "}"
     if isinstance(value, Sequence) and not isinstance(value, str):
         return "[" + ",".join(map(as_json, value)) + "]"
     if isinstance(value, Decimal):
-        digits = f"{value:f}"
-        digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
-        return "0" if digits == "-0" else digits
+        return decimal_text(value)
     if isinstance(value, float) and value.is_integer():
         value = int(value)
     return json.dumps(value, ensure_ascii=False)
+
+
+def decimal_text(value: Decimal) -> str:
+    """Write a decimal without an exponent and without trailing zeros."""
+    digits = f"{value:f}"
+    digits = digits.rstrip("0").rstrip(".") if "." in digits else digits
+    return "0" if digits == "-0" else digits

@@ -1,6 +1,6 @@
-"""Where inputs lie: their file systems, and which version of a file a store has now.
+"""The file systems of inputs, and the versions of their files.
 
-A version is a file's size and what its store says of it: an ETag, a checksum or a time of change.
+A version is a hash of a file's size and of its mark in the store: an ETag, a checksum or a time of change.
 """
 
 import errno
@@ -16,7 +16,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from zyda_flows.tasks.storage.failures import forbids_when_busy
 
-# The first that a store gives. GCS's etag and generation come late: its etag changes with a file's metadata.
+# The first field of an entry is used. GCS's etag and generation come late: its etag changes with metadata.
 VERSION_FIELDS = (
     "ETag",
     "md5Hash",
@@ -32,14 +32,14 @@ VERSION_FIELDS = (
     "updated",
     "mtime",
 )
-PASSING_STATUSES = {408, 425, 429}  # and all from 500: a server that may answer later
+TEMPORARY_STATUSES = {408, 425, 429}  # and all statuses from 500: the server may answer later
 
 
-class FollowingLinks(LocalFileSystem):
-    """Local files, with links taken for what they lead to.
+class LinkFollowingFileSystem(LocalFileSystem):
+    """Local files, with each link replaced by its target.
 
-    A link has the type `broken` where nothing is at its end, and `loop` where it leads to a folder that
-    it lies in itself: a walk through that would not end.
+    A link has the type `broken` if its target is missing, and `loop` if its target is a folder that contains the
+    link: a walk through such a folder would not end.
     """
 
     def info(self, path: Any, **more: Any) -> dict[str, Any]:
@@ -59,41 +59,41 @@ class FollowingLinks(LocalFileSystem):
 
 
 def file_system_of(url: str) -> tuple[fsspec.AbstractFileSystem, str]:
-    """Return the file system of an input and its path there.
+    """Return the file system of an input and its path in that file system.
 
-    A name without a scheme is a local one, whatever stands in it: fsspec takes `a::b.jsonl` for two
-    file systems in a chain.
+    A name without a scheme is a local path, also if it contains `::`: fsspec would read `a::b.jsonl` as a chain of
+    two file systems.
     """
     if "://" not in url:
-        return FollowingLinks(skip_instance_cache=True), url
+        return LinkFollowingFileSystem(skip_instance_cache=True), url
     fs, path = url_to_fs(re.sub(r"^[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url))
     return fs, path
 
 
-def is_passing(error: BaseException) -> bool:
-    """Say whether a "not found" hides a server that failed: fsspec's HTTP says it of every failure."""
+def is_temporary(error: BaseException) -> bool:
+    """Return whether a temporary failure caused a "not found", which fsspec's HTTP raises for all failures."""
     cause = error
     while cause.__cause__ is not None:
         cause = cause.__cause__
         status = getattr(cause, "status", None)
         if isinstance(status, int):
-            return status >= 500 or status in PASSING_STATUSES or forbids_when_busy(cause)
+            return status >= 500 or status in TEMPORARY_STATUSES or forbids_when_busy(cause)
         if isinstance(cause, ConnectionError | TimeoutError) or type(cause).__module__.startswith("aiohttp"):
             return True
     return False
 
 
 def version_of(info: Mapping[str, Any]) -> str:
-    """Hash what a store says of a file: its size, and the first of the marks of its content."""
+    """Return a hash of a file's size and of the first mark of its content in the store's entry."""
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     return short_hash(info["size"], *marks[:1])
 
 
 def is_version(info: Mapping[str, Any], version: str) -> bool:
-    """Say whether what a store says of a file now is what a version was made of.
+    """Return whether a store's entry for a file matches a version.
 
-    Any of the marks will do, with quotation marks or without, and the size alone where there is no other: some
-    stores say it otherwise of one file than in a listing.
+    Any of the marks may match, with or without quotation marks; without marks the size suffices. Some stores write
+    the marks of a single file differently from those in a listing.
     """
     marks = [str(info[field]) for field in VERSION_FIELDS if info.get(field) is not None]
     bare = [mark.strip('"') for mark in marks]
@@ -102,6 +102,16 @@ def is_version(info: Mapping[str, Any], version: str) -> bool:
         short_hash(info["size"]),
         *(short_hash(info["size"], form) for form in forms),
     }
+
+
+def status_of_missing(fs: fsspec.AbstractFileSystem, path: str) -> int | None:
+    """Return the HTTP status with which a server answered for a missing file, or None if there is no status."""
+    try:
+        fs.info(path)
+    except FileNotFoundError as error:
+        status = getattr(error.__cause__, "status", None)
+        return status if isinstance(status, int) else None
+    return None
 
 
 def short_hash(*parts: object) -> str:

@@ -1,27 +1,27 @@
-"""The first rows of a file, before a recipe names the column of the text."""
+"""Read the first rows of a file, before a recipe names the text column."""
 
 from zyda_flows.tasks.errors import BadInput, bad_input
-from zyda_flows.tasks.sources.columns import TooWide
-from zyda_flows.tasks.sources.listing import InputFile
-from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, misnamed, opened
-from zyda_flows.tasks.sources.rows import Chunk
+from zyda_flows.tasks.sources.file_rows import Chunk
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.json_columns import TooWide
+from zyda_flows.tasks.sources.reading import UNINSPECTABLE, format_of, open_listed_file, wrong_ending
 from zyda_flows.tasks.sources.streams import damage
 
 UNREADABLE: tuple[type[Exception], ...] = (*UNINSPECTABLE, TooWide)
 
 
 def first_rows(source: str, file: InputFile, count: int) -> Chunk:
-    """Return the first rows of a file, at most so many, whichever column is the text.
+    """Return at most `count` first rows of a file, with all columns.
 
-    Raises BadInput where the file cannot be read, and Unavailable where it is the store that failed.
+    Raises BadInput if the file cannot be read, and Unavailable if the store failed.
     """
     kind = format_of(source, file)
-    with opened(source, file, kind) as stream:
+    with open_listed_file(source, file, kind) as stream:
         try:
             return kind.first_rows(stream, count)
         except UNREADABLE as error:
             stream.expect_unchanged()
-            fault = misnamed(stream)
+            fault = wrong_ending(stream)
             if isinstance(error, BadInput) and not fault:
                 raise
             fault = fault or damage(stream, error)

@@ -11,7 +11,7 @@ from contextlib import suppress
 from subprocess import DEVNULL, PIPE
 from threading import Lock
 
-ASK_OF_COLUMNS = """
+CHECK_COLUMNS = """
 import io, sys, pyarrow.parquet as pq
 while size := int.from_bytes(sys.stdin.buffer.read(8), "little"):
     footer = io.BytesIO(sys.stdin.buffer.read(size))
@@ -27,7 +27,7 @@ while size := int.from_bytes(sys.stdin.buffer.read(8), "little"):
 """
 
 
-class Asker:
+class FooterChecker:
     """A process that asks about the columns of footers, one after another; where one ends it, it begins anew."""
 
     def __init__(self) -> None:
@@ -48,7 +48,7 @@ class Asker:
             return False
 
     def start(self) -> "subprocess.Popen[bytes]":
-        ask = [sys.executable, "-P", "-c", ASK_OF_COLUMNS]
+        ask = [sys.executable, "-P", "-c", CHECK_COLUMNS]
         self.process = subprocess.Popen(ask, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
         return self.process
 
@@ -60,5 +60,5 @@ class Asker:
             self.process = None
 
 
-ASKER = Asker()
-atexit.register(ASKER.end)
+FOOTER_CHECKER = FooterChecker()
+atexit.register(FOOTER_CHECKER.end)

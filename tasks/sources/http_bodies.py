@@ -1,8 +1,8 @@
 """Bodies of HTTP responses, decoded as browsers decode them, with a bound on what comes out of each coding.
 
-Crawlers often keep a body decoded below a head that still names its codings. A coding that the
-body does not have is skipped if the body is readable as it is. A body that breaks off is decoded as far as it goes.
-One that is damaged cannot be read. Sources: RFC 9110, section 8.4; RFC 9112, section 7; RFC 8878.
+Crawlers often keep a body decoded below a head that still names its codings. A coding that the body does not have
+is skipped if the body is readable as it is. A body that breaks off is decoded as far as it goes. One that is
+damaged cannot be read. Sources: RFC 9110, section 8.4; RFC 9112, section 7; RFC 8878.
 """
 
 import re
@@ -13,7 +13,7 @@ import zstandard
 from isal import isal_zlib
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import GzipError
+from zyda_flows.tasks.sources.decoders import GzipError
 from zyda_flows.tasks.sources.message_heads import Head
 
 GZIP = b"\x1f\x8b"

@@ -1,8 +1,8 @@
-"""Values as JSON text, for columns whose values have no type in common; nothing of a value is lost.
+"""Values as JSON text, for columns without a common type; no value is lost.
 
-What JSON itself cannot say: not-a-number and the infinities become the strings "NaN", "Infinity" and
-"-Infinity", bytes become base64, dates, times and decimals the text that Arrow writes of them, a duration
-its number and unit. Whole numbers of any size keep their digits.
+Values without a form in JSON: NaN and the infinities become the strings "NaN", "Infinity" and "-Infinity", bytes
+become base64, dates, times and decimals become Arrow's text, a duration becomes its number and unit. Integers of
+any size keep their digits.
 """
 
 import base64
@@ -18,57 +18,65 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import first_line
 
+LIST_TESTS = (
+    pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
+    pa.types.is_large_list_view,
+)  # fmt: skip
 MAX_DEPTH = 200  # levels of lists and objects in one row
-LARGE = float(1 << 63)  # orjson makes a float of a whole number that is larger than 64 bits
+LARGE = float(1 << 63)  # orjson reads integers of more than 64 bits as floats
 
 
 class TooDeep(ValueError):
-    """A row with too many levels of lists and objects."""
+    """Lists and objects in too many levels."""
 
     def __init__(self) -> None:
         super().__init__(f"lists and objects in more than {MAX_DEPTH} levels")
 
 
 def has_large_number(row: dict[str, Any] | list[Any]) -> bool:
-    """Say whether a decoded row may hold a whole number that was made a float. Raises TooDeep."""
-    is_large, depth = False, 0
-    level: list[Any] = [row]
-    while level:
-        depth += 1
-        if depth > MAX_DEPTH:
-            raise TooDeep
-        below = list[Any]()
-        for container in level:
-            for value in container.values() if type(container) is dict else container:
-                kind = type(value)
-                if kind is dict or kind is list:
-                    below.append(value)
-                elif kind is float and (value >= LARGE or value <= -LARGE):
-                    is_large = True
-        level = below
-    return is_large
+    """Return whether a decoded row may contain an integer that was read as a float. Raises TooDeep."""
+    is_large, level = False, [row]
+    for _ in range(MAX_DEPTH):
+        level, has_large = below(level)
+        is_large |= has_large
+        if not level:
+            return is_large
+    raise TooDeep
+
+
+def below(level: list[Any]) -> tuple[list[Any], bool]:
+    """Return the lists and objects in some lists and objects, and whether their values include a large float."""
+    inner, is_large = list[Any](), False
+    for container in level:
+        for value in container.values() if type(container) is dict else container:
+            kind = type(value)
+            if kind is dict or kind is list:
+                inner.append(value)
+            elif kind is float and (value >= LARGE or value <= -LARGE):
+                is_large = True
+    return inner, is_large
 
 
 def as_json_text(values: Iterable[Any]) -> pa.Array:
-    """Write each value as JSON; null stays null. Values as JSON has them, and whole numbers of any size."""
+    """Write each value as JSON text; null stays null. values: JSON values, with integers of any size."""
     return pa.array([None if value is None else dump(value) for value in values], pa.string())
 
 
 def dump(value: Any) -> str:
     try:
         return orjson.dumps(value).decode()
-    except TypeError:  # a number of more than 64 bits
+    except TypeError:  # an integer of more than 64 bits
         return json.dumps(value, ensure_ascii=False, separators=(",", ":"))
 
 
 def array_as_json(column: pa.ChunkedArray | pa.Array) -> pa.Array:
-    """Write each value of an Arrow column as JSON; null stays null."""
+    """Write each value of an Arrow column as JSON text; null stays null."""
     chunks = column.chunks if isinstance(column, pa.ChunkedArray) else [column]
     return as_json_text(value for chunk in chunks for value in plain_values(chunk))
 
 
 def plain_values(array: pa.Array, leaf_values: Callable[[pa.Array], list[Any]] | None = None) -> list[Any]:
-    """Return the values of an array as JSON has them. leaf_values: makes those of arrays that are not nested."""
+    """Return the values of an array as JSON values. leaf_values: converts arrays that are not nested."""
     kind = array.type
     if isinstance(array, pa.ExtensionArray):
         return plain_values(array.storage, leaf_values)
@@ -87,23 +95,17 @@ def plain_values(array: pa.Array, leaf_values: Callable[[pa.Array], list[Any]] |
 
 
 def is_list(kind: pa.DataType) -> bool:
-    return any(
-        is_it(kind)
-        for is_it in (
-            pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
-            pa.types.is_large_list_view,
-        )
-    )  # fmt: skip
+    return any(test(kind) for test in LIST_TESTS)
 
 
 def structs(array: pa.StructArray, leaf_values: Callable[[pa.Array], list[Any]] | None) -> list[Any]:
     names = [field.name for field in array.type]
     fields = [plain_values(field, leaf_values) for field in array.flatten()]
-    # Objects without fields: `zip` of nothing would lose their number.
+    # `zip` without arguments would lose the number of objects without fields.
     rows = zip(*fields, strict=True) if fields else ((),) * len(array)
     return [
-        dict(zip(names, row, strict=True)) if is_there else None
-        for row, is_there in zip(rows, array.is_valid().to_pylist(), strict=True)
+        dict(zip(names, row, strict=True)) if is_valid else None
+        for row, is_valid in zip(rows, array.is_valid().to_pylist(), strict=True)
     ]
 
 
@@ -111,32 +113,33 @@ def lists(array: pa.Array, leaf_values: Callable[[pa.Array], list[Any]] | None) 
     values, nested, start = plain_values(array.flatten(), leaf_values), list[Any](), 0
     for length in pc.list_value_length(array).to_pylist():
         nested.append(None if length is None else values[start : start + length])
-        start += length or 0  # `flatten` leaves out what lies below a null
+        start += length or 0  # `flatten` omits the elements below a null
     return nested
 
 
 def leaves(array: pa.Array) -> list[Any]:
+    """Return the values of an array that is not nested as JSON values."""
     kind = array.type
-    if pa.types.is_floating(kind):
-        return [
-            value if value is None or math.isfinite(value) else not_finite(value)
-            for value in array.to_pylist()
-        ]
     if pa.types.is_duration(kind):
         return [None if n is None else f"{n}{kind.unit}" for n in array.cast(pa.int64()).to_pylist()]
     if pa.types.is_decimal(kind) or (pa.types.is_temporal(kind) and not pa.types.is_interval(kind)):
         return list(array.cast(pa.string()).to_pylist())
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return texts(array)
-    values = array.to_pylist()
-    if any(isinstance(value, bytes) for value in values):
-        return [None if value is None else base64.b64encode(value).decode() for value in values]
-    if pa.types.is_interval(kind):
-        return [None if value is None else list(value) for value in values]
-    return list(values)
+    return [leaf(value) for value in array.to_pylist()]
+
+
+def leaf(value: Any) -> Any:
+    """Return a Python value as a JSON value."""
+    if isinstance(value, float) and not math.isfinite(value):
+        return not_finite(value)
+    if isinstance(value, bytes):
+        return base64.b64encode(value).decode()
+    return list(value) if isinstance(value, tuple) else value  # an interval is a named tuple
 
 
 def texts(array: pa.Array) -> list[Any]:
+    """Return texts; if one is not UTF-8, its invalid bytes are escaped."""
     try:
         return list(array.to_pylist())
     except UnicodeDecodeError:
@@ -151,10 +154,10 @@ def not_finite(value: float) -> str:
 
 
 def json_fault(error: orjson.JSONDecodeError) -> str:
-    """Say why a line is no JSON that can be read."""
+    """Return the fault of a line that is not valid JSON."""
     if "depth limit" in error.msg:
         return str(TooDeep())
-    if "infinity" in error.msg:  # said of whole numbers, too
+    if "infinity" in error.msg:  # orjson's message for large integers, too
         return (
             f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller one"
         )

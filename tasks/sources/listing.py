@@ -1,140 +1,37 @@
-"""Which files a source has, as its store lists them.
+"""List the files of a source by the patterns and lists of its recipe, without reading the files."""
 
-A file is known by its URL and its version (size and ETag, checksum or time of change, from the listing
-alone): one that changed in place is a new file, which the register (`tasks.sources.register`) gives a new
-number, and the old one's documents leave the corpus.
-"""
-
-import hashlib
 import io
 import os
 import re
-import zlib
-from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from fractions import Fraction
 from functools import partial
-from math import ceil
 from typing import Any
 
 from fsspec.implementations.local import LocalFileSystem
 
-from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError, bad_input, first_line
+from zyda_flows.tasks.errors import BadInput, Denied, Unavailable, ZydaError, bad_input, first_line
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.file_lists import FilesFrom, selected
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import has_commits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, DAMAGED_MEMBER, compression_in, whole_content
-from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, version_of
+from zyda_flows.tasks.sources.compression import whole_content
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, DAMAGED_MEMBER, compression_in
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_temporary, status_of_missing, version_of
 from zyda_flows.tasks.sources.hub import as_in_pattern, at_commit, commit_of
+from zyda_flows.tasks.sources.input_files import InputFile, Location
 from zyda_flows.tasks.sources.streams import open_input
-from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.failures import unavailable
-from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 from zyda_flows.tasks.storage.stamps import is_utf8
 from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors
 
-MARKS = "*?["
-ASKED_AT_ONCE = 16  # about files of a list
-NO_LIST: tuple[type[Exception], ...] = (*DAMAGED_MEMBER, UnicodeDecodeError)
-
-
-class Piece(Record):
-    """A part of a file that is ingested alone: row groups of a Parquet file, or all of a file.
-
-    `part` is its number within the file, `first_row` the number of its first row, `rows` how many it has
-    where the file's footer says so.
-    """
-
-    part: int = 0
-    first_row: int = 0
-    row_groups: tuple[int, ...] | None = None
-    rows: int | None = None
-
-
-class Location(Record):
-    """Where a file is read: a URL, the version that its store gives it there, and the commit, if it has one.
-
-    sha256: of its content, where its store says it.
-    """
-
-    url: str
-    version: str = ""
-    commit: str = ""
-    sha256: str = ""
-
-
-class InputFile(Record):
-    """A file of a source. `number` is -1 until the register gives one.
-
-    `format` is what its recipe says that it is, where its name does not. `name` is its path below the fixed
-    part of the pattern that found it: what a sample goes by, so that it is the same wherever the files lie.
-    `location` is where it is read, where that is not its URL. What is made of a file does not depend on that.
-    """
-
-    url: str
-    name: str = ""
-    version: str
-    size: int
-    number: int = -1
-    pieces: tuple[Piece, ...] = ()
-    location: Location | None = None
-    format: str = ""
-
-    @property
-    def key(self) -> tuple[str, str, str]:
-        """What tells it from all others: read as another format it is another file."""
-        return self.url, self.version, self.format
-
-    @property
-    def identity(self) -> dict[str, Any]:
-        """What decides what its rows are and how they are numbered."""
-        return self.model_dump(exclude={"pieces", "location"})
-
-    @property
-    def seed(self) -> int:
-        """A number that is the same wherever the file lies, for the choice of its rows."""
-        # No `hash()`: that of a text differs from process to process.
-        return zlib.crc32((self.name or self.url.rpartition("/")[2]).encode())
-
-
-class NumberedSource(Record):
-    """A source with its number in document ids, and the path of the list of its files."""
-
-    source: str
-    number: int
-    listing: str
-
-
-class Listing(Record):
-    """The files of a source that a build uses, in the order of their URLs."""
-
-    files: tuple[InputFile, ...]
-
-
-def save_listing(folder: Folder, source: str, files: Sequence[InputFile]) -> str:
-    """Write the list of a source's files under a name that carries a hash of it; return the path.
-
-    Where the files are read has no part in the hash.
-    """
-    at_home = Listing(files=tuple(file.model_copy(update={"location": None}) for file in files))
-    path = f"{WORK}/listings/{source}-{digest_of(at_home.model_dump_json())}.json"
-    write_record(folder, path, Listing(files=tuple(files)))
-    return path
-
-
-def load_listing(folder: Folder, path: str) -> tuple[InputFile, ...]:
-    """Read a list of files. Raises Damaged where it is not as it was written, or gone."""
-    listing = read_record(folder, path, Listing)
-    if listing is None:
-        raise Damaged(f"{folder.url}/{path} is gone", path)
-    return listing.files
+WILDCARDS = "*?["
+CONCURRENT_REQUESTS = 16  # for the files of a list
+INVALID_LIST: tuple[type[Exception], ...] = (*DAMAGED_MEMBER, UnicodeDecodeError)
 
 
 def list_files(source: Source) -> list[InputFile]:
-    """List a source's files by URL, without reading any. Raises BadInput where a pattern has none."""
+    """List a source's files, ordered by URL. Raises BadInput if a pattern has no file or all are empty."""
     files = {file.url: file for matching in list_by_pattern(source).values() for file in matching}
     if not any(file.size for file in files.values()):
         raise bad_input(source.name, "each of its files has 0 bytes", file=next(iter(files)))
@@ -142,67 +39,70 @@ def list_files(source: Source) -> list[InputFile]:
 
 
 def list_by_pattern(source: Source) -> dict[str, list[InputFile]]:
-    """List the files of each of a source's patterns. Raises BadInput where one has none."""
-    finds = {pattern: partial(matches, source.name, pattern, source.revision) for pattern in source.files}
-    finds |= {one.pattern: partial(files_in_list, source, one) for one in source.lists}
+    """List the files of each pattern of a source. Raises BadInput if a pattern matches no file."""
+    searches = {
+        pattern: partial(files_matching, source.name, pattern, source.revision) for pattern in source.files
+    }
+    searches |= {file_list.pattern: partial(files_in_list, source, file_list) for file_list in source.lists}
     files = dict[str, list[InputFile]]()
-    for pattern, find in finds.items():
+    for pattern, search in searches.items():
         try:
-            matching = ask_again(find, waits=())
+            matching = ask_again(search, waits=())
         except BadInput:
             raise
-        except (Denied, ValueError) as error:  # fsspec raises it for patterns and protocols
+        except (Denied, ValueError) as error:  # fsspec raises ValueError for invalid patterns and protocols
             raise bad_input(source.name, f"{pattern} cannot be listed: {first_line(error)}") from error
         except Unavailable as error:
             raise Unavailable(f"source {source.name}: {pattern} cannot be listed: {error}") from error
         if not matching:
-            raise bad_input(source.name, f"no file matches {pattern}{where_files_are(pattern)}")
+            raise bad_input(source.name, f"no file matches {pattern}{no_match_hint(pattern)}")
         files[pattern] = matching
     return files
 
 
-def files_in_list(source: Source, one: FilesFrom) -> list[InputFile]:
-    """Return the files that a list names and its `select` chooses. Raises BadInput where one is not there."""
-    lines = map(str.strip, read_list(source.name, one).splitlines())
+def files_in_list(source: Source, file_list: FilesFrom) -> list[InputFile]:
+    """Return the files that a list names and its `select` chooses. Raises BadInput if a file is missing."""
+    lines = map(str.strip, read_list(source.name, file_list).splitlines())
     paths = [*dict.fromkeys(line for line in lines if line and not line.startswith("#"))]
-    chosen = selected(paths, one.select)
+    chosen = selected(paths, file_list.select)
     if not chosen:
-        fault = f"{one.url} names {len(paths):,} files, of which `select: {one.select}` chooses none"
+        fault = (
+            f"{file_list.url} names {len(paths):,} files, of which `select: {file_list.select}` chooses none"
+        )
         raise bad_input(source.name, fault)
-    with ThreadPoolExecutor(ASKED_AT_ONCE) as pool:
-        return [*pool.map(partial(listed_file, source, one), chosen)]
+    with ThreadPoolExecutor(CONCURRENT_REQUESTS) as pool:
+        return [*pool.map(partial(listed_file, source, file_list), chosen)]
 
 
-def listed_file(source: Source, one: FilesFrom, path: str) -> InputFile:
-    """Return a file that a list names."""
-    url = (
-        path
-        if "://" in path or os.path.isabs(path)
-        else (one.prefix or f"{one.url.rpartition('/')[0]}/") + path
-    )
-    files = ask_again(partial(matches, source.name, url, source.revision))
+def listed_file(source: Source, file_list: FilesFrom, path: str) -> InputFile:
+    """Return a file that a list names. Raises BadInput if it is missing."""
+    url = path
+    if not ("://" in path or os.path.isabs(path)):
+        url = (file_list.prefix or f"{file_list.url.rpartition('/')[0]}/") + path
+    files = ask_again(partial(files_matching, source.name, url, source.revision))
     if len(files) != 1:
-        raise bad_input(source.name, f"{url} is not there; it is in the list {one.url}")
+        raise bad_input(source.name, f"{url} is missing; it is in the list {file_list.url}")
     return files[0].model_copy(update={"name": path})
 
 
-def read_list(source: str, one: FilesFrom) -> str:
-    """Read a list of files. Raises BadInput where it is none."""
-    files = matches(source, one.url)
+def read_list(source: str, file_list: FilesFrom) -> str:
+    """Read a list of files. Raises BadInput if it is missing or not a text."""
+    files = files_matching(source, file_list.url)
     if len(files) != 1:
-        raise bad_input(source, f"there is no list of files at {one.url}")
-    content = read_listed(source, files[0], limits().file_list_bytes)
+        raise bad_input(source, f"there is no list of files at {file_list.url}")
+    content = read_listed_file(source, files[0], limits().file_list_bytes)
     try:
-        stream = Stream(one.url, io.BytesIO(content))
+        stream = Stream(file_list.url, io.BytesIO(content))
         return whole_content(stream, compression_in(content), limits().file_list_bytes).decode("utf-8-sig")
-    except NO_LIST as error:
-        raise bad_input(source, f"no list of files: {first_line(error)}", file=one.url) from error
+    except INVALID_LIST as error:
+        raise bad_input(source, f"no list of files: {first_line(error)}", file=file_list.url) from error
 
 
-def read_listed(source: str, file: InputFile, most: int | None = None) -> bytes:
-    """Read a file where it was listed. Raises BadInput where it is not, or no longer, as it was then, or too large.
+def read_listed_file(source: str, file: InputFile, most: int | None = None) -> bytes:
+    """Read a whole file in the version that was listed.
 
-    most: bytes that it may have; without, as many as a list or a file of an evaluation set.
+    most: bytes that the file may have; by default, the limit of lists and evaluation sets.
+    Raises BadInput if the file is missing, changed or too large.
     """
     most = limits().list_bytes if most is None else most
     if file.size > most:
@@ -214,10 +114,10 @@ def read_listed(source: str, file: InputFile, most: int | None = None) -> bytes:
     return content
 
 
-def matches(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
-    """List the files of a pattern as they are now, links followed; a file with just that name is it.
+def files_matching(source: str, pattern: str, revision: str | None = None) -> list[InputFile]:
+    """List the current files of a pattern, following links. A file with the exact name takes precedence.
 
-    Those of a repository on the hub are listed at the commit that the revision names now.
+    Files of a hub repository are listed at the commit that the revision names now.
     """
     commit = ""
     with explain_errors(pattern):
@@ -225,45 +125,60 @@ def matches(source: str, pattern: str, revision: str | None = None) -> list[Inpu
             commit = commit_of(pattern, revision)
         fs, path = file_system_of(at_commit(pattern, commit) if commit else pattern)
         fs.invalidate_cache()
-        found = [file for info in infos_of(fs, path) for file in files_of(fs, info, path)]
-        infos = [*{str(file["name"]): file for file in found}.values()]
-    files = [input_file(source, fs, info, below(path, str(info["name"]))) for info in infos]
+        infos = {
+            str(file["name"]): file
+            for info in pattern_infos(fs, path)
+            for file in files_in_folder(fs, info, path)
+        }
+    files = [to_input_file(source, fs, info, path_below_pattern(path, name)) for name, info in infos.items()]
     if not commit:
         return files
-    digests = [(info.get("lfs") or {}).get("sha256", "") for info in infos]
+    digests = [(info.get("lfs") or {}).get("sha256", "") for info in infos.values()]
     return [read_at_commit(file, pattern, commit, sha) for file, sha in zip(files, digests, strict=True)]
 
 
 def read_at_commit(file: InputFile, pattern: str, commit: str, sha256: str) -> InputFile:
-    """Return a file that was listed at a commit: its URL is the pattern's, and it is read at that commit."""
+    """Return a file that was listed at a commit, with the URL of its pattern and the location at that commit."""
     location = Location(url=file.url, commit=commit, sha256=sha256)
     return file.model_copy(update={"url": as_in_pattern(file.url, pattern), "location": location})
 
 
-def where_files_are(pattern: str) -> str:
-    """Say what to write where a pattern without a file is a folder."""
-    if not any(mark in pattern for mark in MARKS):
+def no_match_hint(pattern: str) -> str:
+    """Return the end of the error for a pattern that matches no file: the reason, if it can be found."""
+    status = None
+    if not any(mark in pattern for mark in WILDCARDS):
+        with suppress(ZydaError, ValueError), explain_errors(pattern):
+            fs, path = file_system_of(pattern)
+            status = status_of_missing(fs, path)
+    return f": its server answered with status {status}" if status else folder_hint(pattern)
+
+
+def folder_hint(pattern: str) -> str:
+    """Return a hint to add `/**` if a pattern without matches is the path of a folder, else an empty text."""
+    if not any(mark in pattern for mark in WILDCARDS):
         with suppress(ZydaError, ValueError), explain_errors(pattern):
             fs, path = file_system_of(pattern)
             if fs.isdir(path):
-                return f", which is a folder: write {pattern.rstrip('/')}/** for all below it"
+                return f", which is a folder: write {pattern.rstrip('/')}/** for all files below it"
     return ""
 
 
-def infos_of(fs: Any, path: str) -> list[dict[str, Any]]:
-    """Return what a file system knows of the files of a pattern."""
-    alone = None if "*" in path else info_of(fs, path)  # the other marks may stand in a name or an address
-    if alone is not None:
-        return [alone]
-    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in MARKS) else ()
-    return [info if info.get("size") is not None else info_of(fs, info["name"]) or info for info in infos]
+def pattern_infos(fs: Any, path: str) -> list[dict[str, Any]]:
+    """Return the file system's entries for a pattern."""
+    exact = (
+        None if "*" in path else file_info(fs, path)
+    )  # other wildcards may be part of a name or an address
+    if exact is not None:
+        return [exact]
+    infos = fs.glob(path, detail=True).values() if any(mark in path for mark in WILDCARDS) else ()
+    return [info if info.get("size") is not None else file_info(fs, info["name"]) or info for info in infos]
 
 
-def files_of(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]]:
-    """Return a file alone; of a folder with an ending, as Spark's `x.parquet`, the files in it with that ending.
+def files_in_folder(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]]:
+    """Return the file itself, or, for a folder such as Spark's `x.parquet`, its files with the same ending.
 
-    Names that begin with a dot or an underscore are marks of the program that wrote the folder.
-    Raises ValueError if the pattern has the ending, and the folder has other files alone.
+    Files whose names begin with a dot or an underscore are skipped: programs mark folders with them.
+    Raises ValueError if the pattern ends with the ending and the folder has only files with other endings.
     """
     if info["type"] != "directory":
         return [info]
@@ -272,62 +187,56 @@ def files_of(fs: Any, info: dict[str, Any], pattern: str) -> list[dict[str, Any]
     if not ending:
         return []
     endings = tuple(f"{ending}{compression}" for compression in ("", *COMPRESSIONS))
-    found = fs.find(folder, detail=True)
-    own = {path: one for path, one in found.items() if not re.search(r"/[._]", path[len(folder) :])}
-    files = [one for path, one in sorted(own.items()) if path.lower().endswith(endings)]
-    if own and not files and pattern.lower().endswith(ending):
+    entries = fs.find(folder, detail=True)
+    data = {path: entry for path, entry in entries.items() if not re.search(r"/[._]", path[len(folder) :])}
+    files = [data[path] for path in sorted(data) if path.lower().endswith(endings)]
+    if data and not files and pattern.lower().endswith(ending):
         raise ValueError(f"{folder} is a folder in which no file ends with {ending}; name its files")
     return files
 
 
-def info_of(fs: Any, path: str) -> dict[str, Any] | None:
-    """Return what a file system knows of a file, or None where there is none.
+def file_info(fs: Any, path: str) -> dict[str, Any] | None:
+    """Return the file system's entry for a file, or None if it is missing.
 
-    Raises Unavailable where it was a server's failure that reads as if there was none.
+    Raises Unavailable if a failing server caused the "not found".
     """
     try:
         return dict(fs.info(path))
     except FileNotFoundError as error:
-        if is_passing(error):
+        if is_temporary(error):
             raise unavailable(f"{path}: {error.__cause__}", error) from error
         return None
 
 
-def below(pattern: str, path: str) -> str:
-    """Return a file's path below the part of a pattern that has no marks; its name where none has any."""
+def path_below_pattern(pattern: str, path: str) -> str:
+    """Return a file's path below the last folder of the pattern without wildcards; its name, if there are none."""
     steps = pattern.split("/")
-    fixed = next((i for i, step in enumerate(steps) if any(mark in step for mark in MARKS)), len(steps) - 1)
+    fixed = next(
+        (i for i, step in enumerate(steps) if any(mark in step for mark in WILDCARDS)), len(steps) - 1
+    )
     return "/".join(path.split("/")[fixed:]) or path.rpartition("/")[2]
 
 
-def input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
+def to_input_file(source: str, fs: Any, info: dict[str, Any], name: str) -> InputFile:
+    """Convert a file system's entry. Raises BadInput if it cannot be read as a file."""
     is_local = isinstance(fs, LocalFileSystem)
     url = str(info["name"] if is_local else fs.unstrip_protocol(info["name"]))
     if not is_utf8(url):
-        raise bad_input(source, "its name is not UTF-8; give it another", file=url)
-    if fault := why_unreadable(info):
+        raise bad_input(source, "its name is not UTF-8; rename it", file=url)
+    if fault := unreadable_reason(info):
         raise bad_input(source, fault, file=url)
     return InputFile(url=url, name=name, version=version_of(info), size=info["size"])
 
 
-def why_unreadable(info: dict[str, Any]) -> str | None:
-    """Say why what was listed cannot be read as a file, if it cannot."""
-    if info["type"] == "broken":
-        return f"a link to {info['destination']}, where nothing is"
-    if info["type"] == "loop":
-        return f"a link to {info['destination']}, which leads back to itself"
-    if info["type"] == "other":
-        return "neither a file nor a folder"
+def unreadable_reason(info: dict[str, Any]) -> str | None:
+    """Return why a listed entry cannot be read as a file, or None if it can."""
+    reasons = {
+        "broken": f"a link to {info.get('destination')}, which does not exist",
+        "loop": f"a link to {info.get('destination')}, which leads back to itself",
+        "other": "neither a file nor a folder",
+    }
+    if info["type"] in reasons:
+        return reasons[info["type"]]
     if info.get("size") is None:
-        return (
-            "its server does not say how large it is (no Content-Length), so that nobody could tell the end"
-        )
+        return "its server does not state its size (no Content-Length), so its end cannot be checked"
     return None
-
-
-def sampled_files(files: Sequence[InputFile], fraction: float) -> list[InputFile]:
-    """Choose the files of a sample: as few as can give it, by a hash of their paths below the pattern."""
-    # The fraction as it is written: in floats 0.07 * 100 is more than 7, and would take an eighth file.
-    count = ceil(Fraction(str(fraction)) * len(files))
-    ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
-    return sorted(ranked[:count], key=lambda file: file.url)

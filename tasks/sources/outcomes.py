@@ -1,6 +1,6 @@
-"""What the records of a file are, each by itself: a document, none of its kind, or one that cannot be read.
+"""Outcomes of the records of a file: documents, skipped records and records that cannot be read.
 
-For formats whose records come one after another and whose columns are known, or stand at their beginning.
+Used by formats with consecutive records whose columns are fixed, or stated at the start of the file.
 """
 
 from collections.abc import Iterable, Iterator
@@ -13,39 +13,39 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import bad_row
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, checked_columns
+from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally, checked_columns
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.sources.streams import Input
 
 CHUNK_BYTES = 32 << 20
-CHUNK_OTHERS = 1 << 16  # of those that are no documents
-FIELD_BYTES = 64  # of a document's field without a value, at least
+CHUNK_OTHERS = 1 << 16  # skipped and bad records of a chunk
+FIELD_BYTES = 64  # the least memory of a field of a document
 INSPECTED = 100
-FIRST_RECORDS = 1000  # among which are the first documents
+FIRST_RECORDS = 1000  # searched for the first documents
 
 
 @dataclass(frozen=True)
 class Skip:
-    """A record that is no document of its kind. reason: one of few."""
+    """A record that is not a document. reason: one of a small number of kinds."""
 
     reason: str
 
 
 @dataclass(frozen=True)
 class Bad:
-    """A record that cannot be read: why, and what was there. is_rest: nor can anything that follows."""
+    """A record that cannot be read. is_rest: the records after it cannot be read either."""
 
     reason: str
     content: bytes = b""
     is_rest: bool = False
 
 
-Outcome = dict[str, Any] | Skip | Bad  # of a document, its columns; the text may be in UTF-8
+Outcome = dict[str, Any] | Skip | Bad  # a document is a dict of its columns; its text may be UTF-8 bytes
 
 
 @dataclass
-class Gathered:
-    """Outcomes on their way to a chunk."""
+class GatheredOutcomes:
+    """Outcomes that are gathered for a chunk."""
 
     schema: pa.Schema
     rows: list[int] = field(default_factory=list)
@@ -72,47 +72,48 @@ class Gathered:
 
     def chunk(self) -> Chunk:
         columns = [
-            as_column([one.get(named.name) for one in self.documents], named.type) for named in self.schema
+            as_column([document.get(column.name) for document in self.documents], column.type)
+            for column in self.schema
         ]
         table = pa.table(columns, schema=self.schema)
         return Chunk(np.array(self.rows, np.int64), table, self.bad, skipped=self.skipped)
 
 
 def weight(fields: dict[str, Any]) -> int:
-    """Return about how many bytes the fields of a document take; empty ones take memory as well."""
+    """Return the approximate memory of the fields of a document, in bytes."""
     return sum(
         FIELD_BYTES + (len(value) if isinstance(value, str | bytes) else 0) for value in fields.values()
     )
 
 
 def as_column(values: list[Any], kind: pa.DataType) -> pa.Array:
-    """Return values as a column. Texts may be bytes, of which their reader has seen that they are UTF-8."""
+    """Return values as a column. Texts may be bytes that the format has checked to be UTF-8."""
     if any(isinstance(value, bytes) for value in values):
         return pa.array(values, pa.large_binary()).view(kind)
     return pa.array(values, kind)
 
 
 def chunks_of_outcomes(
-    outcomes: Iterable[Outcome], schema: pa.Schema, text: str, tally: Tally, selection: Selection
+    outcomes: Iterable[Outcome], schema: pa.Schema, text: str, tally: RowTally, selection: Selection
 ) -> Iterator[Chunk]:
-    """Yield the outcomes of the records of a file, of which the first is row 0, as chunks of some MiB.
+    """Yield the outcomes of the records of a file as chunks of some MiB; the first record is row 0.
 
-    The tally counts what stands for the rest of a file; the records are counted by who finds them.
+    The tally counts bad rows that stand for the rest of a file. The caller counts the records.
     """
-    carried = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
-    gathered = Gathered(carried)
+    selected = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
+    gathered = GatheredOutcomes(selected)
     for row, outcome in enumerate(outcomes):
         gathered.add(row, outcome)
         tally.rests += isinstance(outcome, Bad) and outcome.is_rest
         if gathered.is_full:
             yield gathered.chunk()
-            gathered = Gathered(carried)
+            gathered = GatheredOutcomes(selected)
     yield gathered.chunk()
 
 
 def first_documents(outcomes: Iterable[Outcome], schema: pa.Schema, count: int) -> Chunk:
-    """Return the first records of a file, up to the last of so many documents."""
-    gathered = Gathered(schema)
+    """Return the first records of a file, up to the document number `count`."""
+    gathered = GatheredOutcomes(schema)
     for row, outcome in enumerate(islice(outcomes, FIRST_RECORDS)):
         gathered.add(row, outcome)
         if len(gathered.documents) == count or gathered.size >= limits().inspected_bytes:
@@ -123,9 +124,9 @@ def first_documents(outcomes: Iterable[Outcome], schema: pa.Schema, count: int) 
 def checked_outcomes(
     stream: Input, outcomes: Iterable[Outcome], schema: pa.Schema, text: str, *, may_be_bad: bool
 ) -> pa.Schema:
-    """Return the columns of a file after a look at its first records.
+    """Check the first records of a file and return its columns.
 
-    Raises BadInput where there is no text among them, and, where it is not may_be_bad, for the first that is bad.
+    Raises BadInput if the text column is missing; unless may_be_bad, also for the first bad record.
     """
     checked_columns(stream, text, schema)
     for row, outcome in enumerate(islice(outcomes, INSPECTED)):

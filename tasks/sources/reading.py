@@ -1,6 +1,6 @@
-"""Files of any format: a look at one before hours are spent, and the reading of its rows.
+"""Inspect files of any format before a build, and read their rows.
 
-A format is a module with the names of `Format`, and a place in FORMATS.
+A format is a module with the names of `Format` and an entry in FORMATS.
 """
 
 from collections.abc import Iterator
@@ -12,8 +12,10 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.byte_lines import DAMAGED
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, rest_of_file
 from zyda_flows.tasks.sources.formats import (
     arrow,
     arxiv,
@@ -24,18 +26,16 @@ from zyda_flows.tasks.sources.formats import (
     whole_files,
     wikipedia,
 )
-from zyda_flows.tasks.sources.lines import DAMAGED
-from zyda_flows.tasks.sources.listing import InputFile, Location, Piece
-from zyda_flows.tasks.sources.rows import Chunk, Tally, rest_of_file
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, Location
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage, open_input
 
 
 class Format(Protocol):
-    """What reads the files with some endings, or those of which a recipe says that they have this NAME.
+    """A reader of the files with one of ENDINGS, or with NAME as their `format` in a recipe.
 
-    ENDINGS are those of names, in small letters. AT_RANDOM: whether a file is read here and there, and not from
-    end to end. VERSION is raised when the same file gives other rows.
+    ENDINGS: of file names, in lower case. AT_RANDOM: whether a file is read at random positions, not from start to
+    end. VERSION: increased when the same file gives other rows.
     """
 
     @property
@@ -49,26 +49,23 @@ class Format(Protocol):
 
     def inspect(
         self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-    ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
-        """Return a file's columns, None where no row shows any, and the pieces that workers read apart.
+    ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
+        """Return a file's columns, None if they are unknown, and the pieces that workers read separately.
 
-        Raises one of DAMAGED where the file cannot be read, and BadInput, where it is not may_be_bad, for a
-        row among the first that is no document.
+        Raises one of DAMAGED if the file cannot be read; unless may_be_bad, BadInput if one of the first rows is
+        not a document.
         """
 
     def first_rows(self, stream: Input, count: int) -> Chunk:
-        """Return the first rows of a file, at most so many, in all its columns.
+        """Return at most `count` first rows of a file, with all columns.
 
-        No column is the text yet. Raises one of DAMAGED, BadInput.
+        The text column is not known yet. Raises one of DAMAGED, BadInput.
         """
 
     def read(
-        self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection
+        self, stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection
     ) -> Iterator[Chunk]:
-        """Yield the rows of a piece, those that are damaged as bad rows, and count them in the tally.
-
-        Of a selection of columns alone.
-        """
+        """Yield the rows of a piece in the selected columns, and count them in the tally; damage gives bad rows."""
 
 
 UNINSPECTABLE: tuple[type[Exception], ...] = (*DAMAGED, BadInput, MemoryError)
@@ -76,7 +73,7 @@ FORMATS: tuple[Format, ...] = (
     parquet, jsonl, arrow, warc, whole_files.HTML, wikipedia, arxiv, csv_files, whole_files.TEXT,
 )  # fmt: skip
 
-# How files begin, what they are then, and how they are named.
+# The first bytes of files, with the format that they show and the endings of its files.
 FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
     b"PAR1": ("Parquet", parquet.ENDINGS),
     b"ARROW1": ("Arrow", arrow.ENDINGS),
@@ -88,9 +85,9 @@ FIRST_BYTES: dict[bytes, tuple[str, tuple[str, ...]]] = {
 
 @dataclass(frozen=True)
 class InspectedFile:
-    """A file with its pieces, and the columns to carry: None where no row shows any.
+    """A file with its pieces and the schema of the selected columns, None if they are unknown.
 
-    names: of all its columns. fault: why it cannot be read.
+    names: of all its columns. fault: the reason why the file cannot be read, if it cannot.
     """
 
     file: InputFile
@@ -100,28 +97,26 @@ class InspectedFile:
 
 
 def format_of(source: str, file: InputFile) -> Format:
-    """Return the format that a file's recipe says, or the longest known ending of its name.
+    """Return a file's format: from its recipe, or by the longest known ending of its name.
 
-    So `.csv.bz2` is CSV, although `.bz2` alone is a dump of MediaWiki. Raises BadInput for other files.
+    `.csv.bz2` is CSV, although `.bz2` alone is a dump of MediaWiki. Raises BadInput for other files.
     """
-    known = [kind for kind in FORMATS if file.format == kind.NAME]
-    if not file.format:
+    if file.format:
+        known = [(kind.NAME, kind) for kind in FORMATS if file.format == kind.NAME]
+    else:
         name = file.url.lower()
-        ends = [(end, kind) for kind in FORMATS for end in kind.ENDINGS if name.endswith(end)]
-        known = [kind for _, kind in sorted(ends, key=lambda found: len(found[0]), reverse=True)]
+        known = [(ending, kind) for kind in FORMATS for ending in kind.ENDINGS if name.endswith(ending)]
     if not known:
-        endings = ", ".join(
-            dict.fromkeys(plain_ending(ending) for kind in FORMATS for ending in kind.ENDINGS)
-        )
-        fault = f"its ending is none of {endings}, which may be compressed; say its `format` in the recipe"
-        raise bad_input(source, fault, file=file.url)
-    return known[0]
+        endings = dict.fromkeys(plain_ending(ending) for kind in FORMATS for ending in kind.ENDINGS)
+        advice = "which may be compressed; set its `format` in the recipe"
+        raise bad_input(source, f"its ending is none of {', '.join(endings)}, {advice}", file=file.url)
+    return max(known, key=lambda match: len(match[0]))[1]
 
 
 def plain_ending(ending: str) -> str:
-    """Return an ending without that of a compression, where it has both."""
-    both = [ending.removesuffix(one) for one in COMPRESSIONS if ending.endswith(one) and ending != one]
-    return both[0] if both else ending
+    """Return an ending without the ending of a compression; an ending of a compression alone is unchanged."""
+    plain = [ending.removesuffix(end) for end in COMPRESSIONS if ending.endswith(end) and ending != end]
+    return plain[0] if plain else ending
 
 
 def format_versions() -> list[str]:
@@ -130,12 +125,12 @@ def format_versions() -> list[str]:
 
 
 def version_of(source: str, file: InputFile) -> int:
-    """Return the version of what reads a file. Raises BadInput."""
+    """Return the version of the reader of a file. Raises BadInput."""
     return format_of(source, file).VERSION
 
 
-def names_columns(source: str, file: InputFile) -> bool:
-    """Say whether a file names its columns, or has those of its format, and does not show them by rows alone."""
+def has_schema(source: str, file: InputFile) -> bool:
+    """Return whether a file states its columns, or has the columns of its format; JSON Lines has only rows."""
     return format_of(source, file) is not jsonl
 
 
@@ -148,25 +143,25 @@ def inspect(
     *,
     may_be_bad: bool,
 ) -> InspectedFile:
-    """Look at a file before hours are spent: its columns, and how it will be cut into pieces.
+    """Return a file's columns and pieces, from its footer or its first rows.
 
-    Reads a footer, or the first lines. Raises BadInput where the text column is missing or is not
-    text, and where a file cannot be opened at all or one of its first lines is no document and bad rows
-    stop the build. Damage further in is left for ingest. Raises Unavailable where it is the store that failed.
+    Raises BadInput if the text column is missing or is not text. Unless may_be_bad, raises BadInput if the file
+    cannot be opened or one of its first rows is not a document. Ingest detects damage after the first rows. Raises
+    Unavailable if the store failed.
     """
     kind, fault = format_of(source, file), ""
-    with opened(source, file, kind) as stream:
+    with open_listed_file(source, file, kind) as stream:
         try:
             schema, pieces = kind.inspect(stream, text, shard_bytes, may_be_bad=may_be_bad)
         except UNINSPECTABLE as error:
             stream.expect_unchanged()
-            fault = misnamed(stream)
+            fault = wrong_ending(stream)
             if isinstance(error, BadInput) and not fault:
                 raise
             fault = fault or damage(stream, error)
             if not may_be_bad:
                 raise bad_input(source, f"cannot be read: {fault}", file=file.url) from error
-            schema, pieces = None, (Piece(),)
+            schema, pieces = None, (FilePiece(),)
     names = tuple(schema.names) if schema is not None else None
     if schema is not None:
         schema = pa.schema([schema.field(name) for name in selection.of(schema.names, text)])
@@ -178,39 +173,39 @@ def inspect(
     return InspectedFile(file.model_copy(update={"pieces": pieces}), schema, fault, names)
 
 
-def opened(source: str, file: InputFile, kind: Format) -> Input:
-    """Open a file where it is to be read, by what reads its format."""
+def open_listed_file(source: str, file: InputFile, kind: Format) -> Input:
+    """Open a file at its location, with the access pattern of its format."""
     location = file.location or Location(url="", version=file.version)
     return open_input(source, file.url, file.size, location.version, location.url, at_random=kind.AT_RANDOM)
 
 
-def misnamed(stream: Input) -> str:
-    """Say what a file is by its first bytes, where its name says something else."""
+def wrong_ending(stream: Input) -> str:
+    """Return a fault if the first bytes of a file show another format than its name, else an empty text."""
     with suppress(OSError, ValueError):
         stream.seek(0)
         first, name = stream.read(max(map(len, FIRST_BYTES))), stream.url.lower()
-        for mark, (what, endings) in FIRST_BYTES.items():
+        for mark, (name_of_format, endings) in FIRST_BYTES.items():
             if first.startswith(mark) and not name.endswith(endings):
-                return f"it begins as {what} does, and its name has another ending; rename it"
+                return f"it begins as {name_of_format} does, and its name has another ending; rename it"
     return ""
 
 
 def read(
     source: str,
     file: InputFile,
-    piece: Piece,
+    piece: FilePiece,
     text: str,
-    tally: Tally | None = None,
+    tally: RowTally | None = None,
     selection: Selection = ALL,
 ) -> Iterator[Chunk]:
     """Yield the chunks of a piece of a file, of some MiB each, and count its rows.
 
-    Raises BadInput where the file is not what was listed: before a row is called bad, and at the end.
+    Raises BadInput if the file differs from the listing; this is checked before the first bad row and at the end.
     """
-    kind, tally = format_of(source, file), tally if tally is not None else Tally()
-    with opened(source, file, kind) as stream:
+    kind, tally = format_of(source, file), tally if tally is not None else RowTally()
+    with open_listed_file(source, file, kind) as stream:
         is_bad = False
-        for chunk in bounded(kind.read(stream, piece, text, tally, selection), piece, text, tally):
+        for chunk in bounded_chunks(kind.read(stream, piece, text, tally, selection), piece, text, tally):
             if chunk.bad and not is_bad:
                 stream.expect_unchanged()
                 is_bad = True
@@ -218,23 +213,21 @@ def read(
         stream.expect_unchanged()
 
 
-def bounded(chunks: Iterator[Chunk], piece: Piece, text: str, tally: Tally) -> Iterator[Chunk]:
-    """Yield chunks up to where they ask for too much memory, or too many rows in a row have no text.
+def bounded_chunks(chunks: Iterator[Chunk], piece: FilePiece, text: str, tally: RowTally) -> Iterator[Chunk]:
+    """Yield chunks until one needs too much memory, or too many consecutive rows have no text.
 
-    Then one bad row stands for all that follows.
+    A single bad row then stands for the rest of the file.
     """
     row, without_text, fault = piece.first_row, 0, ""
     try:
         for chunk in chunks:
             yield chunk
             row += chunk.count(tally)
-            own = len(chunk.rows) + len(chunk.bad) + len(chunk.blank)
-            own += sum(reason == csv_files.BLANK.reason for _, reason in chunk.skipped)
-            without_text = 0 if chunk.has_text(text) else without_text + own
+            rows = len(chunk.rows) + len(chunk.bad) + len(chunk.blank)
+            rows += sum(reason == csv_files.BLANK.reason for _, reason in chunk.skipped)
+            without_text = 0 if chunk.has_text(text) else without_text + rows
             if without_text > limits().rows_without_text:
-                fault = (
-                    f"more than {limits().rows_without_text:,} rows in a row have no text; no more are read"
-                )
+                fault = f"more than {limits().rows_without_text:,} consecutive rows have no text"
                 break
     except MemoryError as error:
         fault = f"it needs too much memory: {first_line(error)}"

@@ -1,7 +1,7 @@
-"""The numbers that a corpus has given to its sources and files, each once and for ever.
+"""The permanent numbers of a corpus's sources and files.
 
-The register is a folder of entries, each of what was new to one build, and an entry is written only where
-none is yet: of two builds that number files at once, wherever they run, one begins again.
+The register is a folder of entries; each entry holds the numbers that one build added. An entry never replaces
+another: if two builds number files at the same time, one of them starts again.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ from pydantic import Field
 
 from zyda_flows.tasks.errors import Damaged, Denied, Unavailable, bad_input
 from zyda_flows.tasks.ids import MAX_FILES, MAX_SOURCES, split
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, seal, unseal
@@ -19,7 +19,7 @@ REGISTER = f"{WORK}/register"
 
 
 class Register(Record):
-    """The numbers of a corpus's sources and files, those of the past included, from so many entries."""
+    """The numbers of a corpus's sources and files, including removed ones. entries: the number of entries read."""
 
     sources: dict[str, int] = {}
     files: dict[str, tuple[InputFile, ...]] = {}
@@ -33,9 +33,9 @@ class Register(Record):
 
 
 def load_register(folder: Folder) -> Register:
-    """Read all the entries of a corpus's register.
+    """Read all entries of a corpus's register.
 
-    Raises Denied where one of them is missing or damaged: nothing else knows the numbers that it holds.
+    Raises Denied if an entry is missing or damaged, because its numbers are stored nowhere else.
     """
     paths = folder.files(REGISTER)
     for expected, path in zip(map(entry_path, range(len(paths))), paths, strict=True):
@@ -49,14 +49,14 @@ def load_register(folder: Folder) -> Register:
             register += entry
     except Damaged as error:
         raise Denied(
-            f"{folder.url}/{error}. It holds the numbers of files, of which documents' ids are made, and cannot "
-            "be made again: put it back from a copy, or delete this corpus's folder and build it anew"
+            f"{folder.url}/{error}. It holds the numbers of files, which are part of document ids, and cannot be "
+            "rebuilt: restore it from a copy, or delete this corpus's folder and build again"
         ) from error
     return register
 
 
 def check_follows(before: Register, entry: Register, path: str) -> None:
-    """Raise Damaged where the numbers of an entry are not those that come next: it is another's."""
+    """Raise Damaged if the numbers of an entry do not continue those before it."""
     sources = sorted(entry.sources.values())
     are_next = sources == [len(before.sources) + i for i in range(len(sources))]
     for name, files in entry.files.items():
@@ -64,24 +64,24 @@ def check_follows(before: Register, entry: Register, path: str) -> None:
         are_next &= name in (before.sources | entry.sources)
         are_next &= [file.number for file in files] == list(range(first, first + len(files)))
     if not are_next:
-        raise Damaged(f"{path} is cut or changed: its numbers are not those that come next", path)
+        raise Damaged(f"{path} is cut or changed: its numbers do not continue those before it", path)
 
 
 def lost_entry(folder: Folder, number: int) -> Denied:
     return Denied(
-        f"{folder.url}: {entry_path(number)} is missing from the register of numbers, and numbers must not be "
-        "given twice; bring that file back, or build under another name"
+        f"{folder.url}: {entry_path(number)} is missing from the register of numbers, and a number must not be "
+        "assigned twice; restore that file, or build under another name"
     )
 
 
 def entry_path(number: int) -> str:
-    return f"{REGISTER}/{number:06d}.json"  # with zeros in front, so that names sort as numbers do
+    return f"{REGISTER}/{number:06d}.json"  # padded with zeros, so that names sort like numbers
 
 
 def extend_register(folder: Folder, before: Register, after: Register) -> None:
-    """Write what is new since the register was read, if anything is.
+    """Write the numbers that were added since the register was read, if any.
 
-    Raises Unavailable where another build has written to it in the meantime.
+    Raises Unavailable if another build has written to the register in the meantime.
     """
     new_files = {name: files[len(before.files.get(name, ())) :] for name, files in after.files.items()}
     entry = Register(
@@ -96,7 +96,7 @@ def extend_register(folder: Folder, before: Register, after: Register) -> None:
 
 
 def number_sources(register: Register, names: Sequence[str]) -> Register:
-    """Give each new source the next number. Raises BadInput when all have been used."""
+    """Assign the next number to each new source. Raises BadInput if no number is left."""
     numbers = dict(register.sources)
     for name in names:
         if name not in numbers:
@@ -108,7 +108,7 @@ def number_sources(register: Register, names: Sequence[str]) -> Register:
 
 
 def file_and_row_of(folder: Folder, source: str, doc_id: int) -> tuple[str, int]:
-    """Return the URL of a document's file, or nothing where it is not known, and its row there."""
+    """Return the URL of a document's file, empty if unknown, and the document's row in the file."""
     _, number, row = split(doc_id)
     files = load_register(folder).files.get(source, ())
     return next((file.url for file in files if file.number == number), ""), row
@@ -119,7 +119,7 @@ def known_files(register: Register, source: str) -> dict[tuple[str, str, str], I
 
 
 def number_files(register: Register, source: str, inspected: Sequence[InputFile]) -> Register:
-    """Give each new file of a source the next number, in the order of their URLs."""
+    """Assign the next numbers to the new files of a source, in the given order."""
     before = register.files.get(source, ())
     first = max((file.number for file in before), default=-1) + 1
     if first + len(inspected) > MAX_FILES:

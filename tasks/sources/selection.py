@@ -1,4 +1,4 @@
-"""Which columns of a source's files are carried into a corpus."""
+"""The columns of a source's files that are published in a corpus."""
 
 from collections.abc import Iterable
 
@@ -6,7 +6,7 @@ from zyda_flows.tasks.storage.records import Record
 
 
 class Selection(Record):
-    """The columns to carry: `only` these, or all but those `without`; the text always is one of them."""
+    """The selected columns: `only` these, or all except `without`. The text column is always selected."""
 
     only: tuple[str, ...] | None = None
     without: tuple[str, ...] = ()
@@ -15,12 +15,12 @@ class Selection(Record):
         return (self.only is None or name in self.only) and name not in self.without
 
     def of(self, names: Iterable[str], text: str) -> list[str]:
-        """Return those of some columns that are carried, in their order."""
+        """Return the selected names, in their order."""
         return [name for name in names if name == text or name in self]
 
     @property
     def names(self) -> tuple[str, ...]:
-        """The names that it has, which a source ought to have, too."""
+        """The names in the selection; the source should have each of them."""
         return (*(self.only or ()), *self.without)
 
 

@@ -1,4 +1,4 @@
-"""Bytes behind a URL, opened so that damage is told from a store that fails."""
+"""Input files of any store, opened so that damaged content is distinguished from a failing store."""
 
 from bisect import bisect_right
 from collections.abc import Callable, Iterator, Mapping
@@ -13,7 +13,7 @@ from fsspec.implementations.local import LocalFileSystem
 
 from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError, bad_input, first_line
 from zyda_flows.tasks.recipe.values import has_commits
-from zyda_flows.tasks.sources.file_systems import file_system_of, is_passing, is_version
+from zyda_flows.tasks.sources.file_systems import file_system_of, is_temporary, is_version
 from zyda_flows.tasks.sources.hub import opened_on_hub
 from zyda_flows.tasks.sources.web_files import AHEAD, opened_on_web
 from zyda_flows.tasks.spent import METER
@@ -22,15 +22,15 @@ from zyda_flows.tasks.storage.stores import Stream, ask_again, explain_errors, o
 
 Answer = TypeVar("Answer")
 Info = Mapping[str, Any]
-# What to do where a file is not what was listed.
-REMEDY, REMEDY_OF_COPY = "build again", "it is a copy: run zyda fetch again"
+# The advice for a file that has changed since it was listed.
+REMEDY, COPY_REMEDY = "build again", "it is a copy: run zyda fetch again"
 
 
 class Input(Stream):
-    """An input file: what its store fails to give is asked for again, and it ends where the listing says.
+    """An input file: failed reads are repeated, and the file ends at the size in the listing.
 
-    So whoever decodes it is told of damage only where the file itself is damaged. `version` is that of the
-    listing, or nothing; `look` returns what the store says of the file now.
+    So a decoder raises an error about damage only if the file itself is damaged. version: from the listing, or
+    empty. look: returns the store's current entry for the file.
     """
 
     def __init__(
@@ -49,9 +49,11 @@ class Input(Stream):
         self.version = version
         self.look = look
         self.is_far, self.remedy = False, remedy
-        self.block = 1  # bytes that its store is asked for at once, where it is read from end to end
+        self.block = 1  # bytes of one request, if the file is read from start to end
         self.ranges: list[range] = []
-        self.watch: Callable[[int, bytes], None] | None = None  # is shown each part of the file that is read
+        self.watch: Callable[[int, bytes], None] | None = (
+            None  # called with each part of the file that is read
+        )
         self.held = (range(0), b"")
         self.expect_size(getattr(stream, "size", None))
 
@@ -64,20 +66,18 @@ class Input(Stream):
         METER.add(input_requests=blocks, inputs=size)
 
     def expect_size(self, size: int | None) -> None:
-        """Raise BadInput where the file is not as large as it was listed."""
+        """Raise BadInput if the size of the file differs from the listing."""
         if size is not None and size != self.expected:
             self.changed(f"it was {self.expected:,} bytes when it was listed and is {size:,} now")
 
     def expect_unchanged(self) -> None:
-        """Raise BadInput where the file is not, or no longer, what was listed."""
+        """Raise BadInput if the file differs from the listing."""
         self.expect_version(ask_again(self.look))
 
     def expect_version(self, info: Info) -> None:
         self.expect_size(info.get("size"))
         if self.version and not is_version({**info, "size": self.expected}, self.version):
-            self.changed(
-                "what its store says of it (ETag, checksum or time) is not what it said when it was listed"
-            )
+            self.changed("its ETag, checksum or time in the store differs from the listing")
 
     def changed(self, change: str) -> NoReturn:
         self.failure = bad_input(
@@ -87,11 +87,11 @@ class Input(Stream):
 
     @property
     def comes_in_parts(self) -> bool:
-        """Say whether its store gives any part of it by itself."""
+        """Whether the store can return any part of the file separately."""
         return getattr(self.stream, "whole", None) is None
 
     def read(self, size: int = -1) -> bytes:
-        """Read so many bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
+        """Read `size` bytes, or to the end; fewer only at the end. Raises Unavailable, BadInput."""
         place = self.tell()
         content = self.content_at(place, size)
         if self.watch is not None:
@@ -109,28 +109,28 @@ class Input(Stream):
         return self.read_again(place, size)
 
     def expect_reads(self, ranges: list[range]) -> None:
-        """Know which bytes will be read: of a file far away, those of a range are asked for at once.
+        """Declare the ranges that will be read: each range of a remote file is requested at once.
 
-        The ranges are in the order of the file, and none lies over another. One is kept at a time.
+        ranges: ordered, without overlaps. One range is kept in memory at a time.
         """
         self.ranges = ranges if self.is_far else []
 
     def range_of(self, start: int, stop: int) -> range | None:
-        """Return the range that some bytes are in, if all are in one."""
+        """Return the range that contains all bytes from start to stop, or None."""
         i = bisect_right(self.ranges, start, key=attrgetter("start")) - 1
         return self.ranges[i] if i >= 0 and stop <= self.ranges[i].stop else None
 
     def read_again(self, place: int, size: int) -> bytes:
-        """Read from where the stream is, and again where its store fails."""
+        """Read from the current position, and retry if the store fails."""
         return ask_again(partial(self.read_once, place, size), partial(self.go_back, place))
 
     def go_back(self, place: int, error: Unavailable) -> None:
-        """Prepare to read once more from a place. Raises BadInput where the file is another one now."""
+        """Prepare to retry a read from a position. Raises BadInput if the file has changed."""
         with suppress(Unavailable, Denied):
             self.expect_version(self.look())
         try:
             self.seek(place)
-        except (ValueError, OSError):  # a server that gives its files from end to end alone
+        except (ValueError, OSError):  # a server that sends files only from start to end
             raise error from None
         self.failure = None
 
@@ -154,10 +154,10 @@ class Input(Stream):
 def open_input(
     source: str, url: str, size: int, version: str = "", location: str = "", *, at_random: bool
 ) -> Input:
-    """Open an input file, to be read here and there or from end to end.
+    """Open an input file, for reads at random or from start to end.
 
-    version: the file's version in the listing; without, any that is as large will do. location: where it is
-    read, if not at its URL.
+    version: of the file in the listing; if empty, only the size is checked. location: the URL to read from, if it
+    is not the file's own.
     """
     if location and has_commits(location):
         with explained_input(source, url):
@@ -166,7 +166,7 @@ def open_input(
         pinned.is_far = True
         pinned.block = 1 if at_random else AHEAD
         return pinned
-    url, remedy = (location, REMEDY_OF_COPY) if location else (url, REMEDY)
+    url, remedy = (location, COPY_REMEDY) if location else (url, REMEDY)
     fs, path = file_system_of(url)
     look = partial(current_info, source, url, fs, path, remedy)
     with explained_input(source, url, remedy):
@@ -190,30 +190,30 @@ def open_input(
 def current_info(
     source: str, url: str, fs: fsspec.AbstractFileSystem, path: str, remedy: str = REMEDY
 ) -> Info:
-    """Return what a store says of a file now. Raises BadInput, Denied, Unavailable."""
+    """Return a store's current entry for a file. Raises BadInput, Denied, Unavailable."""
     with explained_input(source, url, remedy):
         fs.invalidate_cache(path)
         info = dict(fs.info(path))
-        return {name: known for name, known in info.items() if known is not None}
+        return {name: value for name, value in info.items() if value is not None}
 
 
 @contextmanager
 def explained_input(source: str, url: str, remedy: str = REMEDY) -> Iterator[None]:
-    """Turn what the store of an input raises into Denied or BadInput (final) or Unavailable (worth retrying)."""
+    """Convert the errors of an input's store to Denied or BadInput (final) or Unavailable (worth retrying)."""
     try:
         with explain_errors(f"source {source}, file {url}"):
             yield
     except Denied as error:
-        if is_passing(error):
+        if is_temporary(error):
             raise unavailable(str(error), error) from error
         if isinstance(error.__cause__, FileNotFoundError):
-            fault = f"it was there when the sources were listed, and is gone; {remedy}, with it or without"
+            fault = f"it is missing, although it existed when the sources were listed; {remedy}, with or without it"
             raise bad_input(source, fault, file=url) from error
         raise
 
 
 def damage(stream: Stream, error: BaseException) -> str:
-    """Say what is wrong with a file's content. Raises what its store did, where that was the cause."""
+    """Return the fault of a file's content. Raises the error of its store if that was the cause."""
     stream.raise_failure()
     if isinstance(error, ZydaError):
         raise error

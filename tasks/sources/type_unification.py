@@ -1,10 +1,10 @@
-"""Which type holds the values of a column over all files of a source, each unchanged.
+"""The type that holds the values of a column in all files of a source unchanged.
 
-The types alone do not say: a whole number is a float exactly or not, a time fits into nanoseconds or not.
-So ingest measures how far the values of each shard reach (`ValueRanges`), and `unify_types` goes by that.
+The types alone do not determine it: an integer may be an exact float or not, and a time may fit into nanoseconds
+or not. So ingest measures the ranges of the values of each shard (`ValueRanges`), and `unify_types` uses them.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from itertools import chain
 from typing import Any
 
@@ -15,14 +15,14 @@ from zyda_flows.tasks.sources.json_text import is_list
 from zyda_flows.tasks.storage.records import Record
 
 MOST_DIGITS = 38  # of a decimal of 128 bits
-EXACT = 1 << 53  # whole numbers up to here are floats of 64 bits exactly
+EXACT = 1 << 53  # integers up to here are exact floats of 64 bits
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 UNITS = list(PER_SECOND)
 Span = tuple[int, int]
 
 
 class ValueRanges(Record):
-    """From where to where the whole numbers of columns reach, and their times in seconds, by column."""
+    """The ranges of the integers of columns, and of their times in seconds, by column."""
 
     integers: dict[str, Span] = {}
     seconds: dict[str, Span] = {}
@@ -44,7 +44,7 @@ def union_ranges(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, S
 
 
 def value_ranges(table: pa.Table) -> ValueRanges:
-    """Measure the columns of a table whose type may have to give way to another file's."""
+    """Measure the integers and times of a table, whose types may differ from those of other files."""
     integers, seconds = dict[str, Span](), dict[str, Span]()
     for name in table.column_names:
         for leaf in chain.from_iterable(map(leaf_arrays, table.column(name).chunks)):
@@ -52,7 +52,7 @@ def value_ranges(table: pa.Table) -> ValueRanges:
                 per = PER_SECOND[leaf.type.unit]
                 low, high = range_of(leaf.cast(pa.int64()))
                 if low is not None:
-                    # Rounded down and, by two signs, up: whole seconds that enclose the times.
+                    # Rounded down and, with two negations, up: whole seconds that enclose the times.
                     seconds = union_ranges(seconds, {name: (low // per, -(-high // per))})
             elif leaf.type in (pa.int64(), pa.uint64()):
                 low, high = range_of(leaf)
@@ -67,7 +67,7 @@ def range_of(array: pa.Array) -> Any:
 
 
 def leaf_arrays(array: pa.Array) -> list[pa.Array]:
-    """Return the arrays at the ends of a nested one."""
+    """Return the innermost arrays of a nested array."""
     if pa.types.is_struct(array.type):
         return [leaf for field in array.flatten() for leaf in leaf_arrays(field)]
     if pa.types.is_map(array.type):
@@ -85,52 +85,53 @@ def count_fields(kind: pa.DataType) -> int:
 
 
 def unify_types(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
-    """Return the type that holds the values of all these types unchanged, or None where there is none."""
+    """Return the type that holds the values of all types unchanged, or None if there is none.
+
+    integers, seconds: the ranges of the integers and times of the column.
+    """
     kinds = [kind for kind in kinds if not pa.types.is_null(kind)] or list(kinds[:1])
     if len(kinds) == 1:
         return kinds[0]
-
-    def are(*tests: Any) -> bool:
-        return all(any(test(kind) for test in tests) for kind in kinds)
-
-    types = pa.types
-    if are(types.is_integer):
-        return unify_integers(kinds, integers)
-    if are(types.is_integer, types.is_floating):
-        return pa.float64() if integers[0] >= -EXACT and integers[1] <= EXACT else None
-    if are(types.is_string, types.is_large_string):
-        return pa.large_string()
-    if are(types.is_binary, types.is_large_binary, types.is_fixed_size_binary):
-        return pa.large_binary()
-    if are(types.is_decimal32, types.is_decimal64, types.is_decimal128):
-        return unify_decimals(kinds)
-    if are(types.is_timestamp):
-        return unify_times(kinds, seconds)
-    if are(types.is_struct):
-        return unify_structs(kinds, integers, seconds)
-    if are(types.is_list, types.is_large_list):
-        value = unify_types(list(dict.fromkeys(kind.value_type for kind in kinds)), integers, seconds)
-        make = pa.large_list if any(map(types.is_large_list, kinds)) else pa.list_
-        return make(value) if value is not None else None
+    for tests, unify in UNIFIERS:
+        if all(any(test(kind) for test in tests) for kind in kinds):
+            return unify(kinds, integers, seconds)
     return None
 
 
-def unify_integers(kinds: Sequence[pa.DataType], span: Span) -> pa.DataType | None:
+def unify_integers(kinds: Sequence[pa.DataType], span: Span, _: Span) -> pa.DataType | None:
     signed = [kind for kind in kinds if pa.types.is_signed_integer(kind)]
     if not signed or len(signed) == len(kinds):
         return max(kinds, key=lambda kind: kind.bit_width)
     if span[1] < 1 << 63:
         return pa.int64()
-    return pa.uint64() if span[0] >= 0 and signed == [pa.int64()] else None  # smaller ones are not measured
+    return pa.uint64() if span[0] >= 0 and signed == [pa.int64()] else None  # smaller types are not measured
 
 
-def unify_decimals(kinds: Sequence[pa.DataType]) -> pa.DataType | None:
+def unify_numbers(_: Sequence[pa.DataType], integers: Span, __: Span) -> pa.DataType | None:
+    return pa.float64() if integers[0] >= -EXACT and integers[1] <= EXACT else None
+
+
+def unify_texts(_: Sequence[pa.DataType], __: Span, ___: Span) -> pa.DataType:
+    return pa.large_string()
+
+
+def unify_bytes(_: Sequence[pa.DataType], __: Span, ___: Span) -> pa.DataType:
+    return pa.large_binary()
+
+
+def unify_lists(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -> pa.DataType | None:
+    value = unify_types(list(dict.fromkeys(kind.value_type for kind in kinds)), integers, seconds)
+    make = pa.large_list if any(map(pa.types.is_large_list, kinds)) else pa.list_
+    return make(value) if value is not None else None
+
+
+def unify_decimals(kinds: Sequence[pa.DataType], _: Span, __: Span) -> pa.DataType | None:
     scale = max(kind.scale for kind in kinds)
     digits = max(kind.precision - kind.scale for kind in kinds) + scale
     return pa.decimal128(digits, scale) if digits <= MOST_DIGITS else None
 
 
-def unify_times(kinds: Sequence[pa.DataType], seconds: Span) -> pa.DataType | None:
+def unify_times(kinds: Sequence[pa.DataType], _: Span, seconds: Span) -> pa.DataType | None:
     zones = {kind.tz for kind in kinds}
     unit = max((kind.unit for kind in kinds), key=UNITS.index)
     fits = all(abs(second) * PER_SECOND[unit] < 1 << 63 for second in seconds)
@@ -147,3 +148,17 @@ def unify_structs(kinds: Sequence[pa.DataType], integers: Span, seconds: Span) -
         for name, field_types in fields.items()
     }
     return None if None in types.values() else pa.struct(list(types.items()))
+
+
+Unify = Callable[[Sequence[pa.DataType], Span, Span], pa.DataType | None]
+# The first entry whose tests cover all types applies.
+UNIFIERS: tuple[tuple[tuple[Callable[[pa.DataType], bool], ...], Unify], ...] = (
+    ((pa.types.is_integer,), unify_integers),
+    ((pa.types.is_integer, pa.types.is_floating), unify_numbers),
+    ((pa.types.is_string, pa.types.is_large_string), unify_texts),
+    ((pa.types.is_binary, pa.types.is_large_binary, pa.types.is_fixed_size_binary), unify_bytes),
+    ((pa.types.is_decimal32, pa.types.is_decimal64, pa.types.is_decimal128), unify_decimals),
+    ((pa.types.is_timestamp,), unify_times),
+    ((pa.types.is_struct,), unify_structs),
+    ((pa.types.is_list, pa.types.is_large_list), unify_lists),
+)

@@ -11,19 +11,19 @@ from dataclasses import dataclass
 
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import Members
-from zyda_flows.tasks.sources.warc_window import MARK, OVERLAP, Cut, Place, Window
+from zyda_flows.tasks.sources.compression import CompressedMembers
+from zyda_flows.tasks.sources.warc_window import MARK, OVERLAP, DataCut, MemberPosition, WarcWindow
 
 # Of a head, or of what it has instead: another record.
 END_OF_HEAD = re.compile(rb"\r?\n(?:\r?\n|(?=WARC/[01]\.))")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 LINE_ENDS = re.compile(rb"[\r\n]*")
 ENDS = b"\r\n\r\n"  # of a record
-NOT_FOLLOWED = "no record follows the {:,} bytes that it says it has"
+NO_NEXT_RECORD = "no record follows the {:,} bytes that it says it has"
 
 
 @dataclass(frozen=True)
-class Framed:
+class FramedRecord:
     """A record. offset: in the file, of the compressed member that it is in, or of itself. fault: why it is none.
 
     is_rest: nobody can say what follows it. is_beginning: there is more of it, which was passed.
@@ -36,38 +36,38 @@ class Framed:
     is_beginning: bool = False
 
 
-class Blank(Exception):
+class BlankRun(Exception):
     """Too many line ends follow one another."""
 
 
-class Framing:
+class WarcFraming:
     """The records of a file. is_doubting: the length of a long one was wrong, so no other is believed."""
 
-    def __init__(self, members: Members) -> None:
-        self.window, self.is_doubting, self.records = Window(members), False, 0
+    def __init__(self, members: CompressedMembers) -> None:
+        self.window, self.is_doubting, self.records = WarcWindow(members), False, 0
 
-    def __iter__(self) -> Iterator[Framed]:
+    def __iter__(self) -> Iterator[FramedRecord]:
         while True:
             try:
                 if not self.skip_line_ends():
                     return
                 framed = self.record()
-            except Cut as cut:
+            except DataCut as cut:
                 framed = self.cut(str(cut))
-            except Blank as blank:
-                framed = Framed(b"", self.window.offset_here(), str(blank), is_rest=True)
+            except BlankRun as blank:
+                framed = FramedRecord(b"", self.window.offset_here(), str(blank), is_rest=True)
             self.records += not framed.is_rest
             yield framed
             if framed.is_rest:
                 return
 
-    def cut(self, fault: str) -> Framed:
+    def cut(self, fault: str) -> FramedRecord:
         """Return what is here as no record, and go to the next one: of those held, or the next member."""
         content, offset = bytes(self.window.held[: limits().bad_record_kept]), self.window.offset_here()
         if place := self.window.next_record(1):
             self.window.drop(place)
-            return Framed(content[:place], offset, fault)
-        return Framed(content, offset, fault, is_rest=not self.window.go_to_next_member())
+            return FramedRecord(content[:place], offset, fault)
+        return FramedRecord(content, offset, fault, is_rest=not self.window.go_to_next_member())
 
     def skip_line_ends(self) -> bool:
         """Go to the next byte that is no line end; False at the end. Raises Cut, Blank."""
@@ -81,12 +81,12 @@ class Framing:
                 return True
             skipped += ends
             if skipped > most:
-                raise Blank(
+                raise BlankRun(
                     f"more than {most:,} bytes of line ends follow one another, and the rest is not read"
                 )
         return False
 
-    def record(self) -> Framed:
+    def record(self) -> FramedRecord:
         """Return the record that begins here. Raises Cut where the data break off in it."""
         self.window.fill(len(MARK))
         if not self.window.held.startswith(MARK):
@@ -115,29 +115,29 @@ class Framing:
             if not self.window.fill(len(self.window.held) + 1):
                 return None
 
-    def whole(self, start: int, length: int) -> Framed:
+    def whole(self, start: int, length: int) -> FramedRecord:
         """Return the record whose block of so many bytes starts at a byte of what is held. Raises Cut."""
         size, offset = start + length, self.window.offset_here()
         if not self.window.fill(size):
-            raise Cut(f"the file ends {size - len(self.window.held):,} bytes before the record does")
+            raise DataCut(f"the file ends {size - len(self.window.held):,} bytes before the record does")
         is_followed = self.is_followed(size)
         if self.window.broken is not None and self.window.broken.offset == offset:
-            raise Cut(f"the data are damaged: {first_line(self.window.broken.error)}")
+            raise DataCut(f"the data are damaged: {first_line(self.window.broken.error)}")
         if not is_followed:
-            return self.no_record(NOT_FOLLOWED.format(length))
+            return self.no_record(NO_NEXT_RECORD.format(length))
         with memoryview(self.window.held) as held:  # a slice of what is held would be another copy
             record = bytes(held[:size])
         self.window.drop(size)
-        return Framed(record, offset)
+        return FramedRecord(record, offset)
 
-    def too_long(self, start: int, length: int) -> Framed:
+    def too_long(self, start: int, length: int) -> FramedRecord:
         """Pass a record, of which the beginning is held: it says what it is. Raises Cut.
 
         Its length may be wrong. Then it is a bad row, whatever it is, and reading goes on at the first record that
         seems to begin in it.
         """
         most = limits().warc_head
-        with suppress(Cut):
+        with suppress(DataCut):
             self.window.fill(start + most)
         head, block = bytes(self.window.held[:start]), bytes(self.window.held[start : start + most])
         head, offset = (
@@ -148,11 +148,11 @@ class Framing:
         fault = self.fault_of_length(length, remaining)
         if not fault:
             fault = f"it has {length:,} bytes, expected at most {limits().warc_record:,}"
-            return Framed(head + block, offset, fault, is_beginning=True)
+            return FramedRecord(head + block, offset, fault, is_beginning=True)
         is_rest = remaining > 0 and not self.window.held
         if inner and self.window.go_back(inner):
             is_rest, self.is_doubting = False, True
-        return Framed(head[: limits().bad_record_kept], offset, fault, is_rest)
+        return FramedRecord(head[: limits().bad_record_kept], offset, fault, is_rest)
 
     def fault_of_length(self, length: int, remaining: int) -> str:
         """Return why a record of which some bytes could not be passed has not the length that it says it has."""
@@ -160,9 +160,9 @@ class Framing:
             return f"another record begins {remaining:,} bytes before the end that its length says"
         if remaining:
             return f"the file ends {remaining:,} bytes before the record does"
-        return "" if self.is_followed(0) else NOT_FOLLOWED.format(length)
+        return "" if self.is_followed(0) else NO_NEXT_RECORD.format(length)
 
-    def passed(self, size: int) -> tuple[int, Place | None]:
+    def passed(self, size: int) -> tuple[int, MemberPosition | None]:
         """Pass the bytes of a record; return how many were not passed, and where another one seems to begin in it.
 
         A record at the beginning of a member ends this one. So does any, where lengths are doubted. Raises Cut.
@@ -190,12 +190,12 @@ class Framing:
 
     def is_followed(self, size: int) -> bool:
         """Say whether what is behind so many bytes of those held is the end of a record, or of the file."""
-        with suppress(Cut):
+        with suppress(DataCut):
             self.window.fill(size + len(ENDS) + len(MARK))
         behind = bytes(self.window.held[size : size + len(ENDS) + len(MARK)])
         return behind.startswith(ENDS) or MARK.startswith(behind.lstrip(b"\r\n")[: len(MARK)])
 
-    def no_record(self, fault: str) -> Framed:
+    def no_record(self, fault: str) -> FramedRecord:
         """Return what is here as no record, and go to where another one seems to begin."""
         content, offset, start = (
             bytes(self.window.held[: limits().bad_record_kept]),
@@ -210,4 +210,4 @@ class Framing:
                 place = len(self.window.held)
                 break
         self.window.drop(place)
-        return Framed(content[: self.window.place - start], offset, fault)
+        return FramedRecord(content[: self.window.place - start], offset, fault)

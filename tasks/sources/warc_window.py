@@ -9,14 +9,14 @@ from contextlib import suppress
 from typing import NamedTuple
 
 from zyda_flows.tasks.errors import first_line
-from zyda_flows.tasks.sources.compression import Block, Broken, Members
+from zyda_flows.tasks.sources.compression import Block, BrokenMember, CompressedMembers
 
 MARK = b"WARC/"
 NEXT = re.compile(rb"\nWARC/[01]\.")
 OVERLAP = 8  # so much of NEXT may be at the end of what was searched
 
 
-class Place(NamedTuple):
+class MemberPosition(NamedTuple):
     """A decompressed byte. member: the place of the first byte of its member. offset: of its member in the file."""
 
     place: int
@@ -24,19 +24,19 @@ class Place(NamedTuple):
     offset: int
 
 
-class Cut(Exception):
+class DataCut(Exception):
     """The data break off here."""
 
 
-class Window:
+class WarcWindow:
     """Decompressed bytes of a file.
 
     `held` are the bytes, of which the first is number `place`; `starts` are the members that begin in them, by the
-    place of their first byte, with their offsets in the file; `marks` are the places of the members that begin as a
-    record does; `broken` is the member at which the data break off.
+    place of their first byte, with their offsets in the file; `marks` are the places of the members that begin as
+    a record does; `broken` is the member at which the data break off.
     """
 
-    def __init__(self, members: Members) -> None:
+    def __init__(self, members: CompressedMembers) -> None:
         self.members, self.blocks = members, iter(members)
         self.is_compressed = bool(members.kind)
         self.begin_at(0)
@@ -45,11 +45,11 @@ class Window:
         """Hold nothing, before a decompressed byte."""
         self.held, self.place = bytearray(), place
         self.starts, self.marks, self.unjudged = deque[tuple[int, int]](), deque[int](), deque[int]()
-        self.broken: Broken | None = None  # the member at which the data break off
+        self.broken: BrokenMember | None = None  # the member at which the data break off
 
     def begins_with(self, mark: bytes) -> bool:
         """Return whether these are the first bytes of the file."""
-        with suppress(Cut):
+        with suppress(DataCut):
             self.fill(len(mark))
         return self.held.startswith(mark)
 
@@ -57,11 +57,11 @@ class Window:
         """Hold so many bytes; False where there are fewer before the end. Raises Cut."""
         while len(self.held) < size:
             if self.broken is not None:
-                raise Cut(f"the data are damaged: {first_line(self.broken.error)}")
+                raise DataCut(f"the data are damaged: {first_line(self.broken.error)}")
             block = next(self.blocks, None)
             if block is None:
                 return False
-            if isinstance(block, Broken):
+            if isinstance(block, BrokenMember):
                 self.broken = block
             else:
                 self.take(block)
@@ -69,7 +69,7 @@ class Window:
 
     def has_more(self) -> bool:
         """Hold more; False where nothing follows, or what follows is damaged."""
-        with suppress(Cut):
+        with suppress(DataCut):
             return self.fill(len(self.held) + 1)
         return False
 
@@ -117,15 +117,15 @@ class Window:
         places = (mark - self.place for mark in self.marks)
         return next((place for place in places if place >= searched), None)
 
-    def known_place(self, place: int) -> Place:
+    def known_place(self, place: int) -> MemberPosition:
         """Return where a byte is of those that are held, so that it can be gone back to."""
         place += self.place
         if not self.is_compressed:
-            return Place(place, place, place)
+            return MemberPosition(place, place, place)
         begun = [start for start in self.starts if start[0] <= place]
-        return Place(place, *begun[-1])
+        return MemberPosition(place, *begun[-1])
 
-    def go_back(self, to: Place) -> bool:
+    def go_back(self, to: MemberPosition) -> bool:
         """Go back to a byte; False where the file cannot be read from there again."""
         try:
             members = self.members.again_from(to.offset)
@@ -133,7 +133,7 @@ class Window:
             return False
         self.members, self.blocks = members, iter(members)
         self.begin_at(to.member)
-        with suppress(Cut):
+        with suppress(DataCut):
             while self.place < to.place and self.fill(1):
                 self.drop(min(len(self.held), to.place - self.place))
         return True

@@ -37,7 +37,7 @@ NO_WEB = (
 LONGEST_HOST = 253  # characters, of a domain name
 
 
-def normalised(address: str) -> tuple[str, str] | None:
+def normalise_address(address: str) -> tuple[str, str] | None:
     """Return the host of an address and the whole as it is compared; None for what is no address of the web."""
     import can_ada  # late: few recipes compare addresses
 
@@ -49,12 +49,12 @@ def normalised(address: str) -> tuple[str, str] | None:
     if parsed.protocol not in SCHEMES or not host:
         return None
     port = "" if parsed.port in DEFAULT_PORTS else f":{parsed.port}"
-    return host, f"{host}{port}{unescaped(parsed.pathname)}{unescaped(parsed.search)}"
+    return host, f"{host}{port}{unescape(parsed.pathname)}{unescape(parsed.search)}"
 
 
-def as_compared(text: str) -> str:
+def comparable_text(text: str) -> str:
     """Return an address as it is compared, and any other text as it is."""
-    found = normalised(text)
+    found = normalise_address(text)
     return found[1] if found else text
 
 
@@ -77,26 +77,26 @@ def with_scheme(address: str) -> str:
     return f"https://{address}"
 
 
-def unescaped(text: str) -> str:
+def unescape(text: str) -> str:
     """Return a path or a query without escapes of characters that need none, and others in upper case."""
-    return ESCAPE.sub(without_need, text) if "%" in text else text
+    return ESCAPE.sub(unescape_character, text) if "%" in text else text
 
 
-def without_need(escape: re.Match[str]) -> str:
+def unescape_character(escape: re.Match[str]) -> str:
     character = chr(int(escape[1], 16))
     return character if UNRESERVED.fullmatch(character) else escape[0].upper()
 
 
-def domain(name: str) -> str | None:
+def normalise_domain(name: str) -> str | None:
     """Return a domain as hosts are compared, `*.example.org` as `example.org`; None for a text that is none."""
     name = name.removeprefix("*.").removeprefix(".")
     if ":" in name and not name.startswith("["):
         name = f"[{name}]"  # of IPv6, or nothing
-    found = None if NO_DOMAIN.search(name) or "]:" in name else normalised(f"https://{name}/")
+    found = None if NO_DOMAIN.search(name) or "]:" in name else normalise_address(f"https://{name}/")
     return found[0] if found and HOST.fullmatch(found[0]) else None
 
 
-def with_parents(host: str) -> Iterator[str]:
+def host_and_parents(host: str) -> Iterator[str]:
     """Return a host and the domains that it is in, the nearest first: a.b.org, b.org, org.
 
     A domain name has at most LONGEST_HOST characters: what is longer is in no domain of that length.

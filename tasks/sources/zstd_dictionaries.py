@@ -1,7 +1,8 @@
 """Dictionaries that stand in a file beside what was compressed with them.
 
 A `.warc.zst` may begin with a frame that decoders pass over, in which there is the dictionary of all frames behind
-it, as it is or compressed itself. Source: Zstandard Compression for WARC Files 1.0 of the IIPC, sections 4.2 and 5.
+it, as it is or compressed itself. Source: Zstandard Compression for WARC Files 1.0 of the IIPC, sections 4.2 and
+5.
 """
 
 import zstandard

@@ -1,7 +1,7 @@
 """A stage: one step of a build, as one object.
 
     @stage("minhash", key, enabled=takes_part)
-    def minhash(of_round: Round, trail: Trail) -> Manifest:
+    def minhash(dedup_round: Round, trail: Trail) -> Manifest:
 
 The function takes its subject, a recipe or, where it runs in each, a round of one (`tasks.recipe.rounds`), and
 what earlier stages left, and returns a manifest of what it wrote. Its key is a hash of all that can change the

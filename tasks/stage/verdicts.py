@@ -14,14 +14,12 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table
-
-Ids = NDArray[np.uint64]
 
 REASON = pa.field("reason", pa.string())
 VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])

@@ -119,7 +119,7 @@ def test_damaged_table_is_one_line_of_status_and_is_rebuilt(built, said):
     path.unlink()
     if content:
         path.write_bytes(content)
-    line = rf"{path.name} .*{said}.*; zyda verify --repair mends it"
+    line = rf"{path.name} .*{said}.*; zyda verify --repair repairs it"
     assert re.search(line, zyda_here("status", str(built.path)).stdout)
     assert re.fullmatch(f"zyda: .*{line}\n", zyda_here("explain", str(built.path), "0").stderr)
     assert ledger_if_complete(recipe) is None

@@ -22,19 +22,14 @@ from small_corpus import (
 
 from zyda_flows.flows.command.status import of_corpus
 from zyda_flows.tasks.accounts import readings
-from zyda_flows.tasks.accounts.published import (
-    STAMPS,
-    corpus_of,
-    manifest_if_there,
-    published_ledger,
-    saved_stamps,
-)
+from zyda_flows.tasks.accounts.published import STAMPS, manifest_if_there, saved_stamps
 from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
     expect_manifest,
     stamps_of,
     write_stamps,
 )
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRecipe, Damaged, Denied
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
@@ -229,12 +224,14 @@ def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
     recipe = built.load()
     before = contents(recipe)
     with_another_digit(built.folder)
-    looks = (corpus_of, published_ledger, findings_of, lambda recipe: nearest(recipe, "a text"))
+    looks = (PublishedCorpus.of, findings_of, lambda recipe: nearest(recipe, "a text"))
     for look in (*looks, lambda recipe: explain(recipe, "0")):
         with pytest.raises(Denied, match=r"manifest\.json is not as it was published; zyda verify --repair"):
             look(recipe)
     _, line = islice(of_corpus(str(built.path), None, None), 2)
-    assert line.endswith("published/manifest.json is not as it was published; zyda verify --repair mends it")
+    assert line.endswith(
+        "published/manifest.json is not as it was published; zyda verify --repair repairs it"
+    )
     assert zyda_here("verify", str(built.path)).returncode == 1
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
@@ -283,7 +280,7 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
             path.write_bytes(damage(content))
         said = [line for line in map(run_jobs, looks.values()) if line]
         assert said or name == "a bit"  # which nobody may read
-        assert all(line.endswith("zyda verify --repair mends it") for line in said)
+        assert all(line.endswith("zyda verify --repair repairs it") for line in said)
         for path, content in whole.items():
             path.write_bytes(content)
         tables.FOOTERS.clear()

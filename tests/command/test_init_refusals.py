@@ -68,7 +68,7 @@ FAULTS = {
     "latin-1": (write("a.csv", "text\nété\n".encode("latin-1")), "a.csv", r"file .*/a\.csv: .*: invalid UTF-8 at byte"),
     "an array of JSON": (write("a.json", b'[\n {"text": "x"}\n]\n'), "a.json", "looks like one JSON value"),
     "columns of numbers": (write("a.jsonl", b'{"n": 1, "m": 2.5}\n'), "a.jsonl", r"its columns: 'n' \(int64\), 'm' \(double\)"),
-    "semicolons": (write("a.csv", b"text;n\na;1\n"), "a.csv", "its columns are not parted by commas: 'text;n'"),
+    "semicolons": (write("a.csv", b"text;n\na;1\n"), "a.csv", "its columns are not separated by commas: 'text;n'"),
     "nothing in it": (write("a.jsonl", b""), "a.jsonl", r"file .*/a\.jsonl: it has 0 bytes"),
     "a Parquet file that is cut": (write("a.parquet", b"PAR1 and no footer"), "a.parquet", r"file .*/a\.parquet: cannot be read"),
     "a password": (nothing, "https://me:secret@example.org/a.jsonl", "a recipe holds no credentials"),

@@ -33,15 +33,16 @@ from small_corpus import (
 from zyda_flows.flows.command.look import serve_page
 from zyda_flows.flows.reporting.look_page import look_page, sample_as_json
 from zyda_flows.flows.server.login import Api, save_api
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Reader
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.lookup.judgements import (
     Judgement,
-    Looking,
-    all_lookings,
-    keep_looking,
+    Review,
+    load_reviews,
     rates_of,
     read_judgements,
+    save_review,
     wilson,
 )
 from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of, text_of
@@ -112,7 +113,7 @@ def test_clusters_of_a_later_round_can_be_looked_at(corpus, tmp_path):
         assert (
             {item.doc_id for item in found} == {row["cluster_id"] for row in table_of(recipe, place)} != set()
         )
-    with pytest.raises(BadInput, match="--round 3: there are no clusters of such a round"):
+    with pytest.raises(BadInput, match="--round 3: no clusters of this round are published"):
         sample_of(recipe, SampleOptions(what="clusters", round=3))
     with pytest.raises(BadInput, match="--round 2"):
         sample_of(recipe, SampleOptions(what="kept", round=2))
@@ -131,11 +132,14 @@ def test_every_document_is_as_likely_to_be_chosen(corpus):
 def chosen_ids(corpus, seed):
     from zyda_flows.tasks.lookup.samples import removed_rows
 
-    return [row["doc_id"] for row in removed_rows(Reader(corpus.load()), SampleOptions(items=4, seed=seed))]
+    return [
+        row["doc_id"]
+        for row in removed_rows(PublishedCorpus.of(corpus.load()), SampleOptions(items=4, seed=seed))
+    ]
 
 
 def test_texts_are_those_of_the_sources_with_differences_marked(corpus):
-    reader = Reader(corpus.load())
+    reader = DocumentReader.of(corpus.load())
     for item in chosen(corpus, items=1000):
         text = reader.text(item.doc_id)
         assert text_of(reader, item.doc_id) == text
@@ -167,9 +171,9 @@ def test_long_texts_are_cut_and_say_so():
     [
         ({"stage": "nothing"}, "--stage nothing: documents were removed by rules, removals, filter"),
         ({"reason": "nothing"}, "--reason nothing: documents were removed for"),
-        ({"source": "nobody"}, "--source nobody: there are best, middle, worst"),
+        ({"source": "nobody"}, "--source nobody: the corpus has the sources best, middle, worst"),
         ({"what": "kept", "stage": "rules"}, "choose removed documents, not kept"),
-        ({"stage": "filter", "source": "best"}, "there is nothing to look at: removed, stage filter"),
+        ({"stage": "filter", "source": "best"}, "no document matches: removed, stage filter"),
     ],
 )
 def test_what_there_is_not_is_said(corpus, options, fault):
@@ -185,7 +189,7 @@ def judged(right, wrong, who="ann", **fields):
         "at": "2026-01-01T00:00:00Z",
     } | fields
     one = [Judgement(doc_id=i, is_right=i < right, **base) for i in range(right + wrong)]
-    return Looking(who=who, began="2026-01-01T00:00:00Z", options=SampleOptions(), judgements=tuple(one))
+    return Review(who=who, began="2026-01-01T00:00:00Z", options=SampleOptions(), judgements=tuple(one))
 
 
 def test_rates_have_wilsons_interval_and_the_last_word_counts():
@@ -203,16 +207,16 @@ def test_rates_have_wilsons_interval_and_the_last_word_counts():
 
 def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, caplog):
     folder = corpus.load().folder.folder("elsewhere")
-    keep_looking(folder, judged(3, 1))
-    keep_looking(folder, judged(1, 1, who="../../ben"))
+    save_review(folder, judged(3, 1))
+    save_review(folder, judged(1, 1, who="../../ben"))
     assert all(path.startswith("looked/2026") and path.count("/") == 1 for path in folder.files("looked"))
-    assert [one.who for one in all_lookings(folder)] == ["../../ben", "ann"]
+    assert [one.who for one in load_reviews(folder)] == ["../../ben", "ann"]
     path = folder.files("looked")[1]
     folder.write(path, folder.read(path).replace(b'"is_right":true', b'"is_right":false', 1))
-    assert [one.who for one in all_lookings(folder)] == ["../../ben"]
+    assert [one.who for one in load_reviews(folder)] == ["../../ben"]
     assert "is cut or changed" in caplog.text
     for content in (b"", b"{}", b'{"who": 1}', b"[]", b'{"who":"a","began":"b","options":{},"more":1}'):
-        with pytest.raises(BadInput, match="not what a page"):
+        with pytest.raises(BadInput, match="expected a file that a page of zyda look"):
             read_judgements(content)
 
 
@@ -246,12 +250,12 @@ def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp
     assert {one["doc_id"] for one in json.loads(saved.read_text())["judgements"]} == {
         row["doc_id"] for row in table_of(corpus.load(), "removed")
     }
-    before = all_lookings(corpus.load().folder)
+    before = load_reviews(corpus.load().folder)
     added = zyda_here("look", str(corpus.path), "--add", str(saved))
     assert added.returncode == 0, added.stderr
-    (looking,) = [one for one in all_lookings(corpus.load().folder) if one not in before]
-    assert looking.who == "cat"
-    rates = {(rate.by, rate.source): rate for rate in rates_of([looking])}
+    (review,) = [one for one in load_reviews(corpus.load().folder) if one not in before]
+    assert review.who == "cat"
+    rates = {(rate.by, rate.source): rate for rate in rates_of([review])}
     assert {tuple(row[:4]) for row in expected} == {
         (by, source, str(rate.right), str(rate.judged)) for (by, source), rate in rates.items()
     }
@@ -266,7 +270,7 @@ def test_judgements_of_another_corpus_are_not_added(corpus, tmp_path):
     for doc_id, source in ((document.doc_id, "nosuch"), (2**60, "best")):
         one = Judgement(doc_id=doc_id, source=source, is_right=True, at="now")
         file.write_text(
-            Looking(who="x", began="now", options=SampleOptions(), judgements=(one,)).model_dump_json()
+            Review(who="x", began="now", options=SampleOptions(), judgements=(one,)).model_dump_json()
         )
         said = zyda_here("look", str(corpus.path), "--add", str(file))
         assert said.returncode == 1
@@ -279,13 +283,13 @@ def test_what_several_people_save_of_one_page_is_all_kept(corpus, tmp_path):
     (document,) = chosen(corpus, items=1)
     for who, is_right in (("eve", True), ("fay", False)):
         one = Judgement(doc_id=document.doc_id, source=document.source, is_right=is_right, at="now")
-        looking = Looking(
+        review = Review(
             who="writer", began="2026-05-05T00:00:00Z", options=SampleOptions(), judgements=(one,)
         )
-        file.write_text(looking.model_dump_json(exclude={"added"}))
+        file.write_text(review.model_dump_json(exclude={"added"}))
         for _ in range(2):  # once more changes nothing
             assert zyda_here("look", str(corpus.path), "--add", str(file), "--as", who).returncode == 0
-    found = [one for one in all_lookings(corpus.load().folder) if one.began == "2026-05-05T00:00:00Z"]
+    found = [one for one in load_reviews(corpus.load().folder) if one.began == "2026-05-05T00:00:00Z"]
     assert [(one.who, one.judgements[0].is_right) for one in found] == [("eve", True), ("fay", False)]
 
 
@@ -304,7 +308,7 @@ def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path)
     (tmp_path / "zyda").mkdir()
     save_api(lasting, tmp_path / "zyda")
     monkeypatch.setattr("zyda_flows.flows.server.look_server.serve", lambda *_: None)
-    looking, tokens = Looking(who="x", began="now", options=SampleOptions()), set()
+    review, tokens = Review(who="x", began="now", options=SampleOptions()), set()
     with temporary_settings(
         {
             PREFECT_HOME: tmp_path,
@@ -313,7 +317,7 @@ def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path)
         }
     ):
         for _ in range(2):
-            serve_page(corpus.load(), chosen(corpus, items=1), looking, 0)
+            serve_page(corpus.load(), chosen(corpus, items=1), review, 0)
             tokens.add(re.search("/#(.+)", capsys.readouterr().out + capsys.readouterr().err)[1])
     assert len(tokens | {lasting.token}) == 3
     assert all(len(token) >= 43 for token in tokens)
@@ -380,17 +384,17 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
             assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
     results = zyda_here("look", str(corpus.path), "--results")
     assert "removals: duplicate" in " ".join(results.stdout.split())
-    (looking,) = [one for one in all_lookings(corpus.load().folder) if one.who == "dora"]
-    assert len(looking.judgements) == 7
-    rates = rates_of([looking])
+    (review,) = [one for one in load_reviews(corpus.load().folder) if one.who == "dora"]
+    assert len(review.judgements) == 7
+    rates = rates_of([review])
     assert sum(rate.judged for rate in rates if rate.source == "all") == 6
     assert sum(rate.right for rate in rates if rate.source == "all") == 4
-    assert b"hostile" not in corpus.load().folder.read(looking.path)
+    assert b"hostile" not in corpus.load().folder.read(review.path)
 
 
 def test_page_ends_no_element_by_a_text(corpus):
     items = chosen(corpus, items=40)
-    looking = Looking(who="x", began="now", options=SampleOptions())
-    written = look_page("a<b", sample_as_json(items, looking, is_served=False))
+    review = Review(who="x", began="now", options=SampleOptions())
+    written = look_page("a<b", sample_as_json(items, review, is_served=False))
     assert written.count("<script") == written.count("</script>") == 2
     assert "a&lt;b" in written

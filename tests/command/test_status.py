@@ -43,7 +43,7 @@ def test_corpus_that_was_never_built(corpus, alone):
     corpus.write()
     _, *lines = said_of(corpus)
     assert lines == [
-        "nothing is published there yet; zyda build makes it",
+        "nothing is published there yet; zyda build builds the corpus",
         "running builds: none",
     ]
     assert not (corpus.folder / "out").exists()

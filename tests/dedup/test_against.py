@@ -28,7 +28,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.reference import matches
 from zyda_flows.tasks.dedup.reference import texts as matched_texts
 from zyda_flows.tasks.errors import BadRecipe, Denied, TooMuchLost
@@ -180,7 +180,7 @@ def test_ledger_card_and_explanation_say_it(old, new):
 
 
 @pytest.mark.slow
-def test_same_however_it_is_cut(old, new, monkeypatch):
+def test_decisions_do_not_depend_on_the_size_of_parts(old, new, monkeypatch):
     dedup = with_rule(new, "containment")
     recipe = new.load(dedup=dedup)
     build_here(recipe)
@@ -286,7 +286,7 @@ def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(
     new = of_new(tmp_path / "new", there)
     recipe = new.load()
     build_here(recipe)
-    (named,) = corpus_of(recipe)[1].against
+    (named,) = PublishedCorpus.of(recipe).manifest.against
     digest = hashlib.sha256(there.folder.read("published/manifest.json")).hexdigest()
     assert (named.name, named.sha256) == ("there-sample-0.9", digest)
     card = recipe.folder.read("published/README.md").decode()
@@ -297,7 +297,7 @@ def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(
     write_rows(corpus.folder / "in/best-0.parquet", rows(**more, best_alone=prose("best alone")))
     build_here(there)
     said = zyda_here("explain", str(new.path), str(gone["doc_id"])).stdout
-    assert "(the corpus there-sample-0.9 is not there any more as it was then)" in said
+    assert "(the corpus there-sample-0.9 is missing or has changed since this build)" in said
 
 
 def test_published_folder_alone_is_enough_and_without_texts_for_keys(old, new, tmp_path):
@@ -313,7 +313,7 @@ def test_published_folder_alone_is_enough_and_without_texts_for_keys(old, new, t
     assert table_of(bare, "removed") == expected
     verified = new.load(name="verified", dedup=with_rule(new, "jaccard", against=str(alone)))
     with pytest.raises(
-        BadRecipe, match=r"recipe.yaml:\d+: dedup.against\[0\]: .*is not there, and verify reads it"
+        BadRecipe, match=r"recipe.yaml:\d+: dedup.against\[0\]: .*is missing, and verify reads it"
     ):
         build_here(verified)
 
@@ -362,7 +362,7 @@ def test_two_corpora_of_one_name_are_told_apart_and_the_first_that_has_it_is_nam
 
 
 def test_losses_to_other_corpora_count(old, new):
-    with pytest.raises(TooMuchLost, match="source other: deduplication would let"):
+    with pytest.raises(TooMuchLost, match="source other: deduplication would remove"):
         build_here(new.load(max_loss=0.3))
 
 
@@ -449,7 +449,7 @@ def test_broken_files_of_the_other_corpus_are_said_and_not_ours_to_mend(old, new
     FOOTERS.clear()
     recipe = new.load(dedup=with_rule(new, "containment", against=str(broken)))
     with pytest.raises(
-        Denied, match=rf"broken/{place}/.*; zyda verify --repair, of that corpus's own recipe"
+        Denied, match=rf"broken/{place}/.*; zyda verify --repair, with the recipe of that corpus"
     ):
         build_here(recipe)
     assert not recipe.folder.exists("published")
@@ -494,7 +494,7 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
     (odd / "manifest.json").write_text(json.dumps({**whole, "name": "a\nb"}))
     cases = [
         ({"against": str(empty)}, "no corpus is published there"),
-        ({"against": str(cut)}, f"bands/{first.name} is not there"),
+        ({"against": str(cut)}, f"bands/{first.name} is missing"),
         ({"against": str(older)}, "it publishes no band keys"),
         ({"against": secretive.folder.url}, "it publishes no band keys"),
         ({"against": old.folder.url, "width": 13}, "(width 25 there and 13 here)"),
@@ -615,4 +615,4 @@ def test_many_template_pages_do_not_hide_a_twin(tmp_path, compiled):
     assert gone.keys() == {f"page{i}" for i in range(0, 400, 4)}
     numbers = {row["doc_id"]: row["name"] for row in table_of(there, "only")}
     assert all(numbers[row["matched_doc_id"]] == name for name, row in gone.items())
-    assert corpus_of(recipe)[1].ledger.of("publish").documents == 100
+    assert PublishedCorpus.of(recipe).manifest.ledger.of("publish").documents == 100

@@ -1,4 +1,4 @@
-"""The audit of removed near-duplicates: against exact sets of shingles, and always of the same sample."""
+"""The audit of removed near-duplicates equals a comparison of exact sets of shingles, on a deterministic sample."""
 
 import itertools
 import random
@@ -15,7 +15,7 @@ from small_corpus import Corpus, build_here, edited, prose, rows, table_of, writ
 
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks.accounts.audited import AuditCounts
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import audit as audit_module
 from zyda_flows.tasks.dedup import likeness
 from zyda_flows.tasks.dedup.audit import AuditedRound
@@ -29,7 +29,7 @@ from zyda_flows.tasks.dedup.pairings import (
     pairings_of,
     verdicts_of,
 )
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.publish.audits import (
     audit_again,
     by_length,
@@ -63,7 +63,7 @@ def shingles_of(text, dedup):
         [MinHashRound(width=1), MinHashRound(width=3), MinHashRound(), MinHashRound(shingle="words", width=2)]
     ),
 )
-def test_shingles_in_common_are_those_of_exact_sets(texts, dedup):
+def test_overlaps_equal_those_of_exact_sets(texts, dedup):
     hashes, ends = shingle_sets(pa.array(texts, pa.large_string()), dedup)
     exact = [shingles_of(text, dedup) for text in texts]
     assert np.diff(ends).tolist() == [len(shingles) for shingles in exact]
@@ -95,7 +95,7 @@ def chains(tmp_path_factory):
     return corpus
 
 
-def test_pairs_are_as_like_as_their_exact_sets(chains):
+def test_audited_similarities_equal_those_of_exact_sets(chains):
     recipe = chains.load()
     build_here(recipe)
     kept = {row["doc_id"]: row["text"] for source in recipe.sources for row in table_of(recipe, source.name)}
@@ -116,18 +116,18 @@ def test_pairs_are_as_like_as_their_exact_sets(chains):
         best = theirs[row["kept_doc_id"]]
         assert row["containment"] == pytest.approx(len(ours & best) / len(ours), abs=1e-6)
     assert max(row["steps"] or 0 for row in audit) > 1
-    headline = corpus_of(recipe)[1].audits["audit"]
+    headline = PublishedCorpus.of(recipe).manifest.audits["audit"]
     unlike = sum(row["jaccard"] < recipe.rounds[0].threshold for row in audit)
     assert (headline.pairs, headline.unlike) == (len(audit), unlike)
     assert unlike > 0
 
 
 def text_of(recipe, doc_id):
-    """Read a text from its source, as the audit does not."""
-    return Published(recipe).text(doc_id)
+    """Read a text from its source, independently of the audit."""
+    return DocumentReader.of(recipe).text(doc_id)
 
 
-def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
+def test_sample_is_deterministic_and_a_subset_of_a_larger_sample(chains):
     recipe = chains.load(name="again")
     build_here(recipe)
     small_shards = chains.load(name="again-small", shard_mib=0.01)
@@ -141,7 +141,7 @@ def test_sample_is_the_same_every_time_and_part_of_a_larger_one(chains):
     assert few < more < {row["doc_id"] for row in whole}
 
 
-def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
+def test_long_texts_are_compared_in_small_batches(chains, monkeypatch):
     whole = chains.load(name="whole")
     build_here(whole)
     sizes = list[int]()
@@ -158,13 +158,13 @@ def test_long_texts_are_compared_a_few_at_a_time(chains, monkeypatch):
 
 
 @given(st.lists(st.integers(0, 4)), st.integers(1, 3))
-def test_first_places_of_each_cluster_are_those_of_a_count(clusters, most):
+def test_first_of_each_equals_a_plain_count(clusters, most):
     expected = [i for i, cluster in enumerate(clusters) if clusters[:i].count(cluster) < most]
     assert sorted(first_of_each(np.array(clusters, np.uint64), most)) == expected
 
 
-def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
-    """And the pairings are those of all documents of the cluster."""
+def test_large_clusters_and_many_removals_return_few_rows(corpus):
+    """The pairings equal those computed from all documents of the cluster."""
     text = prose("all alike")
     write_rows(corpus.folder / "in/best-6.parquet", rows(**{f"kept{i}": text for i in range(60)}))
     write_rows(corpus.folder / "in/worst-6.arrow", rows(**{f"gone{i}": text for i in range(900)}))
@@ -190,7 +190,7 @@ def test_large_cluster_gives_few_documents_and_many_removals_few_rows(corpus):
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50)), st.integers(1, 120))
-def test_every_source_gets_as_many_as_another_where_it_lost_as_many(lost, pairs):
+def test_pairs_are_divided_evenly_among_sources(lost, pairs):
     shares = even_shares(lost, pairs)
     assert sum(shares.values()) == min(pairs, sum(lost.values()))
     for source, share in shares.items():
@@ -200,7 +200,7 @@ def test_every_source_gets_as_many_as_another_where_it_lost_as_many(lost, pairs)
 
 
 @given(st.integers(0, 2**32), st.integers(2, 8))
-def test_steps_are_those_of_a_search_in_breadth(seed, count):
+def test_steps_equal_a_breadth_first_search(seed, count):
     chance = np.random.default_rng(seed)
     keys = chance.integers(0, 6, (count, 3)).astype(np.uint64)
     reached, steps = {0: 0}, 0
@@ -216,7 +216,7 @@ def test_steps_are_those_of_a_search_in_breadth(seed, count):
     assert steps_between(keys, 0, count - 1) == reached.get(count - 1)
 
 
-def test_audit_is_printed_shown_and_in_the_card(chains):
+def test_audit_is_printed_and_shown_in_report_and_card(chains):
     recipe = chains.load()
     build_here(recipe)
     said = zyda_here("audit", str(chains.path), "--pairs", "20")
@@ -230,13 +230,13 @@ def test_audit_is_printed_shown_and_in_the_card(chains):
     assert said.stdout.count("was kept: Jaccard") == 20
     assert re.search(r"^  -w\d+", said.stdout, re.MULTILINE)
     card = recipe.folder.read("published/README.md").decode()
-    assert corpus_of(recipe)[1].audits["audit"].sentence() in card
+    assert PublishedCorpus.of(recipe).manifest.audits["audit"].sentence() in card
     page = Path(write_report(recipe)).read_text()
     assert "The removed documents that are least similar to the kept ones" in page
     assert page.count("was kept: Jaccard") == 20
 
 
-def test_audit_of_what_is_gone_says_so(corpus):
+def test_audit_of_a_cleaned_build_raises(corpus):
     said = zyda_here("audit", corpus.write())
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
     assert "nothing has been built there yet" in said.stderr
@@ -248,15 +248,15 @@ def test_audit_of_what_is_gone_says_so(corpus):
     assert "what the last build left is gone" in said.stderr
     assert (
         "Similarity of removed documents" in Path(write_report(recipe)).read_text()
-    )  # from what is published
+    )  # the audit can be repeated from the published files
 
 
-def test_corpus_without_duplicates_has_nothing_to_audit(corpus):
+def test_corpus_without_duplicates_has_an_empty_audit(corpus):
     recipe = corpus.load(sources=corpus.recipe["sources"][:1])
     build_here(recipe)
     assert last_audit(Round(recipe, 1)).artifacts[0].rows == 0
     assert (
-        corpus_of(recipe)[1].audits["audit"].sentence()
+        PublishedCorpus.of(recipe).manifest.audits["audit"].sentence()
         == "No document was removed as a near-duplicate of another one of this corpus."
     )
     said = zyda_here("audit", str(corpus.path))
@@ -283,7 +283,7 @@ def test_shares_and_lengths_are_counted():
     assert by_length(table, headline) == [(10, 1.0), (20, 0.5), (30, pytest.approx(1 / 3)), (40, 0.5)]
 
 
-def test_pair_in_one_bucket_is_one_step_apart(corpus):
+def test_pair_in_a_shared_bucket_is_one_step_apart(corpus):
     text = prose("near")
     write_rows(corpus.folder / "in/best-5.parquet", rows(near=text))
     write_rows(corpus.folder / "in/worst-5.arrow", rows(near_too=edited(text)))

@@ -1,4 +1,4 @@
-"""The forests of the clusters stage against a plain union-find, however the edges lie in files."""
+"""The forests of the clusters stage equal a plain union-find, for any distribution of edges over files."""
 
 import re
 from collections import Counter
@@ -23,14 +23,14 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table, write_table
 from zyda_flows.textkernels import forest
 
-SOURCE_800 = 800 << 54  # an id that is negative where someone takes it for signed
+SOURCE_800 = 800 << 54  # an id that is negative as a signed integer
 IDS = st.integers(0, 40) | st.integers(3 << 54, (3 << 54) + 5) | st.integers(SOURCE_800, SOURCE_800 + 3)
 EDGE = st.lists(IDS, min_size=2, max_size=2, unique=True).map(sorted)
 FILES = st.lists(st.lists(EDGE, max_size=12), min_size=1, max_size=12)
 
 
 def plain_clusters(edges):
-    """Label each document with the smallest one it is connected to, by walking along the edges."""
+    """Label each document with the smallest document it is connected to, by following edges."""
     neighbours = {}
     for a, b in edges:
         neighbours.setdefault(a, set()).add(b)
@@ -60,7 +60,7 @@ def write_edges(folder, files):
     return artifacts
 
 
-# Documents of a step, of the last one, rows of a part of a round, and files of a part: all at once, a tree, rounds,
+# Documents of a step, of the last step, rows of a part of a round, and files of a part: all at once, a tree, rounds,
 # and rounds in which files are gathered.
 WAYS = {
     "whole": (1000, 1000, 1000, 64), "tree": (60, 80, 1000, 64), "rounds": (18, 18, 7, 64),
@@ -78,7 +78,7 @@ def go(monkeypatch, way):
 @pytest.mark.slow
 @settings(max_examples=15, deadline=None)
 @given(files=FILES, cuts=st.lists(IDS, max_size=3, unique=True).map(sorted))
-def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
+def test_clusters_equal_the_plain_twin(tmp_path_factory, files, cuts):
     found = dict[str, list[bytes]]()
     for way in WAYS:
         with pytest.MonkeyPatch.context() as patch:
@@ -100,8 +100,8 @@ def test_clusters_are_those_of_the_plain_twin(tmp_path_factory, files, cuts):
     assert sources == [len({i >> 54 for i in members[label]}) for label in labels]
 
 
-def test_chain_that_no_file_holds_whole_is_one_cluster():
-    """Neighbours alone are joined, in an order in which every join puts a new root above the old one."""
+def test_chain_over_several_files_is_a_single_cluster():
+    """Only neighbours are joined, in an order in which every join puts a new root above the old root."""
     ids = np.arange(10_000, dtype=np.uint64)
     even = forest_of_edges(ids[:-1:2], ids[1::2])
     odd = forest_of_edges(ids[1:-1:2], ids[2::2])
@@ -113,7 +113,7 @@ def test_chain_that_no_file_holds_whole_is_one_cluster():
     assert not roots.any()
 
 
-def test_no_part_is_much_larger_than_the_others_where_there_are_large_clusters(tmp_path):
+def test_parts_have_similar_sizes_with_large_clusters(tmp_path):
     chance, folder = np.random.default_rng(0), Folder(str(tmp_path))
     cluster = np.repeat(np.arange(50), 4 * np.arange(1, 51))  # the largest has 200 documents of 5,100
     ids = chance.permutation(len(cluster)).astype(np.uint64)
@@ -136,7 +136,7 @@ def test_no_part_is_much_larger_than_the_others_where_there_are_large_clusters(t
     assert max(sizes.values()) < 4 * sizes.total() / len(sizes)
 
 
-def test_places_beyond_32_bits_are_joined_alike(monkeypatch):
+def test_positions_beyond_32_bits_are_joined(monkeypatch):
     one, other = (forest_of_edges(*np.array([[a], [b]], np.uint64)) for a, b in ((3, 9), (1, 9)))
     small = join_forests(one, other)
     monkeypatch.setattr(forest, "places_type", lambda _: np.int64)
@@ -156,7 +156,7 @@ ROUNDS = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dedup", ROUNDS, ids=lambda dedup: " ".join(map(str, dedup.values())))
-def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, dedup):
+def test_published_corpus_does_not_depend_on_the_size_of_tasks(corpus, monkeypatch, dedup):
     whole = corpus.load(dedup=dedup)
     build_here(whole)
     go(monkeypatch, "gathered")
@@ -166,7 +166,7 @@ def test_build_publishes_the_same_whatever_a_task_can_hold(corpus, monkeypatch, 
     assert "rootsofpart" in made
     assert "gatheredrows" in made
     assert contents(in_rounds) == contents(whole)
-    # And the same is said of each document where each few have a file of clusters of their own.
+    # The same holds for each document if clusters are written to many small files.
     monkeypatch.setattr(forests, "GROUP_ROWS", 1)
     monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 3)
     cut = corpus.load(name="cut", dedup=dedup)

@@ -1,4 +1,4 @@
-"""A kind of round that is defined here is run like the others."""
+"""A kind of round that is defined in a test runs like the built-in kinds."""
 
 import hashlib
 
@@ -38,7 +38,7 @@ class FirstWords(Dedup):
 
 
 def first_words(texts, dedup):
-    """Hash the first word of each text: (n, 1) uint64, and which texts have one."""
+    """Hash the first word of each text: (n, 1) uint64, and which texts have a word."""
     words = [text.split()[:1] for text in texts.to_pylist()]
     digests = [hashlib.sha256(word[0].encode()).digest()[:8] if word else bytes(8) for word in words]
     return np.frombuffer(b"".join(digests), np.uint64).reshape(-1, 1), np.array(
@@ -46,7 +46,7 @@ def first_words(texts, dedup):
     )
 
 
-def test_kind_of_round_is_a_class_and_a_place_among_the_keys(corpus, monkeypatch):
+def test_new_kind_of_round_is_a_class_and_a_function_of_keys(corpus, monkeypatch):
     monkeypatch.setitem(KEYS, FirstWords, first_words)
     write_rows(corpus.folder / "in/a.parquet", rows(a="One of them.", b="Two of them.", c=""))
     write_rows(
@@ -61,7 +61,7 @@ def test_kind_of_round_is_a_class_and_a_place_among_the_keys(corpus, monkeypatch
     assert "begin with the same word were found" in recipe.folder.read("published/README.md").decode()
 
 
-def test_kind_that_does_not_say_all_of_itself_is_refused():
+def test_incomplete_kind_of_round_raises():
     class Silent(Dedup):
         scope: Scope = "across"
 
@@ -69,6 +69,6 @@ def test_kind_that_does_not_say_all_of_itself_is_refused():
         Silent()
 
 
-def test_texts_of_a_kind_without_keys_are_not_taken_for_others():
+def test_kind_of_round_without_keys_raises():
     with pytest.raises(KeyError):
         keys_of_texts(pa.array(["a"], pa.large_string()), FirstWords())

@@ -1,16 +1,16 @@
-"""Clusters that are too large to compare all pairs: exact within the bounds, and beyond them pairs are counted."""
+"""Decisions in very large clusters are exact within the bounds; beyond them, skipped pairs are counted."""
 
 import numpy as np
 import pytest
+from large_clusters import KINDS, RULES, Maker, cluster, missed
 from small_corpus import Corpus, build_here, edited, prose, published, rows, write_rows
 
-from benchmarks.large_clusters import KINDS, RULES, Maker, cluster, missed
 from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import decisions, large
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.limits import replaced_limits
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 
 @pytest.fixture(autouse=True)
@@ -25,10 +25,10 @@ def pages(request):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_no_removal_is_missed(pages, scope):
+def test_index_finds_every_removal(pages, scope):
     outcomes = [missed(pages, *rule, scope) for rule in RULES]
-    assert sum(of["gone"] for of in outcomes) > 50
-    assert sum(of["missed"] for of in outcomes) == 0
+    assert sum(outcome["removed"] for outcome in outcomes) > 50
+    assert sum(outcome["missed"] for outcome in outcomes) == 0
 
 
 def sets_of(found):
@@ -39,25 +39,27 @@ def of_numbers(chance, count):
     return chance.integers(1, 2**63, count).astype(np.uint64)
 
 
-def test_near_copy_is_found_whichever_paragraph_differs():
-    """The rarest shingles of a page may all lie in the paragraph that its copy lacks."""
+def test_near_copy_is_found_for_each_changed_paragraph():
+    """The rarest shingles of a page may all be in the paragraph that its copy lacks."""
     chance = np.random.default_rng(4)
     own, rarest = of_numbers(chance, 300), of_numbers(chance, 60)
     page = np.concatenate([own, rarest])
     copy = np.concatenate([own, of_numbers(chance, 60)])
     others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
-    others.append(np.concatenate([rarest, of_numbers(chance, 300)]))  # the only other page that has them
+    others.append(
+        np.concatenate([rarest, of_numbers(chance, 300)])
+    )  # the only other page with these shingles
     found = [page, *others, copy]
     big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.8, is_jaccard=False
     )
     holders, shared = big.find_duplicates()
     assert (holders[-1], shared[-1]) == (0, 300)
-    assert (holders[:-1] == NOBODY).all()
+    assert (holders[:-1] == MISSING).all()
 
 
-def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
-    """More pages share something rare with a page than are compared with it, and the last of them is its original."""
+def test_candidates_are_the_members_that_share_most():
+    """More pages share rare shingles with a page than are compared with it, and its original is the last of them."""
     chance = np.random.default_rng(5)
     original = of_numbers(chance, 400)
     others = [np.concatenate([original[i : i + 30], of_numbers(chance, 370)]) for i in range(200)]
@@ -70,7 +72,7 @@ def test_candidates_are_those_that_share_most_and_not_those_that_come_first():
 
 
 def template(count):
-    """Return pages that have nearly all in common with all others, each with a copy later."""
+    """Return pages that share nearly all shingles with all others, each with a later copy."""
     chance = np.random.default_rng(6)
     base = of_numbers(chance, 380)
     whole = [np.concatenate([base, of_numbers(chance, 20)]) for _ in range(count)]
@@ -79,7 +81,7 @@ def template(count):
 
 
 def all_pairs(found, *, share, is_jaccard):
-    """Decide as the definition says, with Python's sets: the first kept document before each that holds enough."""
+    """Decide by the definition, with Python's sets: the first kept document before each that holds enough."""
     kept, holders = list[tuple[int, set[int]]](), list[int]()
     for i, hashes in enumerate(map(set, (of.tolist() for of in found))):
         for k, other in kept:
@@ -89,7 +91,7 @@ def all_pairs(found, *, share, is_jaccard):
                 holders.append(k)
                 break
         else:
-            holders.append(NOBODY)
+            holders.append(MISSING)
             kept.append((i, hashes))
     return holders
 
@@ -106,7 +108,7 @@ def combinations(count, shingles):
 
 
 def one_template(count):
-    """Return pages that are a template of which each has a few shingles replaced, by others of a small stock."""
+    """Return pages of a template with a few shingles replaced by others from a small stock."""
     chance = np.random.default_rng(9)
     base, stock = of_numbers(chance, 300), of_numbers(chance, 200)
     pages = []
@@ -124,31 +126,31 @@ FREQUENT = {"sections": combinations(300, 6), "template": one_template(200)}
 @pytest.mark.parametrize("longest", [10, 1000])
 @pytest.mark.parametrize("rule", [("jaccard", 0.8), ("containment", 0.8), ("jaccard", 0.55)], ids=str)
 @pytest.mark.parametrize("kind", FREQUENT)
-def test_pages_of_the_same_frequent_parts_are_compared_exactly(kind, rule, longest):
-    """Also where lists are as short as in a cluster of thousands: what has no list has a column."""
+def test_pages_of_frequent_parts_are_compared_exactly(kind, rule, longest):
+    """Lists are also as short as in a cluster of thousands: a shingle without a list has a column."""
     found, asked = FREQUENT[kind], {"share": rule[1], "is_jaccard": rule[0] == "jaccard"}
     with replaced_limits(cluster_list=longest):
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
         holders, _ = big.find_duplicates()
     assert holders.tolist() == all_pairs(found, **asked)
-    assert 0 < (holders != NOBODY).sum() < len(found) - 1
+    assert 0 < (holders != MISSING).sum() < len(found) - 1
     assert (big.unsure, big.pairs) == (0, 0)
 
 
 @pytest.mark.parametrize("bound", [{"cluster_words": 1000}, {"cluster_column_bytes": 2000}], ids=str)
-def test_pairs_that_are_not_compared_beyond_the_bounds_are_counted(bound):
+def test_skipped_pairs_beyond_the_bounds_are_counted(bound):
     found, asked = FREQUENT["sections"], {"share": 0.8, "is_jaccard": True}
     with replaced_limits(cluster_list=20, **bound):
         big = LargeCluster(sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), **asked)
         holders, _ = big.find_duplicates()
     exact = np.array(all_pairs(found, **asked))
-    missed = (exact != NOBODY) & (holders == NOBODY)
+    missed = (exact != MISSING) & (holders == MISSING)
     assert missed.sum() <= big.unsure <= big.pairs <= len(found) ** 2 / 2
     assert big.unsure > 0
 
 
 @pytest.mark.parametrize("share", [0.96, 0.985])
-def test_documents_that_were_not_compared_with_all_are_counted(share):
+def test_documents_with_skipped_pairs_are_counted(share):
     found = template(600)
     n = len(found)
     big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=share, is_jaccard=False)
@@ -158,12 +160,12 @@ def test_documents_that_were_not_compared_with_all_are_counted(share):
     exact, _ = find_duplicates(
         np.concatenate(found), ends, np.arange(n), np.ones(n, np.bool_), np.array([0, n]), **asked
     )
-    lost = int(((exact != NOBODY) & (holders == NOBODY)).sum())
-    assert (exact != NOBODY).sum() == 600
+    lost = int(((exact != MISSING) & (holders == MISSING)).sum())
+    assert (exact != MISSING).sum() == 600
     assert lost <= min(big.unsure, 0.6)
 
 
-def test_index_without_room_for_all_shingles_says_so_and_finds_most():
+def test_full_index_counts_skipped_pairs_and_finds_most_duplicates():
     hashes, ends = cluster("families", 2, seed=2)
     n = len(ends) - 1
     found = [hashes[ends[i] : ends[i + 1]] for i in range(n)]
@@ -174,26 +176,26 @@ def test_index_without_room_for_all_shingles_says_so_and_finds_most():
         big = LargeCluster(sets_of(found), np.arange(n), np.ones(n, np.bool_), share=0.8, is_jaccard=False)
         holders, _ = big.find_duplicates()
     assert big.index.part < 1
-    stay = int((holders == NOBODY).sum())
-    assert 0 < big.unsure <= stay  # the first 64 were compared with all
+    stay = int((holders == MISSING).sum())
+    assert 0 < big.unsure <= stay  # the first 64 were compared with all others
     assert big.unsure <= big.pairs <= n * n / 2
-    lost = ((exact != NOBODY) & (holders == NOBODY)).sum()
-    assert lost <= 0.02 * (exact != NOBODY).sum()
+    lost = ((exact != MISSING) & (holders == MISSING)).sum()
+    assert lost <= 0.02 * (exact != MISSING).sum()
 
 
-def test_no_more_than_so_many_let_others_go_and_it_is_said():
+def test_number_of_members_is_limited_and_the_rest_counted():
     chance = np.random.default_rng(7)
     found = [of_numbers(chance, 50) for _ in range(20)]
     found += [*found]
     with replaced_limits(cluster_members=10):
         big = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)
         holders, _ = big.find_duplicates()
-    assert (holders != NOBODY).sum() == 10
-    # Of 30 that were kept, each of the last 29 of the 20 without room was compared with none of those before it.
+    assert (holders != MISSING).sum() == 10
+    # 30 documents were kept, and 20 have no room: each of the last 29 skips all documents without room before it.
     assert (big.unsure, big.pairs) == (19, sum(range(1, 20)))
 
 
-def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypatch):
+def test_card_audit_and_log_report_decisions_by_an_index(tmp_path, monkeypatch):
     log = list[str]()
     monkeypatch.setattr(decisions, "warn", log.append)
     corpus, text = Corpus(tmp_path), prose("many", 200)
@@ -202,7 +204,7 @@ def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypat
     recipe = corpus.load(dedup=rule)
     with replaced_limits(cluster_bytes=500):
         build_here(recipe)
-    found = corpus_of(recipe)[1].audits["audit"]
+    found = PublishedCorpus.of(recipe).manifest.audits["audit"]
     assert found.by_index.clusters >= 1
     assert found.by_index.documents >= 9
     assert found.by_index.unsure == 0
@@ -212,11 +214,11 @@ def test_card_audit_and_log_say_what_was_decided_by_an_index(tmp_path, monkeypat
     monkeypatch.undo()
     whole = corpus.load(dedup=rule, name="whole")
     build_here(whole)
-    assert corpus_of(whole)[1].audits["audit"].by_index is None
+    assert PublishedCorpus.of(whole).manifest.audits["audit"].by_index is None
     assert "index" not in published(whole).read("README.md").decode()
 
 
-def test_clusters_of_parts_add_up():
+def test_index_counts_of_parts_are_added_up():
     assert ByIndex(clusters=1, documents=2, unsure=3, pairs=4, cut_pairs=1) + ByIndex(
         clusters=4, documents=5, unsure=6, pairs=7, cut=2, cut_pairs=3
     ) == ByIndex(clusters=5, documents=7, unsure=9, pairs=11, cut=2, cut_pairs=4)

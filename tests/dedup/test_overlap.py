@@ -1,4 +1,4 @@
-"""How much of each source is a duplicate, and of what: beside builds of each source alone, and of all with `global`."""
+"""The overlap of sources equals the removals of builds of each source alone, and of all with `global`."""
 
 import random
 from collections import Counter
@@ -14,7 +14,7 @@ NAMES = ("one", "two", "three")
 
 @pytest.fixture(scope="module")
 def crossed(tmp_path_factory):
-    """Return a corpus of families whose members are more or less like each other, spread over three sources."""
+    """Return a corpus of families whose members are more or less similar, spread over three sources."""
     corpus = Corpus(tmp_path_factory.mktemp("crossed"))
     chance, of_sources = random.Random(3), {name: {} for name in NAMES}
     for family in range(40):
@@ -31,7 +31,7 @@ def crossed(tmp_path_factory):
 
 
 def overlap_of(recipe, kind):
-    """Return the documents and tokens of a kind by source and by the source of what is kept."""
+    """Return the documents and tokens of a kind, by source and by the source of the kept document."""
     return {
         (row["source"], row["other"]): (row["documents"], row["tokens"])
         for row in table_of(recipe, "overlap")
@@ -40,7 +40,7 @@ def overlap_of(recipe, kind):
 
 
 def removed_pairs(recipe):
-    """Count what was removed, in documents and tokens, by its source and that of the one that was kept."""
+    """Count the removed documents and tokens, by their source and the source of the kept document."""
     with published(recipe).open("sources.parquet") as file:
         numbers = {row["source_number"]: row["source"] for row in pq.read_table(file).to_pylist()}
     documents, tokens = Counter(), Counter()
@@ -58,7 +58,7 @@ def built(corpus, name, **changes):
 
 @pytest.fixture(scope="module")
 def alone(crossed):
-    """Return what each source loses by itself."""
+    """Return the documents that each source loses alone."""
     lost = {}
     for source in crossed.recipe["sources"]:
         recipe, _ = built(crossed, source["name"], sources=[source], dedup={"scope": "global"})
@@ -76,9 +76,7 @@ def of_all(crossed):
 @pytest.mark.slow
 @pytest.mark.parametrize("dedup", [{"scope": "across"}, {"scope": "global"}], ids=str)
 @pytest.mark.parametrize("files", ["one file", "many files"])
-def test_overlap_is_that_of_builds_of_each_source_and_of_all(
-    crossed, alone, of_all, dedup, files, monkeypatch
-):
+def test_overlap_equals_separate_builds(crossed, alone, of_all, dedup, files, monkeypatch):
     if files == "many files":
         monkeypatch.setattr(cluster_files, "FILE_DOCUMENTS", 7)
         monkeypatch.setattr(exchange, "PART_ROWS", 5)
@@ -92,8 +90,8 @@ def test_overlap_is_that_of_builds_of_each_source_and_of_all(
     }
 
 
-def test_clusters_of_a_source_are_not_those_of_all(crossed, alone, of_all):
-    """Else the test before would be none: two of a source may be joined by one of another."""
+def test_clusters_of_a_source_differ_from_clusters_of_all(crossed, alone, of_all):
+    """A document of another source may join two documents of a source; else the previous test would prove nothing."""
     recipe, _ = built(crossed, "whole", dedup={"scope": "global"})
     within = Counter()
     for row in table_of(recipe, "clusters"):
@@ -101,7 +99,7 @@ def test_clusters_of_a_source_are_not_those_of_all(crossed, alone, of_all):
     assert sum(count - 1 for count in within.values()) > sum(documents for documents, _ in alone.values())
 
 
-def test_round_that_compares_texts_says_what_it_let_go(crossed, alone, of_all):
+def test_overlap_of_a_verified_round_counts_its_removals(crossed, alone, of_all):
     dedup = {"scope": "across", "verify": {"jaccard": 0.9}}
     recipe, _ = built(crossed, "verified", dedup=dedup)
     assert overlap_of(recipe, "own") == alone

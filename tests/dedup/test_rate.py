@@ -1,4 +1,4 @@
-"""Real text against brute force: pairs are found at the rate of the formula, and nothing else is.
+"""Clusters of real text equal a brute-force search: pairs are found at the rate of the formula.
 
 Needs the corpora in ../shared: three versions of one manual, which overlap heavily, and two others.
 """
@@ -70,10 +70,10 @@ def similarities(documents):
 
 
 def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
-    """In each band of similarity, the share of pairs that share a bucket is 1-(1-J^16)^8.
+    """In each range of similarity, the share of pairs that share a bucket is 1-(1-J^16)^8.
 
-    Pairs overlap in documents, so their outcomes are not independent: the tolerance is four standard
-    errors of as many independent pairs as there are documents in them.
+    Pairs share documents, so their outcomes are not independent: the tolerance is four standard errors of as many
+    independent pairs as they have documents.
     """
     texts, band_rows = documents
     ids = texts.column("doc_id").to_numpy()
@@ -108,7 +108,7 @@ def test_pairs_are_found_at_the_rate_of_the_formula(documents, similarities):
     assert not unlike.any()
 
 
-def test_clusters_are_chains_of_shared_buckets_and_nothing_else(real, documents):
+def test_clusters_are_exactly_the_chains_of_shared_buckets(real, documents):
     _, band_rows = documents
     parent = {}
 
@@ -144,7 +144,7 @@ def test_removals_follow_the_rule_exactly(real):
     assert len(expected) > 700
 
 
-def test_token_counts_are_those_of_tokenizers_on_every_document(real, shared):
+def test_token_counts_equal_the_tokenizer_for_every_document(real, shared):
     from tokenizers import Tokenizer
 
     tokenizer = Tokenizer.from_file(str(shared / "assets/20B_tokenizer.json"))

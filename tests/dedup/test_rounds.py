@@ -1,4 +1,4 @@
-"""Rounds of deduplication: each works on what the one before left, and what is equal is found as equal."""
+"""Rounds of deduplication: each reads the remaining documents of the previous round, and equal texts are found."""
 
 import hashlib
 import string
@@ -39,7 +39,7 @@ def words_of(text):
     st.lists(st.text("ab A.é!漢🙂\u0301\u00a0", max_size=12), min_size=1, max_size=12),
     st.sampled_from(["text", "normalised"]),
 )
-def test_keys_are_equal_where_texts_are(texts, exact):
+def test_equal_texts_have_equal_keys(texts, exact):
     keys, has_keys = text_keys(pa.array(texts, pa.large_string()), ExactRound(exact=exact))
     folded = [words_of(text) if exact == "normalised" else text for text in texts]
     assert has_keys.tolist() == [bool(one) for one in folded]
@@ -53,15 +53,15 @@ def test_keys_of_texts_are_blake2():
     assert keys.tobytes() == hashlib.blake2b("naïve".encode(), digest_size=16).digest()
 
 
-def test_words_that_have_one_hash_of_64_bits_are_different_words():
-    """Words of Thue and Morse, which every polynomial modulo 2**64 takes for the same."""
+def test_words_with_equal_64_bit_hashes_have_different_keys():
+    """Thue-Morse words have equal hashes by every polynomial modulo 2**64."""
     word = "".join("ab"[i.bit_count() % 2] for i in range(2048))
     texts = pa.array([word, word.translate(str.maketrans("ab", "ba"))], pa.large_string())
     keys, _ = text_keys(texts, ExactRound(exact="normalised"))
     assert (keys[0] != keys[1]).any()
 
 
-def test_documents_share_a_bucket_only_if_all_128_bits_are_the_same():
+def test_documents_share_a_bucket_only_if_all_128_bits_are_equal():
     keys = np.array([[1, 1], [1, 2], [1, 1], [2, 1], [1, 2], [3, 0]], np.uint64)
     found = star_edges(keys, np.arange(10, 16, dtype=np.uint64)).to_pylist()
     assert sorted((row["a"], row["b"]) for row in found) == [(10, 12), (11, 14)]
@@ -102,7 +102,7 @@ def gone(recipe, stage):
         ),
     ],
 )
-def test_exact_round_lets_equal_texts_go_and_no_others(twins, exact, reason, expected):
+def test_exact_round_removes_exactly_the_equal_texts(twins, exact, reason, expected):
     recipe = twins.load(dedup={"exact": exact})
     ledger = build_here(recipe)
     assert gone(recipe, "removals") == dict.fromkeys(expected, reason)
@@ -111,7 +111,7 @@ def test_exact_round_lets_equal_texts_go_and_no_others(twins, exact, reason, exp
 
 
 @pytest.mark.slow
-def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
+def test_second_round_reads_remaining_documents_and_has_its_accounts(twins):
     recipe = twins.load(dedup=TWO)
     ledger = build_here(recipe)
     first, second = gone(recipe, "removals"), gone(recipe, "removals2")
@@ -135,7 +135,7 @@ def test_round_works_on_what_is_left_and_has_its_own_accounts(twins):
     assert zyda_here("audit", str(twins.path)).returncode == 0
 
 
-def test_document_that_was_kept_and_went_later_is_said_so(twins):
+def test_explain_reports_a_kept_document_that_a_later_round_removed(twins):
     text = prose("first to last", 150)
     write_rows(twins.folder / "in/only.jsonl", rows(near=edited(text, 2), kept=text, gone=text))
     rounds = [{"exact": "text", "scope": "global"}, {"scope": "global", "verify": {"jaccard": 0.5}}]
@@ -152,12 +152,12 @@ def test_document_that_was_kept_and_went_later_is_said_so(twins):
         in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])
-    said = zyda_here("explain", str(twins.path), str(second["doc_id"])).stdout  # by what is published
+    said = zyda_here("explain", str(twins.path), str(second["doc_id"])).stdout  # from the published files
     assert f"cluster {second['cluster_id']}" in said
 
 
 @pytest.mark.slow
-def test_round_that_changes_leaves_what_was_made_for_another(twins):
+def test_changed_round_reuses_artifacts_of_other_rounds(twins):
     recipe = twins.load(dedup=TWO)
     build_here(recipe)
     before = recipe.folder.written("work")
@@ -174,7 +174,7 @@ def test_round_that_changes_leaves_what_was_made_for_another(twins):
     assert contents(changed) == contents(fresh)
 
 
-def test_added_file_gives_what_a_build_from_nothing_gives(twins):
+def test_build_with_an_added_file_equals_a_fresh_build(twins):
     recipe = twins.load(dedup=TWO)
     build_here(recipe)
     write_rows(twins.folder / "in/worst-8.arrow", rows(late=prose("far", 120), later=prose("late", 120)))
@@ -195,7 +195,7 @@ def test_published_recipe_can_be_built_again(twins, tmp_path):
     assert load_recipe(str(path)).rounds == recipe.rounds
 
 
-def test_stages_of_a_second_round_are_called_after_it(twins):
+def test_stages_of_a_second_round_have_its_number(twins):
     recipe = twins.load(dedup=TWO)
     of_one_round = list(pipeline.reasons(twins.load()))
     after = of_one_round.index("removals") + 1
@@ -217,7 +217,7 @@ def test_stages_of_a_second_round_are_called_after_it(twins):
     ],
     ids=str,
 )  # fmt: skip
-def test_round_that_is_none_is_one_line(corpus, dedup, said):
+def test_invalid_round_is_a_one_line_error(corpus, dedup, said):
     with pytest.raises(BadRecipe) as caught:
         corpus.load(dedup=dedup)
     (line,) = str(caught.value).splitlines()

@@ -1,4 +1,4 @@
-"""Verified removals: against a greedy search over exact sets in plain Python, and the same however they are made."""
+"""Verified removals equal a greedy search over exact sets in plain Python, for all sizes of parts."""
 
 import random
 import re
@@ -21,14 +21,14 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import by_documents, cluster_files, contested, large
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.limits import replaced_limits
-from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.storage import parts as parts_module
-from zyda_flows.textkernels.set_similarity import NOBODY, find_duplicates
+from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 NO_PUNCTUATION = str.maketrans("", "", string.punctuation)
 LOOSE = {"shingle": "words", "width": 1, "bands": 64, "rows": 2}
@@ -44,7 +44,7 @@ def shingles_of(text, dedup):
 
 
 def greedy(sets, groups, rule):
-    """Say for which one each of some documents goes, and how like it is: the most preferred first."""
+    """Return for each removed document its kept document and similarity, the most preferred documents first."""
     ((measure, least),) = rule.items()
     goes = dict[int, tuple[int, float, float]]()
     for i in range(len(sets)):
@@ -64,8 +64,8 @@ documents = st.lists(st.sets(st.integers(0, 60), min_size=1), min_size=1, max_si
 
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(st.lists(documents, min_size=1, max_size=3), st.data())
-def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
-    monkeypatch.setattr(large, "COUNTER_BITS", 6)  # so that shingles share counters
+def test_decisions_equal_comparing_all_pairs(monkeypatch, clusters, data):
+    monkeypatch.setattr(large, "COUNTER_BITS", 6)  # few counters, so that shingles share them
     rule = data.draw(st.sampled_from(RULES))
     ((measure, share),) = rule.items()
     asked = {"share": share, "is_jaccard": measure == "jaccard"}
@@ -73,7 +73,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
         sorted(data.draw(st.lists(st.integers(0, 3), min_size=len(cluster), max_size=len(cluster))))
         for cluster in clusters
     ]
-    # As numbers whose hashes differ, in an order that says nothing.
+    # Numbers with different hashes, in an arbitrary order.
     hashes = [
         np.random.default_rng(i).permutation(np.array(sorted(of_one), np.uint64) * np.uint64(2**40 + 1))
         for i, of_one in enumerate(of_one for cluster in clusters for of_one in cluster)
@@ -87,7 +87,7 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
     for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
         expected = greedy(cluster, of_cluster, rule)
         places = range(start, start + len(cluster))
-        assert {i - start: holders[i] - start for i in places if holders[i] != NOBODY} == {
+        assert {i - start: holders[i] - start for i in places if holders[i] != MISSING} == {
             i: k for i, (k, _, _) in expected.items()
         }
         for i, (k, _, _) in expected.items():
@@ -101,12 +101,12 @@ def test_decided_as_by_comparing_all_pairs(monkeypatch, clusters, data):
         )
         found, both = alone.find_duplicates()
         assert (alone.unsure, alone.pairs) == (0, 0)
-        assert found.tolist() == [expected.get(i, (NOBODY,))[0] for i in range(len(cluster))]
+        assert found.tolist() == [expected.get(i, (MISSING,))[0] for i in range(len(cluster))]
         assert both.tolist() == shared[start : start + len(cluster)].tolist()
 
 
 def families(count, template, noise):
-    """Return documents that share a template, as sets: some alone, some near-copies of one before."""
+    """Return documents that share a template, as sets: some distinct, some near-copies of an earlier document."""
     chance = np.random.default_rng(3)
 
     def numbers(n):
@@ -126,7 +126,7 @@ def families(count, template, noise):
 @pytest.mark.parametrize(
     ("template", "noise", "share"), [(0.9, 0.02, 0.95), (0.6, 0.1, 0.8), (0.0, 0.15, 0.8)]
 )
-def test_large_cluster_is_decided_as_by_comparing_all_pairs(template, noise, share):
+def test_decisions_in_a_large_cluster_equal_comparing_all_pairs(template, noise, share):
     hashes = families(1500, template, noise)
     groups = np.arange(len(hashes))
     starts = np.array([0, len(hashes)])
@@ -139,14 +139,14 @@ def test_large_cluster_is_decided_as_by_comparing_all_pairs(template, noise, sha
         lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
     )
     found, shared = cluster.find_duplicates()
-    assert np.count_nonzero(exact != NOBODY) > 500
-    for i in np.flatnonzero(found != NOBODY):
+    assert np.count_nonzero(exact != MISSING) > 500
+    for i in np.flatnonzero(found != MISSING):
         assert shared[i] == len(np.intersect1d(hashes[i], hashes[found[i]])) >= share * 500
     assert found.tolist() == exact.tolist()
 
 
 def chained(folder):
-    """Make a corpus in which chains of edited texts end far from where they begin, over three sources."""
+    """Return a corpus with chains of edited texts whose ends differ much, over three sources."""
     chance = random.Random(5)
     corpus = Corpus(folder)
     words = [f"w{i}" for i in range(400)]
@@ -169,8 +169,8 @@ def chains(tmp_path_factory):
 
 
 def expected_removals(recipe, rule):
-    """Work out from the sources and the published clusters which documents go: {doc_id: (kept, jaccard, containment)}."""
-    corpus = Published(recipe)
+    """Compute the removed documents from sources and published clusters: {doc_id: (kept, jaccard, containment)}."""
+    corpus = DocumentReader.of(recipe)
     rank = {source.name: i for i, source in enumerate(recipe.sources)}
     members = dict[int, list[int]]()
     for row in table_of(recipe, "clusters"):
@@ -203,7 +203,7 @@ def assert_verified(recipe, rule):
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("rule", RULES[:2], ids=str)
-def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
+def test_documents_are_removed_for_a_kept_document_that_holds_enough(chains, scope, rule):
     recipe = chains.load(name=f"{scope}-{next(iter(rule))}", dedup={**LOOSE, "scope": scope, "verify": rule})
     build_here(recipe)
     removed = assert_verified(recipe, rule)
@@ -212,13 +212,13 @@ def test_documents_go_for_one_that_stays_and_holds_enough(chains, scope, rule):
     unverified = [row for row in table_of(alone, "removed") if row["stage"] == "removals"]
     assert 5 < len(removed) < len(unverified)
     assert "jaccard" not in unverified[0]
-    audit = corpus_of(recipe)[1].audits["audit"]
+    audit = PublishedCorpus.of(recipe).manifest.audits["audit"]
     assert (audit.unlike, audit.threshold, audit.measure) == (0, *reversed(next(iter(rule.items()))))
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_real_text_is_decided_as_by_exact_sets(shared, tmp_path, scope):
+def test_decisions_about_real_text_equal_those_of_exact_sets(shared, tmp_path, scope):
     corpus = Corpus(tmp_path)
     rule = {"containment": 0.8}
     names = ("powershell-7.6", "powershell-5.1", "powershell-concepts")
@@ -251,7 +251,7 @@ def test_texts_are_read_from_their_file(tmp_path):
     ],
     ids=str,
 )
-def test_clusters_of_which_nobody_goes(tmp_path, dedup):
+def test_clusters_without_removals(tmp_path, dedup):
     corpus = Corpus(tmp_path)
     text = prose("alike", 100)
     other = " ".join([*text.split()[:60], *prose("other", 40).split()])
@@ -263,7 +263,7 @@ def test_clusters_of_which_nobody_goes(tmp_path, dedup):
 
 
 @pytest.mark.slow
-def test_same_however_it_is_cut(chains, monkeypatch):
+def test_decisions_do_not_depend_on_the_size_of_parts(chains, monkeypatch):
     dedup = {**LOOSE, "bands": 16, "scope": "global", "verify": {"containment": 0.7}}
     whole = chains.load(name="whole", dedup=dedup)
     build_here(whole)
@@ -284,7 +284,7 @@ def test_same_however_it_is_cut(chains, monkeypatch):
     cut_again = [path for path in twice.folder.files("work/verify") if re.search(r"/part-\d{5}-\d{7}-", path)]
     assert len(cut_again) > 8
     assert removed_of(twice) == removed_of(whole)
-    # Clusters of up to 16 that stay are decided alone as they are together.
+    # Clusters of up to 16 documents are decided equally alone and together.
     alone = chains.load(name="alone", dedup=dedup, shard_mib=0.002)
     monkeypatch.setattr(large, "SETS_BYTES", 3000)
     with replaced_limits(cluster_bytes=500):
@@ -296,7 +296,7 @@ def removed_of(recipe):
     return sorted(map(str, table_of(recipe, "removed")))
 
 
-def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
+def test_very_large_cluster_is_compared_piece_by_piece(tmp_path):
     corpus = Corpus(tmp_path)
     text = prose("many", 200)
     write_rows(tmp_path / "in/worst-7.arrow", rows(**{f"n{i}": text for i in range(40)}))
@@ -307,7 +307,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
         build_here(recipe)
     removed = [row for row in table_of(recipe, "removed") if row["stage"] == "removals"]
     of_cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
-    assert len(of_cluster) >= 40  # equal texts come into one piece, whichever that is
+    assert len(of_cluster) >= 40  # equal texts are always in the same piece
     assert all(row["containment"] >= 0.8 for row in removed)
     # All but the edited text are equal.
     said = "42 documents are in clusters that were cut into pieces for their size: (0|41) pairs of documents"
@@ -316,7 +316,7 @@ def test_cluster_of_very_many_is_compared_piece_by_piece(tmp_path):
 
 
 @pytest.mark.slow
-def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
+def test_build_with_an_added_file_equals_a_fresh_build(tmp_path):
     corpus = chained(tmp_path)
     corpus.recipe["dedup"] = {**LOOSE, "verify": {"containment": 0.7}}
     build_here(corpus.load())
@@ -330,7 +330,7 @@ def test_added_file_gives_what_a_build_from_nothing_gives(tmp_path):
 
 
 @pytest.mark.slow
-def test_what_is_cut_on_the_way_is_made_again(chains, tmp_path):
+def test_truncated_intermediate_files_are_rebuilt(chains, tmp_path):
     recipe = chains.load(name="cut", dedup={**LOOSE, "verify": {"containment": 0.7}})
     build_here(recipe)
     before = contents(recipe)
@@ -371,7 +371,7 @@ def test_similarities_are_explained(chains):
     ],
     ids=str,
 )
-def test_rule_that_asks_for_nothing_possible_is_one_line(corpus, given_rule, said):
+def test_impossible_rule_is_a_one_line_error(corpus, given_rule, said):
     with pytest.raises(BadRecipe) as caught:
         corpus.load(dedup={"verify": given_rule})
     (line, *more) = str(caught.value).splitlines()

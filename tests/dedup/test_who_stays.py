@@ -1,4 +1,4 @@
-"""Who stays of a cluster: by preference, in sources that deduplication leaves alone, and how much may go."""
+"""The kept documents of clusters: by preference, with exempt and protected sources, and limits of losses."""
 
 import datetime
 import itertools
@@ -38,7 +38,7 @@ TEXT = prose("who stays", 200)
 
 
 def with_dates(folder):
-    """Make a corpus of one cluster, whose documents differ in date, score and length."""
+    """Return a corpus of a single cluster, whose documents differ in date, score and length."""
     corpus = Corpus(folder)
     made = {
         "best": [("b_old", "2020-01-01", 3.5, TEXT), ("b_new", "2024-05-01", 1.0, edited(TEXT))],
@@ -86,13 +86,13 @@ def kept(recipe):
     ],
     ids=str,
 )
-def test_preferred_document_stays(dated, prefer, expected, rule):
+def test_preferred_document_is_kept(dated, prefer, expected, rule):
     dedup = {"scope": "global", "prefer": prefer}
     recipe = dated.load(dedup={**dedup, "verify": rule} if rule else dedup)
     build_here(recipe)
     if rule is None:
         assert kept(recipe) == {expected}
-    else:  # who is longer than the one that stays may not be held by it
+    else:  # a document that is longer than the kept one may not be contained in it
         assert expected in kept(recipe)
         assert len(kept(recipe)) < 4
 
@@ -105,7 +105,7 @@ def test_preferred_document_stays(dated, prefer, expected, rule):
     ],
     ids=str,
 )
-def test_card_says_by_what_a_document_stayed(dated, prefer, said):
+def test_card_names_the_preference(dated, prefer, said):
     recipe = dated.load(dedup={"scope": "global", "prefer": prefer})
     build_here(recipe)
     assert f"One document of each cluster {said}" in recipe.folder.read("published/README.md").decode()
@@ -129,7 +129,7 @@ VALUES = {
 
 @settings(deadline=None)
 @given(st.data(), st.sampled_from(sorted(VALUES)), st.sampled_from(["asc", "desc"]), st.integers(0, 3))
-def test_order_is_that_of_plain_sorting(data, kind, direction, protected_source):
+def test_order_equals_plain_sorting(data, kind, direction, protected_source):
     values = data.draw(st.lists(VALUES[kind], min_size=1, max_size=12))
     sources = data.draw(st.lists(st.integers(0, 2), min_size=len(values), max_size=len(values)))
     ids = [first_id(source, 0) + row for row, source in enumerate(sources)]
@@ -149,7 +149,7 @@ def test_order_is_that_of_plain_sorting(data, kind, direction, protected_source)
         return protected[sources[i]], is_nothing, value
 
     def before(i, j):
-        """Compare as the README says it, without any library's idea of nothing."""
+        """Compare as the README describes, without null values of a library."""
         (first, no_first, a), (second, no_second, b) = place(i), place(j)
         if first != second:
             return first
@@ -164,14 +164,14 @@ def test_order_is_that_of_plain_sorting(data, kind, direction, protected_source)
 
 
 def compared(values, kind, *, as_json=False):
-    """Return how values stand to each other: the places of an ascending order, ties by place."""
+    """Return the order of values: the positions of an ascending order, ties by position."""
     field = pa.field("x", kind, metadata=JSON_TEXT if as_json else None)
     kinds = comparable(pa.chunked_array([pa.array(values, kind)]), field)
     rows = list(zip(*(kinds[name].to_pylist() for name in ("number", "fine", "text")), strict=True))
     return sorted(range(len(rows)), key=lambda i: tuple((v is None, v) for v in rows[i])), rows
 
 
-def test_values_without_an_order_are_nothing():
+def test_values_without_an_order_are_null():
     _, found = compared([[1], None], pa.list_(pa.int64()))
     assert found == [(None, None, None)] * 2
 
@@ -192,12 +192,12 @@ def test_values_without_an_order_are_nothing():
     ],
     ids=str,
 )
-def test_values_are_told_apart_as_what_they_are(kind, values):
+def test_values_of_different_types_are_compared_exactly(kind, values):
     assert compared(values, kind)[0] == list(range(len(values)))
     assert compared(values[::-1], kind)[0] == list(range(len(values)))[::-1] or values[-1] is None
 
 
-def test_one_instant_is_the_same_in_any_unit_and_zone():
+def test_instant_is_equal_in_any_unit_and_zone():
     instant = datetime.datetime(2024, 5, 31, 12, tzinfo=datetime.UTC)
     zones = [
         pa.timestamp("s", "UTC"),
@@ -208,13 +208,13 @@ def test_one_instant_is_the_same_in_any_unit_and_zone():
     assert compared([datetime.date(1970, 1, 2)], pa.date64())[1] == compared([86_400], pa.int64())[1]
 
 
-def test_number_is_the_same_as_integer_float_and_json():
+def test_number_is_equal_as_integer_float_and_json():
     found = [compared(["9"], pa.string(), as_json=True), compared(["9.0"], pa.string(), as_json=True)]
     found += [compared([9], kind) for kind in (pa.int8(), pa.float32(), pa.decimal128(5, 2))]
     assert len({kinds[0] for _, kinds in found}) == 1
 
 
-def test_values_that_are_kept_as_json_are_read():
+def test_json_values_are_parsed():
     texts = ["10", '"abc"', "9", None, "[1]", "true", str(10**400), str(2**53 + 1), str(2**53)]
     order, _ = compared(texts, pa.string(), as_json=True)
     assert [texts[i] for i in order[:7]] == [
@@ -240,11 +240,11 @@ def receipt_of(stage, entering, lost):
 
 
 def of_one_group(lost):
-    """Return the trail of a group of one source, which loses so many of 100 tokens."""
+    """Return the trail of a group of a single source, which loses some of its 100 tokens."""
     return [[[receipt_of("ingest", 100, 0)], [receipt_of("removals", 100, lost)]]]
 
 
-def test_limit_is_what_is_written(corpus):
+def test_max_loss_is_compared_exactly(corpus):
     for share in (0.07, 0.14, 0.28, 0.29, 0.55, 0.56, 0.57, 0.58):
         recipe, lost = corpus.load(max_loss=share), round(100 * share)
         check_losses.fn(recipe, of_one_group(lost))
@@ -255,15 +255,15 @@ def test_limit_is_what_is_written(corpus):
 @pytest.mark.parametrize(
     ("max_loss", "said"),
     [
-        (0.2, "the rules would let 30 of its 100 tokens go (30.0%), and max_loss is 0.2"),
-        (0.39, "the filter would let 28 of its 70 tokens go (40.0%), and max_loss is 0.39"),
-        ({"rules": 0.3, "filter": 0.1, "dedup": 0}, "the filter would let 28 of its 70 tokens go"),
+        (0.2, "the rules would remove 30 of its 100 tokens (30.0%), but max_loss is 0.2"),
+        (0.39, "the filter would remove 28 of its 70 tokens (40.0%), but max_loss is 0.39"),
+        ({"rules": 0.3, "filter": 0.1, "dedup": 0}, "the filter would remove 28 of its 70 tokens"),
         (0.4, None),
         ({"dedup": 0}, None),
         (None, None),
     ],
 )
-def test_rules_and_filters_count_by_themselves_of_what_was_left(corpus, max_loss, said):
+def test_losses_of_rules_and_filters_are_shares_of_remaining_tokens(corpus, max_loss, said):
     recipe = corpus.load(max_loss=max_loss)
     trail = [[[receipt_of("ingest", 100, 0)], [receipt_of("rules", 100, 30)], [receipt_of("filter", 70, 28)]]]
     if said is None:
@@ -274,10 +274,10 @@ def test_rules_and_filters_count_by_themselves_of_what_was_left(corpus, max_loss
     assert str(caught.value).startswith(f"source worst: {said}")
 
 
-def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
+def test_build_whose_filter_removes_too_much_publishes_nothing(corpus):
     corpus.recipe["sources"][0]["keep"] = "stars > 99"
     with pytest.raises(
-        TooMuchLost, match=r"source best: the filter would let .* \(100.0%\), and max_loss is 0.9"
+        TooMuchLost, match=r"source best: the filter would remove .* \(100.0%\), but max_loss is 0.9"
     ):
         build_here(corpus.load(max_loss=0.9))
     assert corpus.load().folder.files("published") == []
@@ -286,7 +286,7 @@ def test_build_whose_filter_takes_too_much_publishes_nothing(corpus):
 
 
 @pytest.mark.slow
-def test_preference_does_not_depend_on_how_it_is_cut(dated, monkeypatch):
+def test_preference_does_not_depend_on_the_size_of_parts(dated, monkeypatch):
     dedup = {"scope": "global", "prefer": ["score desc", "date asc"]}
     for i in range(12):
         text = prose(f"further {i}", 100)
@@ -319,18 +319,18 @@ def change(corpus, place, **fields):
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("further", [{}, {"verify": {"containment": 0.8}}, {"exact": "normalised"}], ids=str)
-def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
+def test_exempt_source_neither_loses_documents_nor_removes_others(corpus, scope, further):
     recipe = change(corpus, 0, exempt=True).load(dedup={"scope": scope, **further})
     ledger = build_here(recipe)
     assert ledger.removed("removals", "best").documents == 0
     assert {"best_of_all", "its_internal_copy"} <= kept_names(recipe)
     removed = table_of(recipe, "removed")
     assert all((row["kept_doc_id"] or 1 << 60) >> 54 > 0 for row in removed)
-    assert {"middle_copy"} <= kept_names(recipe)  # its best is now that of the cluster
+    assert {"middle_copy"} <= kept_names(recipe)  # its best document is now the best of the cluster
     assert all(row["doc_id"] >> 54 > 0 for row in table_of(recipe, "clusters"))
     assert any(
         row["doc_id"] >> 54 == 0 for row in table_of(recipe, "bands")
-    )  # for others, who may be against it
+    )  # for other corpora, which may deduplicate against it
     for row in table_of(recipe, "best"):
         assert (row["cluster_id"], row["cluster_size"]) == (row["doc_id"], 1)
 
@@ -338,7 +338,7 @@ def test_exempt_source_neither_loses_nor_takes(corpus, scope, further):
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
 @pytest.mark.parametrize("rule", [None, {"containment": 0.8}], ids=["alone", "verified"])
-def test_protected_documents_stay_and_others_go_for_them(corpus, scope, rule):
+def test_protected_documents_are_kept_and_others_removed_for_them(corpus, scope, rule):
     dedup = {"scope": scope, **({"verify": rule} if rule else {})}
     recipe = change(corpus, 2, protect=True).load(dedup=dedup)
     build_here(recipe)
@@ -352,7 +352,7 @@ def test_protected_documents_stay_and_others_go_for_them(corpus, scope, rule):
     assert {row["kept_doc_id"] for row in gone} <= worst
 
 
-def test_size_of_its_cluster_stands_beside_every_document(corpus):
+def test_documents_have_the_size_of_their_cluster(corpus):
     recipe = corpus.load()
     build_here(recipe)
     members = {}
@@ -370,7 +370,7 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
     with pytest.raises(TooMuchLost) as caught:
         build_here(recipe)
     said = str(caught.value)
-    assert "source worst: deduplication would let" in said
+    assert "source worst: deduplication would remove" in said
     assert "and max_loss is 0.3; nothing new is published" in said
     assert "best" not in said
     assert recipe.folder.files("published") == []
@@ -381,21 +381,21 @@ def test_build_that_loses_too_much_stops_before_it_publishes(corpus):
     assert "worst" in written
 
 
-def test_loss_is_one_line_in_the_terminal(corpus, server, cluster):
+def test_loss_is_a_one_line_error(corpus, server, cluster):
     path = corpus.write(max_loss=0.1)
     ended = zyda("build", path, env=using(server, DASK_SCHEDULER_ADDRESS=cluster.scheduler_address))
     assert ended.returncode == 1
     (line,) = (line for line in ended.stderr.splitlines() if "max_loss" in line)
-    assert line.startswith("zyda: source middle: deduplication would let")
+    assert line.startswith("zyda: source middle: deduplication would remove")
     assert "Traceback" not in ended.stderr
 
 
-def test_column_that_a_source_lacks_is_said_before_any_work(dated):
+def test_missing_preferred_column_is_reported_before_any_work(dated):
     dated.recipe["dedup"] = {"scope": "global", "prefer": ["year desc"]}
     said = zyda_here("check", dated.write())
     assert said.returncode == 1
     lines = re.findall(
-        r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: there is no column year", said.stderr
+        r"recipe\.yaml:\d+: dedup\.prefer: source (\w+): year desc: column year is missing", said.stderr
     )
     assert lines == ["best", "middle", "worst"]
     assert said.stderr.count("\n") == 3
@@ -403,7 +403,7 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
         build_here(dated.load())
     rounds = [{"exact": "text"}, {"scope": "global", "prefer": "year asc"}]
     said = zyda_here("check", dated.write(dedup=rounds))
-    assert "dedup[1].prefer: source best: year asc: there is no column year" in said.stderr
+    assert "dedup[1].prefer: source best: year asc: column year is missing" in said.stderr
 
 
 @pytest.mark.parametrize(
@@ -428,19 +428,19 @@ def test_column_that_a_source_lacks_is_said_before_any_work(dated):
     ],
     ids=str,
 )
-def test_preference_that_is_none_is_one_line(corpus, change_to, said):
+def test_invalid_preference_is_a_one_line_error(corpus, change_to, said):
     with pytest.raises(BadRecipe) as caught:
         corpus.load(**change_to)
     (line,) = str(caught.value).splitlines()
     assert said in line
 
 
-def test_source_cannot_be_exempt_and_protected(corpus):
+def test_exempt_and_protected_source_raises(corpus):
     with pytest.raises(BadRecipe, match=r"sources\[0\]: exempt and protect: give one of them"):
         change(corpus, 0, exempt=True, protect=True).load()
 
 
-def test_added_file_gives_what_a_build_from_nothing_gives(dated):
+def test_build_with_an_added_file_equals_a_fresh_build(dated):
     dedup = {"scope": "global", "prefer": ["date desc"], "verify": {"jaccard": 0.7}}
     build_here(dated.load(dedup=dedup))
     late = {"name": "late", "date": "2026-01-01", "score": 0.0, "stars": 1, "text": TEXT}
@@ -454,7 +454,7 @@ def test_added_file_gives_what_a_build_from_nothing_gives(dated):
     assert "late" in kept(grown)
 
 
-def test_all_sources_exempt_is_no_deduplication(corpus):
+def test_recipe_with_only_exempt_sources_raises(corpus):
     for source in corpus.recipe["sources"]:
         source["exempt"] = True
     recipe = corpus.load()

@@ -11,7 +11,7 @@ from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import fields_of
-from zyda_flows.tasks.sources.web_addresses import domain, folder_ends, normalised
+from zyda_flows.tasks.sources.web_addresses import folder_ends, normalise_address, normalise_domain
 
 LISTED = [
     "ads.example", "track.example", "spam.example", "adult.example", "xn--mller-kva.example", "a.example", "b.example",
@@ -124,7 +124,7 @@ def test_long_addresses_take_time_in_proportion(long_rules, kind):
     def all_of_it(text):
         judged_urls(long_rules, pa.table({"url": pa.array([text, f"https://{text}"])}))
         denied.has_address(text)
-        domain(text)
+        normalise_domain(text)
         try:
             requests_of(text)
         except ValueError:
@@ -136,4 +136,4 @@ def test_long_addresses_take_time_in_proportion(long_rules, kind):
 def test_folders_of_an_address_are_those_before_each_slash():
     address = "x.org/a//b?c/d"
     assert [address[:end] for end in folder_ends(address)] == ["x.org", "x.org/a", "x.org/a/"]
-    assert normalised("x.org/a/../b//c")[1] == "x.org/b//c"
+    assert normalise_address("x.org/a/../b//c")[1] == "x.org/b//c"

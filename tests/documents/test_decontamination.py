@@ -18,7 +18,7 @@ from zyda_flows.tasks.documents.evaluation_sets import items_of, planned_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.documents.item_words import word_hashes, word_places
 from zyda_flows.tasks.errors import BadInput, BadRecipe
-from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
@@ -219,7 +219,7 @@ def test_another_share_reads_no_text_again(asking, monkeypatch):
     before = asking(texts, share=0.9)
     build_here(before)
     assert kept_names(before) == {"one", "cut"}
-    monkeypatch.setattr(pieces, "ingest_chunks", None)
+    monkeypatch.setattr(file_pieces, "ingest_chunks", None)
     recipe = asking({}, share=0.3)
     build_here(recipe)
     assert kept_names(recipe) == {"one"}

@@ -11,10 +11,10 @@ import pytest
 from small_corpus import build_here, contents, prose, write_rows
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.erasure.asked import hashed
+from zyda_flows.tasks.erasure.removal_request import hashed
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
-from zyda_flows.tasks.sources.web_addresses import domain, normalised, with_parents
+from zyda_flows.tasks.sources.web_addresses import host_and_parents, normalise_address, normalise_domain
 from zyda_flows.tasks.storage.artifacts import WORK
 
 TWIN = prose("both sources have it")
@@ -41,7 +41,7 @@ TWIN = prose("both sources have it")
     ],
 )
 def test_addresses_are_compared_as_browsers_write_them(said, as_compared):
-    assert normalised(said) == as_compared
+    assert normalise_address(said) == as_compared
 
 
 ADDRESSES = Path(__file__).parents[1] / "data/addresses.jsonl"
@@ -50,7 +50,7 @@ ADDRESSES = Path(__file__).parents[1] / "data/addresses.jsonl"
 def test_addresses_are_those_of_another_implementation():
     """Node's URL class wrote the file, with escapes as in RFC 3986, and `https:` before what had no scheme."""
     lines = [json.loads(line) for line in ADDRESSES.read_text().splitlines()]
-    assert {given: normalised(given) for given, _ in lines} == {
+    assert {given: normalise_address(given) for given, _ in lines} == {
         given: tuple(expected) if expected else None for given, expected in lines
     }
     assert len(lines) > 300
@@ -66,14 +66,14 @@ def test_addresses_are_those_of_another_implementation():
     ],
 )
 def test_addresses_that_are_equivalent_by_the_standard_are_the_same(first, second):
-    assert normalised(first) == normalised(second) is not None
+    assert normalise_address(first) == normalise_address(second) is not None
 
 
 def test_domains_are_hosts_alone():
-    assert domain("Example.ORG") == "example.org"
-    assert domain("münchen.example") == "xn--mnchen-3ya.example"
+    assert normalise_domain("Example.ORG") == "example.org"
+    assert normalise_domain("münchen.example") == "xn--mnchen-3ya.example"
     assert [
-        domain(name)
+        normalise_domain(name)
         for name in (
             "example",
             "a b.org",
@@ -86,10 +86,10 @@ def test_domains_are_hosts_alone():
             "[::1]:80",
         )
     ] == [None] * 9
-    assert domain("2001:DB8::1") == domain("[2001:db8:0::1]") == "[2001:db8::1]"
-    assert domain("*.example.org") == domain(".example.org") == "example.org"
-    assert [*with_parents("a.b.org")] == ["a.b.org", "b.org", "org"]
-    assert len([*with_parents("a." * 100_000 + "org")]) < 130
+    assert normalise_domain("2001:DB8::1") == normalise_domain("[2001:db8:0::1]") == "[2001:db8::1]"
+    assert normalise_domain("*.example.org") == normalise_domain(".example.org") == "example.org"
+    assert [*host_and_parents("a.b.org")] == ["a.b.org", "b.org", "org"]
+    assert len([*host_and_parents("a." * 100_000 + "org")]) < 130
 
 
 @pytest.mark.parametrize(

@@ -86,10 +86,10 @@ def test_words_are_the_same_in_every_form_of_unicode_and_in_json_and_html(text):
 
 def test_no_character_is_more_words_than_there_is_room_for():
     found = letters()
-    codes = np.flatnonzero(found.of_codes & SEVERAL)
+    codes = np.flatnonzero(found.entries & SEVERAL)
     assert len(codes) > 10_000
     for code in codes:
-        number = found.of_codes[code] & NUMBER
+        number = found.entries[code] & NUMBER
         entries = found.several[found.first[number] : found.first[number + 1]]
         words = sum(1 for entry in entries if entry not in {END, JOIN} and not entry & MARK)
         if not (entries & ALONE).any():

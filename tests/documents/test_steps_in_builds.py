@@ -19,8 +19,8 @@ from zyda_flows.tasks.documents.functions import function_named
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.ingest import ingest as ingesting
-from zyda_flows.tasks.ingest import pieces
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.report_data import findings_of
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
@@ -171,7 +171,7 @@ def spied(monkeypatch):
         raise AssertionError("a source is read again")
 
     monkeypatch.setattr(rules, "read_table", note)
-    monkeypatch.setattr(pieces, "ingest_piece", refuse)
+    monkeypatch.setattr(file_pieces, "ingest_piece", refuse)
     return read
 
 

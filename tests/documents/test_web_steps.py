@@ -175,7 +175,7 @@ def test_damaged_accounts_are_one_line(pages, content):
         file.write_bytes(content)
     try:
         with pytest.raises(
-            Damaged, match=r"languages\.parquet cannot be read: .*; zyda verify --repair mends it$"
+            Damaged, match=r"languages\.parquet cannot be read: .*; zyda verify --repair repairs it$"
         ):
             show_corpus(load_recipe(str(pages / "recipe.yaml")))
     finally:
@@ -251,7 +251,7 @@ def test_column_that_no_document_has_leaves_all_in_place(pages, caplog):
     )
     (pages / "gone.yaml").write_text(recipe)
     build_here(load_recipe(str(pages / "gone.yaml")))
-    assert "no document has a value in 'gone', so that all stay in this round" in caplog.text
+    assert "no document has a value in 'gone', so this round keeps all documents" in caplog.text
 
 
 def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):

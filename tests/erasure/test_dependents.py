@@ -8,9 +8,9 @@ import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
 from small_mixtures import here, mixed_in, mixing_of, mixture_file
 
-from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.dependent_kinds import TODO, Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.kinds import TODO, Subject
 from zyda_flows.tasks.planning.fetching import Fetch
 from zyda_flows.tasks.publish.exporting import Export, ExportOptions
 from zyda_flows.tasks.storage.folder import Folder
@@ -78,7 +78,7 @@ def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
     search = Search()
     for name in ("exports/lines", "out", "exports", "fetched", "fetched-b", "copy", "mixes", "half"):
         search.look_into(str(folder / name))
-    search.follow(Subject(corpus_at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
     found = [(one.kind, one.url.removeprefix(f"{folder}/"), one.documents) for one in search.dependents]
     assert len(found) == len({*found})  # though a folder is searched twice
     versions = {url for kind, url, _ in found if kind in {"mixture", "unfinished mix"}}
@@ -93,7 +93,7 @@ def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
     assert {count for kind, _, count in found if kind == "mixture"} == {2}
     assert all(one.todo == TODO[one.kind] for one in search.dependents)
     (note,) = [one.note for one in search.dependents if one.url.endswith("exports/plain")]
-    assert note == "no doc_ids of a, so it may have more"
+    assert note == "no doc_ids of a, so it may have more documents"
     assert search.not_searched == [f"{folder}/half/mine/work/ingest: texts of a corpus that is not published"]
 
 
@@ -118,7 +118,7 @@ def test_what_cannot_be_read_is_named(made, tmp_path):
     (tmp_path / "strange/exported.parquet").write_bytes(json.dumps({}).encode())
     search = Search()
     search.look_into(str(tmp_path))
-    search.follow(Subject(corpus_at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
     assert not search.dependents
     assert sorted(line.removeprefix(f"{tmp_path}/").split(":")[0] for line in search.not_searched) == [
         "bent", "cut", "fetched", "lists", "noise", "strange",

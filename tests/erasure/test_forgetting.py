@@ -19,13 +19,19 @@ from small_mixtures import mixed_in, mixture_file
 
 from zyda_flows.flows.command.forget import text_in
 from zyda_flows.flows.dashboard.report_artifact import write_report
-from zyda_flows.tasks.dedup.reference.corpora import corpus_at
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request
-from zyda_flows.tasks.erasure.asked import Asked
-from zyda_flows.tasks.erasure.certificate import Certificate, new_lines, promise, published_files, unfinished
+from zyda_flows.tasks.erasure.dependent_kinds import Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
-from zyda_flows.tasks.erasure.kinds import Subject
+from zyda_flows.tasks.erasure.removal_certificate import (
+    Certificate,
+    new_lines,
+    promise,
+    published_files,
+    unfinished,
+)
+from zyda_flows.tasks.erasure.removal_request import RemovalRequest
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
 from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
@@ -165,7 +171,7 @@ def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_wi
     )
     assert certificate.list_sha256 == sha256(recipe.folder.read(certificate.deny_list)).hexdigest()
     assert {(of.source, of.was, of.documents, of.by_likeness) for of in certificate.gone} == {
-        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "gone by removals", 2, 1),
+        ("pages", "published", 1, 0), ("pages", "set aside", 1, 0), ("others", "removed by deduplication", 2, 1),
     }  # fmt: skip
     assert {file.path.partition("/")[0] for file in certificate.removed_files} >= {"pages", "set_aside"}
     now = published_files(recipe)
@@ -288,11 +294,11 @@ def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
 def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
     build_here(mine.load())
     write_rows(mine.folder / "in/pages-3.jsonl", [{"url": PAGE, "text": ASKED}])
-    with pytest.raises(Denied, match="build it"):
-        find(mine.load(), asking(domains=["jane.example"]), in_turn)
+    with pytest.raises(Denied, match="build the corpus"):
+        find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
     mine.recipe["sources"].pop()
-    with pytest.raises(Denied, match="build it"):
-        find(mine.load(), asking(domains=["jane.example"]), in_turn)
+    with pytest.raises(Denied, match="build the corpus"):
+        find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)
 
 
 @pytest.mark.slow
@@ -362,7 +368,7 @@ def test_text_of_an_editor_is_that_of_the_document(mine):
     for encoding, mark in marks.items():
         file.write_bytes(mark + content.encode(encoding))
         asked = asking(texts=[text_in(str(file))])
-        assert [one.row for one in find(mine.load(), asked, in_turn, alike=False).documents] == [0]
+        assert [one.row for one in find_documents(mine.load(), asked, in_turn, alike=False).documents] == [0]
     found, recipe, _ = forget(mine, asking(texts=[f"{rows[0]['text']}\n"]))
     assert [one.file.rpartition("/")[2] for one in found.documents] == ["pages-9.jsonl"]
     assert rows[0]["text"] not in published_texts(recipe)
@@ -371,19 +377,19 @@ def test_text_of_an_editor_is_that_of_the_document(mine):
 def test_source_that_no_request_can_reach_is_named(mine):
     mine.recipe["sources"][1].pop("url")
     build_here(mine.load())
-    found = find(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
+    found = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
     assert found.documents == []
     assert sorted(found.notes) == [
-        "source others: it has no column autor, so no document of it is found by that",
-        "source others: it has no column url, so no document of it is found by that",
-        "source pages: it has no column autor, so no document of it is found by that",
+        "source others: it has no column autor, so the request matches no document of it by that column",
+        "source others: it has no column url, so the request matches no document of it by that column",
+        "source pages: it has no column autor, so the request matches no document of it by that column",
     ]
 
 
 def test_request_that_was_killed_before_its_list_is_as_if_it_had_not_been(mine, monkeypatch):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
-    found = find(recipe, asked, in_turn)
+    found = find_documents(recipe, asked, in_turn)
     write = Folder.write
 
     def dies_at_the_list(folder, path, *rest, **more):
@@ -442,7 +448,7 @@ def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, ma
     forget(mine, asking(domains=["site1.example"]))
     search = Search()
     search.look_into(str(out))
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
     assert {(one.kind, one.of, one.documents) for one in search.dependents} == {
         ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1), ("token ids", "mine", 1),
         ("token ids", "derived", 1),
@@ -481,7 +487,7 @@ def test_request_makes_again_only_the_pieces_that_it_touches(mine):
     build_here(recipe)
     before = set(recipe.folder.files("work/ingest"))
     (doc_id,) = ids_of(recipe, ASKED)
-    _, recipe, _ = forget(mine, Asked((Request(id=doc_id),)))
+    _, recipe, _ = forget(mine, RemovalRequest((Request(id=doc_id),)))
     again = set(recipe.folder.files("work/ingest")) - before
     assert {re.sub(r"-[0-9a-f]{20}.*", "", path) for path in again} == {
         "work/ingest/pages/000001-000-000", "work/ingest/pages/000001-000", "work/ingest/others/000000-000-000",
@@ -526,7 +532,7 @@ def test_request_is_obeyed_on_an_object_store(mine, s3):
 def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
     build_here(mine.load())
     _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
-    with pytest.raises(BadInput, match="there is nothing to look at"):
+    with pytest.raises(BadInput, match="no document matches"):
         sample_of(recipe, SampleOptions(what="removed"))
 
 
@@ -534,7 +540,7 @@ def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
 def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, server):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
-    found = find(recipe, asked, in_turn)
+    found = find_documents(recipe, asked, in_turn)
     promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     assert len(unfinished(recipe.folder)) == 1
     done = zyda("forget", str(mine.path), env=using(server))
@@ -557,7 +563,7 @@ def test_folders_that_cannot_be_searched_are_named(mine, tmp_path):
     search = Search()
     for url in (str(tmp_path / "trees"), str(tmp_path / "none"), "nosuch://x"):
         search.look_into(url)
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([1], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([1], np.uint64)))
     assert search.searched == [str(tmp_path / "trees")]
     assert len(search.not_searched) == 5
     assert search.dependents == []
@@ -571,7 +577,7 @@ def test_copy_and_another_version_are_found(mine):
     search = Search()
     for name in ("copied", "older", "out"):
         search.look_into(str(mine.folder / name))
-    search.follow(Subject(corpus_at(mine.load().folder.url), np.array([doc_id], np.uint64)))
+    search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
     assert {(one.kind, one.note, one.documents) for one in search.dependents} == {
         ("copy", "", 1), ("copy", "another version of it", 1),
     }  # fmt: skip
@@ -580,12 +586,12 @@ def test_copy_and_another_version_are_found(mine):
 @pytest.mark.parametrize(
     ("asked", "fault"),
     [
-        ({}, "nothing is asked for"),
-        ({"ids": ["x"]}, "--ids x: a document's id is expected"),
+        ({}, "the request is empty"),
+        ({"ids": ["x"]}, "--ids x: expected a document id"),
         ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
-        ({"columns": ["author"]}, "--column author: name=value"),
+        ({"columns": ["author"]}, "--column author: expected name=value"),
         ({"columns": ["author="]}, "--column author=: one of url"),
-        ({"texts": [" "]}, "--text: a text is expected"),
+        ({"texts": [" "]}, "--text: the text is empty"),
         ({"urls": [""]}, "--urls: a file is expected"),
     ],
 )
@@ -600,7 +606,7 @@ def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path
     with pytest.raises(BadInput, match=r"--urls: .*asked.txt: 1,000 of its 1,001 lines .* line 2: "):
         asking([str(path)])
     path.write_text("# nothing\n")
-    with pytest.raises(BadInput, match=r"--urls .*asked.txt: it asks for nothing"):
+    with pytest.raises(BadInput, match=r"--urls .*asked.txt: no line of the file is a request"):
         asking([str(path)])
     path.write_text("")
     with pytest.raises(BadInput, match="0 bytes"):
@@ -611,4 +617,4 @@ def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path
 
 def test_corpus_that_is_not_there_can_forget_nothing(mine):
     with pytest.raises(Denied, match="nothing is published there yet"):
-        find(mine.load(), asking(domains=["jane.example"]), in_turn)
+        find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)

@@ -13,7 +13,7 @@ from leaks import files_with
 from small_corpus import REPOSITORY, build_here, prose, table_of, write_rows
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.signatures.letters import letter_hash, letters_in
 
 LETTER = (
@@ -83,7 +83,7 @@ def letters(corpus):
 
 
 def rows_found(corpus, *texts, **options):
-    found = find(corpus.load(), asking(texts=texts), in_turn, **options)
+    found = find_documents(corpus.load(), asking(texts=texts), in_turn, **options)
     return {corpus.names[one.row] for one in found.documents}, len(found.documents)
 
 
@@ -129,11 +129,11 @@ def test_copy_in_a_longer_page_is_found_as_far_as_signatures_reach(corpus):
     dedup = {"bands": 64, "rows": 2, "scope": "across"}  # which shares buckets also at 0.3
     recipe = corpus.load(name="mine", sources=sources, dedup=dedup)
     build_here(recipe)
-    found = find(recipe, asking(texts=[copy]), in_turn)
+    found = find_documents(recipe, asking(texts=[copy]), in_turn)
     names = {rows[one.row]["name"]: one.likeness for one in found.documents}
     assert {*names} == {"some more", "twice as long"}
     assert all(likeness > 0.85 for likeness in names.values())  # of the text, all is in them
-    assert find(recipe, asking(texts=[copy]), in_turn, alike=False).documents == []
+    assert find_documents(recipe, asking(texts=[copy]), in_turn, alike=False).documents == []
 
 
 def test_hash_of_letters_in_a_list_is_that_of_the_documentation():

@@ -9,10 +9,10 @@ from killed_child import run_and_kill
 from leaks import files_with
 from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 
-from zyda_flows.tasks.erasure.asked import Asking
-from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise, unfinished
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise, unfinished
+from zyda_flows.tasks.erasure.removal_request import RequestReader
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.recipe.loading import load_recipe
 
@@ -36,10 +36,10 @@ def forget_or_finish(path):
     """Do what `zyda forget` does, here, and what it does after an interruption."""
     recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
     if not begun:
-        asking = Asking()
-        asking.columns(["name=asked"])
-        asked = asking.asked(())
-        found = find(recipe, asked, in_turn)
+        asking = RequestReader()
+        asking.add_columns(["name=asked"])
+        asked = asking.request(())
+        found = find_documents(recipe, asked, in_turn)
         begun = [promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))]
     recipe = load_recipe(path)
     build_here(recipe)

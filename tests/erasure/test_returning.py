@@ -6,9 +6,9 @@ from forgetting import asking, forget, in_turn
 from leaks import files_with
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
-from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 
 RAW = "Too short,  by a  rule: Jane\u00a0Doe."
@@ -56,9 +56,9 @@ def test_source_that_is_gone_is_named(corpus):
         stored.unlink(missing_ok=True)  # while it is searched
         return in_turn(function, items)
 
-    found = find(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
+    found = find_documents(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
     assert len(found.documents) == 1
-    assert "all.jsonl: 1 of its rows are known by their ids alone" in found.notes[0]
+    assert "all.jsonl: 1 of its rows can be matched by their ids alone" in found.notes[0]
 
 
 def test_certificate_counts_what_returned_and_not_what_is_new_after_an_interruption(corpus):
@@ -70,7 +70,7 @@ def test_certificate_counts_what_returned_and_not_what_is_new_after_an_interrupt
     build_here(recipe)
     assert texts_of(recipe, "second") == []
     asked = asking(texts=[text])
-    found = find(recipe, asked, in_turn, alike=False)
+    found = find_documents(recipe, asked, in_turn, alike=False)
     certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     # It is interrupted here, and the sources have other files when it is finished.
     write_rows(corpus.folder / "in/first-2.jsonl", [{"text": prose(f"new {i}")} for i in range(5)])

@@ -38,7 +38,7 @@ from zyda_flows.flows.dashboard.run_artifacts import show_ledger
 from zyda_flows.flows.server.exclusion import is_held
 from zyda_flows.flows.server.liveness import runs_in
 from zyda_flows.tasks import pipeline
-from zyda_flows.tasks.accounts.published import corpus_of
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
@@ -187,15 +187,15 @@ def test_source_without_documents_is_told_also_where_losses_are_looked_at(larger
 
 def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, server, monkeypatch):
     asked, recipe = [], corpus.load()
-    ledger = build_here(recipe)
+    ledger, open_corpus = build_here(recipe), PublishedCorpus.of
 
     def away_at_first(recipe):
         asked.append(recipe)
         if len(asked) == 1:
             raise Unavailable("the store is away")
-        return corpus_of(recipe)
+        return open_corpus(recipe)
 
-    monkeypatch.setattr("zyda_flows.flows.dashboard.run_artifacts.corpus_of", away_at_first)
+    monkeypatch.setattr(PublishedCorpus, "of", away_at_first)
     flow(lambda: show_ledger(recipe, ledger), name="shows")()
     assert len(asked) == 2
 

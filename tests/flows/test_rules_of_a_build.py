@@ -18,7 +18,8 @@ from small_corpus import (
     write_rows,
 )  # fmt: skip
 
-from zyda_flows.tasks.accounts.published import manifest_if_there, published_ledger
+from zyda_flows.tasks.accounts.published import manifest_if_there
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Unavailable
 from zyda_flows.tasks.ids import BITS, MAX_SOURCES, first_id, split
 from zyda_flows.tasks.ingest.ingest import ingest
@@ -109,7 +110,7 @@ def test_corpus_is_the_same_whatever_the_numbers_of_its_sources(corpus):
                 if row.get(name) is not None:
                     row[name] = as_in_few(row[name])
         assert rows_of_many == table_of(few, place)
-    assert published_ledger(many) == published_ledger(few)
+    assert PublishedCorpus.of(many).manifest.ledger == PublishedCorpus.of(few).manifest.ledger
     place = explain(many, str(first_id(MAX_SOURCES - 1, 1))).place
     assert (place.source, place.file) == ("worst", explain(few, str(first_id(2, 1))).place.file)
     listed = pq.read_table(pa.BufferReader(many.folder.read("published/sources.parquet")))
@@ -133,7 +134,7 @@ def test_ledger_has_a_line_for_every_stage_and_source_and_adds_up(corpus):
     assert ledger.of("publish").tokens == tokens
     text = sum(len(row["text"].encode()) for source in ledger.sources for row in table_of(recipe, source))
     assert ledger.of("publish").bytes == text
-    assert published_ledger(recipe) == ledger
+    assert PublishedCorpus.of(recipe).manifest.ledger == ledger
 
 
 def test_texts_and_other_columns_are_published_unchanged(corpus):
@@ -160,9 +161,9 @@ def test_built_twice_writes_nothing_the_second_time(corpus):
 
 def places(recipe):
     """Return source, file and row of every document that is in the corpus, and of every removed one."""
-    from zyda_flows.tasks.lookup.corpus_reader import Corpus as Published
+    from zyda_flows.tasks.lookup.document_reader import DocumentReader
 
-    looked_up = Published(recipe)
+    looked_up = DocumentReader.of(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]
     gone = [row["doc_id"] for row in table_of(recipe, "removed")]
 

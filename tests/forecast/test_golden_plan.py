@@ -15,7 +15,7 @@ from zyda_flows.tasks.forecast.plan import Planning
 from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Part, Trial
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
-from zyda_flows.tasks.sources.listing import InputFile, Piece
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.storage.artifacts import Counts
@@ -84,10 +84,10 @@ def trial_of(recipe, chance):
 
 def add_corpus_stages(trial, recipe, chance):
     """Add what stages about the corpus could have taken, and what was taken beside the calls of each."""
-    for of_round in rounds_of(recipe):
+    for dedup_round in rounds_of(recipe):
         for stage in (*OF_ROUNDS, "index") if recipe.publish_bands else OF_ROUNDS:
             for _ in range(8 if stage in {"edges", "index"} else 1):
-                trial.calls.setdefault((of_round.name_of(stage), None), Calls()).add(0, spent(chance))
+                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(0, spent(chance))
     for stage, calls in {"contamination": 6, "corpus": 40}.items():
         for _ in range(calls):
             trial.calls.setdefault((stage, None), Calls()).add(0, spent(chance))
@@ -102,7 +102,7 @@ def planning_of(recipe, files):
     chosen = [
         [
             InputFile(url=f"{source.name}/{i}", name=f"{i}", version="1", size=50_000_000 + 1000 * i,
-                      pieces=(Piece(rows=30_000),) if source.name == "best" else (Piece(), Piece(part=1)))
+                      pieces=(FilePiece(rows=30_000),) if source.name == "best" else (FilePiece(), FilePiece(part=1)))
             for i in range(files)
         ]
         for source in recipe.sources

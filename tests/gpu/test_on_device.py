@@ -1,6 +1,6 @@
-"""The engine of GPUs against that of CPUs, bit for bit: on a GPU, or in numba's simulator of one.
+"""The GPU engine equals the CPU engine bit for bit, on a GPU or in numba's simulator.
 
-The simulator is asked for by NUMBA_ENABLE_CUDASIM=1 before numba is imported: test_simulator.py starts it.
+The simulator is enabled by NUMBA_ENABLE_CUDASIM=1 before numba is imported: test_simulator.py starts it.
 """
 
 import os
@@ -38,7 +38,7 @@ from zyda_flows.tasks.workers.dask_cluster import gpu_count
 from zyda_flows.textkernels import sketch
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.cuda import sketching, wording
-from zyda_flows.textkernels.cuda.sketching import OF_CHARACTERS, OF_WORDS
+from zyda_flows.textkernels.cuda.sketching import CHARACTER_KERNELS, WORD_KERNELS
 from zyda_flows.textkernels.words import may_change
 
 SIMULATED = os.environ.get("NUMBA_ENABLE_CUDASIM") == "1"
@@ -55,18 +55,18 @@ HOSTILE = [
 ]  # fmt: skip
 SIZES = [(25, 16, 4, sketching.TILE), (5, 12, 3, sketching.TILE), (5, 6, 3, 23), (3, 4, 4, 11), (1, 2, 1, 7)]
 WORD_SIZES = [(13, 16, sketching.TILE), (2, 6, 5), (1, 3, 3)]
-if SIMULATED:  # where a value of a signature takes a second
+if SIMULATED:  # in the simulator a value of a signature takes a second
     SIZES = [(25, 2, 2, sketching.TILE), (5, 6, 3, 23), (3, 2, 2, 11), (1, 2, 1, 7)]
     WORD_SIZES = [(13, 2, sketching.TILE), (2, 3, 5), (1, 2, 3)]
 
 
 @pytest.fixture(autouse=True)
 def rapids(monkeypatch):
-    """Give RAPIDS, or its double."""
+    """Return RAPIDS, or its double."""
     if SIMULATED:
         monkeypatch.setitem(sys.modules, "zyda_flows.tasks.gpu.rapids", rapids_double)
         monkeypatch.setattr(gpu, "rapids", rapids_double, raising=False)
-        for module in (sketching, wording):  # each thread of a block is one of Python's
+        for module in (sketching, wording):  # each thread of a block is a Python thread
             monkeypatch.setattr(module, "THREADS", 4)
         monkeypatch.setattr(engine, "LIBRARIES", ())
         engine.missing_libraries.cache_clear()
@@ -88,17 +88,17 @@ def signatures_on_device(rapids, kernels, text, ends, tile=sketching.TILE, **siz
 
 
 @pytest.mark.parametrize(("width", "values", "bands", "tile"), SIZES)
-def test_signatures_of_characters_are_those_of_the_cpu(rapids, width, values, bands, tile):
+def test_signatures_of_characters_equal_the_cpu(rapids, width, values, bands, tile):
     text = buffers(HOSTILE)
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
     assert np.array_equal(found, expected)
     keys = sketching.band_keys(rapids.xp, rapids.to_device(found), bands=bands)
     assert np.array_equal(rapids.to_host(keys), sketch.band_keys(expected, bands=bands))
 
 
 @pytest.mark.parametrize(("width", "values", "tile"), WORD_SIZES)
-def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, tile):
+def test_words_and_their_signatures_equal_the_cpu(rapids, width, values, tile):
     words, ends = word_hashes(pa.array(HOSTILE, pa.large_string()))
     text = map(rapids.to_device, (*buffers(HOSTILE), folded_characters()))
     found, found_ends, is_unsafe = map(rapids.to_host, wording.word_hashes(rapids.xp, *text))
@@ -109,7 +109,7 @@ def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, 
         )
     size = {"width": width, "values": values}
     expected = sketch.word_signatures(words, ends, **size)
-    sketches = signatures_on_device(rapids, OF_WORDS, found, found_ends, tile=tile, **size)
+    sketches = signatures_on_device(rapids, WORD_KERNELS, found, found_ends, tile=tile, **size)
     assert np.array_equal(sketches[~is_unsafe], expected[~is_unsafe])
 
 
@@ -120,12 +120,12 @@ def test_words_and_their_signatures_are_those_of_the_cpu(rapids, width, values, 
     st.integers(2, 9),
     st.integers(1, 50),
 )
-def test_any_texts_have_the_signatures_of_the_cpu(texts, width, values, tile):
+def test_signatures_of_any_texts_equal_the_cpu(texts, width, values, tile):
     from zyda_flows.tasks.gpu import rapids
 
     text = buffers([one.encode("utf-8", "ignore").decode() for one in texts])
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, OF_CHARACTERS, *text, tile=tile, width=width, values=values)
+    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
     assert np.array_equal(found, expected)
 
 
@@ -156,7 +156,7 @@ def shard(tmp_path):
 
 @pytest.fixture
 def on_gpu():
-    """Give a function that calls another as a worker with a GPU does."""
+    """Return a function that calls another as a worker with a GPU does."""
 
     def call(function):
         token = engine.SENT_FOR.set(engine.Engine.GPU)
@@ -170,7 +170,7 @@ def on_gpu():
 
 
 def both(job, on_gpu):
-    """Make something by the CPU and by the GPU; return the digest of each."""
+    """Compute with the CPU and with the GPU; return the digest of each result."""
     by_cpu = job.make()
     job.folder.delete(job.path)
     return by_cpu.digest, on_gpu(job.make).digest
@@ -192,7 +192,7 @@ NO_ROOM = (
 
 
 @pytest.mark.parametrize("most", [2, 0], ids=["halves", "the CPU does it"])
-def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, rapids, most):
+def test_row_groups_that_exceed_memory_are_halved_with_a_warning(shard, on_gpu, monkeypatch, rapids, most):
     text_of, asked, said, no_room = rapids.text_of, [], [], cycle(NO_ROOM)
 
     def short_of_memory(content, groups):
@@ -217,13 +217,13 @@ def test_what_finds_no_room_is_cut_in_half_and_said(shard, on_gpu, monkeypatch, 
     assert max(asked) == max(most, 1)
 
 
-def test_other_faults_of_a_gpu_are_no_lack_of_room(shard, on_gpu, monkeypatch, rapids):
+def test_other_errors_of_a_gpu_are_not_memory_errors(shard, on_gpu, monkeypatch, rapids):
     monkeypatch.setattr(rapids, "text_of", Mock(side_effect=RuntimeError("cudaErrorIllegalAddress")))
     with pytest.raises(RuntimeError, match="IllegalAddress"):
         on_gpu(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]).make)
 
 
-def test_threads_of_a_worker_use_its_gpu_one_after_another(shard, on_gpu, monkeypatch, rapids):
+def test_threads_of_a_worker_use_its_gpu_in_turn(shard, on_gpu, monkeypatch, rapids):
     text_of, inside, most = rapids.text_of, [], []
 
     def slow(content, groups):
@@ -256,7 +256,7 @@ def test_texts_without_a_byte_have_no_keys(tmp_path, on_gpu):
         assert by_cpu == by_gpu
 
 
-def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
+def test_first_row_group_is_sketched_by_gpu_and_cpu(shard, on_gpu):
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
     by_cpu = Mock(wraps=job.sketched)
     for times in range(2):
@@ -265,7 +265,7 @@ def test_first_row_group_of_a_size_is_sketched_by_both(shard, on_gpu):
         assert [len(call.args[0]) for call in by_cpu.call_args_list] == [5], times
 
 
-def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch, rapids):
+def test_untested_gpu_is_not_used(shard, on_gpu, monkeypatch, rapids):
     text_of, asked, said = rapids.text_of, [], []
 
     def no_room_at_first(content, groups):
@@ -279,40 +279,40 @@ def test_gpu_that_could_show_nothing_is_not_believed(shard, on_gpu, monkeypatch,
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]), on_gpu)
     assert by_cpu == by_gpu
     assert len(asked) == len(said) == 1
-    assert "the CPU does the shard" in said[0]
+    assert "the CPU sketches the shard" in said[0]
     assert not shard_keys.VERIFIED_KERNELS
 
 
-def test_gpu_that_gives_other_bits_is_not_believed(shard, on_gpu, monkeypatch):
+def test_wrong_band_keys_of_a_gpu_raise(shard, on_gpu, monkeypatch):
     band_keys = sketching.band_keys
     monkeypatch.setattr(
         sketching, "band_keys", lambda *given, **size: band_keys(*given, **size) ^ np.uint64(1)
     )
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
-    with pytest.raises(WrongBits, match="makes other band keys than its CPU"):
+    with pytest.raises(WrongBits, match="computes other band keys than its CPU"):
         on_gpu(job.make)
     assert not job.folder.exists(job.path)
 
 
-def test_edges_and_clusters_of_other_bits_are_not_believed(tmp_path, on_gpu, monkeypatch, rapids):
+def test_wrong_edges_and_clusters_of_a_gpu_raise(tmp_path, on_gpu, monkeypatch, rapids):
     keys, doc_ids = np.array([1, 1, 2, 2], np.uint64), np.array([5, 7, 8, 9], np.uint64)
     right = edges.star_edges(keys, doc_ids)
     folder = Folder(str(tmp_path))
     files = tuple(write_table(folder, f"work/{n}.parquet", f"{n}", right) for n in range(2))
     to_host, components = rapids.to_host, rapids.components
     monkeypatch.setattr(rapids, "to_host", lambda array: to_host(array)[::-1])
-    with pytest.raises(WrongBits, match="makes other edges than its CPU"):
+    with pytest.raises(WrongBits, match="computes other edges than its CPU"):
         on_gpu(lambda: edges.star_edges(keys, doc_ids))
     monkeypatch.setattr(rapids, "to_host", to_host)
     monkeypatch.setattr(rapids, "components", lambda count, a, b: components(count, a[:1], b[:1]))
     job = clusters.ForestOfFiles(folder, None, files, 0, 0)
-    with pytest.raises(WrongBits, match="makes other clusters than its CPU"):
+    with pytest.raises(WrongBits, match="computes other clusters than its CPU"):
         on_gpu(job.make)
     assert not folder.exists(job.path)
     assert not shard_keys.VERIFIED_KERNELS
 
 
-def test_row_group_that_the_cpu_does_again_shows_nothing_of_a_gpu(tmp_path, on_gpu):
+def test_row_group_resketched_by_the_cpu_does_not_test_the_gpu(tmp_path, on_gpu):
     folder, dedup = Folder(str(tmp_path)), ROUNDS["words"]
     changed, same = (
         pa.table({"doc_id": pa.array([i], pa.uint64()), "text": pa.array([text], pa.large_string())})
@@ -332,7 +332,7 @@ def test_row_group_that_the_cpu_does_again_shows_nothing_of_a_gpu(tmp_path, on_g
 
 
 @pytest.mark.parametrize("lost", ["a row", "text"])
-def test_what_was_read_short_on_the_device_is_not_believed(shard, on_gpu, monkeypatch, rapids, lost):
+def test_missing_rows_on_the_device_raise(shard, on_gpu, monkeypatch, rapids, lost):
     text_of = rapids.text_of
 
     def short(content, groups):
@@ -340,11 +340,11 @@ def test_what_was_read_short_on_the_device_is_not_believed(shard, on_gpu, monkey
         return (doc_ids[1:], data, ends[1:]) if lost == "a row" else (doc_ids, data[:0], ends)
 
     monkeypatch.setattr(rapids, "text_of", short)
-    with pytest.raises(WrongBits, match=r"cuDF reads \d of 5 rows, and"):
+    with pytest.raises(WrongBits, match=r"cuDF read \d rows, expected 5, and"):
         on_gpu(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]).make)
 
 
-def test_shard_that_is_damaged_is_not_sketched(shard, on_gpu):
+def test_damaged_shard_is_not_sketched(shard, on_gpu):
     folder, whole = shard
     content = bytearray(folder.read(whole.path))
     content[len(content) // 3] ^= 1
@@ -354,7 +354,7 @@ def test_shard_that_is_damaged_is_not_sketched(shard, on_gpu):
 
 
 @pytest.mark.parametrize("shape", [(200,), (200, 2), (0,), (1,)], ids=str)
-def test_edges_are_those_of_the_cpu(on_gpu, shape):
+def test_edges_equal_the_cpu(on_gpu, shape):
     chance = np.random.default_rng(1)
     keys, doc_ids = (
         chance.integers(0, 60, shape).astype(np.uint64) << np.uint64(50),
@@ -363,7 +363,7 @@ def test_edges_are_those_of_the_cpu(on_gpu, shape):
     assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).equals(edges.star_edges(keys, doc_ids))
 
 
-def test_edges_without_room_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
+def test_edges_that_exceed_memory_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
     def no_room(array):
         raise MemoryError
 
@@ -372,7 +372,7 @@ def test_edges_without_room_are_joined_by_the_cpu(on_gpu, monkeypatch, rapids):
     monkeypatch.setattr(edges, "warn", said.append)
     keys, doc_ids = np.array([1, 1], np.uint64), np.array([5, 7], np.uint64)
     assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).to_pydict() == {"a": [5], "b": [7]}
-    assert "2 band keys find no room" in said[0]
+    assert "2 band keys exceed the memory" in said[0]
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
@@ -380,7 +380,7 @@ EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
 
 @settings(max_examples=50, deadline=None)
 @given(st.lists(EDGES, min_size=1, max_size=3))
-def test_forest_is_that_of_the_cpu(parts):
+def test_forest_equals_the_cpu(parts):
     sides = [
         np.array([(a, b) for a, b in part if a != b], np.uint64).reshape(-1, 2) << np.uint64(40)
         for part in parts
@@ -427,7 +427,7 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
     ],
     ids=["characters", "exact, then words"],
 )
-def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, dedup):
+def test_corpus_is_the_same_for_both_engines(tmp_path, on_gpu, monkeypatch, dedup):
     corpus = Corpus(tmp_path)
     words = {name: prose(name, 25) for name in ("one", "two", "three")}
     write_rows(
@@ -450,24 +450,26 @@ def test_corpus_is_the_same_whatever_computed_it(tmp_path, on_gpu, monkeypatch, 
     assert made.call_count == 2
 
 
-def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
+def test_benchmark_compares_results_and_writes_its_page(tmp_path, monkeypatch):
     for name in ("TEXT_BYTES", "SHARD_BYTES", "KEYS", "EDGES"):
         monkeypatch.setattr(benchmark, name, 500)
-    monkeypatch.setattr(benchmark, "seconds", lambda call, repeat=1: 1.0)
+    monkeypatch.setattr(benchmark, "shortest_time", lambda call, repeat=1: 1.0)
     monkeypatch.setattr(dask_cluster, "GPU_THREADS", 1)
     monkeypatch.setattr(benchmark, "CHARACTERS", ROUNDS["characters"])
     monkeypatch.setattr(benchmark, "WORDS", ROUNDS["words"])
-    monkeypatch.setattr(benchmark, "classifier", lambda texts: [])
+    monkeypatch.setattr(
+        benchmark, "classifier", lambda texts: benchmark.row("the classifier", "documents/s", 1, 1, 1)
+    )
     monkeypatch.setattr(benchmark, "version", lambda package: "1.0")
     page = tmp_path / "gpu.md"
     page.write_text(benchmark.PAGE.read_text())
     monkeypatch.setattr(benchmark, "PAGE", page)
     texts = pa.array([prose(name, 12) for name in ("one", "two")], pa.large_string())
     rows = benchmark.rows_of(texts)
-    assert len(rows) == 6
+    assert len(rows) == 7
     assert all(row["one GPU"] > 0 and row["one core"] > 0 for row in rows)
     for _ in range(2):  # the second takes the place of the first
-        benchmark.write_table("A GPU", rows)
+        benchmark.write_page("A GPU", rows)
     assert page.read_text().count("A GPU, 20") == 1
     assert "Nothing has been measured" not in page.read_text()
     assert (
@@ -476,7 +478,7 @@ def test_benchmark_measures_what_it_has_compared(tmp_path, monkeypatch):
     )
 
 
-def test_build_goes_on_with_what_the_other_engine_made(tmp_path, on_gpu, monkeypatch):
+def test_build_reuses_artifacts_of_the_other_engine(tmp_path, on_gpu, monkeypatch):
     corpus = Corpus(tmp_path)
     write_rows(tmp_path / "in/best-0.parquet", rows(one=prose("one", 25)))
     recipe = corpus.load(

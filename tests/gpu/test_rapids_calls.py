@@ -1,4 +1,4 @@
-"""The calls of RAPIDS are those that it has, and none is made that is not looked at."""
+"""All calls of RAPIDS are listed, and exist in RAPIDS."""
 
 import pytest
 import rapids_calls
@@ -8,7 +8,7 @@ OF_OTHERS = {"BytesIO", "asarray", "asnumpy", "astype", "dtype", "empty", "zeros
 }  # fmt: skip
 
 
-def test_every_call_of_rapids_is_looked_at():
+def test_every_call_of_rapids_is_listed():
     looked_at = {name.rpartition(".")[2] for name in rapids_calls.CALLS}
     assert rapids_calls.calls_made() - OF_OTHERS == looked_at
 
@@ -16,5 +16,5 @@ def test_every_call_of_rapids_is_looked_at():
 @pytest.mark.skipif(
     rapids_calls.folder_of("cudf", None) is None, reason="needs cuDF and cuGraph to be installed"
 )
-def test_calls_are_those_that_rapids_has():
+def test_listed_calls_exist_in_rapids():
     assert [*rapids_calls.faults()] == []

@@ -1,4 +1,4 @@
-"""The tests of the engine of GPUs in numba's simulator of one, which a process has or has not from its start."""
+"""The tests of the GPU engine in numba's simulator, which must be enabled when a process starts."""
 
 import os
 import re
@@ -8,11 +8,11 @@ import sys
 import pytest
 from small_corpus import REPOSITORY
 
-OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # which is what modular arithmetic is for
+OVERFLOW = "ignore:overflow encountered:RuntimeWarning"  # expected in modular arithmetic
 
 
 @pytest.mark.slow
-def test_engine_of_gpus_is_that_of_cpus_bit_for_bit():
+def test_gpu_engine_equals_cpu_engine_bit_for_bit():
     command = [
         sys.executable,
         "-m",

@@ -1,4 +1,4 @@
-"""A whole build whose cluster has a worker with a GPU, from the command line."""
+"""A whole build from the command line, on a cluster with a worker that has a GPU."""
 
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
@@ -18,9 +18,9 @@ FIXTURES = Path(pretend_gpu.__file__).parent
 
 @contextmanager
 def cluster_that_pretends(noted):
-    """Give a cluster of a worker with cores, and one that pretends to have a GPU and notes what it is asked for.
+    """Start a cluster with a CPU worker, and a worker that simulates a GPU and records its tasks.
 
-    The processes are spawned: numba has its simulator where it is imported with the worker's environment.
+    The processes are spawned: numba enables its simulator if it is imported with the worker's environment.
     """
     environment = {
         "NUMBA_ENABLE_CUDASIM": "1",
@@ -46,7 +46,7 @@ def cluster_that_pretends(noted):
 @pytest.mark.parametrize("is_real", [
     False, pytest.param(True, marks=pytest.mark.skipif(not gpu_count(), reason="needs a GPU")),
 ], ids=["pretended", "real"])  # fmt: skip
-def test_corpus_built_with_gpus_is_that_of_cpus(tmp_path, is_real, server, monkeypatch):
+def test_corpus_built_with_gpus_equals_the_one_of_cpus(tmp_path, is_real, server, monkeypatch):
     corpus, noted = Corpus(tmp_path), tmp_path / "noted"
     words = {name: prose(name, 25) for name in ("one", "two", "three")}
     write_rows(tmp_path / "in/best-0.parquet", rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing=""))

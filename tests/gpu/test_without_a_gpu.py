@@ -1,4 +1,4 @@
-"""`make gpu` where there is no GPU."""
+"""`make gpu` on machines without a GPU."""
 
 import subprocess
 import sys
@@ -8,40 +8,44 @@ from small_corpus import REPOSITORY
 
 from benchmarks.gpu import NO_GPU, PAGE, gpu
 
-pytestmark = pytest.mark.skipif(bool(gpu()), reason="there is a GPU here")
+pytestmark = pytest.mark.skipif(bool(gpu()), reason="needs a machine without a GPU")
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("asked", "status"), [([], 0), (["--look"], NO_GPU)])
-def test_it_says_so_and_writes_no_table(asked, status):
+@pytest.mark.parametrize(("options", "status"), [([], 0), (["--look"], NO_GPU)])
+def test_missing_gpu_is_reported_and_no_table_is_written(options, status):
     before = PAGE.read_bytes()
-    command = [sys.executable, "-m", "benchmarks.gpu", *asked]
-    said = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert said.returncode == status, said.stderr
-    assert "there is no GPU here" in said.stdout
+    command = [sys.executable, "-m", "benchmarks.gpu", *options]
+    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert ended.returncode == status, ended.stderr
+    assert "no GPU" in ended.stdout
     assert PAGE.read_bytes() == before
 
 
-@pytest.mark.parametrize(("looks_with", "status", "said"), [
-    ("sys.exit(3)", 0, []), ("sys.exit(1)", 2, []), ("sys.exit(127)", 2, []),
-    ("sys.exit(0)", 0, ["make demo/sources", "pip install", "pytest -W default tests/gpu", "python -m benchmarks.gpu"]),
-], ids=["no GPU", "fault", "no Python", "GPU"])  # fmt: skip
-def test_make_gpu_goes_on_where_there_is_one_and_tells_a_fault_from_none(tmp_path, looks_with, status, said):
-    """A program stands for each of the virtual environment's, and notes how it was called."""
-    called = tmp_path / "called"
+CALLS = ["make demo/sources", "pip install", "pytest -W default tests/gpu", "python -m benchmarks.gpu"]
+
+
+@pytest.mark.parametrize(
+    ("look", "status", "calls"),
+    [("sys.exit(3)", 0, []), ("sys.exit(1)", 2, []), ("sys.exit(127)", 2, []), ("sys.exit(0)", 0, CALLS)],
+    ids=["no GPU", "fault", "no Python", "GPU"],
+)
+def test_make_gpu_continues_only_with_a_gpu_and_fails_on_a_fault(tmp_path, look, status, calls):
+    """A script replaces each program of the virtual environment, and logs its arguments."""
+    log = tmp_path / "log"
     program = f"""#!{sys.executable}
 import sys
-if "--look" in sys.argv: {looks_with}
-open({str(called)!r}, "a").write(" ".join(sys.argv).rpartition("/bin/")[2] + "\\n")
+if "--look" in sys.argv: {look}
+open({str(log)!r}, "a").write(" ".join(sys.argv).rpartition("/bin/")[2] + "\\n")
 """
     binaries = tmp_path / "bin"
     binaries.mkdir()
     for name in ("python", "pip", "pytest", "make"):
         (binaries / name).write_text(program)
         (binaries / name).chmod(0o755)
-    own = [f"BIN={binaries}", f"MAKE={binaries}/make"]
-    command = ["make", "gpu", "--assume-old=.venv/installed", *own]
+    variables = [f"BIN={binaries}", f"MAKE={binaries}/make"]
+    command = ["make", "gpu", "--assume-old=.venv/installed", *variables]
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
-    lines = called.read_text().splitlines() if called.exists() else []
-    assert [line.split(" --")[0] for line in lines] == said
+    lines = log.read_text().splitlines() if log.exists() else []
+    assert [line.split(" --")[0] for line in lines] == calls

@@ -8,35 +8,41 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.ids import SOURCE_SHIFT
 from zyda_flows.tasks.lookup import cluster_stats
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
 from zyda_flows.tasks.publish.built_corpus import table_file
-from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_artifact
 
 NAMES = [f"s{i}" for i in range(11)]
 
 
+class ClusterTables(PublishedCorpus):
+    """A published corpus without a manifest, which has only the files that are added to `listed`."""
+
+    def files(self, prefix=""):
+        return [file for file in self.listed if file.path.startswith(prefix)]
+
+
 def corpus_in(folder, table, row_group_size=7):
-    """Return a corpus of which nothing is there but a table of clusters, in two files."""
+    """Write a table of clusters in two files, and return a corpus that has only these files."""
     half = len(table) // 2
-    corpus = Corpus.__new__(Corpus)
-    corpus.folder, files = Folder(str(folder)), []
+    corpus = ClusterTables(str(folder), "small", "")
+    files = []
     for name, part in (("0", table.slice(0, half)), ("1", table.slice(half))):
         path = f"clusters/{name}.parquet"
         shard = write_artifact(
             corpus.folder,
-            f"published/{path}",
+            path,
             name,
             lambda scratch, part=part: pq.write_table(part, scratch, row_group_size=row_group_size),
         )
         files.append(table_file("clusters", "", shard).model_copy(update={"path": path}))
-    corpus.files = SimpleNamespace(below=lambda prefix: [one for one in files if one.path.startswith(prefix)])
-    # Numbers are given as sources come, and not as they rank.
-    corpus.register = SimpleNamespace(sources={name: 10 - i for i, name in enumerate(NAMES)})
+    # The numbers of the sources are in another order than the sources.
+    origins = [SimpleNamespace(source=name, number=10 - i) for i, name in enumerate(NAMES)]
+    vars(corpus).update(listed=files, manifest=SimpleNamespace(made_of=origins))
     return corpus
 
 

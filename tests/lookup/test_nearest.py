@@ -25,7 +25,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.published import published_ledger
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
@@ -131,7 +131,7 @@ def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path)
     for look in (lambda: nearest(old, prose("best alone")), lambda: explain(old, "0")):
         with pytest.raises(Denied, match="its doc_ids are of another version of this software; build"):
             look()
-    assert published_ledger(old) == published_ledger(recipe)
+    assert PublishedCorpus.of(old).manifest.ledger == PublishedCorpus.of(recipe).manifest.ledger
     corpus.write()
 
 
@@ -167,7 +167,7 @@ def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
 
 @pytest.mark.parametrize(
     ("text", "said"),
-    [(b"\xfb\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "there is nothing in the text to look up")],
+    [(b"\xfb\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "the text has no characters")],
 )  # fmt: skip
 def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
@@ -182,7 +182,7 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
 
 @pytest.mark.slow
 def test_argument_that_is_no_text_is_one_line(built):
-    assert "there is nothing in the text" in zyda_here("find", str(built[0].path), "").stderr
+    assert "the text has no characters" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
     assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xfb\xfe")
@@ -199,7 +199,7 @@ def test_rounds_are_looked_up_together(tmp_path):
     build_here(exact)
     (near,) = nearest(exact, prose("best alone").upper())
     assert near.buckets == 1
-    with pytest.raises(BadInput, match="nothing in the text"):
+    with pytest.raises(BadInput, match="the text has no characters"):
         nearest(exact, "?!")
     assert nearest(recipe, "?!") == []  # which has no words, and characters
 
@@ -222,7 +222,7 @@ def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
         place.delete(path)
         place.write(path, bytes(content))
     FOOTERS.clear()
-    with pytest.raises(Denied, match="zyda verify --repair mends it"):
+    with pytest.raises(Denied, match="zyda verify --repair repairs it"):
         nearest(recipe, prose("best alone"))
 
 

@@ -9,8 +9,8 @@ from small_corpus import (
     table_of,
 )
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
-from zyda_flows.tasks.lookup.corpus_reader import Corpus
 from zyda_flows.tasks.lookup.report_data import findings_of
 
 
@@ -20,8 +20,8 @@ def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(l
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
-    found = cluster_stats(Corpus(recipe), "clusters", names, Limits(counted_bytes))
-    assert [of_round.clusters.documents for of_round in findings_of(recipe).rounds] == [found.documents]
+    found = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, Limits(counted_bytes))
+    assert [dedup_round.clusters.documents for dedup_round in findings_of(recipe).rounds] == [found.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
     assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes

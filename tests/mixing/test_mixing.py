@@ -415,7 +415,7 @@ def test_corpus_published_anew_while_it_is_mixed_is_one_line(tmp_path, compiled)
             build_here(corpus.load())
         return here(jobs, step)
 
-    with pytest.raises(Denied, match="this corpus was published anew meanwhile; start again"):
+    with pytest.raises(Denied, match="another version of this corpus was published meanwhile; start again"):
         mixed_in(path, slow)
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
     mixed, _ = mixed_in(path)

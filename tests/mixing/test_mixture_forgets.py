@@ -13,10 +13,10 @@ from small_mixtures import corpus_of, here, mixed_in, mixing_of, mixture_file
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
-from zyda_flows.tasks.erasure.asked import Asking
-from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.removal_request import RequestReader
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.mixing.mixture import load_mixture
@@ -32,10 +32,10 @@ LONG = prose("small g12", 104)
 
 def forget_here(corpus, *ids):
     """Do what `zyda forget` does for some ids, in this process."""
-    recipe, asking = corpus.load(), Asking()
-    asking.ids(map(str, ids))
-    asked = asking.asked(())
-    found = find(recipe, asked, lambda function, items: [*map(function, items)])
+    recipe, asking = corpus.load(), RequestReader()
+    asking.add_ids(map(str, ids))
+    asked = asking.request(())
+    found = find_documents(recipe, asked, lambda function, items: [*map(function, items)])
     certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     build_here(corpus.load())
     remove(corpus.load(), orphans_of(corpus.load()))
@@ -204,13 +204,13 @@ def test_request_that_is_not_finished_is_finished_before_a_mixture_forgets(made,
     _, _, corpora, _ = made
     recipe, (_, path) = corpora[1].load(), mixture
     (asked,) = ids_of(corpora[1], prose("second g3", 41))
-    asking = Asking()
-    asking.ids([str(asked)])
-    found = find(recipe, asking.asked(()), lambda function, items: [*map(function, items)])
-    begun = promise(recipe, asking.asked(()), found, Search(), new_lines(recipe, asking.asked(()), found))
+    asking = RequestReader()
+    asking.add_ids([str(asked)])
+    found = find_documents(recipe, asking.request(()), lambda function, items: [*map(function, items)])
+    begun = promise(recipe, asking.request(()), found, Search(), new_lines(recipe, asking.request(()), found))
     try:
         refused = typed("mix", path, "--forget", "--yes")
-        assert f"{recipe.folder.url}: a request for removal was interrupted there" in str(refused.exception)
+        assert f"{recipe.folder.url}: a removal request was interrupted" in str(refused.exception)
     finally:
         for one in (begun.path, begun.deny_list):
             recipe.folder.remove(one)

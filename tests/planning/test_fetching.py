@@ -18,7 +18,7 @@ from zyda_flows.flows.command import fetch as command
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied, Unavailable
 from zyda_flows.tasks.planning import fetching
 from zyda_flows.tasks.planning.fetching import Fetch
-from zyda_flows.tasks.sources.copies import FETCHED, files_of, read_fetched, write_fetched
+from zyda_flows.tasks.sources.copies import FETCHED, list_source_files, read_fetched, write_fetched
 from zyda_flows.tasks.storage import stores
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -127,7 +127,7 @@ def test_file_without_a_copy_is_read_where_it_is(corpus):
     assert 0 < len(made.to_copy) < len(SOURCES)
     made.copy_all(AT_ONCE, lambda _: None)
     recipe = corpus.load(inputs="copies")
-    urls = [file.url for source in recipe.sources for file in files_of(source, recipe.inputs)]
+    urls = [file.url for source in recipe.sources for file in list_source_files(source, recipe.inputs)]
     assert sorted(os.path.basename(url) for url in urls) == sorted(SOURCES)
     build_here(recipe)
 
@@ -330,7 +330,7 @@ def test_copy_that_is_cut_or_gone_is_named_with_what_to_do(corpus):
     with pytest.raises(BadRecipe) as raised:
         build_here(corpus.load(inputs="copies"))
     assert f"{cut}: it changed while it was read: it was" in str(raised.value)
-    assert f"{gone}: it was there when the sources were listed, and is gone" in str(raised.value)
+    assert f"{gone}: it is missing, although it existed when the sources were listed" in str(raised.value)
     assert str(raised.value).count("it is a copy: run zyda fetch again") == 2
 
 

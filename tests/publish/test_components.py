@@ -26,8 +26,8 @@ from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check
 from zyda_flows.tasks.planning.prepare import prepare
-from zyda_flows.tasks.sources.components import folder_name
-from zyda_flows.tasks.sources.named_values import texts_in
+from zyda_flows.tasks.sources.document_components import folder_name
+from zyda_flows.tasks.sources.named_values import column_texts
 
 DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
 BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
@@ -127,7 +127,7 @@ def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
     before, again = contents(recipe), []
-    monkeypatch.setattr("zyda_flows.tasks.ingest.pieces.ingest_piece", lambda job: again.append(job))
+    monkeypatch.setattr("zyda_flows.tasks.ingest.file_pieces.ingest_piece", lambda job: again.append(job))
     plain = changed(corpus, 0, component=BY_PATH)
     build_here(plain)
     assert not again
@@ -222,14 +222,14 @@ def test_values_of_columns_and_of_fields_at_any_level():
     table = table.set_column(
         2, pa.field("json", pa.string(), metadata={b"zyda": b"json"}), table.column("json")
     )
-    assert texts_in(table, "a.b", "component").to_pylist() == ["dotted", None]
-    assert texts_in(table, "a.c.d", "component").to_pylist() == ["7", None]
-    assert texts_in(table, "a.c.z", "component").to_pylist() == [None, None]
-    assert texts_in(table, "json.x.y", "component").to_pylist() == ["true", None]
-    assert texts_in(table, "day", "component").to_pylist() == ["1970-01-01", "1970-01-02"]
-    assert texts_in(table, "nowhere", "component").to_pylist() == [None, None]
+    assert column_texts(table, "a.b", "component").to_pylist() == ["dotted", None]
+    assert column_texts(table, "a.c.d", "component").to_pylist() == ["7", None]
+    assert column_texts(table, "a.c.z", "component").to_pylist() == [None, None]
+    assert column_texts(table, "json.x.y", "component").to_pylist() == ["true", None]
+    assert column_texts(table, "day", "component").to_pylist() == ["1970-01-01", "1970-01-02"]
+    assert column_texts(table, "nowhere", "component").to_pylist() == [None, None]
     with pytest.raises(ValueError, match="which has no fields"):
-        texts_in(table, "day.of", "component")
+        column_texts(table, "day.of", "component")
 
 
 def test_names_of_components_are_inert_in_the_card(corpus):

@@ -379,12 +379,12 @@ def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_p
         return [job() for job in jobs]
 
     planned = Export(corpus.load(), Folder(str(tmp_path / "to")), ExportOptions(file_mib=0.001))
-    with pytest.raises(Denied, match="was published anew meanwhile"):
+    with pytest.raises(Denied, match="another version of this corpus was published meanwhile"):
         planned.write(build_first)
     path = corpus.folder / "out/small/published" / table_of_files(corpus, "best")[0]
     path.chmod(0o644)
     path.write_bytes(path.read_bytes()[:-3])
-    with pytest.raises(Denied, match="zyda verify --repair mends it"):
+    with pytest.raises(Denied, match="zyda verify --repair repairs it"):
         exported(corpus, tmp_path / "other", file_mib=0.001)
 
 

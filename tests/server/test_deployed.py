@@ -44,7 +44,9 @@ def test_every_flow_has_a_deployment_of_its_name():
 
 
 def test_flow_without_a_deployment_raises():
-    with pytest.raises(TypeError, match=r"prefect\.yaml: expected a deployment of the flow count, got only bu"):
+    with pytest.raises(
+        TypeError, match=r"prefect\.yaml: expected a deployment of the flow count, got only bu"
+    ):
         deployed.expect_deployed("count")
 
 

@@ -8,10 +8,10 @@ from small_corpus import Corpus, prose, write_rows
 
 from zyda_flows.flows.command.forget import forget_history
 from zyda_flows.flows.server.history import database
-from zyda_flows.tasks.erasure.asked import Asking
-from zyda_flows.tasks.erasure.certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.found import find
+from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
+from zyda_flows.tasks.erasure.removal_request import RequestReader
+from zyda_flows.tasks.erasure.requested_documents import find_documents
 
 PERSISTED_SECONDS = 8  # in which a server writes the events that it has taken
 
@@ -58,10 +58,10 @@ def test_prefect_keeps_no_value_of_a_removed_document(named, build, server, requ
     build(path)
     time.sleep(PERSISTED_SECONDS)
     assert named_in(home)
-    recipe, asking = named.load(), Asking()
-    asking.columns([f"author={NAME}", f"licence={LICENCE}"])
-    asked = asking.asked(())
-    found = find(recipe, asked, lambda function, items: [*map(function, items)])
+    recipe, asking = named.load(), RequestReader()
+    asking.add_columns([f"author={NAME}", f"licence={LICENCE}"])
+    asked = asking.request(())
+    found = find_documents(recipe, asked, lambda function, items: [*map(function, items)])
     certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
     build(path)
     forget_history(recipe)

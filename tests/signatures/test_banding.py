@@ -1,4 +1,4 @@
-"""Bands and rows for a threshold: their errors by another integration, and what the command prints."""
+"""Bands and rows for a threshold: errors equal another integration, and the command prints them."""
 
 import numpy as np
 import pytest
@@ -15,7 +15,7 @@ pytestmark = pytest.mark.slow
 @pytest.mark.parametrize(
     ("bands", "rows", "threshold"), [(8, 16, 0.85), (32, 4, 0.4), (26, 11, 0.7), (256, 4, 0.3)]
 )
-def test_errors_are_the_areas_beside_the_curve(bands, rows, threshold):
+def test_errors_equal_the_areas_beside_the_curve(bands, rows, threshold):
     banding = Banding(bands, rows, threshold)
     below, _ = quad(lambda s: 1 - (1 - s**rows) ** bands, 0, threshold)
     above, _ = quad(lambda s: (1 - s**rows) ** bands, threshold, 1)
@@ -24,8 +24,8 @@ def test_errors_are_the_areas_beside_the_curve(bands, rows, threshold):
     assert banding.found(np.array([banding.half]))[0] == pytest.approx(0.5)
 
 
-def test_errors_of_zyda_1_are_those_of_its_paper():
-    """Which has them to a tenth of a per cent, and integrated in steps."""
+def test_errors_of_zyda_1_equal_its_paper():
+    """The paper gives the errors to a tenth of a per cent, integrated in steps."""
     coarse, fine = Banding(32, 4, 0.4), Banding(9, 13, 0.8)
     assert coarse.false_positives == pytest.approx(0.054, abs=0.002)
     assert coarse.false_negatives == pytest.approx(0.034, abs=0.002)
@@ -33,7 +33,7 @@ def test_errors_of_zyda_1_are_those_of_its_paper():
 
 
 @pytest.mark.parametrize(("threshold", "values"), [(0.8, 128), (0.4, 128), (0.6, 40)])
-def test_best_banding_is_the_best_of_all(threshold, values):
+def test_best_banding_has_the_fewest_errors(threshold, values):
     everything = [
         Banding(bands, rows, threshold)
         for bands in range(1, values + 1)
@@ -79,7 +79,7 @@ def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
         ({"bands": 9, "rows": 13, "values": 117}, (117, 9, 13)),
     ],
 )
-def test_two_of_values_bands_and_rows_say_the_third(given, expected):
+def test_two_of_values_bands_and_rows_determine_the_third(given, expected):
     dedup = MinHashRound(**given)
     assert (dedup.values, dedup.bands, dedup.rows) == expected
     assert MinHashRound(**dedup.model_dump()) == dedup
@@ -100,6 +100,6 @@ def test_two_of_values_bands_and_rows_say_the_third(given, expected):
         {"rows": "many"},
     ],
 )
-def test_values_that_are_not_bands_of_rows_are_refused(given):
+def test_values_that_do_not_match_bands_and_rows_raise(given):
     with pytest.raises(ValidationError):
         MinHashRound(**given)

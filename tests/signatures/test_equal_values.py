@@ -1,4 +1,4 @@
-"""Values of a column are equal by what they are, whatever types they have: `exact: {column: ...}`."""
+"""Equal values of a column are equal for all types: `exact: {column: ...}`."""
 
 import datetime as dt
 from decimal import Decimal
@@ -11,7 +11,7 @@ from small_corpus import build_here, kept_names, prose, table_of, write_rows
 
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.planning.prepare import preflight
-from zyda_flows.tasks.sources.columns import json_field, plain
+from zyda_flows.tasks.sources.columns import decode_table, json_field
 from zyda_flows.tasks.sources.equal_values import equal_texts
 
 NOON = dt.datetime(2024, 2, 29, 12, 0, 0, 500_000)
@@ -79,16 +79,16 @@ EQUAL = {
 
 
 def text_of(array):
-    (text,) = equal_texts(plain(pa.table({"c": array})), "c").to_pylist()
+    (text,) = equal_texts(decode_table(pa.table({"c": array})), "c").to_pylist()
     return text
 
 
 @pytest.mark.parametrize("kind", EQUAL)
-def test_equal_values_of_other_types_have_one_text(kind):
+def test_equal_values_of_different_types_have_equal_texts(kind):
     assert len({text_of(array) for array in EQUAL[kind]} - {""}) == 1
 
 
-def test_values_that_differ_have_texts_that_differ():
+def test_different_values_have_different_texts():
     one_of_each = [arrays[0] for arrays in EQUAL.values()]
     others = [
         pa.array([value])
@@ -98,7 +98,7 @@ def test_values_that_differ_have_texts_that_differ():
         assert text_of(one) != text_of(other), (one, other)
 
 
-def test_no_value_is_an_empty_text():
+def test_missing_value_is_an_empty_text():
     for array in (
         pa.nulls(1),
         pa.array([""]),

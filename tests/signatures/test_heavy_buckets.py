@@ -1,4 +1,4 @@
-"""Buckets that are too large for one task: the same edges, found some rows at a time."""
+"""Buckets that exceed a task have the same edges when they are read in batches."""
 
 import numpy as np
 import pyarrow as pa
@@ -15,7 +15,7 @@ RANGES = [KeyRange(0, 1 << 64), KeyRange(7, 8), KeyRange(8, 1 << 63), KeyRange(0
 
 
 def files_of_keys(folder, *, wide):
-    """Write files of keys of which two are most documents', in row groups of four."""
+    """Write files of keys in which most documents have one of two keys, in row groups of four."""
     chance, shards = np.random.default_rng(3), []
     for number in range(3):
         upper = np.sort(np.concatenate([chance.integers(0, 15, 60), np.repeat(HEAVY, 40)])).astype(np.uint64)
@@ -33,7 +33,7 @@ def files_of_keys(folder, *, wide):
 
 @pytest.mark.parametrize("wide", [False, True])
 @pytest.mark.parametrize("keys", RANGES, ids=str)
-def test_edges_are_those_of_all_rows_at_once(tmp_path, monkeypatch, keys, wide):
+def test_edges_in_batches_equal_edges_of_all_rows(tmp_path, monkeypatch, keys, wide):
     folder = Folder(str(tmp_path))
     shards = files_of_keys(folder, wide=wide)
     found, doc_ids = read_range(folder, shards, 1, keys)
@@ -49,7 +49,7 @@ def test_edges_are_those_of_all_rows_at_once(tmp_path, monkeypatch, keys, wide):
     assert pa.concat_tables(tables).sort_by(order) == whole.sort_by(order)
 
 
-def test_corpus_is_the_same_however_much_of_a_bucket_is_read_at_once(corpus, monkeypatch):
+def test_corpus_does_not_depend_on_the_batch_size_of_buckets(corpus, monkeypatch):
     write_rows(corpus.folder / "in/best-z.parquet", rows(**{f"n{i}": "one page " * 40 for i in range(60)}))
     whole = corpus.load(dedup={"scope": "global"})
     build_here(whole)

@@ -15,9 +15,9 @@ from small_corpus import build_here, kept_names, prose, rows, table_of, write_ro
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.ingest.numbering import row_groups
 from zyda_flows.tasks.planning.prepare import preflight
+from zyda_flows.tasks.sources.byte_lines import ByteLines, slices_of
+from zyda_flows.tasks.sources.file_rows import RowTally, utf8_faults
 from zyda_flows.tasks.sources.formats import jsonl
-from zyda_flows.tasks.sources.lines import Lines, slices_of
-from zyda_flows.tasks.sources.rows import Tally, not_utf8
 from zyda_flows.tasks.sources.streams import open_input
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
@@ -193,8 +193,8 @@ def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, co
 def test_value_that_arrow_would_not_write_itself_is_no_fault_of_the_texts_beside_it():
     dates = pa.array([0, 86_400_000, 5], pa.int64()).view(pa.date64())  # the last is no whole day
     struct = pa.StructArray.from_arrays([dates, pa.array(["a", "b", "c"])], ["day", "text"])
-    assert not_utf8("c", pa.chunked_array([struct])) == {}
-    assert not_utf8("c", pa.chunked_array([dates])) == {}
+    assert utf8_faults("c", pa.chunked_array([struct])) == {}
+    assert utf8_faults("c", pa.chunked_array([dates])) == {}
 
 
 @pytest.mark.parametrize("fault", ["body", "offsets"])
@@ -315,9 +315,9 @@ def test_number_that_is_too_large_is_said_to_be_just_that(corpus, number):
 def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_once(tmp_path, line, pack):
     path = tmp_path / f"x.jsonl.{'gz' if pack is gzip.compress else 'zst'}"
     path.write_bytes(pack(GOOD_LINE + line * 100_000 + GOOD_LINE))
-    tally, good, others = Tally(), 0, 0
+    tally, good, others = RowTally(), 0, 0
     with open_input("odd", str(path), path.stat().st_size, at_random=False) as stream:
-        for chunk in jsonl.chunks_of_lines(Lines(stream), "text", tally, most_others=1000):
+        for chunk in jsonl.chunks_of_lines(ByteLines(stream), "text", tally, most_others=1000):
             assert len(chunk.bad) + len(chunk.blank) <= 1000
             good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
     assert (good, others, tally.rows) == (2, 100_000, 100_002)
@@ -463,7 +463,7 @@ def test_second_that_milliseconds_do_not_hold_makes_its_row_a_bad_row(corpus, wr
 
 
 def test_row_groups_are_cut_by_all_columns(corpus, monkeypatch):
-    monkeypatch.setattr("zyda_flows.tasks.ingest.pieces.ROW_GROUP_BYTES", 1 << 20)
+    monkeypatch.setattr("zyda_flows.tasks.ingest.file_pieces.ROW_GROUP_BYTES", 1 << 20)
     pages = [
         {"name": f"page{i}", "stars": 1, "text": prose(f"p{i}", 30), "html": f"{i}" * 90_000}
         for i in range(40)

@@ -18,9 +18,9 @@ from small_corpus import build_here, table_of, write_rows
 
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.sources import reading
-from zyda_flows.tasks.sources.listing import InputFile
+from zyda_flows.tasks.sources.file_rows import RowTally
+from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
-from zyda_flows.tasks.sources.rows import Tally
 from zyda_flows.tasks.sources.selection import ALL
 
 MIB = 1 << 20
@@ -165,7 +165,7 @@ def account_of(path):
     if found.fault:
         return 0, [found.fault], 0, 0
     for piece in found.file.pieces:
-        tally = Tally()
+        tally = RowTally()
         for chunk in reading.read("odd", found.file, piece, "text", tally):
             documents += len(chunk.rows)
             reasons += [(row.reason, row.is_rest) for row in chunk.bad]
@@ -245,7 +245,7 @@ def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
 )
 def test_records_are_held_by_what_all_their_parts_take(outcome, count):
     schema = pa.schema([("text", pa.large_string()), ("n", pa.string())])
-    chunks = chunks_of_outcomes([outcome] * count, schema, "text", Tally(), ALL)
-    sizes = [chunk.count(Tally()) for chunk in chunks]
+    chunks = chunks_of_outcomes([outcome] * count, schema, "text", RowTally(), ALL)
+    sizes = [chunk.count(RowTally()) for chunk in chunks]
     assert sum(sizes) == count
     assert max(sizes) < count

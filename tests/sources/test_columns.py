@@ -14,8 +14,9 @@ from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, table_of, write_rows
 
 from zyda_flows.tasks.errors import ZydaError
-from zyda_flows.tasks.sources import columns, rows
-from zyda_flows.tasks.sources.columns import conform, is_json, plain, plain_schema, unify
+from zyda_flows.tasks.sources import columns, json_columns
+from zyda_flows.tasks.sources.columns import conform, decode_table, decoded_schema, is_json, unify
+from zyda_flows.tasks.sources.file_rows import arrow_chunk
 from zyda_flows.tasks.sources.formats.jsonl import parse_line
 from zyda_flows.tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
 
@@ -59,7 +60,7 @@ def test_json_values_are_kept_whatever_stands_beside_them(chunks):
     tables = []
     for chunk in lines:
         found = [parse_line(line, "text") for line in chunk]
-        tables.append(columns.table_of(found))
+        tables.append(json_columns.table_of(found))
     schema, table = put_together(tables)
     for name in ("x", "y"):
         given = [row.get(name) for rows in chunks for row in rows]
@@ -106,8 +107,8 @@ def said(array):
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.one_of(*ARRAYS.values()), min_size=1, max_size=3))
 def test_arrow_values_are_kept_whatever_type_other_files_give_their_column(arrays):
-    tables = [plain(pa.table({"x": array})) for array in arrays]
-    assert [table.schema for table in tables] == [plain_schema(pa.schema([("x", a.type)])) for a in arrays]
+    tables = [decode_table(pa.table({"x": array})) for array in arrays]
+    assert [table.schema for table in tables] == [decoded_schema(pa.schema([("x", a.type)])) for a in arrays]
     schema, table = put_together(tables)
     if is_json(schema.field("x")):
         given = [value for array in arrays for value in columns.array_as_json(array).to_pylist()]
@@ -133,7 +134,10 @@ def test_json_text_says_all_that_a_value_is():
     ):
         found = columns.array_as_json(array).to_pylist()
         assert [None if one is None else json.loads(one) for one in found] == expected
-    assert columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [str(2**80), f'{{"a":{-(2**70)}}}']
+    assert json_columns.as_json_text([2**80, {"a": -(2**70)}]).to_pylist() == [
+        str(2**80),
+        f'{{"a":{-(2**70)}}}',
+    ]
 
 
 def test_whole_numbers_of_any_size_keep_their_digits(corpus):
@@ -210,12 +214,12 @@ def calls_of(function, *arguments):
 
 def test_objects_with_data_for_keys_are_json_text_and_nothing_is_done_for_each_key():
     found = [{"text": "t", "links": {f"http://{i}/{j}": j for j in range(50)}} for i in range(1000)]
-    columns.table_of(found)  # which may import what it needs
-    table, calls = calls_of(columns.table_of, found)
+    json_columns.table_of(found)  # which may import what it needs
+    table, calls = calls_of(json_columns.table_of, found)
     assert calls < 10 * len(found)
     assert is_json(table.schema.field("links"))
     assert json.loads(table.column("links")[7].as_py()) == found[7]["links"]
-    few = columns.table_of([{"links": {f"k{j}": {"a": j}}} for j in range(90)])
+    few = json_columns.table_of([{"links": {f"k{j}": {"a": j}}} for j in range(90)])
     assert not is_json(few.schema.field("links"))
     first = pa.schema([("x", pa.struct([(f"a{i}", pa.int64()) for i in range(150)]))])
     other = pa.schema([("x", pa.struct([(f"b{i}", pa.int64()) for i in range(150)]))])
@@ -269,7 +273,7 @@ def test_names_that_we_need_are_changed_alike_in_every_file(corpus):
 def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
-    assert rows.arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
+    assert arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
 
 
 @pytest.mark.parametrize(

@@ -21,19 +21,20 @@ from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
 from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from zyda_flows.tasks.ingest import pieces
+from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.ingest.ingest import ingest
-from zyda_flows.tasks.ingest.numbering import Reader
+from zyda_flows.tasks.ingest.numbering import RowConverter
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources import compression
+from zyda_flows.tasks.sources.byte_lines import ByteLines
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, arrow_chunk
 from zyda_flows.tasks.sources.formats import arrow, jsonl, parquet
-from zyda_flows.tasks.sources.lines import Lines
-from zyda_flows.tasks.sources.listing import Piece, list_files, load_listing, sampled_files
+from zyda_flows.tasks.sources.input_files import FilePiece, load_listing, sampled_files
+from zyda_flows.tasks.sources.listing import list_files
 from zyda_flows.tasks.sources.reading import read
 from zyda_flows.tasks.sources.register import load_register
-from zyda_flows.tasks.sources.rows import Chunk, Tally, arrow_chunk
 from zyda_flows.tasks.storage import stores
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.tokens.stored import stored_engine
@@ -341,7 +342,7 @@ def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(
     (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
     recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
     with pytest.raises(
-        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, where nothing"
+        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, which does not exist"
     ):
         list_files(recipe.sources[0])
     assert len(list_files(corpus.load().sources[0])) == 2
@@ -384,7 +385,14 @@ def test_pattern_that_cannot_be_listed_is_one_line(corpus, pattern, message):
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
+def test_missing_address_is_reported_with_the_status_of_its_server(web):
+    _, port = web()
+    url = f"http://127.0.0.1:{port}/missing.jsonl"
+    with pytest.raises(BadInput, match=f"no file matches {url}: its server answered with status 404$"):
+        list_files(Source(name="far", files=(url,)))
+
+
+def test_file_without_a_stated_size_is_reported(web, monkeypatch):
     folder, port = web()
     write_inputs(folder)
     send_header = Ranges.send_header
@@ -395,16 +403,18 @@ def test_server_that_does_not_say_how_large_a_file_is_is_said(web, monkeypatch):
     )
     monkeypatch.setattr(Ranges, "protocol_version", "HTTP/1.0")
     forget_connections()
-    with pytest.raises(BadInput, match=r"a\.jsonl: its server does not say how large it is"):
+    with pytest.raises(BadInput, match=r"a\.jsonl: its server does not state its size"):
         list_files(Source(name="far", files=(f"HTTP://127.0.0.1:{port}/a.jsonl",)))
 
 
 def version(**info):
     from fsspec.implementations.local import LocalFileSystem
 
-    from zyda_flows.tasks.sources.listing import input_file
+    from zyda_flows.tasks.sources.listing import to_input_file
 
-    return input_file("s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x").version
+    return to_input_file(
+        "s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x"
+    ).version
 
 
 def test_version_of_a_file_follows_its_content_and_not_its_metadata():
@@ -500,7 +510,7 @@ def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
     size = 16 << 20
     content = io.BytesIO(b"x" * size + b"\n" + LINE)
     stream = SimpleNamespace(url="x.jsonl", read=lambda block: LookedAt(content.read(block)))
-    assert [len(line) for line in Lines(stream)] == [size, len(LINE) - 1]
+    assert [len(line) for line in ByteLines(stream)] == [size, len(LINE) - 1]
     assert size < LookedAt.total < 4 * size
 
 
@@ -571,7 +581,7 @@ def lose_rows(patch):
 
         return made
 
-    patch.setattr(jsonl.GatheredRows, "chunk", losing(jsonl.GatheredRows.chunk))
+    patch.setattr(jsonl.GatheredLines, "chunk", losing(jsonl.GatheredLines.chunk))
     for module in (arrow, parquet):
         patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
 
@@ -582,10 +592,10 @@ def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed
     (found,) = prepare.fn(recipe)
     (file,) = load_register(recipe.folder).files["best"]
     piece = file.pieces[0].model_copy(update={"rows": 99})
-    assert file.pieces == (Piece(row_groups=(0,), rows=3),)
-    job = pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
+    assert file.pieces == (FilePiece(row_groups=(0,), rows=3),)
+    job = file_pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
     with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
-        pieces.ingest_piece(job)
+        file_pieces.ingest_piece(job)
 
 
 # Samples and numbers
@@ -638,10 +648,10 @@ def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
     engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
-    reader = Reader("best", file, 0, plan.parameters, engine, **limits)
+    reader = RowConverter("best", file, 0, plan.parameters, engine, **limits)
     aside = SimpleNamespace(add=list)
     with pytest.raises(BadInput, match=said):
-        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, Tally()), aside))
+        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, RowTally()), aside))
 
 
 def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):

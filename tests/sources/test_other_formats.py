@@ -20,7 +20,8 @@ from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.recipe.file_lists import selected
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.listing import InputFile, list_files
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import list_files
 from zyda_flows.tasks.sources.reading import FORMATS, format_of
 
 CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshort\r\nthree,c,d\r\nlast,é\r\n'
@@ -57,7 +58,7 @@ def test_file_is_read_by_the_format_of_its_longest_ending():
 def test_columns_that_are_parted_by_semicolons_are_told(tmp_path):
     (tmp_path / "x.csv").write_text("text;n\na;1\n")
     with pytest.raises(
-        BadInput, match=r"its columns are not parted by commas: 'text;n'; a \.tsv file has tabs"
+        BadInput, match=r"its columns are not separated by commas: 'text;n'; a \.tsv file has tabs"
     ):
         read_file(tmp_path / "x.csv")
 
@@ -400,7 +401,7 @@ def test_list_may_have_notes_and_names_a_file_once(tmp_path):
 @pytest.mark.parametrize(
     ("lines", "fields", "said"),
     [
-        (["gone.txt"], {}, "gone.txt is not there; it is in the list"),
+        (["gone.txt"], {}, "gone.txt is missing; it is in the list"),
         (["a.txt"], {"select": "*.bin"}, r"names 1 files, of which `select: \*\.bin` chooses none"),
         ([], {}, "names 0 files"),
     ],

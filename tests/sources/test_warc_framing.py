@@ -14,9 +14,9 @@ from growth import grows_linearly
 from web_archives import RECORDS, page, read_file, record, written
 
 from zyda_flows.tasks.limits import replaced_limits
-from zyda_flows.tasks.sources.compression import Members
+from zyda_flows.tasks.sources.compression import CompressedMembers
 from zyda_flows.tasks.sources.tar_members import TarMembers
-from zyda_flows.tasks.sources.warc_framing import Framing
+from zyda_flows.tasks.sources.warc_framing import WarcFraming
 from zyda_flows.tasks.storage.stores import Stream
 
 LYING = b"WARC/1.0\r\nWARC-Type: response\r\nContent-Length: %d\r\n\r\nshort\r\n\r\n"
@@ -49,7 +49,7 @@ def test_right_length_of_a_long_record_is_believed_whatever_is_in_it(tmp_path):
 
 
 def test_stream_that_cannot_go_back_is_read_on(tmp_path, monkeypatch):
-    monkeypatch.setattr(Members, "again_from", lambda *_: (_ for _ in ()).throw(ValueError("no")))
+    monkeypatch.setattr(CompressedMembers, "again_from", lambda *_: (_ for _ in ()).throw(ValueError("no")))
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[2], LYING % 10**9, *MANY], ""))
     assert (len(documents), len(bad)) == (1, 1)
     assert bad[0].is_rest
@@ -154,7 +154,9 @@ def test_time_grows_with_the_file(name):
 
     def count(content):
         stream = Stream("memory", io.BytesIO(content))
-        return sum(1 for _ in Framing(Members(stream, kind, resumes=True, has_dictionaries=True)))
+        return sum(
+            1 for _ in WarcFraming(CompressedMembers(stream, kind, resumes=True, has_dictionaries=True))
+        )
 
     assert grows_linearly(count, make, 1000)
 

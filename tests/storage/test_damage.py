@@ -33,7 +33,7 @@ from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.errors import Damaged, Denied
 from zyda_flows.tasks.lookup.verify_and_clean import artifacts_in
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
-from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage import tables
 from zyda_flows.tasks.storage.artifacts import Manifest

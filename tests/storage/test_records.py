@@ -11,13 +11,13 @@ from zyda_flows.tasks.accounts.published import FileStamps
 from zyda_flows.tasks.dedup.cluster_files import ClusterFiles
 from zyda_flows.tasks.dedup.exchange import FileList
 from zyda_flows.tasks.errors import Damaged, Denied
-from zyda_flows.tasks.ingest.pieces import IngestedPiece
+from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
 from zyda_flows.tasks.planning.build_history import Build, builds_of
 from zyda_flows.tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
 from zyda_flows.tasks.publish.files import PublishedShard
 from zyda_flows.tasks.signatures.edges import EdgeFiles
-from zyda_flows.tasks.sources.listing import Listing
+from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import Register, load_register
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
 from zyda_flows.tasks.storage.folder import Folder

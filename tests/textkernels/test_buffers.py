@@ -1,4 +1,4 @@
-"""Arrays that are not what a kernel expects are an error of Python's, and never a crash of the process."""
+"""Arrays that a kernel does not accept raise a Python error, and never crash the process."""
 
 import numpy as np
 import pyarrow as pa
@@ -8,7 +8,7 @@ import pytest
 from zyda_flows.tasks.signatures.shingles import folded_characters
 from zyda_flows.textkernels import sketch, words
 from zyda_flows.textkernels.buffers import roomy_buffers, text_buffers
-from zyda_flows.textkernels.texts.prose import SETS, measured
+from zyda_flows.textkernels.texts.prose import SETS, measure_texts
 
 FOLDED = folded_characters()
 KERNELS = {
@@ -33,7 +33,7 @@ WRONG = {
 
 @pytest.mark.parametrize("kernel", KERNELS)
 @pytest.mark.parametrize("wrong", WRONG)
-def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
+def test_mismatching_bytes_and_offsets_raise(kernel, wrong):
     data, offsets, error = WRONG[wrong]
     with pytest.raises(error):
         KERNELS[kernel](data, offsets)
@@ -51,9 +51,9 @@ def test_bytes_and_offsets_that_do_not_fit_are_an_error(kernel, wrong):
     ],
     ids=["string", "binary", "chunked", "numbers", "list", "nothing"],
 )
-def test_texts_of_another_type_are_an_error(texts):
-    for call in (text_buffers, lambda texts: measured(texts, SETS)):
-        with pytest.raises(TypeError, match="texts are one array of large_string"):
+def test_texts_of_another_type_raise(texts):
+    for call in (text_buffers, lambda texts: measure_texts(texts, SETS)):
+        with pytest.raises(TypeError, match="texts: expected one array of large_string"):
             call(texts)
 
 
@@ -65,8 +65,8 @@ def test_null_counts_as_an_empty_text():
 
 
 @pytest.mark.parametrize("texts", [["a", "b"], [], ["", None]])
-def test_bytes_are_for_reading_wherever_they_come_from(texts):
-    """Or numba would compile every kernel twice: Arrow's arithmetic gives memory that could be written."""
+def test_buffers_are_always_read_only(texts):
+    """Otherwise numba would compile every kernel twice: results of Arrow's arithmetic are in writable memory."""
     column = pa.array(texts, pa.large_string())
     changed = pc.utf8_upper(column)
     for one in (column, changed, column.filter(pa.array([False] * len(column), pa.bool_()))):

@@ -1,4 +1,4 @@
-"""A kernel is compiled by one of the processes that need it."""
+"""A kernel is compiled by only one of the processes that need it."""
 
 import multiprocessing
 import os
@@ -35,7 +35,7 @@ FORK = multiprocessing.get_context("fork")
 
 @pytest.fixture
 def kernels(tmp_path, monkeypatch):
-    """Give two kernels that nothing has compiled."""
+    """Return two kernels that were not compiled before."""
     monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "cache"))
     path = tmp_path / "two_kernels.py"
     path.write_text(KERNELS)
@@ -54,7 +54,7 @@ def call(kernels, name, start, answers):
 
 
 def called_by_three(kernels, *names):
-    """Return the answers of three processes, and how many kernels they compiled in all."""
+    """Return the results of three processes, and how many kernels they compiled in all."""
     start, answers = FORK.Barrier(3), FORK.SimpleQueue()
     processes = [FORK.Process(target=call, args=(kernels, name, start, answers)) for name in names]
     for process in processes:
@@ -65,15 +65,15 @@ def called_by_three(kernels, *names):
     return sorted(answer for answer, _ in found), sum(times for _, times in found)
 
 
-def test_one_of_three_processes_compiles_and_the_others_load(kernels):
+def test_one_of_three_processes_compiles_and_the_others_load_the_kernel(kernels):
     assert called_by_three(kernels, "outer", "outer", "outer") == ([42, 42, 42], 2)
 
 
-def test_kernel_is_compiled_once_also_where_another_calls_it(kernels):
+def test_kernel_called_by_another_kernel_is_compiled_once(kernels):
     assert called_by_three(kernels, "outer", "inner", "inner") == ([21, 21, 42], 2)
 
 
-def test_constant_arguments_have_no_kernel_of_their_own(kernels):
+def test_constant_arguments_do_not_compile_another_kernel(kernels):
     assert kernels.plus_constants(20) == 43
     assert kernels.plus.signatures == [(numba.int64, numba.int64)]
 
@@ -83,7 +83,7 @@ def hold_and_die():
         os.kill(os.getpid(), signal.SIGKILL)
 
 
-def test_killed_process_keeps_no_lock(kernels):
+def test_killed_process_releases_its_lock(kernels):
     process = FORK.Process(target=hold_and_die)
     process.start()
     process.join()
@@ -91,7 +91,7 @@ def test_killed_process_keeps_no_lock(kernels):
     assert kernels.outer(20) == 42
 
 
-def test_kernel_that_cannot_be_compiled_keeps_no_lock(kernels):
+def test_failed_compilation_releases_the_lock(kernels):
     with pytest.raises(numba.TypingError):
         kernels.outer("text")
     assert called_by_three(kernels, "outer", "outer", "outer")[0] == [42, 42, 42]
@@ -104,7 +104,7 @@ def test_without_locks_each_process_compiles(kernels, tmp_path, monkeypatch, ref
         monkeypatch.setattr(numba.config, "CACHE_DIR", str(tmp_path / "file" / "cache"))
         assert compiled.lock_file(numba.config.CACHE_DIR) is None
     else:
-        file = os.open(tmp_path, os.O_RDONLY)  # a folder has no bytes to lock
+        file = os.open(tmp_path, os.O_RDONLY)  # a folder cannot be opened as a file
         monkeypatch.setattr(compiled, "lock_file", lambda _: file)
         assert not compiled.change_lock(file, compiled.fcntl.LOCK_EX, 0)
     assert kernels.outer(20) == 42

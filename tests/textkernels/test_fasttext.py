@@ -1,4 +1,4 @@
-"""Models of fastText: what is said of texts is what fastText itself says, for every kind of model it makes."""
+"""Predictions of models equal those of fastText, for every kind of model."""
 
 import contextlib
 import random
@@ -15,11 +15,11 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.fasttext import file
 from zyda_flows.textkernels.fasttext.file import read_model
 from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
-from zyda_flows.textkernels.fasttext.prediction import Kept, best, is_kept
+from zyda_flows.textkernels.fasttext.prediction import Kept, is_kept, predict
 
-THREADS = 10  # each of them makes a tenth of a matrix: fastText with fewer leaves the rest to chance
+THREADS = 10  # each thread trains a tenth of a matrix; fewer threads in fastText leave the rest random
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
-# How each is trained, and then how it is quantised.
+# How each model is trained, and then how it is quantised.
 KINDS = {
     "hierarchical": ({"loss": "hs", **NGRAMS}, None),
     "softmax": ({"loss": "softmax", "minn": 1, "maxn": 3, "bucket": 500}, None),
@@ -38,7 +38,7 @@ KINDS = {
     "output-tree": ({"loss": "hs", **NGRAMS}, {"qout": True}),
 }
 TRIES = 20
-MANY = {"output", "output-tree"}  # have labels enough for centroids
+MANY = {"output", "output-tree"}  # enough labels for centroids
 AWKWARD = [
     "", "\n", " \n\n\t ", "\0", "a\0b", "a\x0bb\x0cc\rd\te", "</s>", "some </s> words", "__label__l1",
     "__label__none words", "<", ">", "<>", "<word>", "\N{GRINNING FACE}", "\N{FAMILY}\u200d\N{COMBINING ACUTE ACCENT}",
@@ -47,7 +47,7 @@ AWKWARD = [
 
 
 def sentences(labels):
-    """Make labelled lines of which each label has words of its own, some of them rare."""
+    """Return labelled lines in which each label has its own words, some of them rare."""
     chance = random.Random(0)
     letters = "abcdefghijklmnopqrstuvwxyzäöüéжшщ中文字語"
 
@@ -62,7 +62,7 @@ def sentences(labels):
 
 
 def predicts(theirs):
-    """Return whether a model can predict: by chance of its threads fastText now and then makes one with a NaN."""
+    """Return whether a model can predict: training in threads occasionally produces a NaN."""
     try:
         theirs.predict(""), theirs.predict("a")
     except RuntimeError:
@@ -72,7 +72,7 @@ def predicts(theirs):
 
 @pytest.fixture(scope="module")
 def trained(tmp_path_factory):
-    """Give fastText's model of a kind and the bytes of its file, each made once."""
+    """Return fastText's model of a kind and the bytes of its file, each trained once."""
     folder, made = tmp_path_factory.mktemp("models"), {}
 
     def model(kind):
@@ -96,18 +96,18 @@ def trained(tmp_path_factory):
 
 
 def check(theirs, model, texts, k=3):
-    labels, probabilities = best(model, pa.array(texts, pa.large_string()), k)
+    labels, probabilities = predict(model, pa.array(texts, pa.large_string()), k)
     for text, ours, ours_p in zip(texts, labels, probabilities, strict=True):
         names, expected = theirs.predict(text.replace("\n", " "), k=k)
         found = len(names)
         assert (ours[:found] >= 0).all()
         assert (ours[found:] == -1).all()
         assert (ours_p[found:] == 0).all()
-        # A logistic loss is looked up in steps of a 32nd, between which a sum in another order may fall.
+        # A logistic loss is looked up in steps of 1/32; a sum in another order may fall into the next step.
         is_logistic = model.settings.loss in (NEGATIVE, ONE_VS_ALL)
         step = np.maximum(1e-5, expected / 31) if is_logistic else np.full(found, 1e-5)
         assert (np.abs(ours_p[:found] - expected) <= step).all()
-        # The label is theirs wherever no other one is as probable; that may be the one after the last.
+        # The label equals fastText's if no other label is as probable; with ties it may be the label after the last.
         after = np.append(expected[1:], -1 if found < k else expected[-1:])
         apart = np.append(True, expected - after > step)
         for i in np.flatnonzero(apart[:-1] & apart[1:]):
@@ -116,7 +116,7 @@ def check(theirs, model, texts, k=3):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", KINDS)
-def test_labels_are_those_of_fasttext(trained, kind):
+def test_labels_equal_fasttext(trained, kind):
     theirs, content = trained(kind)
     model = read_model(content)
     assert model.labels == tuple(label.removeprefix("__label__") for label in theirs.labels)
@@ -133,9 +133,7 @@ def test_labels_are_those_of_fasttext(trained, kind):
 
 
 @pytest.mark.parametrize("kind", ["quantised", "norms", "pruned", "pruned-bigrams"])
-def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written_out(
-    trained, kind, monkeypatch
-):
+def test_labels_are_equal_with_a_quantised_matrix_that_is_not_expanded(trained, kind, monkeypatch):
     theirs, content = trained(kind)
     monkeypatch.setattr(file, "EXPANDED_SIZE", 2000)
     model = read_model(content)
@@ -143,13 +141,13 @@ def test_labels_are_the_same_where_a_quantised_matrix_is_too_large_to_be_written
     check(theirs, model, [line.partition(" ")[2] for line in sentences(12)])
 
 
-def test_line_of_a_megabyte_has_their_label(trained):
+def test_line_of_a_megabyte_has_the_label_of_fasttext(trained):
     theirs, content = trained("hierarchical")
     for line in (" ".join(line.partition(" ")[2] for line in list(sentences(12)) * 60), "long" * 250_000):
-        labels, probabilities = best(read_model(content), pa.array([line], pa.large_string()))
+        labels, probabilities = predict(read_model(content), pa.array([line], pa.large_string()))
         names, expected = theirs.predict(line)
         assert f"__label__{read_model(content).labels[labels[0, 0]]}" == names[0]
-        # What fastText adds up one by one in float32 is rounded a million times.
+        # fastText adds a million numbers in float32, and rounds each sum.
         assert probabilities[0, 0] == pytest.approx(expected[0], abs=1e-3)
 
 
@@ -158,24 +156,24 @@ def test_matrix_is_a_view_of_the_file(trained):
     assert np.shares_memory(read_model(content).matrix.numbers, np.frombuffer(content, np.uint8))
 
 
-def test_part_of_a_column_and_nulls_are_texts(trained):
+def test_slices_and_nulls_are_predicted(trained):
     _, content = trained("softmax")
     model, texts = read_model(content), pa.array(["xyz", "abc def", None, "жшщ"], pa.large_string())
-    labels, probabilities = best(model, texts[1:])
-    each = [best(model, pa.array([text], pa.large_string())) for text in ("abc def", "", "жшщ")]
+    labels, probabilities = predict(model, texts[1:])
+    each = [predict(model, pa.array([text], pa.large_string())) for text in ("abc def", "", "жшщ")]
     assert labels.tolist() == [one[0][0].tolist() for one in each]
     assert probabilities.tolist() == [one[1][0].tolist() for one in each]
 
 
-def test_no_text_has_no_label_and_no_label_is_too_few(trained):
+def test_no_texts_return_no_labels_and_zero_labels_raise(trained):
     model = read_model(trained("softmax")[1])
-    assert best(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
-    with pytest.raises(ValueError, match="the 0 best labels"):
-        best(model, pa.array([""], pa.large_string()), 0)
+    assert predict(model, pa.array([], pa.large_string()), 4)[0].shape == (0, 4)
+    with pytest.raises(ValueError, match="k: expected 1 or more labels, got 0"):
+        predict(model, pa.array([""], pa.large_string()), 0)
 
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output"])
-def test_file_that_is_cut_short_is_an_error(trained, kind):
+def test_truncated_file_raises(trained, kind):
     _, content = trained(kind)
     chance = random.Random(1)
     places = {*range(200), len(content) - 1, *(chance.randrange(len(content)) for _ in range(200))}
@@ -187,13 +185,13 @@ def test_file_that_is_cut_short_is_an_error(trained, kind):
 
 
 def fields(content):
-    """Return where the whole numbers of a file begin, with their layouts: arguments, dictionary, last matrix."""
+    """Return the positions of a file's integers, with their layouts: arguments, dictionary, last matrix."""
     yield from ((at, "i") for at in (*range(0, 56, 4), 64, 68, 72))
     yield from ((at, "q") for at in (76, 84))
 
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "bigrams"])
-def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
+def test_damaged_file_raises_or_predicts(trained, kind):
     _, content = trained(kind)
     chance = random.Random(2)
     texts = pa.array([*AWKWARD, *list(sentences(12))[:20]], pa.large_string())
@@ -203,7 +201,7 @@ def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
         for _ in range(chance.choice([1, 1, 8])):
             damaged[chance.randrange(len(content) if turn % 2 else 4000)] = chance.randrange(256)
         try:
-            best(read_model(bytes(damaged)), texts)
+            predict(read_model(bytes(damaged)), texts)
         except ValueError:
             errors += 1
     assert 0 < errors < 250
@@ -211,13 +209,13 @@ def test_damaged_file_is_an_error_or_has_an_answer(trained, kind):
 
 @pytest.mark.parametrize("kind", ["hierarchical", "pruned", "words"])
 @pytest.mark.parametrize("value", [-1, 0, 1, 127, 2**31 - 1, -(2**31)])
-def test_no_number_in_the_head_of_a_file_is_believed(trained, kind, value):
+def test_numbers_in_the_head_of_a_file_are_checked(trained, kind, value):
     _, content = trained(kind)
     for at, layout in fields(content):
         damaged = bytearray(content)
         struct.pack_into(f"<{layout}", damaged, at, value)
         with contextlib.suppress(ValueError):
-            best(read_model(bytes(damaged)), pa.array(AWKWARD, pa.large_string()))
+            predict(read_model(bytes(damaged)), pa.array(AWKWARD, pa.large_string()))
 
 
 def numbered(content, at, value):
@@ -228,35 +226,35 @@ def numbered(content, at, value):
     ("at", "value", "said"),
     [
         (0, 1, "magic number"),
-        (4, 13, "version 13"),
-        (8, 11, "11 are expected"),
+        (4, 13, "expected version 11 or 12, got 13"),
+        (8, 11, "expected rows of 11 numbers"),
         (28, 101, "101 words"),
-        (32, 7, "loss has number 7"),
-        (36, 1, "nothing to predict"),
+        (32, 7, "expected a number from 1 to 4, got 7"),
+        (36, 1, "cannot predict any"),
         (40, 0, "no buckets for them"),
-        (40, 4000, "for [0-9]+ words and 4000 n-grams"),
+        (40, 4000, "there are [0-9]+ words and 4000 n-grams"),
         (48, 101, "101 characters"),
-        (68, 3, "entries with 3 words"),
+        (68, 3, "entries, but 3 words"),
     ],
 )
-def test_what_is_wrong_with_a_file_is_said(trained, at, value, said):
+def test_error_names_the_fault_of_a_file(trained, at, value, said):
     _, content = trained("hierarchical")
     with pytest.raises(ValueError, match=said):
         read_model(numbered(content, at, value))
 
 
-def test_model_of_words_without_labels_is_an_error(tmp_path):
+def test_unsupervised_model_raises(tmp_path):
     lines = tmp_path / "lines.txt"
     lines.write_text("\n".join(sentences(3)))
     made = fasttext.train_unsupervised(
         str(lines), dim=4, minCount=1, bucket=50, thread=THREADS, epoch=1, verbose=0
     )
     made.save_model(str(tmp_path / "model"))
-    with pytest.raises(ValueError, match="nothing to predict"):
+    with pytest.raises(ValueError, match="cannot predict any"):
         read_model((tmp_path / "model").read_bytes())
 
 
-def test_a_slot_has_a_word_if_all_its_bytes_are_the_same():
+def test_slot_matches_a_word_only_if_all_bytes_are_equal():
     rng = np.random.default_rng(2)
     for _ in range(40):
         page = rng.choice([97, 98], rng.integers(1, 40)).astype(np.uint8)

@@ -1,4 +1,4 @@
-"""The prose of Markdown: what is taken for a block, and that cleaning lines leaves blocks as they are."""
+"""The prose of Markdown: blocks are recognised, and cleaning lines does not change them."""
 
 import random
 from functools import partial
@@ -23,7 +23,7 @@ def column(*texts):
 
 
 def prose_by_parser(text):
-    """Return the lines that a parser of Markdown puts into neither code nor tables."""
+    """Return the lines that a Markdown parser puts into neither code nor tables."""
     lines = text.split("\n")
     for token in MarkdownIt().enable("table").parse(text):
         if token.type in {"fence", "table_open"}:
@@ -34,7 +34,7 @@ def prose_by_parser(text):
     return [line.replace("`", "") for line in lines if line]
 
 
-def test_blocks_are_those_of_a_parser_of_markdown():
+def test_blocks_equal_a_markdown_parser():
     chance = random.Random(7)
     texts = ["\n\n".join(chance.choices(BLOCKS, k=chance.randrange(1, 9))) for _ in range(300)]
     found = prose(column(*texts)).to_pylist()
@@ -58,11 +58,11 @@ def test_blocks_are_those_of_a_parser_of_markdown():
         ("| a | b |\n| --- | --- |", ""),
     ],
 )
-def test_what_nothing_closes_is_prose(text, expected):
+def test_unclosed_blocks_are_prose(text, expected):
     assert prose(column(text)).to_pylist() == [expected]
 
 
-def test_part_of_a_column_is_read_by_itself():
+def test_slice_of_a_column_is_read_alone():
     texts = column("no", "```\nx\n```\n\nwords", "# a\n\nb", "no")
     assert prose(texts[1:3]).to_pylist() == ["words", "a\n\nb"]
     assert prose(texts[1:1]).to_pylist() == []
@@ -85,14 +85,14 @@ TABLE = "| a | b |\n| --- | --- |\n| 1 | 2 |"
         ("", ""),
     ],
 )  # fmt: skip
-def test_rules_for_lines_leave_blocks_and_the_headings_above_them(text, expected):
+def test_rules_for_lines_keep_blocks_and_their_headings(text, expected):
     cleaned, is_changed = with_clean_prose(column(text), BY_LINE)
     assert cleaned.to_pylist() == [expected]
     assert is_changed.tolist() == [text != expected]
 
 
 @pytest.mark.parametrize("clean", [BY_LINE, without_refinedweb_lines])
-def test_text_is_cleaned_alike_whatever_stands_beside_it(clean):
+def test_cleaning_does_not_depend_on_other_texts(clean):
     chance = random.Random(11)
     blocks = [*BLOCKS, "Home", "Sign-in now", "Some words of prose.", CODE, "", "\n", "FACEBOOK", "3 likes"]
     texts = column(*("\n\n".join(chance.choices(blocks, k=chance.randrange(6))) for _ in range(200)))

@@ -1,4 +1,4 @@
-"""What pages are measured by looks at 64 bytes together, and sees what a look at each would, wherever it is."""
+"""Measures of pages, which read 64 bytes together, equal byte-by-byte results at any position."""
 
 import random
 import re
@@ -18,14 +18,14 @@ def as_array(page):
 
 
 def pages(count):
-    """Make bytes of some words, of up to four looks, and some of one word alone."""
+    """Return pages of some words, of up to four blocks, and pages of a single word."""
     rng = np.random.default_rng(5)
     for size in rng.integers(0, 80, count):
         some = rng.choice(len(WORDS), rng.integers(1, 5))
         yield b"".join(WORDS[i] for i in rng.choice(some, size))[: rng.integers(0, 260)]
 
 
-def test_the_next_byte_is_found_wherever_it_is():
+def test_next_byte_is_found_at_any_position():
     for page in pages(300):
         for start in range(0, len(page) + 1, 7):
             for byte in b'<".':
@@ -33,7 +33,7 @@ def test_the_next_byte_is_found_wherever_it_is():
                 assert find(as_array(page), start, byte) == (place if place >= 0 else len(page))
 
 
-def test_formulas_are_those_of_the_expression():
+def test_formulas_equal_the_expression():
     found = 0
     for page in pages(500):
         for begin, end in ((0, len(page)), (len(page) // 3, len(page) - len(page) // 4)):
@@ -44,7 +44,7 @@ def test_formulas_are_those_of_the_expression():
 
 
 @pytest.mark.parametrize("attribute", ['src="a<b>c"', "alt='<i>'", "title=x", 'alt=">'])
-def test_a_page_is_measured_the_same_wherever_its_bytes_stand(attribute):
+def test_measures_of_a_page_do_not_depend_on_its_offset(attribute):
     page = f'<!-- <i> --><div {attribute}><script>"<b>"</script><img {attribute}><p>text</div><b>'.encode()
     depth, tags, _, *others = nesting(as_array(page), HASHES, KINDS, 512, NO_PLACES)
     for before in range(130):
@@ -53,14 +53,14 @@ def test_a_page_is_measured_the_same_wherever_its_bytes_stand(attribute):
         assert (*found[:2], *found[3:]) == (depth, tags, *others)
 
 
-def test_characters_that_a_page_refers_to_by_number_are_found():
+def test_numeric_character_references_are_found():
     page = b"&#65; &#x5a; &#X110 &#00029483; x&#; &# 66 &#x; &#70000; &amp;#67; &#68"
     found = references(np.frombuffer(page, np.uint8), HASHES, KINDS)
     assert {chr(value) for value in np.flatnonzero(found)} == set("AZĐ猫D")
 
 
 @pytest.mark.parametrize("seed", range(20))
-def test_text_is_put_into_a_page_at_places_in_bytes(seed):
+def test_text_is_inserted_into_a_page_at_byte_positions(seed):
     chance = random.Random(seed)
     page = "".join(chance.choice("aé漢😀<") for _ in range(60))
     ends = np.cumsum([len(character.encode()) for character in page])

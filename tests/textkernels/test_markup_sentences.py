@@ -1,4 +1,4 @@
-"""Which dates and form labels are part of a sentence, against the same rule by regular expressions."""
+"""The dates and form labels that are part of a sentence, compared with the same rule by regular expressions."""
 
 import random
 import re
@@ -37,7 +37,7 @@ def has_words(html):
 
 
 def twin(before, inside, after, name):
-    """Judge an element by the bytes before it, within it and behind it."""
+    """Classify an element by the bytes before it, within it and after it."""
     before, after = before[-WINDOW:], after[:WINDOW]
     if blocks(inside):
         return False
@@ -55,7 +55,7 @@ def twin(before, inside, after, name):
     )
 
 
-def test_sentences_are_those_of_the_expressions():
+def test_sentences_equal_the_expressions():
     chance, seen = random.Random(3), [0, 0]
     for _ in range(3000):
         before, inside, after = (

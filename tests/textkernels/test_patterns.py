@@ -1,4 +1,4 @@
-"""How often expressions occur in texts, against Python's own findall and what Zyda-1's code says."""
+"""Counts of expressions in texts equal Python's findall and Zyda-1's published code."""
 
 import pickle
 import re
@@ -16,7 +16,7 @@ from zyda_flows.textkernels.rules.sequences import count_string
 from zyda_flows.textkernels.texts import patterns
 from zyda_flows.textkernels.texts.patterns import Patterns, word_list
 
-# Where Python's expressions and another's differ: white space, words, cases, repeats, ends, what may be empty.
+# Differences between Python's expressions and Hyperscan's: white space, words, cases, repeats, ends, empty matches.
 EXPRESSIONS = [
     "apple", "a", "", " ", "<", "\n", "\0", "é", "ss", "\ud800", "漢字", r"Vol\.", r"www.", r"<\?x|y", "(?i)kiss", "(?i)É",
     r"\s", r"a\sb", r"\S\S", r"\w+", r"\W", r"\d{2,}", r"\bcat\b", r"^a", r"a$", r"(?m)^a", r"(?m)a$", r"a\Z", r"a$\n",
@@ -79,7 +79,7 @@ def plainly(expressions, texts):
 
 @pytest.fixture
 def without_hyperscan(monkeypatch):
-    monkeypatch.setitem(sys.modules, "hyperscan", None)  # as where it has no wheel
+    monkeypatch.setitem(sys.modules, "hyperscan", None)  # as on machines without its wheel
     patterns.scanner.cache_clear()
     yield
     patterns.scanner.cache_clear()
@@ -129,19 +129,19 @@ def test_no_texts_and_no_expressions():
     assert Patterns(("a", ". .")).count(column()).shape == (0, 2)
 
 
-def test_of_many_sequences_some_are_counted_otherwise():
+def test_sequences_beyond_the_limit_are_counted_by_python():
     expressions = tuple(f"{'. ' * 20}{letter}" for letter in "abcdefgh")
     texts = ["x " * 20 + letter for letter in "abcdefgh"]
     assert (Patterns(expressions).count(column(*texts)) == np.eye(8)).all()
 
 
 @pytest.mark.parametrize("expression", ["(", "a{2}{3}", r"\R", "[", "*"])
-def test_bad_expression(expression):
+def test_invalid_expression_raises(expression):
     with pytest.raises(re.error):
         Patterns(("a", expression))
 
 
-def test_another_process_compiles_for_itself():
+def test_pickled_patterns_are_compiled_again():
     given_ = Patterns(("apple", r"\s", " . ."))
     assert given_.count(column("apple . . ")).tolist() == [[1, 3, 1]]
     again = pickle.loads(pickle.dumps(given_))
@@ -151,15 +151,15 @@ def test_another_process_compiles_for_itself():
 
 
 @pytest.mark.usefixtures("without_hyperscan")
-def test_without_hyperscan_it_is_said_once(caplog):
+def test_missing_hyperscan_is_logged_once(caplog):
     for _ in range(2):
         assert Patterns(("apple", "a.*e")).count(column("an apple")).tolist() == [[1, 1]]
     assert [record.message for record in caplog.records if record.name == "textkernels"] == [
-        "Patterns are counted without Hyperscan, which is not here: the same counts, but slower."
+        "Hyperscan is not installed: patterns are counted without it, with equal counts, but slower."
     ]
 
 
-def test_counts_are_those_of_the_published_code(judged):
+def test_counts_equal_the_published_code(judged):
     said, texts = judged.rows, judged.texts
     of_columns = dict[str, list[str]]()
     for name in (name.removeprefix("count ") for name in said[0] if name.startswith("count ")):
@@ -182,33 +182,33 @@ WORD_LISTS = {
     "f": (b'["apple"]\n', ('["apple"]',)),
 }
 BAD_WORD_LISTS = {
-    "a.txt": (b"", "has no terms"),
-    "b.txt": (b"# apple\n\n", "has no terms"),
-    "c.txt": (b"caf\xe9", "is not UTF-8"),
-    "d.json": (b"apple", "is not JSON"),
-    "e.json": (b"[]", "has no terms"),
-    "f.json": (b'"apple"', "neither a list"),
-    "g.json": (b'{"a": ["b"], "c": ["d"]}', "neither a list"),
-    "h.json": (b'{"a": "b"}', "neither a list"),
-    "i.json": (b'["apple", 3]', "no text: 3"),
-    "j.json": (b'["apple", ""]', "no text: ''"),
-    "k.json": (b'["\\ud800"]', "no text"),
-    "l.json": (b"[" * 100_000, "too deep"),
+    "a.txt": (b"", "expected at least one term"),
+    "b.txt": (b"# apple\n\n", "expected at least one term"),
+    "c.txt": (b"caf\xe9", "expected UTF-8"),
+    "d.json": (b"apple", "expected JSON"),
+    "e.json": (b"[]", "expected at least one term"),
+    "f.json": (b'"apple"', "expected a list of strings"),
+    "g.json": (b'{"a": ["b"], "c": ["d"]}', "expected a list of strings"),
+    "h.json": (b'{"a": "b"}', "expected a list of strings"),
+    "i.json": (b'["apple", 3]', "characters, got 3"),
+    "j.json": (b'["apple", ""]', "characters, got ''"),
+    "k.json": (b'["\\ud800"]', "one or more characters"),
+    "l.json": (b"[" * 100_000, "nested too deeply"),
 }
 
 
 @pytest.mark.parametrize("name", WORD_LISTS)
-def test_word_list(name):
+def test_word_list_is_read(name):
     content, terms = WORD_LISTS[name]
     assert word_list(content, name) == terms
 
 
 @pytest.mark.parametrize("name", BAD_WORD_LISTS)
-def test_bad_word_list(name):
+def test_invalid_word_list_raises(name):
     content, why = BAD_WORD_LISTS[name]
     with pytest.raises(ValueError, match=why):
         word_list(content, name)
-    with pytest.raises(ValueError, match=f"The word list {name}"):
+    with pytest.raises(ValueError, match=f"word list {name}: "):
         word_list(content, name)
 
 
@@ -216,7 +216,7 @@ def test_bad_word_list(name):
 @given(
     st.lists(st.text("ab<é", max_size=300), min_size=1, max_size=3), st.text("ab<é", min_size=1, max_size=4)
 )
-def test_strings_are_counted_as_python_does(texts, string):
+def test_counts_of_strings_equal_python(texts, string):
     data, ends = text_buffers(pa.array(texts, pa.large_string()))
     times = count_string(data, ends, np.arange(len(texts)), string.encode())
     assert times.tolist() == [text.count(string) for text in texts]

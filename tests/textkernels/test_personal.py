@@ -1,4 +1,4 @@
-"""Personal data in texts: what is replaced is what `re` finds in the whole text, and datatrove where it is here."""
+"""Personal data in texts: replaced matches equal `re` in the whole text, and datatrove if it is installed."""
 
 import ipaddress
 import random
@@ -15,7 +15,14 @@ from hypothesis import strategies as st
 from published_code import PLACES, judged_by
 
 from zyda_flows.textkernels.texts.ip_addresses import NETWORKS, is_public
-from zyda_flows.textkernels.texts.personal import KINDS, counted, is_card, is_iban, is_phone, replaced
+from zyda_flows.textkernels.texts.personal import (
+    KINDS,
+    count_matches,
+    is_card,
+    is_iban,
+    is_phone,
+    replace_matches,
+)
 
 FOUND = {
     "mail": ["a@b.co", "first.last+tag@mail.example.co.uk", "!#$%&'*+/=?^_`{|}~-a@x-y.z", "a@[1.2.3.4]", "a@[1.2.3.x:]",
@@ -64,26 +71,26 @@ def column(texts):
 
 
 def plainly(text, kind):
-    """Replace by `re` in the whole text; return it and how often."""
-    fourth, sixth, times = cycle(kind.stands_in), cycle(kind.stands_in_sixth), 0
+    """Replace by `re` in the whole text; return the text and the number of matches."""
+    ipv4, ipv6, times = cycle(kind.replacements), cycle(kind.ipv6_replacements), 0
 
     def put(match):
         nonlocal times
-        if not kind.is_one(match[0]):
+        if not kind.is_valid(match[0]):
             return match[0]
         times += 1
-        return next(sixth if kind.stands_in_sixth and ":" in match[0] else fourth)
+        return next(ipv6 if kind.ipv6_replacements and ":" in match[0] else ipv4)
 
     return kind.expression.sub(put, text), times
 
 
 def of_all(texts, name):
-    left, counts = replaced(column(texts), KINDS[name])
+    left, counts = replace_matches(column(texts), KINDS[name])
     return list(zip(left.to_pylist(), counts.tolist(), strict=True))
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_what_is_replaced_is_what_re_finds_in_the_whole_text(name):
+def test_replaced_matches_equal_re_in_the_whole_text(name):
     @settings(max_examples=60, deadline=None)
     @given(st.lists(TEXT, max_size=40))
     def same(texts):
@@ -96,7 +103,7 @@ def test_what_is_replaced_is_what_re_finds_in_the_whole_text(name):
 
 
 @pytest.mark.parametrize("name", KINDS)
-def test_forms_are_found_and_look_alikes_are_left(name):
+def test_forms_are_replaced_and_look_alikes_kept(name):
     for one in FOUND[name]:
         for text in (
             one,
@@ -131,12 +138,12 @@ def test_numbers_in_groups_are_found_with_every_space_and_dash(name):
         if "-" not in one:
             forms += [one.replace(" ", dash) for dash in DASHES]
         assert of_all([f"See {form}." for form in forms], name) == [
-            (f"See {KINDS[name].stands_in[0]}.", 1) for _ in forms
+            (f"See {KINDS[name].replacements[0]}.", 1) for _ in forms
         ], one
 
 
-def test_addresses_of_version_6_are_found_where_they_are_written():
-    one, other = "2001:4860:4860::8888", KINDS["ip"].stands_in_sixth[0]
+def test_ipv6_addresses_are_found():
+    one, other = "2001:4860:4860::8888", KINDS["ip"].ipv6_replacements[0]
     for text in (
         "http://[{}]:443/x",
         "{}/64",
@@ -150,23 +157,23 @@ def test_addresses_of_version_6_are_found_where_they_are_written():
     ):
         assert of_all([text.format(one)], "ip") == [(text.format(other), 1)], text
     assert of_all([f"{one} 8.8.8.8 {one}"], "ip")[0][0] == (
-        f"{other} {KINDS['ip'].stands_in[0]} {KINDS['ip'].stands_in_sixth[1]}"
+        f"{other} {KINDS['ip'].replacements[0]} {KINDS['ip'].ipv6_replacements[1]}"
     )
-    assert replaced(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
+    assert replace_matches(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
 
 
-def test_part_of_a_column_nulls_and_any_batch_give_the_same():
+def test_matches_do_not_depend_on_slices_nulls_and_batches():
     texts = [None, "", "x", *(one for found in FOUND.values() for one in found), "a@b.co c@d.eu e@f.de"]
     for kind in KINDS.values():
-        whole, counts = replaced(column(texts), kind)
-        singly = [replaced(column(texts).slice(i, 1), kind) for i in range(len(texts))]
+        whole, counts = replace_matches(column(texts), kind)
+        singly = [replace_matches(column(texts).slice(i, 1), kind) for i in range(len(texts))]
         assert [left[0].as_py() for left, _ in singly] == whole.to_pylist()
         assert [count[0] for _, count in singly] == counts.tolist()
-    left, _ = replaced(column(texts), KINDS["mail"], "")
+    left, _ = replace_matches(column(texts), KINDS["mail"], "")
     assert left[-1].as_py() == "  "
 
 
-def test_more_windows_than_were_guessed():
+def test_more_windows_than_estimated_are_found():
     assert of_all(["a@b.co " * 500], "mail")[0][1] == 500
 
 
@@ -175,8 +182,8 @@ HOSTILE = ["a-" * 50_000 + "@b", "a-" * 50_000 + "@[1.2.3.", "a@" * 50_000, "10.
            "a-" * 50_000 + "@1.2", "a:" * 50_000, "2a00:" * 40_000, "::" * 50_000, "2a00::" * 30_000, "10." * 30_000 + ":", "\uff11" * 50_000]  # fmt: skip
 
 
-def test_public_addresses_of_version_6_are_those_of_the_standard_library():
-    """Compare the addresses of hosts (2000::/3), but for those that contain an address of version 4."""
+def test_public_ipv6_addresses_equal_the_standard_library():
+    """Compare addresses of hosts (2000::/3), except those that contain an IPv4 address."""
     chance = random.Random(0)
     firsts = [*range(0x2001, 0x3FFF, 97), 0x2001, 0x2001, 0x2003, 0x2400, 0x2600, 0x2A00]
     for first in firsts:
@@ -192,35 +199,37 @@ def test_public_addresses_of_version_6_are_those_of_the_standard_library():
 
 @pytest.mark.parametrize("place", range(len(HOSTILE)))
 def test_hostile_text_takes_no_longer_than_its_length(place):
-    assert not any(counts[0] for counts in counted(column([HOSTILE[place]])).values())
+    assert not any(counts[0] for counts in count_matches(column([HOSTILE[place]])).values())
 
 
-def test_what_stands_in_is_of_its_kind_and_of_no_other():
+def test_replacements_match_only_their_kind():
     for name, kind in KINDS.items():
-        for instead in kind.stands_in:
-            assert [other for other, counts in counted(column([instead])).items() if counts[0]] == [name]
-    for instead in KINDS["ip"].stands_in_sixth:
-        assert not any(counts[0] for counts in counted(column([instead])).values())
+        for replacement in kind.replacements:
+            assert [other for other, counts in count_matches(column([replacement])).items() if counts[0]] == [
+                name
+            ]
+    for replacement in KINDS["ip"].ipv6_replacements:
+        assert not any(counts[0] for counts in count_matches(column([replacement])).values())
 
 
-def test_counts_are_those_of_all_kinds_one_after_another():
+def test_counts_equal_replacing_all_kinds_in_turn():
     text = "a@1.1.1.1 1.1.1.1 DE89 3704 0044 0532 0130 00, 4111 1111 1111 1111; +49 30 901820"
-    assert {name: counts.tolist() for name, counts in counted(column([text, ""])).items()} == {
+    assert {name: counts.tolist() for name, counts in count_matches(column([text, ""])).items()} == {
         name: [1, 0] for name in KINDS
     }
 
 
-def test_checks():
+def test_checks_accept_and_reject():
     assert is_card("4111 1111 1111 1111")
     assert not is_card("4111 1111 1111 1112")
     assert is_iban("GB82 WEST 1234 5698 7654 32")
     assert not is_iban("GB82 WEST 1234 5698 7654 33")
     assert not is_phone("+1 212 155 0199")
-    for digits in ("411111111111111", "511111111111118"):  # Luhn's, but of no length of their issuers
+    for digits in ("411111111111111", "511111111111118"):  # a valid Luhn digit, but a wrong length
         assert not is_card(digits)
 
 
-def test_public_addresses_are_those_of_the_standard_library():
+def test_public_ipv4_addresses_equal_the_standard_library():
     numbers = np.random.default_rng(0).integers(0, 2**32, 3000).tolist()
     edges = [edge for network in NETWORKS for edge in (network[0], network[0] + 2**32 - 1 - network[1])]
     for number in [
@@ -230,7 +239,7 @@ def test_public_addresses_are_those_of_the_standard_library():
         *(edge - 1 for edge in edges if edge),
     ]:
         address = ipaddress.IPv4Address(number % 2**32)
-        if address not in ipaddress.IPv4Network("192.0.0.0/24"):  # Pythons before 3.11.10 have less of it
+        if address not in ipaddress.IPv4Network("192.0.0.0/24"):  # Python before 3.11.10 has fewer networks
             assert is_public(str(address)) == address.is_global, address
     assert [is_public(one) for one in ("192.0.0.8", "192.0.0.9", "192.0.0.10", "192.0.0.11")] == [
         False,
@@ -242,17 +251,17 @@ def test_public_addresses_are_those_of_the_standard_library():
 
 def of_fineweb(texts):
     for name in ("mail", "ip"):
-        texts, _ = replaced(texts, KINDS[name])
+        texts, _ = replace_matches(texts, KINDS[name])
     return texts
 
 
-# Where ours differs from datatrove, on purpose: versions, IPv6, texts of other letters.
+# Intended differences from datatrove: versions, IPv6, texts in other scripts.
 OURS = re.compile(r"@v?[0-9]+\.[0-9]|:[0-9A-Fa-f]*:|[^\x00-\x7f]")
 
 
 @settings(max_examples=150, deadline=None)
 @given(TEXT)
-def test_mails_and_addresses_are_those_of_datatrove(text):
+def test_mails_and_addresses_equal_datatrove(text):
     pii = pytest.importorskip(
         "datatrove.pipeline.formatters.pii", reason="needs datatrove, a reader of the tests"
     )
@@ -260,7 +269,7 @@ def test_mails_and_addresses_are_those_of_datatrove(text):
         assert of_fineweb(column([text]))[0].as_py() == pii.PIIFormatter().format(text)
 
 
-def test_published_documents_become_what_datatrove_makes_of_them():
+def test_published_documents_equal_the_result_of_datatrove():
     judged = judged_by("pii", PLACES["200"])
     of_texts = [crc32(text.encode()) for text in of_fineweb(judged.texts).to_pylist()]
     assert of_texts == [row["text_crc32"] for row in judged.rows]

@@ -1,4 +1,4 @@
-"""Phrases are found where they stand, as a comparison of all places finds them."""
+"""Phrases are found at the same positions as by comparing all positions."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hash_of, places_of
 
-WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again inside each other
+WORDS = st.integers(1, 3)  # few words, so that phrases are found, also inside each other
 
 
 @settings(max_examples=60, deadline=None)
@@ -15,7 +15,7 @@ WORDS = st.integers(1, 3)  # few, so that phrases are found, and found again ins
     st.lists(st.lists(WORDS, max_size=30), max_size=5),
     st.lists(st.lists(WORDS, min_size=2, max_size=6), max_size=9),
 )
-def test_phrases_are_found_where_they_stand(documents, phrases):
+def test_phrases_are_found_at_all_positions(documents, phrases):
     words = np.array([word for document in documents for word in document], np.uint64)
     ends = np.cumsum([0, *map(len, documents)])
     known = np.array([word for phrase in phrases for word in phrase], np.uint64)
@@ -44,7 +44,7 @@ def test_a_table_of_many_phrases_finds_each_of_them():
     assert not documents.any()
 
 
-def test_an_answer_is_found_between_two_places():
+def test_phrase_is_found_between_two_positions():
     words = np.arange(1, 20, dtype=np.uint64)
     answer = hash_of(words, 5, 3)
     assert places_of(words, 5, 8, answer, 3).tolist() == [5]
@@ -53,7 +53,7 @@ def test_an_answer_is_found_between_two_places():
     assert not len(places_of(words, 0, 7, answer, 3))
 
 
-def test_what_stands_around_a_passage_is_known_by_the_words_near_it():
+def test_near_copies_have_the_same_hash_around_a_passage():
     words = np.random.default_rng(0).integers(1, 1 << 63, 300).astype(np.uint64)
     far, near, passage = words.copy(), words.copy(), words.copy()
     far[[10, 290]], near[100:200], passage[140:160] = 1, np.arange(100), 2
@@ -63,14 +63,14 @@ def test_what_stands_around_a_passage_is_known_by_the_words_near_it():
 
     assert around(far) == around(passage) == around(words) != around(near)
     edited = {around(np.where(np.arange(300) == place, np.uint64(3), words)) for place in range(108, 192)}
-    assert len(edited) < 10  # of 84 copies with one other word near the passage
+    assert len(edited) < 10  # of 84 copies with one changed word near the passage
 
 
-def test_a_passage_without_words_around_has_no_surroundings():
+def test_passage_without_surrounding_words_has_no_hash():
     words = np.arange(20, dtype=np.uint64)
     assert hash_around(words, 0, 3, 17, 20, 32) == hash_around(words, 5, 5, 9, 9, 32) == 2**64 - 1
 
 
-def test_a_phrase_that_is_too_short_is_refused():
+def test_too_short_phrase_raises():
     with pytest.raises(ValueError, match="a phrase of 2 words, expected at least 3"):
         PhraseIndex.of(np.ones(4, np.uint64), np.array([0]), np.array([2]), 3)

@@ -1,4 +1,4 @@
-"""Pieces are copied to where they belong, and nothing beyond an array is read or written."""
+"""Pieces are copied to their positions, and no byte outside of an array is read or written."""
 
 import numpy as np
 import pytest
@@ -7,7 +7,7 @@ from zyda_flows.textkernels.pieces import copy_pieces
 
 
 @pytest.mark.parametrize("kind", [np.uint8, np.uint16, np.uint32])
-def test_pieces_are_copied_to_their_places(kind):
+def test_pieces_are_copied_to_their_positions(kind):
     chance = np.random.default_rng(3)
     lengths = chance.integers(0, 200, 300)
     ends = np.append(0, np.cumsum(lengths))
@@ -22,10 +22,10 @@ def test_pieces_are_copied_to_their_places(kind):
 
 
 @pytest.mark.parametrize("piece", [(0, 11, 0), (5, 6, 0), (0, 5, 16), (-1, 2, 0), (0, 2, -1), (3, -1, 0)])
-def test_piece_beyond_its_array_is_an_error(piece):
+def test_piece_outside_of_its_array_raises(piece):
     source, target = np.arange(10, dtype=np.uint16), np.zeros(20, np.uint16)
     start, length, place = (np.array([one]) for one in piece)
-    with pytest.raises(ValueError, match="a piece lies beyond its array"):
+    with pytest.raises(ValueError, match="a piece lies outside of its array"):
         copy_pieces(source, start, length, target, place)
-    with pytest.raises(ValueError, match="pieces of uint16 are no pieces of uint8"):
+    with pytest.raises(ValueError, match="target: expected an array of uint16, got uint8"):
         copy_pieces(source, start, length, target.astype(np.uint8), place)

@@ -1,4 +1,4 @@
-"""Statistics of prose and rules for lines, against plain Python and against what datatrove's own code says."""
+"""Statistics of prose and rules for lines equal plain Python and the results of datatrove's code."""
 
 import json
 import re
@@ -19,7 +19,7 @@ from zyda_flows.textkernels.rules.quality import WordLists
 from zyda_flows.textkernels.texts import english
 from zyda_flows.textkernels.texts.english import codes, cut, exceptions, token_classes, token_rules
 from zyda_flows.textkernels.texts.line_rules import refined_text, without_c4_lines, without_refinedweb_lines
-from zyda_flows.textkernels.texts.prose import SETS, measured
+from zyda_flows.textkernels.texts.prose import SETS, measure_texts
 from zyda_flows.textkernels.utf8 import BITS
 
 HOSTILE = [
@@ -58,7 +58,7 @@ def plain_prefix(text):
 
 
 def plain_suffix(text):
-    """Return the length of the longest of all suffixes."""
+    """Return the length of the longest suffix."""
     if not text:
         return 0
     last, before, sizes = text[-1], text[-2:-1], [0]
@@ -110,7 +110,7 @@ def plain_infix(text, i):
 
 def plain_is_url(text):
     host = r"[A-Za-z0-9\u00a1-\uffff]"
-    lower = "[a-zßéя漢ם]"  # of the letters that are in these tests
+    lower = "[a-zßéя漢ם]"  # of the letters in these tests
     private = r"(?:10|127)\.|169\.254\.|192\.168\.|172\.(?:1[6-9]|2\d|3[01])\."
     first, inner = r"(?:[1-9]\d?|1\d\d|2[01]\d|22[0-3])", r"(?:1?\d{1,2}|2[0-4]\d|25[0-5])"
     address = rf"(?!{private}){first}(?:\.{inner}){{2}}\.(?:[1-9]\d?|1\d\d|2[0-4]\d|25[0-4])"
@@ -123,7 +123,7 @@ def plain_is_url(text):
 
 
 def plain_chunk(chunk, known):
-    """Cut a chunk by the rules, but leave exceptions that they cut in pieces."""
+    """Cut a chunk by the rules, but leave exceptions that the rules cut in pieces."""
     head, tail = [], []
     while chunk and chunk not in known:
         prefix = plain_prefix(chunk)
@@ -184,7 +184,7 @@ def plain_tokens(text):
 
 
 def repeated(items):
-    """Return how many items stood before, and their characters."""
+    """Return the number of repeated items, and their characters."""
     counts = Counter(items)
     return len(items) - len(counts), sum(len(item) * (times - 1) for item, times in counts.items())
 
@@ -233,7 +233,7 @@ def plain_repetition(text, tokens):
 
 
 def plain_sentences(line):
-    """Count sentences; white space between words, but for one space, is a token too."""
+    """Count sentences; white space between words, except a single space, counts as a token."""
     sentences, is_over, has_words = 0, False, False
     for part in re.findall(r"\s+|\S+", line):
         for token in ([part] if part != " " else []) if part.isspace() else plain_tokens(part):
@@ -248,7 +248,7 @@ def plain_sentences(line):
 
 
 def plain_c4(text, terminal):
-    """Return the statistics, and the text that is left."""
+    """Return the statistics, and the remaining text."""
     counts, kept = dict.fromkeys(SETS["c4"], 0), []
     for line in map(str.strip, text.splitlines()):
         words = line.split()
@@ -332,7 +332,7 @@ def check(texts, given_texts):
         [token.encode() for token in plain_tokens(text)] for text in texts
     ]
     for terminal in (False, True) if sum(map(len, texts)) < 500_000 else (False,):
-        found = measured(given_texts, list(SETS), terminal, WordLists(STOP_WORDS), list_of)
+        found = measure_texts(given_texts, list(SETS), terminal, WordLists(STOP_WORDS), list_of)
         assert list(found) == list(SETS)
         rows = [
             dict(zip(found, row, strict=True))
@@ -363,32 +363,32 @@ def test_any_text(texts, skipped):
 @pytest.mark.parametrize(
     "piece", ["\r\n", "\x85", "\u2028", "…", "....", "lorem ipsum", "[edit]", "{", "é\u00a0", "Read more..."]
 )
-def test_pieces_across_64_bytes(piece):
+def test_texts_across_64_byte_blocks(piece):
     texts = ["a b c" + "d" * size + piece + " e f g." for size in range(48, 64)]
     texts += ["A1 " * 20 + "d" * size + piece for size in range(8)]
     check(texts, column(*texts))
     for text in texts:
-        check([text], column(text))  # where the bytes end
+        check([text], column(text))  # where a block ends
 
 
-def test_nothing_of_a_document_is_counted_in_the_next():
+def test_documents_are_counted_separately():
     texts = ["one two three.\r", "\none two three..", ".", "java", "script a b c", "", "\r", "\n", "HELLO"]
     check(texts, column(*texts))
 
 
-def test_sets_are_measured_alone_as_together():
+def test_sets_measured_alone_equal_all_sets_together():
     texts = column(*(text for text in HOSTILE if len(text) < 10_000))
-    together = measured(texts, list(SETS))
+    together = measure_texts(texts, list(SETS))
     for name in SETS:
-        assert measured(texts, [name]) == {name: together[name]}
+        assert measure_texts(texts, [name]) == {name: together[name]}
 
 
-def test_only_sets_that_there_are_are_measured():
-    with pytest.raises(ValueError, match="no such statistics: gopher; there are gopher-quality"):
-        measured(column("text"), ["code", "gopher"])
+def test_unknown_set_raises():
+    with pytest.raises(ValueError, match="unknown statistics gopher; use gopher-quality"):
+        measure_texts(column("text"), ["code", "gopher"])
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("One two three.\nFour five six.", "")
     for clean in (without_c4_lines, without_refinedweb_lines):
         cleaned, is_changed = clean(texts)
@@ -396,7 +396,7 @@ def test_text_that_nothing_changes_is_not_copied():
         assert not is_changed.any()
 
 
-def test_tokens_of_larger_texts_find_room():
+def test_tokens_of_large_texts_fit():
     rules, text = token_rules(), "Words (and more) of it's. " * 999
     tokens, hashes, ends = np.empty((8, 4), np.uint32), np.empty(8, np.uint64), np.zeros(2, np.int64)
     data = np.frombuffer(text.encode(), np.uint8)
@@ -420,7 +420,7 @@ LIMITS = {
         ("bullet_lines", ">", 0.9, "gopher_too_many_bullets"), ("ellipsis_lines", ">", 0.3, "gopher_too_many_end_ellipsis"),
         ("alphabetic_words", "<", 0.8, "gopher_below_alpha_threshold"), ("stop_words", "<", 2, "gopher_enough_stop_words"),
     ],
-    # Which of the first two comes first in the text is not counted.
+    # The order of the first two in the text does not matter.
     "c4": [("lorem_ipsum", ">", 0, "lorem_ipsum"), ("curly_brackets", ">", 0, "curly_bracket"), ("sentences", "<", 5, "too_few_sentences")],
     "fineweb": [
         ("line_punctuation", "<", 0.12, "line_punct_ratio"), ("short_lines", ">", 0.67, "short_line_ratio"),
@@ -436,9 +436,9 @@ def first_reason(row, limits):
     return None
 
 
-def test_decisions_are_those_of_the_published_code(judged_by_datatrove, tmp_path):
+def test_decisions_equal_the_published_code(judged_by_datatrove, tmp_path):
     _, said, texts = judged_by_datatrove
-    found = measured(texts, list(LIMITS))
+    found = measure_texts(texts, list(LIMITS))
     documents, disagreements = Counter(row["source"] for row in said), defaultdict(list)
     for name, limits in LIMITS.items():
         for row, values in zip(said, found[name].to_pylist(), strict=True):
@@ -454,7 +454,7 @@ def test_decisions_are_those_of_the_published_code(judged_by_datatrove, tmp_path
         assert len(some) <= documents[source] / 100, f"{name} of {source}: see {listed}"
 
 
-def test_text_is_that_of_the_published_code(judged_by_datatrove):
+def test_cleaned_text_equals_the_published_code(judged_by_datatrove):
     _, said, texts = judged_by_datatrove
     left, _ = without_c4_lines(texts, terminal=False)
     kept = [(row, text) for row, text in zip(said, left.to_pylist(), strict=True) if row["c4"] is None]

@@ -1,4 +1,4 @@
-"""Texts are repaired as ftfy repairs them, byte for byte."""
+"""Repaired texts equal those of ftfy, byte for byte."""
 
 import re
 import unicodedata
@@ -13,9 +13,9 @@ from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from zyda_flows.textkernels.texts.mojibake import neighbours
-from zyda_flows.textkernels.texts.repair import check_options, not_alone, repaired
+from zyda_flows.textkernels.texts.repair import check_options, not_alone, repair_texts
 
-# Clean and not, of each thing that ftfy does.
+# Texts with and without each fault that ftfy repairs.
 PIECES = [
     *"ab Z09_-<>&;#\n\n\t'\".,?!|+", "\r", "\r\n", "\x00", "\x0b", "\x0c", "\x1b", "\x1b[31m", "\x7f", "\x85", "\x92", "\xa0", "\u00ad",
     "é", "É", "ß", "à la", "À", "œ", "Œ", "Ã", "Â", "£", "€", "²", "°", "»", "«", "“", "”", "’", "‘", "–", "—", "…", "ʼ", "ŉ", "ﬁ", "Ĳ", "ǅ",
@@ -75,7 +75,7 @@ def plainly(texts, options):
 def check(texts, options, skipped=0):
     given_texts = column(*texts)[skipped:]
     expected = plainly(texts[skipped:], options)
-    found, is_changed = repaired(given_texts, options)
+    found, is_changed = repair_texts(given_texts, options)
     assert found.to_pylist() == expected
     assert found.type == pa.large_string()
     assert is_changed.tolist() == [one != other for one, other in zip(texts[skipped:], expected, strict=True)]
@@ -116,40 +116,40 @@ def test_every_character_alone_and_after_another():
         )
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("as it is\n\twith & and <b> &amp;", "naïve cœur, 漢字, Привет, 🙂: no mojibake — none")
-    found, is_changed = repaired(texts, {})
+    found, is_changed = repair_texts(texts, {})
     assert found is texts
     assert not is_changed.any()
 
 
-def test_texts_that_are_looked_at_and_left_alone_are_not_copied():
+def test_candidate_texts_without_changes_are_not_copied():
     texts = column("&nosuch; ││", "नमस्ते")
-    assert repaired(texts, {})[0] is texts
+    assert repair_texts(texts, {})[0] is texts
 
 
 @pytest.mark.parametrize(
     ("options", "why"),
     [
-        ({"uncurl": True}, "uncurl is no option of ftfy; there are unescape_html, "),
-        ({"explain": False}, "explain is no option"),
-        ({"uncurl_quotes": 1}, "uncurl_quotes cannot be 1: true or false"),
-        ({"unescape_html": "yes"}, "unescape_html cannot be 'yes'"),
+        ({"uncurl": True}, "unknown option uncurl of ftfy; use unescape_html, "),
+        ({"explain": False}, "unknown option explain"),
+        ({"uncurl_quotes": 1}, "uncurl_quotes: expected true or false, got 1"),
+        ({"unescape_html": "yes"}, "unescape_html: expected .* got 'yes'"),
         ({"normalization": "NFX"}, "NFC, NFD, NFKC, NFKD or null"),
         ({"normalization": ["NFC"]}, "NFC, NFD, NFKC, NFKD or null"),
         ({"max_decode_length": 0}, "a number of 1 or more"),
         ({"max_decode_length": True}, "a number of 1 or more"),
     ],
 )
-def test_bad_options(options, why):
+def test_invalid_options_raise(options, why):
     with pytest.raises(ValueError, match=why):
-        repaired(column("a"), options)
+        repair_texts(column("a"), options)
     with pytest.raises(ValueError, match=why):
         check_options(options)
 
 
-def test_what_may_be_mojibake():
-    """Of what ftfy takes for mojibake, each has neighbours that may be."""
+def test_mojibake_of_ftfy_has_known_neighbours():
+    """Each mojibake of ftfy has a pair of neighbours that may be mojibake."""
     found = neighbours(BADNESS_RE)
     assert found.alone == set(range(0x80, 0xA0))
     assert min(found.firsts) > 0x7F
@@ -167,7 +167,7 @@ def test_what_may_be_mojibake():
 
 @settings(deadline=None, max_examples=2000)
 @given(st.text(st.sampled_from([*sorted(set(BADNESS_RE.pattern)), *"aA \n"]), max_size=12))
-def test_mojibake_is_never_where_the_scan_does_not_look(text):
+def test_scan_finds_all_mojibake(text):
     found = neighbours(BADNESS_RE)
     seen = [
         ord(one) in found.firsts and found.follows[found.kinds[ord(one)], found.kinds[ord(other)]]
@@ -178,13 +178,13 @@ def test_mojibake_is_never_where_the_scan_does_not_look(text):
 
 
 @pytest.mark.parametrize("expression", ["a.", r"\s\w", "é?", "[^a][^b]", "(?=é)"])
-def test_another_expression_is_not_taken_for_known(expression):
-    with pytest.raises(ValueError, match="not as it is known here"):
+def test_unknown_mojibake_expression_raises(expression):
+    with pytest.raises(ValueError, match="has an unknown form"):
         neighbours(re.compile(f"éé|{expression}"))
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])
-def test_without_characters_that_join_a_text_is_in_its_normal_form(form):
+def test_text_without_joining_characters_is_normalised(form):
     joining = set(not_alone(form).tolist())
     others = [chr(code) for code in range(0x110000) if code not in joining and not 0xD800 <= code < 0xE000]
     np.random.default_rng(7).shuffle(others)

@@ -1,4 +1,4 @@
-"""The script that a text is written in."""
+"""The script in which a text is written."""
 
 import unicodedata
 
@@ -62,11 +62,11 @@ KNOWN = "".join(chr(code) for code in range(0x110000) if unicodedata.category(ch
 
 
 @pytest.mark.parametrize("script", SCRIPTS)
-def test_letter_is_of_the_script_that_unicode_gives_it(script):
+def test_scripts_of_letters_equal_unicode(script):
     letter = regex.compile(rf"[\p{{L}}&&\p{{sc={script}}}]", regex.V1)
     letters = letter.findall(KNOWN)
     assert letters
-    # In two lengths: what is ASCII is looked at in stretches.
+    # Of two lengths: ASCII is read in blocks.
     for texts in (letters, [f"12 {one * 20} 3" for one in letters]):
         assert set(script_of_texts(pa.array(texts, pa.large_string())).to_pylist()) == {script}
 
@@ -87,10 +87,10 @@ def test_letter_is_of_the_script_that_unicode_gives_it(script):
         (None, None),
     ],
 )
-def test_script_is_that_of_most_letters(text, script):
+def test_script_has_most_letters(text, script):
     assert script_of_texts(pa.array([text], pa.large_string())).to_pylist() == [script]
 
 
-def test_part_of_a_column_has_the_scripts_of_its_texts():
+def test_slice_of_a_column_has_the_scripts_of_its_texts():
     texts = pa.array(["a", "ж", "1", "中"], pa.large_string())
     assert script_of_texts(texts[1:]).to_pylist() == ["Cyrl", None, "Hani"]

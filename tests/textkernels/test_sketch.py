@@ -1,4 +1,4 @@
-"""The compiled sketch against a plain twin, and its law against exact similarities."""
+"""The compiled sketch equals a plain twin, and estimates exact similarities."""
 
 import random
 import string
@@ -68,7 +68,7 @@ def word_shingle_hashes(text, width):
 
 
 def plain_signature(hashes, values):
-    """Sketch the hashes of some shingles as the paper says, round by round."""
+    """Sketch the hashes of some shingles as in the paper, round by round."""
     signature, bits = [EMPTY] * values, 54 if values <= 512 else 53
     for round_ in range(2 * values if hashes else 0):
         for h in hashes:
@@ -88,19 +88,19 @@ def compiled(texts, width=25, values=128):
     return cpu.signatures(data, offsets, width=width, values=values)
 
 
-SIZES = st.sampled_from([2, 8, 9, 32, 117, 286, 512, 513, 1024])  # powers of two and others
+SIZES = st.sampled_from([2, 8, 9, 32, 117, 286, 512, 513, 1024])  # powers of two and other numbers
 
 
 @settings(max_examples=60, deadline=None)
 @given(st.lists(st.text(max_size=80), max_size=4), st.sampled_from([1, 3, 25]), SIZES)
-def test_sketch_is_that_of_the_plain_twin(texts, width, values):
+def test_sketch_equals_the_plain_twin(texts, width, values):
     assert compiled(texts, width, values).tolist() == [
         plain_signature(shingle_hashes(t, width), values) for t in texts
     ]
 
 
-def test_long_document_that_repeats_itself_is_that_of_the_plain_twin():
-    text = "abcdefghij" * 20_000  # 200,000 characters, more than the scratch holds; 10 distinct shingles
+def test_sketch_of_a_long_repetitive_document_equals_the_plain_twin():
+    text = "abcdefghij" * 20_000  # 200,000 characters, more than the scratch array; 10 distinct shingles
     assert compiled([text])[0].tolist() == plain_signature(shingle_hashes(text, 25), 128)
 
 
@@ -113,7 +113,7 @@ SPOKEN = st.text(
 
 @settings(max_examples=150, deadline=None)
 @given(st.lists(SPOKEN, max_size=4), st.sampled_from([1, 2, 13]), st.sampled_from([32, 117]))
-def test_sketch_of_words_is_that_of_the_plain_twin(texts, width, values):
+def test_sketch_of_words_equals_the_plain_twin(texts, width, values):
     dedup = MinHashRound(shingle="words", width=width, values=values, bands=1)
     assert signatures(pa.array(texts, pa.large_string()), dedup).tolist() == [
         plain_signature(word_shingle_hashes(t, width), values) for t in texts
@@ -121,7 +121,7 @@ def test_sketch_of_words_is_that_of_the_plain_twin(texts, width, values):
 
 
 @pytest.mark.slow
-def test_every_character_is_folded_as_the_plain_twin_folds_it():
+def test_folded_characters_equal_the_plain_twin():
     characters = [chr(c) for c in range(0x110000) if not 0xD800 <= c < 0xE000]
     texts = [f"{a}x{b}" for a, b in zip(characters[::2], characters[1::2], strict=True)]
     hashes, ends = word_hashes(pa.array(texts, pa.large_string()))
@@ -129,20 +129,20 @@ def test_every_character_is_folded_as_the_plain_twin_folds_it():
     assert found == [[word_hash(word) for word in words_of(text)] for text in texts]
 
 
-def test_long_document_of_words_that_repeats_itself_is_that_of_the_plain_twin():
+def test_sketch_of_long_repetitive_words_equals_the_plain_twin():
     text = "One two, three! " * 40_000
     found = signatures(pa.array([text], pa.large_string()), MinHashRound(shingle="words"))[0]
     assert found.tolist() == plain_signature(word_shingle_hashes(text, 13), 128)
 
 
-def test_word_shingles_do_not_see_case_punctuation_white_space_or_composition():
+def test_word_shingles_ignore_case_punctuation_white_space_and_composition():
     texts = ["Où est l'été, demain?", "où  est\nle\u0301te\u0301\u00a0DEMAIN", "… !?"]
     found = signatures(pa.array(texts, pa.large_string()), MinHashRound(shingle="words"))
     assert found[0].tolist() == found[1].tolist()
     assert set(found[2].tolist()) == {EMPTY}
 
 
-def test_empty_document_has_no_value_and_a_short_one_is_one_shingle():
+def test_empty_document_has_no_values_and_a_short_document_one_shingle():
     empty, short, same = compiled(["", "abc", "abc"])
     assert set(empty.tolist()) == {EMPTY}
     assert EMPTY not in short.tolist()
@@ -154,8 +154,8 @@ def test_empty_document_has_no_value_and_a_short_one_is_one_shingle():
 def test_values_agree_at_the_rate_of_the_jaccard_similarity(similarity, values):
     """Over 300 pairs of 128 values the mean error has a standard error of at most sqrt(J(1-J)/38,400).
 
-    The values of a pair are not independent where they are more than its shingles: those of 1,000 tell as
-    much as 400 would.
+    The values of a pair are not independent if they are more than its shingles: 1,000 values have the information
+    of 400 independent values.
     """
     chance = random.Random(7)
     pairs = 300
@@ -172,7 +172,7 @@ def test_values_agree_at_the_rate_of_the_jaccard_similarity(similarity, values):
     assert abs(agreement - exact) < 4 * standard_error
 
 
-def test_band_keys_read_arrow_buffers_wherever_a_slice_begins():
+def test_band_keys_of_a_slice_equal_those_of_a_copy():
     texts = pa.array(["first", "", "naïve 漢字 🙂", "last one"], pa.large_string())
     whole, has_shingle = band_keys(texts, MinHashRound())
     assert has_shingle.tolist() == [True, False, True, True]
@@ -181,7 +181,7 @@ def test_band_keys_read_arrow_buffers_wherever_a_slice_begins():
     assert len({tuple(row) for row in whole.tolist()}) == 4
 
 
-def test_word_signatures_are_these_bits():
+def test_word_signatures_equal_the_golden_bits():
     texts = pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string())
     assert band_keys(texts, MinHashRound(shingle="words"))[0][0, :2].tolist() == [
         9067031982405747633,
@@ -189,7 +189,7 @@ def test_word_signatures_are_these_bits():
     ]
 
 
-def test_signatures_are_these_bits():
+def test_signatures_equal_the_golden_bits():
     """Change these numbers only with tasks.signatures.minhash.VERSION: band keys on storage depend on them."""
     key, _ = band_keys(
         pa.array(["The quick brown fox jumps over the lazy dog."], pa.large_string()), MinHashRound()

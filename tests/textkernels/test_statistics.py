@@ -1,4 +1,4 @@
-"""What is counted of a text and cleaned in it, against plain Python and against what Zyda-1's own code says."""
+"""Statistics and cleaning of texts equal plain Python and Zyda-1's published code."""
 
 import re
 import unicodedata
@@ -50,7 +50,7 @@ TEXTS = st.lists(st.tuples(CHARACTERS, st.integers(1, 45)), max_size=12).map(
 
 
 def plain_statistics(text):
-    """Do so by the regular expressions of Zyda-1."""
+    """Compute the statistics by the regular expressions of Zyda-1."""
     words = re.split(r"[\s\-/\\.]", text)
     size = max(1, len(text))
     return {
@@ -88,7 +88,7 @@ def column(*texts):
     return pa.array(texts, pa.large_string())
 
 
-def test_characters_are_what_regular_expressions_take_them_for():
+def test_classes_of_characters_equal_regular_expressions():
     classes = character_classes()
     every = [chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000]
     for pattern, bit in ((r"\w", WORD), (r"\s", SPACE), (r"\d", DIGIT)):
@@ -110,7 +110,7 @@ def test_hostile_text(text):
 @settings(deadline=None)
 @given(st.lists(TEXTS, max_size=6), st.integers(0, 3))
 def test_any_text(texts, skipped):
-    given_texts = column(*texts)[skipped:]  # a part of a column has the buffers of the whole
+    given_texts = column(*texts)[skipped:]  # a slice has the buffers of the whole column
     assert statistics(given_texts).to_pylist() == [plain_statistics(text) for text in texts[skipped:]]
     for cleaning, plainly in CLEANINGS:
         cleaned, is_changed = cleaning(given_texts)
@@ -121,12 +121,12 @@ def test_any_text(texts, skipped):
         ]
 
 
-def test_control_characters_are_those_of_unicode():
+def test_control_characters_equal_unicode():
     every = "".join(chr(code) for code in range(0x110000) if not 0xD800 <= code < 0xE000)
     assert without_control_characters(column(every))[0].to_pylist() == [plain_control_characters(every)]
 
 
-def test_text_that_nothing_changes_is_not_copied():
+def test_unchanged_texts_are_not_copied():
     texts = column("as it is\n", "and\tthis: é 漢")
     for cleaning, _ in CLEANINGS:
         cleaned, is_changed = cleaning(texts)
@@ -134,7 +134,7 @@ def test_text_that_nothing_changes_is_not_copied():
         assert not is_changed.any()
 
 
-def test_statistics_are_those_of_the_published_code(judged):
+def test_statistics_equal_the_published_code(judged):
     said, texts = judged.rows, judged.texts
     cleaned, _ = without_long_runs(texts)
     pairs = zip(said, statistics(texts).to_pylist(), statistics(cleaned).to_pylist(), strict=True)

@@ -1,5 +1,5 @@
-"""The kernels that are compiled for GPUs too, by numba's CUDA; bit for bit as those of `textkernels`."""
+"""Kernels that numba compiles for GPUs; with the same results as on CPUs, bit for bit."""
 
 from numba.core import config
 
-config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last shard of a source is as small as it is
+config.CUDA_LOW_OCCUPANCY_WARNINGS = 0  # the last shard of a source may be small

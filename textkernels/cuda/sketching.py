@@ -1,10 +1,11 @@
-"""MinHash signatures and band keys on a GPU, compiled by numba; the formulas are those of `textkernels.sketch`.
+"""MinHash signatures and band keys on a GPU, compiled by numba; with the formulas of `textkernels.sketch`.
 
-A block has a document, and a thread one place of it after another: a byte that begins a character, or a word. The
-shingle at a place is hashed afresh from its first character on, since threads that share nothing need not wait for
-each other; each drops its hash into its slot of the block's own memory, as a minimum. A long document is cut into
-tiles, each of a block of its own, whose minima meet in the signature. A minimum is the same in whatever order it is
-found, and so are all bits.
+Each block of threads sketches one document. Its threads share the positions of the document: the first bytes of
+characters, or words. A thread hashes the shingle at each of its positions from the shingle's first character,
+because a rolling hash would make threads wait for each other. It takes the minimum of the hash and the value in the
+slot, in the block's shared memory. A long document is cut into tiles with a block each, whose minima are merged in
+the signature. A minimum does not depend on the order of its values, so signatures are equal on GPUs and CPUs, bit
+for bit.
 """
 
 from typing import Any
@@ -16,13 +17,13 @@ from zyda_flows.textkernels import sketch, utf8
 from zyda_flows.textkernels.sketch import EMPTY, GOLDEN, MOST_VALUES
 
 THREADS = 128  # of a block
-TILE = 1 << 16  # places of a document that one block sees to: bytes, or words
+TILE = 1 << 16  # positions of a document for one block: bytes, or words
 
 on_device = cuda.jit(device=True)
 mix = on_device(utf8.mix.py_func)
 code_point = on_device(utf8.code_point.py_func)
-extended = on_device(sketch.extended.py_func)
-finished = on_device(sketch.finished.py_func)
+extend_shingle = on_device(sketch.extend_shingle.py_func)
+finish_shingle = on_device(sketch.finish_shingle.py_func)
 slot_of = on_device(sketch.slot_of.py_func)
 value_of = on_device(sketch.value_of.py_func)
 
@@ -31,49 +32,49 @@ ONE = np.uint64(1)
 
 @on_device
 def shingle_of_characters(data, place, start, end, width):
-    """Hash the shingle that begins at a byte; say whether there is one. All places are uint64."""
+    """Return the hash of the shingle at a byte, and whether a shingle begins there. Positions are uint64."""
     h, bits, i, beyond = np.uint64(0), np.uint8(0), place, place + np.uint64(width)
     if beyond <= end:
         while i < beyond:
             bits |= data[i]
-            h = extended(h, data[i])
+            h = extend_shingle(h, data[i])
             i += ONE
-        if bits < 0x80:  # all of it is ASCII
-            return finished(h), True
+        if bits < 0x80:  # all bytes are ASCII
+            return finish_shingle(h), True
     elif place != start:  # there are fewer bytes than characters in a shingle
         return h, False
-    if data[place] & 0xC0 == 0x80:  # 10xxxxxx: inside of a character
+    if data[place] & 0xC0 == 0x80:  # 10xxxxxx: not the first byte of a character
         return h, False
     h, n, i = np.uint64(0), 0, place
     while n < width and i < end:
         code, size = code_point(data, i)
-        h = extended(h, code)
+        h = extend_shingle(h, code)
         i += size
         n += 1
-    return finished(h), n == width or place == start
+    return finish_shingle(h), n == width or place == start
 
 
 @on_device
 def shingle_of_words(words, place, start, end, width):
-    """Return the hash of the shingle that begins at a word, and whether there is one."""
+    """Return the hash of the shingle that begins at a word, and whether a shingle begins there."""
     h, i, beyond = np.uint64(0), place, place + np.uint64(width)
     while i < beyond and i < end:
-        h = extended(h, words[i])
+        h = extend_shingle(h, words[i])
         i += ONE
-    return finished(h), beyond <= end or place == start
+    return finish_shingle(h), beyond <= end or place == start
 
 
-def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
-    """Return the kernels that sketch documents of which `shingle_at` hashes the shingles.
+def make_kernels(shingle_at: Any) -> tuple[Any, Any, Any]:
+    """Return three kernels that sketch documents; `shingle_at` hashes the shingle at a position.
 
-    The first sketches `chosen` documents, a block each: text (characters or words), ends (n + 1,) int64, chosen
-    (m,) int64, signatures (n, values) uint64, which it fills. The others see to tiles of documents: one plays a
-    round, and one fills the slots that were empty after all rounds, was_empty (n, values) bool.
+    1. Sketch documents, a block each: text (characters or words), ends (n + 1,) int64, chosen (m,) int64: the
+    documents, signatures (n, values) uint64, which it fills. 2. Play one round for tiles of documents. 3. Fill, for
+    tiles of documents, the slots that are empty after all rounds: was_empty (n, values) bool.
     """
 
     @on_device
     def play(text, first, beyond, start, end, width, round_, round_shift, slots, values):
-        """Drop the shingles of the places from `first` to `beyond` into their slots of a round."""
+        """Put the shingles of the positions from `first` to `beyond` into their slots of a round."""
         offset = round_ * GOLDEN
         place = first + np.uint64(cuda.threadIdx.x)
         while place < beyond:
@@ -81,7 +82,7 @@ def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
             if is_shingle:
                 x = mix(h + offset)
                 slot, value = np.int64(slot_of(x, values)), value_of(x, round_, round_shift)
-                if value < slots[slot]:  # most are not, once there are some
+                if value < slots[slot]:  # rarely true once slots have values
                     cuda.atomic.min(slots, slot, value)
             place += np.uint64(cuda.blockDim.x)
 
@@ -113,7 +114,7 @@ def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
 
     @on_device
     def fill(text, first, beyond, start, end, width, round_shift, slots, was_empty, count):
-        """Fill the slots that no round has filled: round values + s looks at slot s only."""
+        """Fill the slots that are empty after all rounds: round values + s fills slot s only."""
         place = first + np.uint64(cuda.threadIdx.x)
         while place < beyond:
             h, is_shingle = shingle_at(text, place, start, end, width)
@@ -155,7 +156,7 @@ def kernels_of(shingle_at: Any) -> tuple[Any, Any, Any]:
     return sketch_documents, play_tiles, fill_tiles
 
 
-OF_CHARACTERS, OF_WORDS = kernels_of(shingle_of_characters), kernels_of(shingle_of_words)
+CHARACTER_KERNELS, WORD_KERNELS = make_kernels(shingle_of_characters), make_kernels(shingle_of_words)
 
 
 @cuda.jit
@@ -177,9 +178,9 @@ def signatures(
 ) -> Any:
     """Sketch documents on the device.
 
-    xp: the module of its arrays. kernels: OF_CHARACTERS of UTF-8 bytes, or OF_WORDS of hashed words. text: of all
-    documents, uint8 or uint64. ends: (n + 1,) int64, where document i is text[ends[i]:ends[i + 1]]. tile: longer
-    ones are cut into such.
+    xp: the module of its arrays. kernels: CHARACTER_KERNELS for UTF-8 bytes, or WORD_KERNELS for hashed words.
+    text: of all documents, uint8 or uint64. ends: (n + 1,) int64, where document i is text[ends[i]:ends[i + 1]].
+    tile: documents with more positions are cut into tiles of this size.
 
     Returns (n, values) uint64; the row of an empty document is all EMPTY.
     """
@@ -209,7 +210,7 @@ def signatures(
 
 
 def tiles_of(xp: Any, ends: Any, chosen: Any, tile: int) -> tuple[Any, Any]:
-    """Cut documents into tiles: return the document and the first place of each, (m,) int64 twice."""
+    """Cut documents into tiles: return the document and the first position of each tile, (m,) int64 twice."""
     counts = (ends[chosen + 1] - ends[chosen] + tile - 1) // tile
     beyond = xp.cumsum(counts)
     numbers = xp.arange(int(beyond[-1]))
@@ -219,7 +220,7 @@ def tiles_of(xp: Any, ends: Any, chosen: Any, tile: int) -> tuple[Any, Any]:
 
 
 def band_keys(xp: Any, found: Any, *, bands: int) -> Any:
-    """Hash each band of the signatures, (n, values) uint64 to (n, bands)."""
+    """Hash each band of each signature: (n, values) uint64 to (n, bands)."""
     keys = xp.empty((len(found), bands), np.uint64)
     if keys.size:
         hash_bands[-(-keys.size // THREADS), THREADS](found, keys)

@@ -1,5 +1,5 @@
-"""Models of fastText: `file` reads them, `prediction` says which labels texts have.
+"""Models of fastText: `file` reads a model, `prediction` predicts the labels of texts.
 
-`model` has what a model is made of, `tables` what is computed when one is read, `hashing` fastText's hashes,
-`rows` the rows that n-grams have, and `scores` what follows from their mean.
+`model` declares the parts of a model, `tables` computes lookup tables when a model is read, `hashing` has
+fastText's hashes, `rows` adds up the rows of n-grams, and `scores` computes scores from the mean of the rows.
 """

@@ -1,8 +1,8 @@
-"""Reads the files of fastText's supervised models: .bin, and .ftz, which are quantised.
+"""Read the files of fastText's supervised models: .bin, and .ftz, which are quantised.
 
 After a magic number and a version come the training's arguments, the dictionary, the input and the output matrix,
-all in little-endian numbers (fastText's own reader is its only specification). Nothing in a file is believed: all
-that kernels look up is checked here, so that a damaged file is a ValueError or gives other answers, and no more.
+all in little-endian numbers (fastText's own reader is its only specification). All numbers that kernels use as
+positions are checked here: a damaged file raises ValueError or gives wrong predictions, but never crashes.
 """
 
 import struct
@@ -33,56 +33,57 @@ from zyda_flows.textkernels.fasttext.tables import (
 MAGIC, VERSIONS = 793712314, (11, 12)
 SUPERVISED = 3
 PREFIX = "__label__"
-ENTRY_SIZE = 10  # bytes, of an entry without a word
+ENTRY_SIZE = 10  # bytes of an entry with an empty word
 CENTROIDS = 256
-LONGEST = 100  # n-grams, of characters or words: what a text takes is a multiple of it
-MOST_BUCKETS = 1 << 27  # for hashes of n-grams, where few are kept: there are bits for all
-LINE = 64  # bytes of a cache
-EXPANDED_SIZE = 1 << 28  # bytes of rows of a quantised matrix that are written out, which is far faster
+LONGEST = 100  # n-grams, of characters or words: the work for a text is proportional to it
+MOST_BUCKETS = 1 << 27  # for hashes of n-grams in a pruned model, which has a bit for each bucket
+LINE = 64  # bytes of a cache line
+EXPANDED_SIZE = 1 << 28  # bytes: a smaller quantised matrix is expanded to float32, which is far faster
 EXPANDED_TIMES = (
-    64  # the size of the file, at most: fastText makes pieces of two columns, which is eight times
+    64  # at most this multiple of the file's size: fastText's pieces of two columns expand eight times
 )
 
 
 class _Reader:
-    """The bytes of a file, read from the beginning on."""
+    """The bytes of a file, read from the beginning."""
 
     def __init__(self, content: Any) -> None:
         self.data = np.frombuffer(content, np.uint8)
-        self.data.flags.writeable = False  # for others numba would compile all kernels once more
+        self.data.flags.writeable = False  # for writable arrays numba would compile all kernels once more
         self.at = 0
 
     def numbers(self, layout: str, what: str) -> tuple[Any, ...]:
-        """Read numbers, laid out as `struct` names it."""
+        """Read numbers in a `struct` layout. what: the part of the file, for errors."""
         return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}"), what).tobytes())
 
     def take(self, size: int, what: str) -> NDArray[np.uint8]:
-        """Return the next bytes, without a copy."""
+        """Return the next `size` bytes, without a copy."""
         if size < 0:
-            raise ValueError(f"{what}: a size of {size} bytes")
+            raise ValueError(f"{what}: expected a size of 0 or more, got {size} bytes")
         if size > len(self.data) - self.at:
             raise ValueError(
-                f"{what}: {size} bytes from byte {self.at} on, of {len(self.data)}: the file is cut short"
+                f"{what}: expected {size} bytes from byte {self.at} on, but the file ends at byte "
+                f"{len(self.data)}: it is cut short"
             )
         self.at += size
         return self.data[self.at - size : self.at]
 
     def floats(self, count: int, what: str) -> NDArray[np.float32]:
-        """Read numbers into an array of their own, which is aligned."""
+        """Return numbers as a new, aligned array."""
         read = np.frombuffer(self.take(4 * count, what), "<f4").astype(np.float32)
         read.flags.writeable = False
         return read
 
 
 class _Dictionary(NamedTuple):
-    """The dictionary: its entries, as words and labels, and which n-grams have a row."""
+    """The dictionary: its words and labels, and the n-grams that have a row."""
 
     words: Words
     word_count: int
     labels: tuple[str, ...]
     counts: NDArray[np.int64]  # of the labels
     pruned: int  # as in `Settings`
-    kept_rows: int  # what the n-grams that are kept need, beside the words
+    kept_rows: int  # number of rows that the kept n-grams need, beside the rows of the words
 
 
 NO_BYTES, NO_NUMBERS = np.empty(0, np.uint8), np.empty(0, np.float32)
@@ -91,10 +92,10 @@ for _array in (NO_BYTES, NO_NUMBERS):
 
 
 def read_model(content: Any) -> Model:
-    """Read a model from the bytes of its file: `bytes`, or whatever else is a buffer, as a memory-mapped file is.
+    """Read a model from the bytes of its file: `bytes` or another buffer, such as a memory-mapped file.
 
-    The input matrix of a .bin is a view of them. Raises ValueError for what is no supervised model of fastText, for
-    a file that is cut short, and for numbers in it that contradict each other or lead out of it.
+    The input matrix of a .bin is a view of this buffer. Raises ValueError for anything but a supervised model of
+    fastText, for a file that is cut short, and for numbers that contradict each other or point outside of the file.
     """
     reader = _Reader(content)
     arguments = _read_arguments(reader)
@@ -106,7 +107,7 @@ def read_model(content: Any) -> Model:
     _check_rows(settings, dictionary.kept_rows, rows, is_quantised=is_quantised)
     output = _read_output(reader, (len(dictionary.labels), settings.dim), may_be_quantised=is_quantised)
     if reader.at != len(reader.data):
-        raise ValueError(f"the model ends at byte {reader.at}, and the file at {len(reader.data)}")
+        raise ValueError(f"the model ends at byte {reader.at}, but the file at {len(reader.data)}")
     children = tree_of(dictionary.counts) if settings.loss == HIERARCHICAL else np.empty((0, 2), np.int32)
     return Model(dictionary.labels, settings, dictionary.words, matrix, output, children)
 
@@ -114,23 +115,25 @@ def read_model(content: Any) -> Model:
 def _read_arguments(reader: _Reader) -> dict[str, int]:
     magic, version = reader.numbers("2i", "the file's beginning")
     if magic != MAGIC:
-        raise ValueError("no model of fastText: its magic number is not there")
+        raise ValueError("not a model of fastText: its magic number is missing")
     if version not in VERSIONS:
-        raise ValueError(f"fastText's format of version {version}, where {VERSIONS} are known")
+        raise ValueError(
+            f"fastText's format: expected version {' or '.join(map(str, VERSIONS))}, got {version}"
+        )
     read = reader.numbers("12id", "the arguments")
     dim, _, _, _, _, word_ngrams, loss, model, buckets, shortest, longest = read[:11]
     if model != SUPERVISED:
-        raise ValueError("the model was trained without labels: it has nothing to predict")
+        raise ValueError("the model was trained without labels, so it cannot predict any")
     if loss not in (HIERARCHICAL, NEGATIVE, SOFTMAX, ONE_VS_ALL):
-        raise ValueError(f"the loss has number {loss}, which fastText has none for")
-    longest = max(0, longest) if version > VERSIONS[0] else 0  # as fastText takes files of that version
+        raise ValueError(f"the loss: expected a number from 1 to 4, got {loss}")
+    longest = max(0, longest) if version > VERSIONS[0] else 0  # as fastText reads files of version 11
     if dim < 1 or buckets < 0 or longest > LONGEST or word_ngrams > LONGEST:
         raise ValueError(
-            f"{dim} columns, {buckets} buckets, n-grams of {longest} characters and {word_ngrams} words: "
-            f"1 or more columns, 0 or more buckets and n-grams of at most {LONGEST} are expected"
+            f"expected 1 or more columns, 0 or more buckets and n-grams of at most {LONGEST}, got "
+            f"{dim} columns, {buckets} buckets, n-grams of {longest} characters and {word_ngrams} words"
         )
     if not buckets and (longest or word_ngrams > 1):
-        raise ValueError("there are n-grams, and no buckets for them")
+        raise ValueError("the model has n-grams, but no buckets for them")
     return {
         "dim": dim, "word_ngrams": word_ngrams, "loss": loss, "buckets": buckets,
         "shortest": shortest, "longest": longest,
@@ -140,9 +143,11 @@ def _read_arguments(reader: _Reader) -> dict[str, int]:
 def _read_dictionary(reader: _Reader, buckets: int) -> _Dictionary:
     size, words, labels, _, pruned = reader.numbers("3i2q", "the dictionary")
     if words < 0 or labels < 1 or size != words + labels:
-        raise ValueError(f"a dictionary of {size} entries with {words} words and {labels} labels")
+        raise ValueError(
+            f"the dictionary has {size} entries, but {words} words and {labels} labels, of which 1 is expected"
+        )
     if pruned < NOT_PRUNED:
-        raise ValueError(f"the dictionary has {pruned} n-grams")
+        raise ValueError(f"the dictionary: expected 0 or more n-grams, got {pruned}")
     starts, ends, counts = _read_entries(reader, size, words)
     names = tuple(_label(reader.data[starts[i] : ends[i]].tobytes()) for i in range(words, size))
     slots = table_of_words(reader.data, starts, ends)
@@ -154,14 +159,14 @@ def _read_dictionary(reader: _Reader, buckets: int) -> _Dictionary:
 
 
 def _read_kept(reader: _Reader, count: int, buckets: int) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Return which buckets have a row, and their rows, as `Words` has them."""
+    """Return the buckets that have a row, and their rows, in the form of `Words`."""
     pairs = np.frombuffer(reader.take(8 * count, "the n-grams that are kept"), "<i4").reshape(-1, 2)
     if not count:
         return table_of_buckets(np.empty(0, np.int32), np.empty(0, np.int32), 0)
     if pairs.min() < 0 or pairs[:, 0].max() >= buckets or buckets > MOST_BUCKETS:
         raise ValueError(
-            f"n-grams from {pairs.min(axis=0)} to {pairs.max(axis=0)} are kept, of {buckets}: "
-            f"numbers from 0 on are expected, and {MOST_BUCKETS} n-grams at the most"
+            f"kept n-grams: expected numbers from 0 to less than {buckets} and at most {MOST_BUCKETS} buckets, "
+            f"got n-grams from {pairs.min(axis=0)} to {pairs.max(axis=0)}"
         )
     return table_of_buckets(pairs[:, 0], pairs[:, 1], buckets)
 
@@ -169,7 +174,7 @@ def _read_kept(reader: _Reader, count: int, buckets: int) -> tuple[NDArray[np.ui
 def _read_entries(
     reader: _Reader, size: int, words: int
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], NDArray[np.int64]]:
-    """Return where the entries begin and end, and their counts: words, and then labels."""
+    """Return the starts and ends of the entries, and their counts: all words, then all labels."""
     if size > (len(reader.data) - reader.at) // ENTRY_SIZE:
         raise ValueError(f"a dictionary of {size} entries: the file is cut short")
     starts, ends, counts = (np.empty(size, np.int64) for _ in range(3))
@@ -178,7 +183,7 @@ def _read_entries(
     if end < 0:
         raise ValueError(f"a dictionary of {size} entries: the file is cut short")
     if np.any(kinds[:words] != 0) or np.any(kinds[words:] != 1):
-        raise ValueError("the dictionary's words do not all come before its labels")
+        raise ValueError("the dictionary: expected all words before all labels")
     reader.at = end
     return starts, ends, counts
 
@@ -193,40 +198,42 @@ def _label(name: bytes) -> str:
 def _read_flag(reader: _Reader, what: str) -> bool:
     (flag,) = reader.numbers("B", what)
     if flag > 1:
-        raise ValueError(f"{what}: {flag} instead of 0 or 1")
+        raise ValueError(f"{what}: expected 0 or 1, got {flag}")
     return bool(flag)
 
 
 def _check_rows(settings: Settings, kept_rows: int, rows: int, *, is_quantised: bool) -> None:
-    """Check that every row that a text can ask for is there."""
+    """Check that the matrix has every row that a text can refer to."""
     if settings.pruned != NOT_PRUNED and not is_quantised:
-        raise ValueError("the dictionary is pruned, and the input matrix is not quantised")
+        raise ValueError("the dictionary is pruned, but the input matrix is not quantised")
     if settings.pruned == NOT_PRUNED and (settings.longest or settings.word_ngrams > 1):
         kept_rows = settings.buckets
     if rows < settings.words + kept_rows:
         raise ValueError(
-            f"the input matrix has {rows} rows for {settings.words} words and {kept_rows} n-grams"
+            f"the input matrix has {rows} rows, but there are {settings.words} words and {kept_rows} n-grams"
         )
 
 
 def _read_dense(reader: _Reader, dim: int, what: str) -> tuple[int, Matrix]:
     rows, columns = reader.numbers("2q", what)
     if rows < 0 or columns != dim:
-        raise ValueError(f"{what} has {rows} rows of {columns} numbers: {dim} are expected")
+        raise ValueError(f"{what}: expected rows of {dim} numbers, got {rows} rows of {columns}")
     numbers = reader.take(4 * rows * columns, what)
     return rows, Matrix(numbers, NO_BYTES, NO_NUMBERS, NO_BYTES, NO_NUMBERS, dim, 1)
 
 
 def _read_quantised(reader: _Reader, dim: int, what: str) -> tuple[int, Matrix]:
-    """Return the number of rows and the matrix, written out where that is small."""
+    """Return the number of rows and the matrix, expanded to numbers if it is small."""
     (has_norms,) = (_read_flag(reader, what),)
     rows, columns, size = reader.numbers("2qi", what)
     if rows < 0 or columns != dim or size < 0:
-        raise ValueError(f"{what} has {rows} rows of {columns} numbers in {size} bytes: {dim} are expected")
+        raise ValueError(
+            f"{what}: expected rows of {dim} numbers, got {rows} rows of {columns} in {size} bytes"
+        )
     codes = reader.take(size, what)
     width, pieces, centroids = _read_centroids(reader, dim, what)
     if size != rows * pieces:
-        raise ValueError(f"{what} has {rows} rows of {pieces} codes in {size} bytes")
+        raise ValueError(f"{what} has {rows} rows of {pieces} codes, but {size} bytes of codes")
     norm_codes, norms = NO_BYTES, NO_NUMBERS
     if has_norms:
         norm_codes = reader.take(rows, what)
@@ -238,7 +245,7 @@ def _read_quantised(reader: _Reader, dim: int, what: str) -> tuple[int, Matrix]:
 
 
 def _read_centroids(reader: _Reader, dim: int, what: str) -> tuple[int, int, NDArray[np.float32]]:
-    """Return how wide pieces are, how many there are, and the centroids of all."""
+    """Return the width of pieces, their number, and the centroids of all pieces."""
     columns, pieces, width, last = reader.numbers("4i", what)
     if columns != dim or width < 1 or pieces != -(-dim // width) or last != dim - (pieces - 1) * width:
         raise ValueError(f"{what} has {columns} columns in {pieces} pieces of {width}, the last of {last}")
@@ -247,7 +254,7 @@ def _read_centroids(reader: _Reader, dim: int, what: str) -> tuple[int, int, NDA
 
 def _written_out(matrix: Matrix, rows: int, dim: int) -> NDArray[np.uint8]:
     room = np.empty(4 * rows * dim + LINE, np.uint8)
-    first = -room.ctypes.data % LINE  # a row that is as long as a line of a cache is in one
+    first = -room.ctypes.data % LINE  # aligned, so that a row of the size of a cache line lies in one line
     written = room[first : first + 4 * rows * dim].view(np.float32).reshape(rows, dim)
     expand(matrix.codes, matrix.centroids, matrix.norm_codes, matrix.norms, matrix.width, written)
     written.flags.writeable = False
@@ -255,18 +262,16 @@ def _written_out(matrix: Matrix, rows: int, dim: int) -> NDArray[np.uint8]:
 
 
 def _read_output(reader: _Reader, shape: tuple[int, int], *, may_be_quantised: bool) -> NDArray[np.float32]:
-    """Return the output matrix, (labels, dim), written out."""
+    """Return the output matrix, (labels, dim), expanded to numbers."""
     what = "the output matrix"
-    # fastText reads it as it is where the input is not quantised, whatever the flag says.
+    # If the input is not quantised, fastText ignores this flag and reads plain numbers.
     is_quantised = _read_flag(reader, what) and may_be_quantised
     rows, matrix = (_read_quantised if is_quantised else _read_dense)(reader, shape[1], what)
     if rows != shape[0]:
         raise ValueError(f"{what} has {rows} rows for {shape[0]} labels")
     if not len(matrix.numbers):
-        raise ValueError(
-            f"{what}: its pieces have {matrix.width} columns, which is far more than fastText makes"
-        )
+        raise ValueError(f"{what}: its pieces have {matrix.width} columns, far more than fastText writes")
     output = matrix.numbers.view(np.float32) if is_quantised else np.frombuffer(matrix.numbers, "<f4")
-    output = output.astype(np.float32).reshape(shape)  # a copy, which is aligned
+    output = output.astype(np.float32).reshape(shape)  # an aligned copy
     output.flags.writeable = False
     return output

@@ -1,4 +1,4 @@
-"""What a model of fastText is made of, as the compiled kernels take it."""
+"""The parts of a fastText model, in the form that the compiled kernels take."""
 
 from dataclasses import dataclass
 from typing import NamedTuple
@@ -6,28 +6,28 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-HIERARCHICAL, NEGATIVE, SOFTMAX, ONE_VS_ALL = 1, 2, 3, 4  # losses, as files number them
+HIERARCHICAL, NEGATIVE, SOFTMAX, ONE_VS_ALL = 1, 2, 3, 4  # numbers of the losses in files
 NOT_PRUNED = -1
 
 
 class Settings(NamedTuple):
-    """Numbers that say how a text becomes rows of the input matrix."""
+    """Numbers that determine the rows of the input matrix for a text."""
 
     dim: int  # columns of both matrices
-    words: int  # in the dictionary; entries from there on are labels
+    words: int  # number of words in the dictionary; the entries after them are labels
     shortest: int  # n-grams of characters, at least this long
-    longest: int  # and at most; none where it is 0
+    longest: int  # and at most; 0: no n-grams of characters
     word_ngrams: int  # n-grams of words are at most this long
     buckets: int  # for hashes of n-grams
-    pruned: int  # how many buckets have a row, or NOT_PRUNED where all have
+    pruned: int  # number of buckets that have a row, or NOT_PRUNED if all have
     loss: int
 
 
 class Words(NamedTuple):
-    """The dictionary: entry i is the bytes from starts[i] to ends[i]; slots are a table as `hashing` says.
+    """The dictionary: entry i is data[starts[i]:ends[i]]; slots: the hash table described in `hashing`.
 
-    Where it is pruned, kept has for each 64 buckets a bit for each that has a row, and how many of those before do;
-    and kept_rows their rows, counted from the one after the words.
+    If the dictionary is pruned, kept has two numbers for each 64 buckets: a bit for each bucket that has a row, and
+    the number of rows before. kept_rows has the rows of these buckets, counted from the row after the words.
     """
 
     data: NDArray[np.uint8]
@@ -41,16 +41,16 @@ class Words(NamedTuple):
 class Matrix(NamedTuple):
     """The input matrix: rows of numbers, or product-quantised (Jegou, Douze and Schmid, 2011).
 
-    A row that is quantised has a code for each of its pieces, a place among the 256 centroids of the piece, and
-    with `norms` one more by which all are multiplied.
+    A quantised row has a code for each of its pieces: an index into the 256 centroids of the piece. With `norms`,
+    it has another code for a factor of the whole row.
     """
 
-    numbers: NDArray[np.uint8]  # the rows' float32 as bytes, which need not be aligned; or empty
+    numbers: NDArray[np.uint8]  # the rows' float32 as bytes, possibly unaligned; or empty
     codes: NDArray[np.uint8]  # (rows * pieces,)
-    centroids: NDArray[np.float32]  # (256 * dim,): those of the first piece, then of the next
+    centroids: NDArray[np.float32]  # (256 * dim,): centroids of the first piece, then of the next
     norm_codes: NDArray[np.uint8]  # (rows,) or empty
     norms: NDArray[np.float32]  # (256,) or empty
-    width: int  # columns of a piece; the last one may have fewer
+    width: int  # columns of a piece; the last piece may have fewer
     pieces: int
 
 
@@ -58,10 +58,10 @@ class Matrix(NamedTuple):
 class Model:
     """A supervised model of fastText.
 
-    labels: without `__label__`; `textkernels.fasttext.prediction.best` gives places in it.
-    output: (labels, dim) float32, for hierarchical softmax of the inner nodes of the tree.
-    children: (labels - 1, 2) int32, of the inner nodes of the tree for hierarchical softmax, else (0, 2). Node i
-    is a label where i is below their number, else the inner node i minus that number; the last one is the root.
+    labels: without `__label__`; `textkernels.fasttext.prediction.predict` returns indices into it.
+    output: (labels, dim) float32; with hierarchical softmax, the rows of the tree's inner nodes.
+    children: (labels - 1, 2) int32, of the inner nodes of the tree for hierarchical softmax, else (0, 2). Node i is
+    label i if i is less than the number of labels, else inner node i minus that number. The last node is the root.
     """
 
     labels: tuple[str, ...]

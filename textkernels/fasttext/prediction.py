@@ -1,10 +1,10 @@
-"""Says which labels of a model of fastText texts have, as fastText does, but faster.
+"""Predict the labels of texts by a fastText model, with fastText's results, but faster.
 
-What a word adds to a text, the rows of its own and of its n-grams, is kept for when it comes again: a text is
-mostly words that came before. So numbers are added in another order than fastText's, which keeps none: the
-probabilities differ by what float32 rounds off.
+The sum of the rows of a word and its n-grams is kept and reused when the word comes again, because most words of a
+text came before. So numbers are added in another order than in fastText, and probabilities differ from fastText's
+by the rounding of float32.
 
-A text is one line, whose end is a word for fastText, too: line breaks within are spaces here.
+A text counts as one line, whose end is a word for fastText too. Line breaks within a text count as spaces.
 """
 
 from typing import NamedTuple
@@ -15,47 +15,47 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.buffers import check_buffers, text_buffers
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, find_word, hash_of, hashed
+from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, extend_hash, find_word, hash_of
 from zyda_flows.textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
-from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, lent
+from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, unowned
 from zyda_flows.textkernels.fasttext.scores import score_all, search_tree
 from zyda_flows.textkernels.swar import load_8
 
-END = np.frombuffer(b"</s>", np.uint8)  # the word that fastText takes the end of a line for
-LABEL = np.frombuffer(b"__label__", np.uint8)  # before words that are no words where they are not known
+END = np.frombuffer(b"</s>", np.uint8)  # fastText's word for the end of a line
+LABEL = np.frombuffer(b"__label__", np.uint8)  # an unknown word with this prefix is ignored
 NO_WORD = -1  # in place of the number of rows
 KEPT_WORDS, KEPT_SIZE = (
     1 << 15,
     1 << 24,
-)  # slots for sums, and bytes: more miss caches more often than they save
-ROWS_AHEAD = 256  # n-grams whose rows are added together; those of words are asked for before
+)  # slots for sums, and bytes: larger tables lose more by cache misses than they save
+ROWS_AHEAD = 256  # rows of n-grams that are prefetched before they are added together
 
 
 class Kept(NamedTuple):
-    """Sums of rows of words, each in the slot of its hash: the word is bytes of the texts at hand."""
+    """Sums of the rows of words, each in the slot of its hash. A word is a range of bytes of the current texts."""
 
     starts: NDArray[np.int64]
     sizes: NDArray[np.int64]  # 0 for an empty slot
-    counts: NDArray[np.int64]  # of the rows that are added, or NO_WORD
+    counts: NDArray[np.int64]  # number of added rows, or NO_WORD
     sums: NDArray[np.float32]  # (slots, dim)
 
 
 class Scratch(NamedTuple):
-    """What is written while one text is looked at, and what the end of a line adds."""
+    """Arrays that are overwritten for each text, and the sum of rows of the end of a line."""
 
     word: NDArray[np.uint8]  # two bytes more than the longest text has
     hashes: NDArray[np.int32]  # of the words
-    rows: NDArray[np.int64]  # (ROWS_AHEAD,): that are to be added
+    rows: NDArray[np.int64]  # (ROWS_AHEAD,): rows to be added
     total: NDArray[np.float32]  # (dim,): the sum of the rows of a text, and then their mean
     end: NDArray[np.float32]  # (dim,): the sum of the rows of END
     scores: NDArray[np.float32]  # (labels,)
-    nodes: NDArray[np.int32]  # (labels + 1,): of the tree, that are still to be looked at
+    nodes: NDArray[np.int32]  # (labels + 1,): nodes of the tree that remain to be visited
     node_scores: NDArray[np.float32]  # (labels + 1,)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def is_space(byte):
-    """Say whether fastText takes a byte for one between words."""
+    """Return whether fastText takes a byte for white space between words."""
     return byte <= 32 and (byte == 32 or byte == 0 or np.uint8(byte - 9) <= 4)
 
 
@@ -66,7 +66,7 @@ def is_end(data, start, end):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_kept(data, start, size, slot, kept):
-    """Say whether a slot has the sum of a word, which is not empty."""
+    """Return whether a slot has the sum of this word, which is not empty."""
     first = kept.starts[slot]
     if kept.sizes[slot] != size:
         return False
@@ -77,7 +77,7 @@ def is_kept(data, start, size, slot, kept):
 
 @njit(cache=True, nogil=True)
 def sum_of_word(data, start, end, h, settings, words, matrix, scratch, total):
-    """Write the sum of a word's rows; return how many they are, or NO_WORD for a label."""
+    """Write the sum of a word's rows to `total`; return the number of rows, or NO_WORD for a label."""
     total[:] = 0
     entry = words.slots[find_word(data, start, end, h, words.data, words.starts, words.ends, words.slots)]
     known = np.int64(entry & LOW) - 1
@@ -100,7 +100,7 @@ def sum_of_word(data, start, end, h, settings, words, matrix, scratch, total):
 
 @njit(cache=True, nogil=True)
 def add_words(data, start, end, settings, words, matrix, kept, scratch):
-    """Add the rows of the words of a text; return how many, how many words they are, and whether END is one."""
+    """Add the rows of a text's words; return the numbers of rows and of words, and whether END was reached."""
     i, count, n = start, 0, 0
     while i < end:
         if is_space(data[i]):
@@ -108,7 +108,7 @@ def add_words(data, start, end, settings, words, matrix, kept, scratch):
             continue
         first, h = i, BASIS
         while i < end and not is_space(data[i]):
-            h = hashed(h, data[i])
+            h = extend_hash(h, data[i])
             i += 1
         slot = np.int64((h ^ (h >> np.uint32(15))) & np.uint32(kept.sizes.size - 1))
         sum_ = kept.sums[slot]
@@ -129,7 +129,7 @@ def add_words(data, start, end, settings, words, matrix, kept, scratch):
 
 @njit(cache=True, nogil=True)
 def mean_of_text(data, start, end, settings, words, matrix, kept, scratch, end_count):
-    """Write the mean of the rows of a text; return how many there are."""
+    """Write the mean of the rows of a text; return the number of rows."""
     scratch.total[:] = 0
     count, n, has_ended = add_words(data, start, end, settings, words, matrix, kept, scratch)
     if not has_ended and end_count != NO_WORD:
@@ -145,31 +145,36 @@ def mean_of_text(data, start, end, settings, words, matrix, kept, scratch, end_c
 
 
 @njit(cache=True, nogil=True)
-def lend_words(words):
+def borrow_words(words):
     return Words(
-        lent(words.data), lent(words.starts), lent(words.ends), lent(words.slots), lent(words.kept),
-        lent(words.kept_rows),
+        unowned(words.data), unowned(words.starts), unowned(words.ends), unowned(words.slots), unowned(words.kept),
+        unowned(words.kept_rows),
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def lend_matrix(matrix):
+def borrow_matrix(matrix):
     return Matrix(
-        lent(matrix.numbers), lent(matrix.codes), lent(matrix.centroids), lent(matrix.norm_codes),
-        lent(matrix.norms), matrix.width, matrix.pieces,
+        unowned(matrix.numbers), unowned(matrix.codes), unowned(matrix.centroids), unowned(matrix.norm_codes),
+        unowned(matrix.norms), matrix.width, matrix.pieces,
     )  # fmt: skip
 
 
 @njit(cache=True, nogil=True)
-def lend_kept(kept):
-    return Kept(lent(kept.starts), lent(kept.sizes), lent(kept.counts), lent(kept.sums))
+def borrow_kept(kept):
+    return Kept(
+        unowned(kept.starts),
+        unowned(kept.sizes),
+        unowned(kept.counts),
+        unowned(kept.sums),
+    )
 
 
 @njit(cache=True, nogil=True)
-def lend_scratch(scratch):
+def borrow_scratch(scratch):
     return Scratch(
-        lent(scratch.word), lent(scratch.hashes), lent(scratch.rows), lent(scratch.total), lent(scratch.end),
-        lent(scratch.scores), lent(scratch.nodes), lent(scratch.node_scores),
+        unowned(scratch.word), unowned(scratch.hashes), unowned(scratch.rows), unowned(scratch.total),
+        unowned(scratch.end), unowned(scratch.scores), unowned(scratch.nodes), unowned(scratch.node_scores),
     )  # fmt: skip
 
 
@@ -177,7 +182,7 @@ def lend_scratch(scratch):
 def label_texts(
     data, offsets, settings, words, matrix, output, children, kept, scratch, end_count, labels, scores
 ):
-    """Write the best labels of texts and their probabilities, as many as there is room for."""
+    """Write the best labels of texts and their probabilities, as many as the arrays have room for."""
     for text in range(offsets.size - 1):
         count = mean_of_text(
             data, offsets[text], offsets[text + 1], settings, words, matrix, kept, scratch, end_count
@@ -203,24 +208,25 @@ def label_texts(
 
 
 @njit(cache=True, nogil=True)
-def _best(data, offsets, model, kept, scratch, end_count, labels, probabilities):
+def _predict(data, offsets, model, kept, scratch, end_count, labels, probabilities):
     settings, words, matrix, output, children = model
     label_texts(
-        lent(data), lent(offsets), settings, lend_words(words), lend_matrix(matrix), lent(output),
-        lent(children), lend_kept(kept), lend_scratch(scratch), end_count, lent(labels), lent(probabilities),
+        unowned(data), unowned(offsets), settings, borrow_words(words), borrow_matrix(matrix), unowned(output),
+        unowned(children), borrow_kept(kept), borrow_scratch(scratch), end_count, unowned(labels),
+        unowned(probabilities),
     )  # fmt: skip
 
 
-def best(
+def predict(
     model: Model, texts: pa.LargeStringArray, k: int = 1
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the k best labels of texts, the best first, and their probabilities.
 
-    Both are (n, k): places in `model.labels`, int32, and float32. Where fastText would return fewer labels, there
-    are -1 and 0. A null is an empty text. Raises ValueError for a k below 1.
+    Both are (n, k): indices into `model.labels`, int32, and float32. Where fastText would return fewer labels, they
+    are -1 and 0. A null counts as an empty text. Raises ValueError for a k below 1.
     """
     if k < 1:
-        raise ValueError(f"the {k} best labels: 1 or more are expected")
+        raise ValueError(f"k: expected 1 or more labels, got {k}")
     data, offsets = text_buffers(texts)
     check_buffers(data, offsets)
     best_labels = np.full((len(offsets) - 1, k), -1, np.int32)
@@ -230,12 +236,12 @@ def best(
     end = END, 0, len(END), hash_of(END, 0, len(END))
     end_count = sum_of_word(*end, model.settings, model.words, model.matrix, scratch, scratch.end)
     arrays = model.settings, model.words, model.matrix, model.output, model.children
-    _best(data, offsets, arrays, kept, scratch, end_count, best_labels, probabilities)
+    _predict(data, offsets, arrays, kept, scratch, end_count, best_labels, probabilities)
     return best_labels, probabilities
 
 
 def _kept_for(model: Model, size: int) -> Kept:
-    """Return slots for what a size of texts has of words, in bytes, all of them empty."""
+    """Return empty slots for the sums of words. size: bytes of all texts."""
     dim = model.settings.dim
     words = max(1, min(KEPT_WORDS, KEPT_SIZE // (4 * dim), size // 4))
     slots = 1 << (words.bit_length() - 1)

@@ -1,4 +1,4 @@
-"""Rows of the input matrix of a model of fastText: which ones n-grams have, and their sums."""
+"""Rows of the input matrix of a fastText model: the rows of n-grams, and their sums."""
 
 import numpy as np
 from llvmlite import ir
@@ -7,20 +7,20 @@ from numba.core import cgutils
 from numba.extending import intrinsic
 
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.fasttext.hashing import BASIS, hashed
+from zyda_flows.textkernels.fasttext.hashing import BASIS, extend_hash
 from zyda_flows.textkernels.swar import bits_set, prefetch
 
 MULTIPLIER = np.uint64(116049371)  # of the hash of an n-gram of words
-LINE = 64  # bytes of a cache
+LINE = 64  # bytes of a cache line
 ONE = np.float32(1)
 BIT, SIX, SIXTY_THREE = np.uint64(1), np.uint64(6), np.uint64(63)
 
 
 @intrinsic
-def lent(typing_context, array):
-    """Return an array without its owner, whose references are not counted: half of the time went into that.
+def unowned(typing_context, array):
+    """Return an array without its owner, so that numba counts no references: that took half of the time.
 
-    Whoever calls the kernel has to hold the array until it returns.
+    The caller of the kernel must hold the array until the kernel returns.
     """
 
     def generate(context, builder, signature, arguments):
@@ -33,9 +33,9 @@ def lent(typing_context, array):
 
 
 def sum_of_columns(width):
-    """Return a function that adds rows of a matrix to a sum, in so many columns from one on.
+    """Return a function that adds rows of a matrix to a sum, in `width` columns from a given column on.
 
-    numbers: float32 as bytes, which need not be aligned. rows: the first `count` are added, in this order.
+    numbers: float32 as bytes, possibly unaligned. rows: the first `count` are added, in this order.
     """
 
     @intrinsic
@@ -51,7 +51,7 @@ def sum_of_columns(width):
             place = builder.bitcast(builder.gep(total.data, [column]), vector)
             first = builder.load(place, align=4)
             matrix = builder.gep(builder.bitcast(numbers.data, number), [column])
-            sums = cgutils.alloca_once_value(builder, first)  # which LLVM keeps in registers
+            sums = cgutils.alloca_once_value(builder, first)  # LLVM keeps it in registers
             with cgutils.for_range(builder, count) as loop:
                 row = builder.load(builder.gep(rows.data, [loop.index]))
                 values = builder.bitcast(builder.gep(matrix, [builder.mul(row, dim)]), vector)
@@ -69,7 +69,7 @@ add_16_columns, add_4_columns, add_column = sum_of_columns(16), sum_of_columns(4
 
 @njit(cache=True, nogil=True)
 def add_quantised(rows, count, matrix, total):
-    """Add the first `count` rows of a matrix that is not written out to a sum."""
+    """Add the first `count` rows of a quantised matrix that was not expanded to a sum."""
     dim = total.size
     for row in rows[:count]:
         norm = matrix.norms[matrix.norm_codes[row]] if matrix.norm_codes.size else ONE
@@ -101,7 +101,7 @@ def add_rows(rows, count, matrix, total):
 
 @njit(cache=True, nogil=True, inline="always")
 def row_of(bucket, settings, words):
-    """Return the row of an n-gram, and whether it has one. bucket: uint64, the hash modulo their number."""
+    """Return the row of an n-gram, and whether it has a row. bucket: uint64, the hash modulo their number."""
     if settings.pruned < 0:
         return settings.words + np.int64(bucket), 1
     if settings.pruned == 0:
@@ -110,45 +110,45 @@ def row_of(bucket, settings, words):
     bits = words.kept[line, 0]
     is_kept = np.int64((bits >> place) & BIT)
     before = np.int64(words.kept[line, 1] + bits_set(bits & ((BIT << place) - BIT)))
-    # What is not kept has no row of its own: any will do, and no branch that cannot be foreseen.
+    # A pruned bucket has no row: any row will do here, which avoids an unpredictable branch.
     return settings.words + words.kept_rows[before * is_kept], is_kept
 
 
 @njit(cache=True, nogil=True)
 def add_ngrams(word, size, settings, words, matrix, rows, total):
-    """Add the rows of the n-grams of characters of a word with `<` and `>` around it; return how many.
+    """Add the rows of the character n-grams of a word, with `<` and `>` around it; return the number of rows.
 
     rows: scratch.
     """
     added, waiting, buckets = 0, 0, np.uint32(settings.buckets)
     for first in range(size):
-        if word[first] & 0xC0 == 0x80:  # inside of a character
+        if word[first] & 0xC0 == 0x80:  # not the first byte of a character
             continue
         if waiting > rows.size - settings.longest:
             add_rows(rows, waiting, matrix, total)
             added, waiting = added + waiting, 0
         h, i, length = BASIS, first, 0
         while i < size and length < settings.longest:
-            h = hashed(h, word[i])
+            h = extend_hash(h, word[i])
             i += 1
             while i < size and word[i] & 0xC0 == 0x80:
-                h = hashed(h, word[i])
+                h = extend_hash(h, word[i])
                 i += 1
             length += 1
             if length >= settings.shortest and not (length == 1 and (first == 0 or i == size)):
-                row, is_there = row_of(np.uint64(h % buckets), settings, words)
+                row, has_row = row_of(np.uint64(h % buckets), settings, words)
                 prefetch(matrix.numbers, np.uint64(4 * settings.dim * row))
                 rows[waiting] = row
-                waiting += is_there
+                waiting += has_row
     add_rows(rows, waiting, matrix, total)
     return added + waiting
 
 
 @njit(cache=True, nogil=True)
 def add_word_ngrams(hashes, settings, words, matrix, rows, total):
-    """Add the rows of the n-grams of words, from two on; return how many.
+    """Add the rows of the n-grams of two or more words; return the number of rows.
 
-    hashes: of the words, int32, which are signed for fastText. rows:
+    hashes: of the words, int32; fastText's are signed. rows: scratch.
     """
     added, waiting, buckets = 0, 0, np.uint64(settings.buckets)
     row_bytes = 4 * settings.dim
@@ -156,12 +156,12 @@ def add_word_ngrams(hashes, settings, words, matrix, rows, total):
         h = np.uint64(np.int64(hashes[first]))
         for i in range(first + 1, min(hashes.size, first + settings.word_ngrams)):
             h = h * MULTIPLIER + np.uint64(np.int64(hashes[i]))
-            row, is_there = row_of(h % buckets, settings, words)
+            row, has_row = row_of(h % buckets, settings, words)
             if matrix.numbers.size:
                 for line in range(row * row_bytes, (row + 1) * row_bytes, LINE):
                     prefetch(matrix.numbers, np.uint64(line))
             rows[waiting] = row
-            waiting += is_there
+            waiting += has_row
             if waiting == rows.size:
                 add_rows(rows, waiting, matrix, total)
                 added, waiting = added + waiting, 0

@@ -1,15 +1,15 @@
-"""The best labels of a text, by the mean of its rows: fastText's losses, with its tables and logarithms."""
+"""The best labels of a text from the mean of its rows: fastText's losses, with its tables and logarithms."""
 
 import numpy as np
 
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.fasttext.model import SOFTMAX
 
-SIGMOID_STEPS, SIGMOID_MOST = 512, 8  # fastText looks its values up in a table
+SIGMOID_STEPS, SIGMOID_MOST = 512, 8  # of fastText's table
 SIGMOID = (
     1 / (1 + np.exp(-(np.arange(SIGMOID_STEPS + 1) * 2 * SIGMOID_MOST / SIGMOID_STEPS - SIGMOID_MOST)))
 ).astype(np.float32)
-LEAST = 1e-5  # fastText adds it to a probability before it takes the logarithm
+LEAST = 1e-5  # fastText adds it to a probability before the logarithm
 ONE = np.float32(1)
 
 
@@ -23,13 +23,13 @@ def dot(x, y):
 
 @njit(cache=True, nogil=True, inline="always")
 def logarithm(probability):
-    """Return what fastText takes for the logarithm of a probability."""
+    """Return fastText's logarithm of a probability."""
     return np.float32(np.log(np.float64(probability) + LEAST))
 
 
 @njit(cache=True, nogil=True)
 def insert(label, score, count, best_labels, best_scores):
-    """Put a label among the best `count`, of as many as there is room for; return how many they are then."""
+    """Insert a label into the best `count` labels, if it is among the best; return the new count."""
     if np.isnan(score) or (count == best_labels.size and not score > best_scores[count - 1]):
         return count
     place = min(count, best_labels.size - 1)
@@ -42,9 +42,9 @@ def insert(label, score, count, best_labels, best_scores):
 
 @njit(cache=True, nogil=True)
 def search_tree(mean, output, children, nodes, scores, best_labels, best_scores):
-    """Find the best labels of hierarchical softmax: what is below a node is no more probable than it.
+    """Find the best labels by hierarchical softmax: no node is more probable than its parent.
 
-    nodes, scores: scratch, one longer than there are labels.
+    Return their number. nodes, scores: scratch, one longer than the number of labels.
     """
     labels = output.shape[0]
     nodes[0], scores[0] = 2 * labels - 2, 0
@@ -67,7 +67,7 @@ def search_tree(mean, output, children, nodes, scores, best_labels, best_scores)
 
 @njit(cache=True, nogil=True)
 def sigmoid(x):
-    """Return the sigmoid of x to the precision of fastText's table, and what is no number as it is."""
+    """Return the sigmoid of x with the precision of fastText's table, and x itself if it is NaN."""
     if x < -SIGMOID_MOST:
         return np.float32(0)
     if x > SIGMOID_MOST:
@@ -80,7 +80,7 @@ def sigmoid(x):
 
 @njit(cache=True, nogil=True)
 def score_all(mean, output, loss, scores, best_labels, best_scores):
-    """Find the best labels of the other losses. scores: scratch, as long as there are labels."""
+    """Find the best labels by the other losses; return their number. scores: scratch, (labels,)."""
     count = 0
     for label in range(scores.size):
         scores[label] = dot(mean, output[label])
@@ -91,7 +91,7 @@ def score_all(mean, output, loss, scores, best_labels, best_scores):
         for label in range(scores.size):
             scores[label] = sigmoid(scores[label])
     for label in range(scores.size):
-        # The logarithm of few is needed: it ascends with the probability.
+        # The logarithm ascends with the probability, so few logarithms are computed.
         if count < best_labels.size or logarithm(scores[label]) > best_scores[count - 1]:
             count = insert(label, logarithm(scores[label]), count, best_labels, best_scores)
     return count

@@ -1,4 +1,4 @@
-"""What is computed of a file of fastText when it is read: places of entries, tables, the tree, rows of numbers."""
+"""Tables computed when a fastText file is read: positions of entries, hash tables, the tree, expanded rows."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -6,17 +6,16 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.fasttext.hashing import HALF, find_word, first_slot, hash_of
 
-MOST_STEPS = (
-    200  # to a slot: by chance a table half full needs some dozens, and a hostile one as many as it has
-)
-LARGE = 10**15  # counts that fastText takes for infinite
+# Of probing: a random table that is half full needs some dozens, a hostile one as many as it has slots.
+MOST_STEPS = 200
+LARGE = 10**15  # fastText's infinite count
 
 
 @njit(cache=True, nogil=True)
 def place_entries(data, at, starts, ends, counts, kinds):
-    """Find the entries of a dictionary from byte `at` on: a word, 0, its count and its kind each.
+    """Find the entries of a dictionary from byte `at` on: each is a word, a zero byte, its count and its kind.
 
-    Returns the byte after the last, or -1 where they go beyond the end.
+    Returns the byte after the last entry, or -1 if entries reach beyond the end of the data.
     """
     for entry in range(starts.size):
         starts[entry] = at
@@ -41,28 +40,26 @@ def _fill_words(data, starts, ends, slots):
         slot = find_word(data, starts[entry], ends[entry], h, data, starts, ends, slots)
         if (slot - first_slot(h, slots)) & np.uint64(slots.size - 1) > MOST_STEPS:
             return False
-        slots[slot] = np.uint64(h) << HALF | np.uint64(entry + 1)  # of two that are the same, the last counts
+        slots[slot] = np.uint64(h) << HALF | np.uint64(entry + 1)  # of two equal words, the last counts
     return True
 
 
 def table_of_words(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """Return the table of the words in bytes. Raises ValueError for words that were made to collide."""
-    slots = np.zeros(
-        1 << max(1, (2 * len(starts)).bit_length()), np.uint64
-    )  # of which less than half is filled
+    """Return the hash table of words. Raises ValueError if too many words were made to collide."""
+    slots = np.zeros(1 << max(1, (2 * len(starts)).bit_length()), np.uint64)  # less than half full
     if not _fill_words(data, starts, ends, slots):
-        raise ValueError("too many words of the dictionary have one hash")
+        raise ValueError("too many words of the dictionary have the same hash")
     return slots
 
 
 def table_of_buckets(
     buckets: NDArray[np.int32], rows: NDArray[np.int32], count: int
 ) -> tuple[NDArray[np.uint64], NDArray[np.int32]]:
-    """Return which of `count` buckets are kept, and their rows, as `Words` has them.
+    """Return which of `count` buckets are kept, and their rows, in the form of `Words`.
 
-    buckets: (n,) in [0, count), of which the last counts where one is there twice. rows: (n,), theirs.
+    buckets: (n,) in [0, count); of equal buckets the last counts. rows: (n,), the row of each.
     """
     is_kept, row_of = np.zeros(count, np.bool_), np.zeros(count, np.int32)
     is_kept[buckets] = True
@@ -82,7 +79,7 @@ def _join(counts, children):
     leaf, node = labels - 1, labels
     for inner in range(labels - 1):
         for side in range(2):
-            # A node that is not made yet weighs more than any label, so it is never taken.
+            # A node that is not made yet weighs more than any label, so it is never chosen.
             if leaf >= 0 and weights[leaf] < weights[node]:
                 children[inner, side] = leaf
                 leaf -= 1
@@ -93,13 +90,13 @@ def _join(counts, children):
 
 
 def tree_of(counts: NDArray[np.int64]) -> NDArray[np.int32]:
-    """Return the children of the inner nodes of fastText's Huffman tree, as `Model.children` has them.
+    """Return the children of the inner nodes of fastText's Huffman tree, in the form of `Model.children`.
 
-    counts: (n,) of the labels, which fastText sorts in descending order. Raises ValueError for negative ones, and
-    for a sum that fastText takes for infinite.
+    counts: (n,) of the labels, which fastText sorts in descending order. Raises ValueError for negative counts, and
+    for a sum of fastText's infinite count or more.
     """
-    if counts.min() < 0 or counts.sum(dtype=np.float64) >= LARGE:  # whole numbers could wrap
-        raise ValueError(f"the labels' counts have to be from 0 to less than {LARGE} together")
+    if counts.min() < 0 or counts.sum(dtype=np.float64) >= LARGE:  # int64 could overflow
+        raise ValueError(f"the labels' counts: expected 0 or more each and less than {LARGE} together")
     children = np.empty((len(counts) - 1, 2), np.int32)
     _join(counts, children)
     return children
@@ -107,7 +104,7 @@ def tree_of(counts: NDArray[np.int64]) -> NDArray[np.int32]:
 
 @njit(cache=True, nogil=True)
 def expand(codes, centroids, norm_codes, norms, width, rows):
-    """Write the rows of a quantised matrix out as numbers. rows: (n, dim) float32."""
+    """Write the rows of a quantised matrix as numbers. rows: (n, dim) float32."""
     dim = rows.shape[1]
     pieces = (dim + width - 1) // width
     for row in range(rows.shape[0]):

@@ -1,1 +1,1 @@
-"""What is found in texts character by character: classes, words, lines, n-grams that come again."""
+"""Kernels that read texts character by character: tokens, lines, repeated n-grams, personal data, segments."""

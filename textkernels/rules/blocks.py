@@ -1,7 +1,7 @@
-"""Cutting Markdown at its headings and its blocks of code, tables and formulas. Compiled by numba.
+"""Cut Markdown at its headings and its blocks of code, tables and formulas. Compiled by numba.
 
-A document is cut into pieces of whole lines that follow each other without a gap. A fence or a formula that nothing
-closes is prose, and so is a row of a table that has no line of dashes under its head.
+A document is cut into consecutive pieces of whole lines. A fence or a formula that is not closed is prose, as is a
+row of a table without a line of dashes under its head.
 """
 
 import numpy as np
@@ -15,23 +15,23 @@ PROSE, BLOCK = 0, 7
 START, END, KIND = range(3)
 SPACE, RETURN, HASH, DOLLAR, MINUS, COLON, BACKTICK, PIPE = 32, 13, 35, 36, 45, 58, 96, 124
 LEAST_FENCE, DEEPEST = 3, 6
-IN_TABLE, IN_FORMULA = -1, -2  # what is open, where it is no fence of so many backticks
-BYTES_A_PIECE = 32  # for which there is room at first
+IN_TABLE, IN_FORMULA = -1, -2  # open blocks; an open fence is the number of its backticks
+BYTES_A_PIECE = 32  # estimate for the first allocation
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
 def line_stop(data, i, stop):
-    """Return where the line that byte i is in ends, without its new line."""
+    """Return the end of the line of byte i, without its new line."""
     while i < stop and data[i] != NEW_LINE:
         i += 1
     return i
 
 
 @njit(cache=True, nogil=True)
-def trimmed(data, a, b):
-    """Return where a line begins and ends without spaces around it."""
+def trim(data, a, b):
+    """Return the begin and end of a line without the spaces around it."""
     while a < b and data[a] == SPACE:
         a += 1
     while b > a and (data[b - 1] == SPACE or data[b - 1] == RETURN):
@@ -41,7 +41,7 @@ def trimmed(data, a, b):
 
 @njit(cache=True, nogil=True)
 def run_of(data, a, b, byte):
-    """Return how often a byte stands at the beginning."""
+    """Return how many times a byte is repeated at the beginning."""
     i = a
     while i < b and data[i] == byte:
         i += 1
@@ -55,7 +55,7 @@ def is_row(data, a, b):
 
 @njit(cache=True, nogil=True)
 def is_rule(data, a, b):
-    """Say whether a line is the one under the head of a table."""
+    """Return whether a line is the rule under the head of a table."""
     dashes = 0
     for i in range(a, b):
         byte = data[i]
@@ -72,9 +72,9 @@ def ends_formula(data, a, b):
 
 @njit(cache=True, nogil=True)
 def opening(data, a, b, after, stop):
-    """Return the kind of a line in prose, and what it opens: a fence of so many backticks, IN_TABLE or IN_FORMULA.
+    """Return the kind of a line in prose, and the block it opens: a number of backticks, IN_TABLE or IN_FORMULA.
 
-    after: where the next line begins.
+    after: the begin of the next line.
     """
     fence = run_of(data, a, b, BACKTICK)
     if fence >= LEAST_FENCE:
@@ -86,7 +86,7 @@ def opening(data, a, b, after, stop):
     if 0 < level <= DEEPEST and a + level < b and data[a + level] == SPACE:
         return level, 0
     if is_row(data, a, b):
-        next_a, next_b = trimmed(data, after, line_stop(data, after, stop))
+        next_a, next_b = trim(data, after, line_stop(data, after, stop))
         return (BLOCK, IN_TABLE) if is_rule(data, next_a, next_b) else (PROSE, 0)
     if run_of(data, a, b, DOLLAR) == 2:
         return BLOCK, 0 if b - a > 4 and ends_formula(data, a, b) else IN_FORMULA
@@ -95,9 +95,9 @@ def opening(data, a, b, after, stop):
 
 @njit(cache=True, nogil=True)
 def add(pieces, n, first, start, stop, kind):
-    """Write a piece after the n-th, or make the last one longer, and return how many there are.
+    """Write a piece after the n-th, or extend the last piece, and return the new number of pieces.
 
-    Those of a document begin with number `first`. Nothing is written where there is no room.
+    The pieces of a document begin with number `first`. Nothing is written if there is no room.
     """
     if kind == PROSE and n > first and n <= len(pieces) and pieces[n - 1, KIND] == PROSE:
         pieces[n - 1, END] = stop
@@ -109,13 +109,13 @@ def add(pieces, n, first, start, stop, kind):
 
 @njit(cache=True, nogil=True)
 def cut_document(data, start, stop, pieces, first):
-    """Write the pieces of a document from number `first` on; return how many there are with those before."""
-    n, opened, block = first, 0, start  # what is open, and where it began
+    """Write the pieces of a document from number `first` on; return the number of all pieces."""
+    n, opened, block = first, 0, start  # the open block, and its begin
     i = start
     while i < stop:
         b = line_stop(data, i, stop)
         after = min(b + 1, stop)
-        text, end = trimmed(data, i, b)
+        text, end = trim(data, i, b)
         if opened == IN_TABLE and not is_row(data, text, end):
             n, opened = add(pieces, n, first, block, i, BLOCK), 0
         elif opened == IN_FORMULA and (text == end or data[text] == BACKTICK):
@@ -147,12 +147,12 @@ def _cut(data, offsets, pieces, ends):
 
 
 def cut(data: Bytes, offsets: Places) -> tuple[Places, Places]:
-    """Return the pieces of documents, (m, 3) int64 with START, END and KIND, and where those of each end."""
+    """Return the pieces of documents, (m, 3) int64: START, END and KIND; and their ends by document, (n + 1,)."""
     ends = np.zeros(len(offsets), np.int64)
     pieces = np.empty((len(offsets) + int(offsets[-1] - offsets[0]) // BYTES_A_PIECE, 3), np.int64)
     n = _cut(data, offsets, pieces, ends)
     if n > len(pieces):
-        # Without room, lines of prose are counted one by one: there are no more pieces than that.
+        # Without room, each line of prose is counted: n is an upper bound of the pieces.
         pieces = np.empty((n, 3), np.int64)
         n = _cut(data, offsets, pieces, ends)
     return pieces[:n], ends
@@ -171,7 +171,7 @@ def _write_prose(data, pieces, ends, out, offsets):
             while is_after_block and i < stop and data[i] == NEW_LINE:
                 i += 1
             if kind != PROSE:
-                i = trimmed(data, i, stop)[0] + kind + 1
+                i = trim(data, i, stop)[0] + kind + 1
             is_after_block = is_after_block and i >= stop
             for k in range(i, stop):
                 if data[k] != BACKTICK:
@@ -192,16 +192,16 @@ def prose_of(data: Bytes, offsets: Places) -> tuple[Bytes, Places]:
 
 
 @njit(cache=True, nogil=True)
-def _keep_headings(pieces, ends, is_left):
-    """Take away headings under which nothing is left before the next one of their level or of one above."""
+def _keep_headings(pieces, ends, is_kept):
+    """Drop the headings of empty sections: with nothing before the next heading of their level or above."""
     for d in range(ends.size - 1):
-        under = 0  # a bit for each level that has something under it
+        under = 0  # a bit for each level, set if its section is not empty
         for p in range(ends[d + 1] - 1, ends[d] - 1, -1):
             level = pieces[p, KIND]
             if level in (PROSE, BLOCK):
-                under = 0xFF if is_left[p] else under
+                under = 0xFF if is_kept[p] else under
                 continue
-            is_left[p] = under >> level & 1 == 1
+            is_kept[p] = under >> level & 1 == 1
             under &= (1 << level) - 1
 
 
@@ -215,7 +215,7 @@ def copy(data, i, stop, out, n):
 
 @njit(cache=True, nogil=True)
 def within(data, pieces, p, first, last):
-    """Return where a piece begins and ends without the new lines to its neighbours; a document's end at `last`."""
+    """Return the begin and end of a piece without the new lines next to other pieces."""
     i, stop = pieces[p, START], pieces[p, END]
     while p > first and i < stop and data[i] == NEW_LINE:
         i += 1
@@ -237,7 +237,7 @@ def _write_pieces(data, pieces, ends, out, offsets):
 
 
 def prose_pieces(data: Bytes, pieces: Places, ends: Places) -> tuple[Bytes, Places]:
-    """Return the pieces of prose that `cut` found as texts, (k,): UTF-8 and offsets, (k + 1,)."""
+    """Return the pieces of prose from `cut` as texts, (k,): UTF-8 and offsets, (k + 1,)."""
     is_prose = pieces[:, KIND] == PROSE
     out = np.empty(int((pieces[:, END] - pieces[:, START])[is_prose].sum()), np.uint8)
     offsets = np.zeros(int(is_prose.sum()) + 1, np.int64)
@@ -246,21 +246,21 @@ def prose_pieces(data: Bytes, pieces: Places, ends: Places) -> tuple[Bytes, Plac
 
 
 @njit(cache=True, nogil=True)
-def is_apart(data, pieces, p, is_left):
-    """Say whether an empty line comes before a piece: where one was, or where something has gone."""
+def is_apart(data, pieces, p, is_kept):
+    """Return whether an empty line comes before a piece: if there was one, or if the piece before was dropped."""
     i = pieces[p, START]
-    return not is_left[p - 1] or data[i - 2] == NEW_LINE or data[i] == NEW_LINE
+    return not is_kept[p - 1] or data[i - 2] == NEW_LINE or data[i] == NEW_LINE
 
 
 @njit(cache=True, nogil=True)
-def _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets):
+def _join(data, pieces, ends, is_kept, prose, prose_offsets, out, offsets):
     n = k = 0
     for d in range(ends.size - 1):
         first = n
         for p in range(ends[d], ends[d + 1]):
             is_prose = pieces[p, KIND] == PROSE
-            if is_left[p]:
-                for _ in range(0 if n == first else 1 + is_apart(data, pieces, p, is_left)):
+            if is_kept[p]:
+                for _ in range(0 if n == first else 1 + is_apart(data, pieces, p, is_kept)):
                     out[n] = NEW_LINE
                     n += 1
                 if is_prose:
@@ -276,17 +276,17 @@ def _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets):
 def join(
     data: Bytes, pieces: Places, ends: Places, prose: Bytes, prose_offsets: Places
 ) -> tuple[Bytes, Places]:
-    """Put other texts, (k,), in the place of the pieces of prose.
+    """Replace the pieces of prose by other texts, (k,).
 
-    What `cut` found goes in; UTF-8 and offsets, (n + 1,), come out. Prose of nothing goes, and so do headings that
-    have nothing under them.
+    pieces, ends: from `cut`. Returns UTF-8 and offsets, (n + 1,). Empty prose is dropped, as are the headings of
+    empty sections.
     """
     is_prose = pieces[:, KIND] == PROSE
-    is_left = np.ones(len(pieces), np.bool_)
-    is_left[is_prose] = np.diff(prose_offsets) > 0
-    _keep_headings(pieces, ends, is_left)
-    of_blocks = int((pieces[:, END] - pieces[:, START])[~is_prose].sum())
-    out = np.empty(of_blocks + int(prose_offsets[-1] - prose_offsets[0]) + 2 * len(pieces), np.uint8)
+    is_kept = np.ones(len(pieces), np.bool_)
+    is_kept[is_prose] = np.diff(prose_offsets) > 0
+    _keep_headings(pieces, ends, is_kept)
+    block_bytes = int((pieces[:, END] - pieces[:, START])[~is_prose].sum())
+    out = np.empty(block_bytes + int(prose_offsets[-1] - prose_offsets[0]) + 2 * len(pieces), np.uint8)
     offsets = np.zeros(len(ends), np.int64)
-    n = _join(data, pieces, ends, is_left, prose, prose_offsets, out, offsets)
+    n = _join(data, pieces, ends, is_kept, prose, prose_offsets, out, offsets)
     return out[:n], offsets

@@ -1,4 +1,4 @@
-"""Where the lines of documents end, found once for all that reads their lines. Compiled by numba."""
+"""Find the line breaks of documents once, for all kernels that read lines. Compiled by numba."""
 
 import numpy as np
 from numpy.typing import NDArray
@@ -8,34 +8,34 @@ from zyda_flows.textkernels.swar import between_64, trailing_zeros
 from zyda_flows.textkernels.utf8 import NEW_LINE, first_bits
 
 ONE, TWO = np.uint64(1), np.uint64(2)
-TRUSTED = 62  # of 64 bytes, those after which there are two more, as many as a character may need
-BYTES_A_LINE = 16  # for which there is room at first
+TRUSTED = 62  # of 64 bytes: the bytes with two more after them, because a break has up to three bytes
+BYTES_A_LINE = 16  # estimate for the first allocation
 BEYOND = np.iinfo(np.int64).max
 
 
 @njit(cache=True, nogil=True)
 def _find_breaks(data, start, stop, places):
-    """Write the places of breaks, as many as there is room for; return how many there are."""
+    """Write the positions of breaks, as many as there is room for; return the number of breaks."""
     n, i = 0, start
     while i < stop:
-        found = between_64(data, i, NEW_LINE, 13) | between_64(data, i, 0x1C, 0x1E)
-        found |= between_64(data, i, 0xC2, 0xC2) & between_64(data, i, 0x85, 0x85) >> ONE
-        of_lines = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA8, 0xA9) >> TWO
-        found |= between_64(data, i, 0xE2, 0xE2) & of_lines
-        found &= first_bits(min(stop - i, TRUSTED))
-        while found:
+        breaks = between_64(data, i, NEW_LINE, 13) | between_64(data, i, 0x1C, 0x1E)
+        breaks |= between_64(data, i, 0xC2, 0xC2) & between_64(data, i, 0x85, 0x85) >> ONE
+        separators = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA8, 0xA9) >> TWO
+        breaks |= between_64(data, i, 0xE2, 0xE2) & separators
+        breaks &= first_bits(min(stop - i, TRUSTED))
+        while breaks:
             if n < places.size:
-                places[n] = i + np.int64(trailing_zeros(found))
+                places[n] = i + np.int64(trailing_zeros(breaks))
             n += 1
-            found &= found - ONE  # without its lowest bit
+            breaks &= breaks - ONE  # without its lowest bit
         i += TRUSTED
     return n
 
 
 def line_breaks(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    r"""Return the bytes, (k + 1,), where the line breaks of `str.splitlines` begin, and then one beyond all.
+    r"""Return the positions of the line breaks of `str.splitlines`, and a last one beyond all bytes: (k + 1,).
 
-    \r\n are two: only who reads a document knows whether both are in it. data: of 64 bytes or more.
+    \r\n is two breaks: \r may end a document, and \n begin the next. data: has at least 64 bytes.
     """
     start, stop = int(offsets[0]), int(offsets[-1])
     places = np.empty((stop - start) // BYTES_A_LINE + 1, np.int64)

@@ -1,6 +1,6 @@
-"""Counting the sentences that C4's rules for lines leave of documents, and keeping these lines. Compiled by numba.
+"""Apply C4's rules for lines to documents: count sentences, and keep lines. Compiled by numba.
 
-What the rules say of each line is found in c4_rules.py. The bits of `classes` are those of tokens.py.
+c4_rules.py has the rules. tokens.py defines the bits of `classes`.
 """
 
 from collections.abc import Callable
@@ -13,7 +13,7 @@ from zyda_flows.textkernels.counts import Counts, named_counts
 from zyda_flows.textkernels.rules.c4_rules import judge_lines
 from zyda_flows.textkernels.utf8 import NEW_LINE, PERIOD, PUNCTUATION, stripped
 
-# As in tokens.py and c4_rules.py, once more: what numba has compiled for this file does not notice a change there.
+# Copies of constants in tokens.py and c4_rules.py, because numba's cache does not notice changes of other files.
 START, END, CHARACTERS, MARKS = range(4)
 LOREM, CURLY, KEPT, REWRITTEN = 1, 2, 4, 8
 C4 = named_counts("lorem_ipsum", "curly_brackets", "sentences")
@@ -28,7 +28,7 @@ Places = NDArray[np.int64]
 def sentences_of(data, base, tokens, t, last, stop):
     """Count the sentences of the tokens from t on that begin before byte `stop`; return also the next token.
 
-    White space between tokens, but for a single space, is a token of its own here.
+    White space between tokens, except a single space, counts as a token.
     """
     sentences, is_over, first = 0, False, np.uint64(t)
     k, stop_at, end = first, np.uint32(min(stop, 0xFFFFFFFF)), np.uint64(last)
@@ -47,19 +47,19 @@ def sentences_of(data, base, tokens, t, last, stop):
 
 @njit(cache=True, nogil=True)
 def _count_c4(data, offsets, tokens, ends, lines, line_ends, counts, other_ends, owners):
-    """Count all but the sentences of rewritten lines; return how many of these there are."""
+    """Count everything but the sentences of rewritten lines; return the number of rewritten lines."""
     others = 0
     for d in range(offsets.size - 1):
         base, t, last = offsets[d], ends[d], ends[d + 1]
         for line in range(line_ends[d], line_ends[d + 1]):
-            a, b, said = np.int64(lines[line, 0]), np.int64(lines[line, 1]), lines[line, 2]
-            counts[d].lorem_ipsum += said & LOREM != 0
-            counts[d].curly_brackets += said & CURLY != 0
-            if said & KEPT and said & REWRITTEN:
+            a, b, verdict = np.int64(lines[line, 0]), np.int64(lines[line, 1]), lines[line, 2]
+            counts[d].lorem_ipsum += verdict & LOREM != 0
+            counts[d].curly_brackets += verdict & CURLY != 0
+            if verdict & KEPT and verdict & REWRITTEN:
                 owners[others] = d
                 others += 1
                 other_ends[others] = other_ends[others - 1] + np.int64(lines[line, 3])
-            elif said & KEPT:
+            elif verdict & KEPT:
                 while t < last and np.int64(tokens[t, START]) < a:
                     t += 1
                 sentences, t = sentences_of(data, base, tokens, t, last, b)
@@ -86,10 +86,10 @@ def count_c4(
     retokenize: Callable[[Bytes, Places], tuple[Tokens, Places]],
     breaks: Places,
 ) -> Counts:
-    """Count C4 of each document, (n,): of lines, and of the sentences in those that C4 keeps.
+    """Count C4 of each document, (n,): its lines, and the sentences of the lines that C4 keeps.
 
-    retokenize: gives the tokens and ends of lines that are not as in the text, of which citations were taken.
-    breaks: of the lines.
+    retokenize: returns the tokens and ends of rewritten lines, from which citations were removed.
+    breaks: from `line_breaks`.
     """
     lines, line_ends, other = judge_lines(data, offsets, classes, terminal, breaks)
     counts = np.zeros(len(offsets) - 1, C4)
@@ -103,7 +103,7 @@ def count_c4(
 
 @njit(cache=True, nogil=True)
 def copy(data, a, b, out, first, n):
-    """Write the bytes from a to b to place n, as a line after those from `first` on; return the next place."""
+    """Write the bytes from a to b to index n, as a line after those from `first` on; return the next index."""
     k = np.uint64(n)
     if n > first:
         out[k] = NEW_LINE
@@ -116,28 +116,28 @@ def copy(data, a, b, out, first, n):
 
 @njit(cache=True, nogil=True)
 def keep(data, start, stop, classes, lines, line, end, rewritten, done, out, first):
-    """Write the lines that are kept of a document to place `first` and after, unless they are all that it has.
+    """Write the kept lines of a document from index `first` on, unless they are the whole document.
 
-    Return the next place, how far the rewritten lines are read, and whether anything changes.
+    Return the next index, the end of the rewritten lines that were read, and whether the document changes.
     """
     n, low, high = first, start, start
     is_changed, has_run = False, False
     for k in range(line, end):
-        a, b, said, size = (
+        a, b, verdict, size = (
             start + np.int64(lines[k, 0]),
             start + np.int64(lines[k, 1]),
             lines[k, 2],
             lines[k, 3],
         )
-        if said & KEPT == 0:
+        if verdict & KEPT == 0:
             continue
-        if has_run and not said & REWRITTEN and a == high + 1 and data[high] == NEW_LINE:
+        if has_run and not verdict & REWRITTEN and a == high + 1 and data[high] == NEW_LINE:
             high = b
             continue
         if has_run:
             n = copy(data, low, high, out, first, n)
             is_changed = True
-        has_run, low, high = not said & REWRITTEN, a, b
+        has_run, low, high = not verdict & REWRITTEN, a, b
         if not has_run:
             n = copy(rewritten, done, done + np.int64(size), out, first, n)
             done += np.int64(size)
@@ -146,7 +146,7 @@ def keep(data, start, stop, classes, lines, line, end, rewritten, done, out, fir
         return first, done, False
     if has_run:
         n = copy(data, low, high, out, first, n)
-    # A line of which a citation was taken may have white space around it.
+    # A line without its citation may have white space around it.
     a, b = stripped(out, first, n, classes)
     if a > first:
         copy(out, a, b, out, first, first)
@@ -155,7 +155,7 @@ def keep(data, start, stop, classes, lines, line, end, rewritten, done, out, fir
 
 @njit(cache=True, nogil=True)
 def _keep_c4(data, offsets, classes, lines, line_ends, rewritten, out, ends, is_changed):
-    """Write the texts that change, and where they end; return how many there are."""
+    """Write the changed texts, and their ends; return their number."""
     n = done = 0
     for d in range(offsets.size - 1):
         end, done, is_changed[d] = keep(
@@ -171,9 +171,9 @@ def _keep_c4(data, offsets, classes, lines, line_ends, rewritten, out, ends, is_
 def keep_c4_lines(
     data: Bytes, offsets: Places, classes: Classes, terminal: bool, breaks: Places
 ) -> tuple[NDArray[np.bool_], Bytes, Places]:
-    """Say which documents C4's rules for lines change, (n,) bool.
+    """Return the documents that C4's rules for lines change, (n,) bool, and their new texts.
 
-    Returns also the texts of the lines that are left of these, uint8, and the ends of the texts, after a 0.
+    The texts are the bytes of the kept lines, uint8, and their ends, after a 0.
     """
     out, ends = np.empty(int(offsets[-1] - offsets[0]), np.uint8), np.zeros(len(offsets), np.int64)
     is_changed = np.zeros(len(offsets) - 1, np.bool_)

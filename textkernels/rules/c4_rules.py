@@ -1,6 +1,6 @@
-"""What C4's rules say of the lines of documents. Compiled by numba.
+"""C4's rules for the lines of documents. Compiled by numba.
 
-Lines are those of `str.splitlines`, without white space around them. The bits of `classes` are those of tokens.py.
+Lines end as in `str.splitlines`, without the white space around them. tokens.py defines the bits of `classes`.
 """
 
 import numpy as np
@@ -8,14 +8,14 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.swar import between_64, bits_set, letters_64, trailing_zeros
-from zyda_flows.textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, stands_at, text_of
+from zyda_flows.textkernels.utf8 import DECIMAL, SPACE, code_at, first_bits, line_end, matches_at, strip_text
 
 ONE, TWO, LAST_BIT = np.uint64(1), np.uint64(2), np.uint64(63)
 DOT = 46
-# What is found in a line, and what is said of it.
+# Bits: the matches in a line, and the verdict on it.
 LOREM, CURLY, KEPT, REWRITTEN, SCRIPT, POLICY, CITED = 1, 2, 4, 8, 16, 32, 64
 FEWEST_WORDS, LONGEST_WORD = 3, 1000
-TRUSTED = 62  # of 64 bytes, those after which there are two more
+TRUSTED = 62  # of 64 bytes: the bytes with two more after them
 JAVASCRIPT, PRIVACY, COOKIE_POLICY, USE_COOKIES, USES_COOKIES, USE_OF_COOKIES, TERMS, LOREM_IPSUM = (
     np.frombuffer(phrase, np.uint8)
     for phrase in (
@@ -29,7 +29,7 @@ LEAST_BYTES = 5  # of a line with FEWEST_WORDS
 
 @njit(cache=True, nogil=True)
 def citation_size(data, i, b, classes):
-    """Return how many bytes [1], [edit] or [citation needed] takes at i, where a bracket opens; 0 if it is not."""
+    """Return the bytes of [1], [edit] or [citation needed] that begins with the bracket at i; 0 if none does."""
     j = i + 1
     for phrase in (EDIT, CITATION):
         if j + len(phrase) <= b:
@@ -47,49 +47,49 @@ def citation_size(data, i, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def finding_at(data, i, a, b, classes):
-    """Return which phrase or bracket that C4 looks for has byte i as the one by which it is looked for."""
-    low, found = data[i] | 32, 0
+def match_at(data, i, a, b, classes):
+    """Return the phrase or bracket of C4's rules of which byte i is the rare byte."""
+    low, matched = data[i] | 32, 0
     if low == 123:  # [ and {
-        found = CURLY if data[i] == 123 else CITED if citation_size(data, i, b, classes) else 0
+        matched = CURLY if data[i] == 123 else CITED if citation_size(data, i, b, classes) else 0
     elif low == 106:  # j
-        found = SCRIPT if stands_at(data, i, a, b, JAVASCRIPT) else 0
+        matched = SCRIPT if matches_at(data, i, a, b, JAVASCRIPT) else 0
     elif low == 118:  # v
-        found = POLICY if stands_at(data, i - 3, a, b, PRIVACY) else 0
+        matched = POLICY if matches_at(data, i - 3, a, b, PRIVACY) else 0
     elif low == 107:  # k
-        is_policy = stands_at(data, i - 3, a, b, COOKIE_POLICY) or stands_at(data, i - 7, a, b, USE_COOKIES)
-        is_policy |= stands_at(data, i - 8, a, b, USES_COOKIES) or stands_at(
+        is_policy = matches_at(data, i - 3, a, b, COOKIE_POLICY) or matches_at(data, i - 7, a, b, USE_COOKIES)
+        is_policy |= matches_at(data, i - 8, a, b, USES_COOKIES) or matches_at(
             data, i - 10, a, b, USE_OF_COOKIES
         )
-        found = POLICY if is_policy else 0
+        matched = POLICY if is_policy else 0
     elif low == 102:  # f
-        found = POLICY if stands_at(data, i - 7, a, b, TERMS) else 0
+        matched = POLICY if matches_at(data, i - 7, a, b, TERMS) else 0
     elif low == 109:  # m
-        found = LOREM if stands_at(data, i - 4, a, b, LOREM_IPSUM) else 0
-    return found
+        matched = LOREM if matches_at(data, i - 4, a, b, LOREM_IPSUM) else 0
+    return matched
 
 
 @njit(cache=True, nogil=True)
 def find(data, a, b, classes, places, kinds, n):
-    """Write where C4's phrases and brackets stand to place n and after; return the next place."""
+    """Write C4's phrases and brackets from index n on; return the next index."""
     i = a
     while i < b:
-        # { and [, ja, vac, kie, f u and m i: parts of the phrases that are rare
+        # { and [, and rare parts of the phrases: ja, vac, kie, f u and m i
         second = letters_64(data, i, 97) >> ONE
-        some = letters_64(data, i, 123) | letters_64(data, i, 106) & second
-        some |= letters_64(data, i, 118) & second & letters_64(data, i, 99) >> TWO
-        of_kie = letters_64(data, i, 105) >> ONE & letters_64(data, i, 101) >> TWO
-        some |= letters_64(data, i, 107) & of_kie
+        count = letters_64(data, i, 123) | letters_64(data, i, 106) & second
+        count |= letters_64(data, i, 118) & second & letters_64(data, i, 99) >> TWO
+        kie = letters_64(data, i, 105) >> ONE & letters_64(data, i, 101) >> TWO
+        count |= letters_64(data, i, 107) & kie
         before_u = letters_64(data, i, 102) & letters_64(data, i, 117) >> TWO
         before_i = letters_64(data, i, 109) & letters_64(data, i, 105) >> TWO
-        some |= (before_u | before_i) & letters_64(data, i, 32) >> ONE
-        some &= first_bits(min(b - i, TRUSTED))
-        while some:
-            k = i + np.int64(trailing_zeros(some))
-            some &= some - ONE  # without its lowest bit
-            found = finding_at(data, k, a, b, classes)
-            if found:
-                places[n], kinds[n] = k - a, found
+        count |= (before_u | before_i) & letters_64(data, i, 32) >> ONE
+        count &= first_bits(min(b - i, TRUSTED))
+        while count:
+            k = i + np.int64(trailing_zeros(count))
+            count &= count - ONE  # without its lowest bit
+            matched = match_at(data, k, a, b, classes)
+            if matched:
+                places[n], kinds[n] = k - a, matched
                 n += 1
         i += TRUSTED
     return n
@@ -97,7 +97,7 @@ def find(data, a, b, classes, places, kinds, n):
 
 @njit(cache=True, nogil=True)
 def without_citations(data, a, b, classes, out):
-    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many are left."""
+    """Write the bytes from a to b without [1], [edit] and [citation needed]; return how many were written."""
     n, i = 0, a
     while i < b:
         size = citation_size(data, i, b, classes) if data[i] == 91 else 0
@@ -110,19 +110,19 @@ def without_citations(data, a, b, classes, out):
 
 @njit(cache=True, nogil=True)
 def has_words_slowly(data, a, b, classes):
-    """Say what `has_words` does."""
+    """Return the result of `has_words`, for any text."""
     words = longest = length = 0
     i, end = np.uint64(a), np.uint64(b)
     while i < end:
         first = data[i]
         if first < 0x80:
-            of_code = classes[first]
+            bits = classes[first]
             i += ONE
         else:
             code, size = code_at(data, np.int64(i))
-            of_code = classes[code]
+            bits = classes[code]
             i += np.uint64(size)
-        is_space = of_code & SPACE != 0
+        is_space = bits & SPACE != 0
         words += (length == 0) & (not is_space)
         length = 0 if is_space else length + 1
         longest = max(longest, length)
@@ -131,7 +131,7 @@ def has_words_slowly(data, a, b, classes):
 
 @njit(cache=True, nogil=True)
 def has_words(data, a, b, classes):
-    """Say whether a line has FEWEST_WORDS, and none that is too long."""
+    """Return whether a line has FEWEST_WORDS, and no word longer than LONGEST_WORD."""
     if b - a > LONGEST_WORD:
         return has_words_slowly(data, a, b, classes)
     words, before, beyond = np.uint64(0), ONE, np.uint64(0)
@@ -139,7 +139,7 @@ def has_words(data, a, b, classes):
         here = first_bits(b - i)
         spaces = between_64(data, i, 9, 13) | between_64(data, i, 28, 32)
         others = between_64(data, i, 0x80, 0xFF) & here
-        # A bit for each byte of ASCII that is not white space, but follows it: a word begins.
+        # A bit for each byte of ASCII that is not white space and follows white space: a word begins.
         words += bits_set((spaces << ONE | before) & ~(spaces | others) & here)
         if words >= FEWEST_WORDS:
             return True
@@ -155,25 +155,25 @@ def ends_sentence(data, a, b):
 
 
 @njit(cache=True, nogil=True)
-def judge_line(data, a, b, classes, terminal, found, out, places, kinds, n):
-    """Say what C4's rules say of a line in which something is found, and how many bytes of `out` it is then.
+def judge_line(data, a, b, classes, terminal, matched, out, places, kinds, n):
+    """Return the verdict of C4's rules on a line with matches, and the number of its bytes in `out`, if rewritten.
 
-    places and kinds have room for what is found in a line that is rewritten, from place n on.
+    places, kinds: have room from index n on for the matches in a rewritten line.
     """
-    size, said = b - a, 0
-    if found & CITED:
-        size, said, found = without_citations(data, a, b, classes, out), REWRITTEN, 0
+    size, verdict = b - a, 0
+    if matched & CITED:
+        size, verdict, matched = without_citations(data, a, b, classes, out), REWRITTEN, 0
         for k in range(n, find(out, 0, size, classes, places, kinds, n)):
-            found |= kinds[k]
-    if terminal and not (ends_sentence(out, 0, size) if said else ends_sentence(data, a, b)):
+            matched |= kinds[k]
+    if terminal and not (ends_sentence(out, 0, size) if verdict else ends_sentence(data, a, b)):
         return 0, 0
-    if found & LOREM:
-        said |= LOREM
-    if found & SCRIPT:
-        return said, size
-    if found & CURLY and not found & LOREM:
-        said |= CURLY
-    return said if found & POLICY else said | KEPT, size
+    if matched & LOREM:
+        verdict |= LOREM
+    if matched & SCRIPT:
+        return verdict, size
+    if matched & CURLY and not matched & LOREM:
+        verdict |= CURLY
+    return verdict if matched & POLICY else verdict | KEPT, size
 
 
 @njit(cache=True, nogil=True)
@@ -181,27 +181,29 @@ def _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines,
     n = size = p = 0
     for d in range(offsets.size - 1):
         i, base, stop = offsets[d], offsets[d], offsets[d + 1]
-        k, some = 0, find(data, base, stop, classes, places, kinds, 0)
+        k, count = 0, find(data, base, stop, classes, places, kinds, 0)
         while i < stop:
-            a, found = i, 0
+            a, matched = i, 0
             b, i, p = line_end(data, breaks, p, stop)
-            a, b = text_of(data, a, b, classes)
-            while k < some and base + np.int64(places[k]) < i:
-                found |= np.int64(kinds[k])
+            a, b = strip_text(data, a, b, classes)
+            while k < count and base + np.int64(places[k]) < i:
+                matched |= np.int64(kinds[k])
                 k += 1
-            is_over = not terminal or found or ends_sentence(data, a, b)
+            is_over = not terminal or matched or ends_sentence(data, a, b)
             if a == b or not is_over or not has_words(data, a, b, classes):
                 continue
-            said, left = KEPT, b - a
-            if found:
-                said, left = judge_line(data, a, b, classes, terminal, found, line, places, kinds, some)
-            if said:
-                lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = a - base, b - base, said, left
+            verdict, kept_bytes = KEPT, b - a
+            if matched:
+                verdict, kept_bytes = judge_line(
+                    data, a, b, classes, terminal, matched, line, places, kinds, count
+                )
+            if verdict:
+                lines[n, 0], lines[n, 1], lines[n, 2], lines[n, 3] = a - base, b - base, verdict, kept_bytes
                 n += 1
-            if said & KEPT and said & REWRITTEN:
-                for m in range(left):
+            if verdict & KEPT and verdict & REWRITTEN:
+                for m in range(kept_bytes):
                     rewritten[size + m] = line[m]
-                size += left
+                size += kept_bytes
         ends[d + 1] = n
     return n, size
 
@@ -213,10 +215,10 @@ def judge_lines(
     terminal: bool,
     breaks: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.int64], NDArray[np.uint8]]:
-    """Return the lines of which C4's rules say anything: (m, 4) uint32, those of document d from ends[d] on.
+    """Return the lines with a verdict of C4's rules, (m, 4) uint32, their ends by document, and rewritten lines.
 
-    Of each is said where it begins and ends in the document, LOREM, CURLY, KEPT or REWRITTEN, and how many bytes
-    are left of it. Those that are kept, but without citations, stand one after the other in the last array.
+    A row has a line's begin and end in the document, the bits LOREM, CURLY, KEPT or REWRITTEN, and the number of
+    bytes that are kept. The last array has the kept lines from which citations were removed, one after another.
     """
     size = int(offsets[-1] - offsets[0])
     lines, ends = (
@@ -224,9 +226,11 @@ def judge_lines(
         np.zeros(len(offsets), np.int64),
     )
     rewritten = np.empty(size, np.uint8)
-    # Made here, not in compiled code, which would count who uses them for every line: as long again.
-    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are looked at together
+    # Allocated here, because compiled code would count references for every line, which takes as long again.
+    longest = int(np.diff(offsets).max(initial=64))  # 64 bytes are read together
     line = np.empty(longest, np.uint8)
     places, kinds = np.empty(2 * longest, np.uint32), np.empty(2 * longest, np.uint8)
-    n, left = _judge(data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten)
-    return lines[:n], ends, rewritten[:left]
+    n, kept_bytes = _judge(
+        data, offsets, classes, terminal, breaks, line, places, kinds, lines, ends, rewritten
+    )
+    return lines[:n], ends, rewritten[:kept_bytes]

@@ -1,10 +1,10 @@
-"""Where personal data may stand in texts: windows, outside of which nothing of it is found. Compiled by numba.
+"""Find windows of texts that may contain personal data; no match lies outside of a window. Compiled by numba.
 
-The kernels that find windows are in `mail_candidates`, `address_candidates` and `number_candidates`.
+The kernels for each kind are in `mail_candidates`, `address_candidates` and `number_candidates`.
 
-A window is a document and its bytes from `begin` to `end`: (w, 3) int64, in their order. Those of mails may overlap
-where one address follows another; those of other kinds are as long as the characters go on that an expression
-takes, so that nothing that it finds reaches out of one.
+A window is a document and a range of bytes, `begin` to `end`: (w, 3) int64, in order. Windows of mails may overlap
+if one address follows another. A window of another kind reaches as far as the characters that its expression
+accepts, so no match reaches out of a window.
 """
 
 from collections.abc import Callable
@@ -20,7 +20,7 @@ OPEN, CLOSED = 40, 41
 WIDE = 0xEF  # the first byte of full-width characters
 ZERO, NINE = 48, 57
 ATOM, ALNUM, DIGIT, UPPER, WORD, DIALLED, HEX = (1 << bit for bit in range(7))  # of CLASSES
-BYTES_A_WINDOW = 512  # a guess of how many there are, to begin with
+BYTES_A_WINDOW = 512  # estimate for the first allocation
 
 Find = Callable[[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]], int]
 
@@ -48,20 +48,20 @@ CLASSES = classes_of_bytes()
 
 
 @njit(cache=True, nogil=True, inline="always")
-def is_of(byte, classes):
+def has_class(byte, classes):
     return CLASSES[byte] & classes != 0
 
 
 @njit(cache=True, nogil=True, inline="always")
-def keep(windows, number, document, begin, end):
-    """Write a window where there is room for it, and return how many there are."""
+def add_window(windows, number, document, begin, end):
+    """Write a window if there is room, and return the new number of windows."""
     if number < len(windows):
         windows[number] = (document, begin, end)
     return number + 1
 
 
 def windows_of(find: Find, data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the windows that a kernel finds: (w, 3). data: has 64 bytes or more; offsets: (n + 1,)."""
+    """Return the windows that a kernel finds: (w, 3). data: has at least 64 bytes; offsets: (n + 1,)."""
     room = int(offsets[-1] - offsets[0]) // BYTES_A_WINDOW + LANES
     while True:
         windows = np.empty((room, 3), np.int64)

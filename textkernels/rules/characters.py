@@ -1,7 +1,7 @@
-"""Counting the characters of documents by their classes, and leaving some of them out. Compiled by numba.
+"""Count the characters of documents by class, and remove or replace characters. Compiled by numba.
 
-A class is a set of bits that a table gives for each code point (see `textkernels.texts.classes`). What is
-counted of ASCII is found 64 bytes at a time, without the table.
+A class is a set of bits; a table has one for each code point (see `textkernels.texts.classes`). ASCII is counted 64
+bytes at a time, without the table.
 """
 
 import numpy as np
@@ -15,15 +15,19 @@ from zyda_flows.textkernels.utf8 import code_point
 CODE_POINTS = 0x110000
 WORD, SPACE, DIGIT, CUT = np.uint8(1), np.uint8(2), np.uint8(4), np.uint8(8)
 COUNTED = named_counts("characters", "others", "digits", "cuts", "runs")
-LEAST_RUN = 7  # of one character, that are counted as a run
+LEAST_RUN = 7  # equal characters that count as a run
 LANES, ALL = 64, np.uint64(2**64 - 1)
-AS_IT_IS, LEFT_OUT, NEW_LINE = np.uint8(0), np.uint8(1), np.uint8(2)  # what becomes of a character
-ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
+AS_IT_IS, LEFT_OUT, NEW_LINE = (
+    np.uint8(0),
+    np.uint8(1),
+    np.uint8(2),
+)  # a character is kept, removed or replaced
+ONE = np.uint64(1)
 
 
 @njit(cache=True, nogil=True, inline="always")
 def add_64(data, i, mask, row):
-    """Count 64 bytes, of those that a mask has; say whether there are others than ASCII's."""
+    """Count the characters of 64 bytes that a mask selects; return whether some are beyond ASCII."""
     letters = within_64(data, i, 65, 90) | within_64(data, i, 97, 122) | within_64(data, i, 95, 95)  # _
     digits, spaces = within_64(data, i, 48, 57), within_64(data, i, 9, 13) | within_64(data, i, 28, 32)
     beyond, inner = within_64(data, i, 0x80, 0xFF) & mask, within_64(data, i, 0x80, 0xBF)
@@ -42,26 +46,26 @@ def add_64(data, i, mask, row):
 
 @njit(cache=True, nogil=True)
 def add_beyond(data, start, stop, classes, row):
-    """Count the characters that are not of ASCII, but for `characters`."""
+    """Count the characters beyond ASCII, except in `characters`."""
     i, before, after, length = np.uint64(start), np.uint32(0), np.uint64(start), 0
     while i < np.uint64(stop):
         if data[i] < 0x80:
             i += ONE
             continue
         code, size = code_point(data, i)
-        of_code = classes[code]
-        row.others += of_code & (WORD | SPACE) == 0
-        row.digits += of_code & DIGIT != 0
-        row.cuts += of_code & CUT != 0
+        bits = classes[code]
+        row.others += bits & (WORD | SPACE) == 0
+        row.digits += bits & DIGIT != 0
+        row.cuts += bits & CUT != 0
         length = length + 1 if code == before and i == after else 1
-        row.runs += (length == LEAST_RUN) & (of_code & WORD != 0)
+        row.runs += (length == LEAST_RUN) & (bits & WORD != 0)
         i += size
         before, after = code, i
 
 
 @njit(cache=True, nogil=True)
 def _count(data, offsets, classes, counts):
-    edge = np.zeros(1 + LANES + LEAST_RUN, np.uint8)  # bytes at an end of a text, with the one before them
+    edge = np.zeros(1 + LANES + LEAST_RUN, np.uint8)  # bytes at an end of a text, with the byte before them
     for d in range(offsets.size - 1):
         start, stop, row = offsets[d], offsets[d + 1], counts[d]
         has_others = False
@@ -79,10 +83,10 @@ def _count(data, offsets, classes, counts):
 
 
 def count(data: NDArray[np.uint8], offsets: NDArray[np.int64], classes: NDArray[np.uint8]) -> Counts:
-    """Count the COUNTED of each document, (n,).
+    """Count COUNTED of each document, (n,).
 
-    They are its characters, those that are neither of a word nor white space, digits, those at which words are
-    cut, and runs of LEAST_RUN or more of one character of a word.
+    These are its characters, the characters that are neither of a word nor white space, digits, the characters at
+    which words are cut, and runs of at least LEAST_RUN of one character of a word.
 
     data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). classes: (0x110000,) uint8.
     """
@@ -124,7 +128,7 @@ def _shorten(data, offsets, longest, out, ends):
             else:
                 code, size = code_point(data, i)
             if code != before:
-                # A run has been written when it ends; of one that is too long, all but the first is taken back.
+                # A run is written completely; if it is too long, all but its first character are then discarded.
                 n = run + size_before if length > most else n
                 before, size_before, length, run = code, size, np.uint32(0), n
                 most = longest[code]
@@ -140,9 +144,9 @@ def _shorten(data, offsets, longest, out, ends):
 def has_long_runs(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], longest: NDArray[np.uint32]
 ) -> NDArray[np.bool_]:
-    """Say which documents have a run of one character that is longer than it may be: (n,) bool.
+    """Return the documents with a run of one character that is longer than allowed: (n,) bool.
 
-    longest: (0x110000,) uint32, how many of each code point may stand together.
+    longest: (0x110000,) uint32, the longest run allowed for each code point.
     """
     found = np.zeros(len(offsets) - 1, np.bool_)
     _has_long_runs(data, offsets, longest, found)
@@ -152,7 +156,7 @@ def has_long_runs(
 def shorten(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], longest: NDArray[np.uint32]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    """Leave one of each run that is longer than it may be. Returns the texts, uint8, and (n + 1,) ends."""
+    """Reduce each run that is longer than allowed to one character. Returns the texts, uint8, and (n + 1,) ends."""
     out = np.empty(int(offsets[-1] - offsets[0]), np.uint8)
     ends = np.zeros(len(offsets), np.int64)
     _shorten(data, offsets, longest, out, ends)
@@ -195,9 +199,9 @@ def _without(data, offsets, kinds, out, ends):
 def has_any(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]
 ) -> NDArray[np.bool_]:
-    """Say which documents have a character that is not AS_IT_IS: (n,) bool.
+    """Return the documents with a character that is removed or replaced: (n,) bool.
 
-    kinds: (0x110000,) uint8, of each code point: AS_IT_IS, LEFT_OUT or NEW_LINE.
+    kinds: (0x110000,) uint8, for each code point AS_IT_IS, LEFT_OUT or NEW_LINE.
     """
     found = np.zeros(len(offsets) - 1, np.bool_)
     _has_any(data, offsets, kinds, found)
@@ -207,7 +211,7 @@ def has_any(
 def without(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], kinds: NDArray[np.uint8]
 ) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
-    r"""Leave characters out, or put \n in their place, one for \r\n.
+    r"""Remove characters, or replace them by \n, with a single line end for \r\n.
 
     Returns the texts, uint8, and (n + 1,) ends.
     """

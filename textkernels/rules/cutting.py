@@ -1,9 +1,9 @@
-"""Cutting a chunk of English text into tokens, which are words and the punctuation around and within them.
+"""Cut a chunk of English text into tokens: words, and the punctuation around and within them.
 
-Of a chunk, which has no white space in it, prefixes and suffixes come off one by one until an exception (a fixed
-string with pieces of its own) or nothing of the kind is left; what stays is an exception, an address of the web, or
-is cut at its infixes. These are the rules of spaCy's English tokenizer; what each character and string is, is read
-from tables that `textkernels.texts.english` makes. Called by tokens.py.
+A chunk has no white space. Prefixes and suffixes are cut off in turn until an exception (a fixed string with its
+own pieces) remains or no affix is left. The rest is an exception, or a URL, or is cut at its infixes. These are the
+rules of spaCy's English tokenizer; the tables of characters and strings are made by `textkernels.texts.english`.
+Called by tokens.py.
 """
 
 import numpy as np
@@ -31,19 +31,19 @@ from zyda_flows.textkernels.utf8 import (
 )  # fmt: skip
 
 START, END, CHARACTERS, MARKS = range(4)
-# While exceptions are made whole, bits of a piece's end: it is taken, and how many more pieces the exception has.
+# Bits of a piece's end while exceptions are joined: it is taken, and the number of further pieces of the exception.
 TAKEN, CHOSEN = np.uint64(1 << 63), np.uint64(58)
 PLACE = np.uint64((1 << 58) - 1)
 BASE = np.uint64(0xB492B66FBE98F273)
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 SLOTS = 4096  # of the tables of exceptions and of units
-TOP = np.uint64(52)  # a hash's upper bits, which say the slot
+TOP = np.uint64(52)  # the upper bits of a hash select the slot
 STOP_SLOTS, STOP_TOP = 256, np.uint64(56)  # of stop words, one in each
-STOP = np.uint32(0xF)  # the bits of a token's MARKS that say which stop word it is, from 1 on
-PIECES, JOINED = 4, 16  # places for the ends of an exception's pieces, as it is and as the rules would cut it
-# Where in `rules` what stands: of each first byte, how long exceptions are, bits, all and those that the rules
-# would cut; the hashes of exceptions and of units; of each slot, how many pieces and the end of each, in both ways;
-# the hashes of stop words, and their numbers.
+STOP = np.uint32(0xF)  # the bits of a token's MARKS with the number of a stop word, from 1 on
+PIECES, JOINED = 4, 16  # room for the ends of an exception's pieces, as listed and as cut by the rules
+# Offsets in `rules`: for each first byte, bits for the lengths of all exceptions, and of exceptions that the rules
+# would cut; the hashes of exceptions and of units; for each slot the number of pieces and the end of each, in both
+# ways; the hashes of stop words, and their numbers.
 LENGTHS, CUT_LENGTHS, KEYS = 0, 256, 512
 UNITS = KEYS + SLOTS
 CUTS = UNITS + SLOTS
@@ -61,7 +61,7 @@ compiled = njit(cache=True, nogil=True)
 
 @njit(cache=True, nogil=True, inline="always")
 def code_before(data, a, i):
-    """Return the code point that ends before byte i and where it begins; 0 and `a` if none stands there."""
+    """Return the code point that ends before byte i and its first byte; 0 and `a` if there is none."""
     if i <= a:
         return np.uint32(0), a
     p = i - 1
@@ -72,7 +72,7 @@ def code_before(data, a, i):
 
 @compiled
 def code_or_none(data, i, b):
-    """Return the code point at byte i, 0 beyond the end."""
+    """Return the code point at byte i, or 0 beyond the end."""
     return code_at(data, i)[0] if i < b else np.uint32(0)
 
 
@@ -91,7 +91,7 @@ def hash_of(data, a, b):
 
 @compiled
 def look_up(h, rules, table):
-    """Return the slot of a hash in an open-addressing table, -1 if it is not there."""
+    """Return the slot of a hash in an open-addressing table, or -1 if it is missing."""
     slot = np.int64((h * SPREAD) >> TOP)
     while rules[table + slot] != 0:
         if rules[table + slot] == h:
@@ -102,7 +102,7 @@ def look_up(h, rules, table):
 
 @compiled
 def exception(data, a, b, rules):
-    """Return the slot of the exception that stands in the bytes from a to b, or -1."""
+    """Return the slot of the exception that equals the bytes from a to b, or -1."""
     if b - a > LONGEST or (rules[LENGTHS + data[a]] >> np.uint64(b - a)) & np.uint64(1) == 0:
         return -1
     return look_up(hash_of(data, a, b), rules, KEYS)
@@ -110,7 +110,7 @@ def exception(data, a, b, rules):
 
 @compiled
 def prefix_size(data, a, b, classes):
-    """Return how many bytes a prefix takes at a, 0 if there is none."""
+    """Return the number of bytes of a prefix at a, or 0."""
     code, size = code_at(data, a)
     if classes[code] & PREFIX:
         return size
@@ -130,17 +130,17 @@ def prefix_size(data, a, b, classes):
 
 @compiled
 def dot_size(data, a, b, p, classes):
-    """Return how many bytes of dots come off at the end, of which p is the last."""
+    """Return the number of bytes of dots that are cut off at the end; p: the last dot."""
     q = p
     while q > a and data[q - 1] == DOT:
         q -= 1
     if p > q:
         return b - q
     code, q = code_before(data, a, p)
-    of_code = classes[code]
-    if of_code & BEFORE_DOT:
+    bits = classes[code]
+    if bits & BEFORE_DOT:
         return 1
-    if of_code & UPPER:
+    if bits & UPPER:
         before, _ = code_before(data, a, q)
         is_degree = before == 0xB0 and (code == 67 or code == 70 or code == 75)  # of C, F, K
         return 1 if is_degree or classes[before] & UPPER else 0
@@ -149,7 +149,7 @@ def dot_size(data, a, b, p, classes):
 
 @compiled
 def unit_size(data, a, b, rules):
-    """Return how many bytes a unit of measurement or a currency takes at the end, after a digit."""
+    """Return the number of bytes of a unit of measurement or a currency at the end, after a digit."""
     i = b - 1
     while i >= a and b - i <= UNIT + 1:
         if is_digit(data[i]):
@@ -161,7 +161,7 @@ def unit_size(data, a, b, rules):
 
 @compiled
 def suffix_size(data, a, b, classes, rules):
-    """Return how many bytes the longest suffix takes before b, 0 if there is none."""
+    """Return the number of bytes of the longest suffix before b, or 0."""
     if b <= a:
         return 0
     code, p = code_before(data, a, b)
@@ -180,7 +180,7 @@ def suffix_size(data, a, b, classes, rules):
 
 @compiled
 def hyphen_size(data, p, b, code, size, classes):
-    """Return how many bytes a hyphen takes at p, of one to three characters and before a letter."""
+    """Return the number of bytes of a hyphen at p, of one to three characters and before a letter."""
     i = p + size
     if classes[code_or_none(data, i, b)] & LETTER:
         return size
@@ -196,7 +196,7 @@ def hyphen_size(data, p, b, code, size, classes):
 
 @compiled
 def infix_size(data, p, b, code, size, before, classes):
-    """Return how many bytes an infix takes at p, where `code` stands after `before`; 0 if there is none."""
+    """Return the number of bytes of an infix at p, where `code` comes after `before`, or 0."""
     if code == DOT:
         i = p
         while i < b and data[i] == DOT:
@@ -222,7 +222,7 @@ def infix_size(data, p, b, code, size, before, classes):
 
 @compiled
 def ends_host(data, i, b, classes):
-    """Say whether a host's name may end at i: there is nothing more, or a port, or a path."""
+    """Return whether the name of a host may end at i: at the end, or before a port or a path."""
     if i < b and data[i] == COLON:
         digits, j = 0, i + 1
         while j < b:
@@ -239,7 +239,7 @@ def ends_host(data, i, b, classes):
 
 @compiled
 def is_domain(data, i, b, classes):
-    """Say whether a host's name stands at i: labels with dots after them, then lower-case letters."""
+    """Return whether the name of a host begins at i: labels with dots after them, then lower-case letters."""
     labels = 0
     while i < b:
         if labels:
@@ -270,7 +270,7 @@ def is_domain(data, i, b, classes):
 
 @compiled
 def is_address(data, i, b, classes):
-    """Say whether four numbers of a public network address stand at i."""
+    """Return whether a public IPv4 address begins at i."""
     numbers = (0, 0, 0, 0)
     for k in range(4):
         value, digits, first = 0, 0, 48
@@ -300,7 +300,7 @@ def is_host(data, i, b, classes):
 
 @compiled
 def is_url(data, a, b, classes):
-    """Say whether the bytes from a to b are an address: a scheme or not, a user or not, a host, port and path."""
+    """Return whether the bytes from a to b are a URL: optional scheme and user, a host, optional port and path."""
     if b - a < 4 or is_host(data, a, b, classes):
         return b - a >= 4
     may_be_scheme, characters, i = True, 0, a
@@ -322,13 +322,13 @@ def is_url(data, a, b, classes):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_inner(data, i, classes):
-    """Say whether byte i is a character of ASCII that is no affix by itself."""
+    """Return whether byte i is an ASCII character that is in no affix."""
     return data[i] < 0x80 and classes[data[i]] & BREAK == 0
 
 
 @compiled
 def cut_exception(a, slot, rules, cuts, n):
-    """Write where the pieces of an exception end that begins at a."""
+    """Write the ends of the pieces of an exception that begins at a."""
     at = CUTS + slot * PIECES
     for k in range(1, np.int64(rules[at]) + 1):
         cuts[n] = np.uint64(a) + rules[at + k]
@@ -361,7 +361,7 @@ def cut_at_infixes(data, a, b, classes, cuts, n):
 
 @compiled
 def cut_middle(data, a, b, classes, cuts, n):
-    """Cut what stays of a chunk without its prefixes and suffixes, and is no exception."""
+    """Cut the rest of a chunk without its prefixes and suffixes, which is no exception."""
     breaks, dots = np.uint32(0), False
     for i in range(a, b):
         breaks |= BREAK if data[i] >= 0x80 else classes[data[i]] & BREAK
@@ -374,9 +374,9 @@ def cut_middle(data, a, b, classes, cuts, n):
 
 @compiled
 def cut_chunk(data, a, b, has_numbers, classes, rules, cuts, n):
-    """Write where the pieces of a chunk end to place n and after, of which there are as many as it has bytes.
+    """Write the ends of the pieces of a chunk from index n on, at most as many as it has bytes.
 
-    The places of its suffixes wait at the end of `cuts` until what stands before them is written.
+    The ends of its suffixes are kept at the end of `cuts` until the pieces before them are written.
     """
     last, waiting, slot = len(cuts) - 1, 0, -1
     while a < b:
@@ -384,7 +384,7 @@ def cut_chunk(data, a, b, has_numbers, classes, rules, cuts, n):
         if slot >= 0:
             break
         prefix = suffix = 0
-        # Letters and digits are no prefix but for A$, C$ and US$, no suffix but for 's and units.
+        # Letters and digits are in no prefix except A$, C$ and US$, and in no suffix except 's and units.
         if not is_inner(data, a, classes) or (b - a > 1 and (data[a + 1] == DOLLAR or data[a + 1] == 83)):
             prefix = prefix_size(data, a, b, classes)
         if prefix and a + prefix < b:
@@ -426,7 +426,7 @@ def cut_chunk(data, a, b, has_numbers, classes, rules, cuts, n):
 
 @compiled
 def exception_of(data, i, j, rules, cuts):
-    """Return the slot of the exception that stands between two cuts, as the rules cut it, or -1."""
+    """Return the slot of the exception between two cuts, if the rules cut it in this way, or -1."""
     a, b = np.int64(cuts[i] & PLACE), np.int64(cuts[j] & PLACE)
     if b - a > LONGEST or (rules[CUT_LENGTHS + data[a]] >> np.uint64(b - a)) & np.uint64(1) == 0:
         return -1
@@ -456,10 +456,10 @@ def has_cut_exceptions(data, first, n, rules, cuts):
 
 @compiled
 def join_exceptions(data, first, n, rules, cuts):
-    """Make exceptions whole again that the rules have cut, between the cuts from `first` to n; return the new n.
+    """Join the pieces of exceptions that the rules have cut, between the cuts from `first` to n; return the new n.
 
-    Those of the most pieces go first, and of these the first. Pieces that may belong to one of them, be it whole
-    again or not, belong to no other.
+    Exceptions of most pieces are joined first, and of these the first. Pieces that may belong to one of them,
+    whether it is joined or not, belong to no other exception.
     """
     for more in range(JOINED - 2, 0, -1):
         for i in range(first + 1, n - more):
@@ -485,22 +485,22 @@ def join_exceptions(data, first, n, rules, cuts):
 
 
 @compiled
-def cut_anew(data, a, b, classes, rules, cuts, n):
-    """Write where a chunk begins and where its pieces end; return the place after it."""
-    any_of, all_of, i = np.uint32(0), np.uint32(0xFFFFFFFF), a
+def cut_new_chunk(data, a, b, classes, rules, cuts, n):
+    """Write the begin of a chunk and the ends of its pieces; return the index after them."""
+    any_bits, all_bits, i = np.uint32(0), np.uint32(0xFFFFFFFF), a
     while i < b:
         code, size = code_at(data, i)
-        any_of |= classes[code]
-        all_of &= classes[code]
+        any_bits |= classes[code]
+        all_bits &= classes[code]
         i += size
     first = n
     cuts[n] = a
     n += 1
-    is_plain = any_of & BREAK == 0 and (any_of & NUMBER == 0 or all_of & NUMBER != 0)
+    is_plain = any_bits & BREAK == 0 and (any_bits & NUMBER == 0 or all_bits & NUMBER != 0)
     if is_plain and exception(data, a, b, rules) < 0:
         cuts[n] = b
         return n + 1
-    n = cut_chunk(data, a, b, any_of & NUMBER != 0, classes, rules, cuts, n)
+    n = cut_chunk(data, a, b, any_bits & NUMBER != 0, classes, rules, cuts, n)
     if n > first + 2 and has_cut_exceptions(data, first, n, rules, cuts):
         n = join_exceptions(data, first, n, rules, cuts)
     return n
@@ -508,28 +508,28 @@ def cut_anew(data, a, b, classes, rules, cuts, n):
 
 @njit(cache=True, nogil=True, inline="always")
 def stop_word(h, rules):
-    """Return the number of the stop word with a hash, 0 if there is none."""
+    """Return the number of the stop word with a hash, or 0."""
     slot = (h * SPREAD) >> STOP_TOP
     return np.uint32(rules[STOP_NUMBERS + slot]) if rules[STOP_WORDS + slot] == h else np.uint32(0)
 
 
 @compiled
 def describe(data, base, classes, rules, tokens, hashes, n, last):
-    """Write the tokens from n to `last`, where `hashes` says where they end, and before them where they begin."""
+    """Write the tokens from n to `last`: `hashes` has their ends, and before these the begin of the first."""
     i = np.int64(hashes[n])
     while n < last:
         end, start = np.int64(hashes[n + 1]), i
-        h, any_of, all_of, characters = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0
+        h, any_bits, all_bits, characters = np.uint64(0), np.uint32(0), np.uint32(0xFFFFFFFF), 0
         while i < end:
             code, size = code_at(data, i)
-            any_of |= classes[code]
-            all_of &= classes[code]
+            any_bits |= classes[code]
+            all_bits &= classes[code]
             characters += 1
             for _ in range(size):
                 h = h * BASE + np.uint64(data[i] + np.uint64(1))
                 i += 1
-        marks = any_of & ALPHA | all_of & (SYMBOL | PUNCTUATION) | stop_word(h, rules)
+        marks = any_bits & ALPHA | all_bits & (SYMBOL | PUNCTUATION) | stop_word(h, rules)
         tokens[n, START], tokens[n, END], tokens[n, CHARACTERS] = start - base, end - base, characters
-        tokens[n, MARKS] = marks | all_of & PERIOD if characters == 1 else marks
+        tokens[n, MARKS] = marks | all_bits & PERIOD if characters == 1 else marks
         hashes[n] = h
         n += 1

@@ -1,8 +1,7 @@
-"""Which n-grams of tokens come again in a document, of 2 to 10 tokens. Compiled by numba.
+"""Count the n-grams of tokens that are repeated in a document, for n from 2 to 10. Compiled by numba.
 
-An n-gram is a sequence of tokens: two with the same characters that are cut at other places are not the same. It
-is known by the numbers of its first n - 1 and of its last n - 1 tokens, and can stand twice only where both of
-them do.
+An n-gram is a sequence of tokens; equal characters with other cuts are another n-gram. An n-gram is identified by
+the numbers of its first n - 1 and of its last n - 1 tokens, and can be repeated only if both of these are.
 """
 
 import numpy as np
@@ -23,13 +22,13 @@ GRAMS = named_counts(
 SPREAD = np.uint64(0x9E3779B97F4A7C15)
 ZERO, ONE, HALF, BITS = np.uint64(0), np.uint64(1), np.uint64(32), np.uint64(64)
 FEWEST_SLOTS = 16
-# Slots for each key, at least: with 2 counting takes 4 % longer, with 4/3 8 %.
+# Least slots for each key: with 2, counting takes 4 % longer, with 4/3, 8 %.
 SLOTS_A_KEY = 4
 
 
 @njit(cache=True, nogil=True, inline="always")
 def shift_for(n):
-    """Return by how much a hash is shifted, so that what is left is a slot of a table for n keys."""
+    """Return the shift that maps a hash to a slot of a table for n keys."""
     size, shift = FEWEST_SLOTS, 60
     while size < SLOTS_A_KEY * n:
         size *= 2
@@ -39,7 +38,7 @@ def shift_for(n):
 
 @njit(cache=True, nogil=True, inline="always")
 def cleared(slots, shift):
-    """Return the table of so many slots as a shift leaves, with nothing in it."""
+    """Return an empty table of the size that belongs to a shift."""
     table = slots[: ONE << (BITS - shift)]
     table[:] = 0
     return table
@@ -47,20 +46,20 @@ def cleared(slots, shift):
 
 @njit(cache=True, nogil=True, inline="always")
 def number_of(key, table, shift, keys, fresh):
-    """Return the number of a key; if it is new, that is `fresh`. An entry of the table is a number and one."""
+    """Return the number of a key, which is `fresh` if it is new. An entry of the table is a number plus 1."""
     slot, mask = (key * SPREAD) >> shift, np.uint64(table.size) - ONE
     entry = np.uint64(table[slot])
     while entry != ZERO and keys[entry - ONE] != key:
         slot = (slot + ONE) & mask
         entry = np.uint64(table[slot])
     number = fresh if entry == ZERO else entry - ONE
-    table[slot], keys[number] = np.uint32(number + ONE), key  # be it new or not: it is faster than to ask
+    table[slot], keys[number] = np.uint32(number + ONE), key  # also if it is not new: faster than a branch
     return number
 
 
 @njit(cache=True, nogil=True)
 def number_tokens(tokens, hashes, first, last, table, shift, known, numbers, places, comes_again, sums):
-    """Give the tokens of a document numbers and sum up their characters; say which come again."""
+    """Assign numbers to a document's tokens, sum up their characters, and mark the tokens that are repeated."""
     fresh, characters, k = ZERO, np.uint32(0), ZERO
     for t in range(np.uint64(first), np.uint64(last)):
         number = number_of(hashes[t], table, shift, known, fresh)
@@ -74,7 +73,7 @@ def number_tokens(tokens, hashes, first, last, table, shift, known, numbers, pla
 
 @njit(cache=True, nogil=True)
 def pair_up(count, numbers, places, comes_again, keys):
-    """Make the keys of places where two grams stand one after the other that each come again; return how many."""
+    """Write the keys of positions of two consecutive grams that are both repeated; return the number of keys."""
     n = ZERO
     if count < 2:
         return 0
@@ -88,9 +87,9 @@ def pair_up(count, numbers, places, comes_again, keys):
 
 @njit(cache=True, nogil=True)
 def number_pairs(count, keys, places, table, shift, known, numbers, comes_again, times, firsts):
-    """Give grams numbers; return how many there are.
+    """Assign numbers to the grams; return the number of distinct grams.
 
-    Of each is written whether it comes again, how many times it stands, and where first.
+    For each it writes whether it is repeated, how many times it occurs, and its first position.
     """
     fresh = ZERO
     for k in range(np.uint64(count)):
@@ -106,7 +105,7 @@ def number_pairs(count, keys, places, table, shift, known, numbers, comes_again,
 
 @njit(cache=True, nogil=True)
 def top_of(grams, times, firsts):
-    """Return how often the most frequent gram stands, and where first."""
+    """Return how many times the most frequent gram occurs, and its first position."""
     best, place = np.uint32(1), np.uint32(0)
     for number in range(grams):
         if times[number] > best:
@@ -116,9 +115,9 @@ def top_of(grams, times, firsts):
 
 @njit(cache=True, nogil=True)
 def duplicates_of(n, count, grams, numbers, places, is_seen, sums):
-    """Return the characters of n-grams that stood before, as datatrove counts them.
+    """Return the characters of repeated n-grams, as datatrove counts them.
 
-    It walks over the text; after an n-gram that stood where it walked, the next begins behind it.
+    The text is read once. After a repeated n-gram, the next may begin only behind it.
     """
     is_seen[:grams] = False
     size, characters, following = np.uint32(n), 0, np.uint32(0)
@@ -164,10 +163,10 @@ def _count_grams(tokens, hashes, ends, counts):
 
 
 def count_grams(tokens: Tokens, hashes: Hashes, ends: Places) -> Counts:
-    """Count GRAMS of each document, (n,): characters of the most frequent n-gram, and of duplicate ones.
+    """Count GRAMS of each document, (n,): characters of the most frequent n-gram, and of repeated n-grams.
 
-    The most frequent counts all times that it stands, with spaces between its tokens; of ties the first.
+    The most frequent n-gram counts for each occurrence, with spaces between its tokens; of ties the first.
     """
-    counts = np.zeros((len(ends) - 1, LONGEST - 1), np.int64)  # of n-grams, in place n - 2
+    counts = np.zeros((len(ends) - 1, LONGEST - 1), np.int64)  # column n - 2: of n-grams
     _count_grams(tokens, hashes, ends, counts)
     return counts.view(GRAMS)[:, 0]

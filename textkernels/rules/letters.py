@@ -1,18 +1,18 @@
-"""The letters of texts, counted by the script that they are of."""
+"""Count the letters of texts by script. Compiled by numba."""
 
 import numpy as np
 
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import code_point
 
-STRETCH = np.uint64(16)  # bytes that are tested for ASCII at once
+STRETCH = np.uint64(16)  # bytes that are tested for ASCII together
 
 
 @njit(cache=True, nogil=True)
 def count_letters(data, offsets, scripts, latin, counts):
     """Count the letters of texts by script.
 
-    data: valid UTF-8. scripts: (0x110000,) uint8, a column of counts for each code point, 0 for what is no letter.
+    data: valid UTF-8. scripts: (0x110000,) uint8, the column of counts for each code point, 0 if it is no letter.
     latin: the column of ASCII's letters. counts: (n, columns) int64, zeros.
     """
     for text in range(offsets.size - 1):

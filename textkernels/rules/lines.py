@@ -1,6 +1,6 @@
-"""What the lines and paragraphs of documents are like, and which of them come again. Compiled by numba.
+"""Count properties and repetitions of the lines and paragraphs of documents. Compiled by numba.
 
-Lines end at a new line, 10, and nothing else. The bits of `classes` are those of tokens.py.
+Lines end only at a new line, byte 10. tokens.py defines the bits of `classes`.
 """
 
 import numpy as np
@@ -29,20 +29,20 @@ LINES = named_counts(
 SHORT_LINE = 30
 BASE, SPREAD = np.uint64(0xB492B66FBE98F273), np.uint64(0x9E3779B97F4A7C15)
 ZERO, ONE, THREE, SHIFT = (np.uint64(n) for n in (0, 1, 3, 32))
-AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of an entry that say in which round it was written
+AGE, AGES = np.uint64(0xFFFF), 1 << 16  # the bits of an entry with the round in which it was written
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 
 
 class LineTable:
-    """A hash table that is used again and again, without being cleared: its entries have an age."""
+    """A hash table that is reused without being cleared: its entries have an age."""
 
     def __init__(self) -> None:
         self.age = 0
         self.entries = np.zeros(16, np.uint64)
 
     def make_room(self, n: int) -> None:
-        """Make the table as large as so many entries need, a third more."""
+        """Make the table large enough for n entries: a third more slots than entries."""
         size = int(mask_for(n)) + 1
         if size > len(self.entries):
             self.entries, self.age = np.zeros(size, np.uint64), 0
@@ -50,7 +50,7 @@ class LineTable:
 
 @njit(cache=True, nogil=True)
 def is_blank(data, a, b, classes):
-    """Say whether the bytes from a to b are nothing but white space."""
+    """Return whether the bytes from a to b are only white space."""
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & SPACE == 0:
@@ -69,7 +69,7 @@ def characters_in(data, a, b):
 
 @njit(cache=True, nogil=True)
 def letters_and_new_lines(data, a, b, classes):
-    """Count letters and digits, and new lines; say also whether all is ASCII."""
+    """Return the number of letters and digits, the number of new lines, and whether all bytes are ASCII."""
     found = new_lines = beyond = np.uint64(0)
     for i in range(a, b, 64):
         here = first_bits(b - i)
@@ -90,7 +90,7 @@ def hash_of(data, a, b):
     """Return the hash of the bytes from a to b."""
     h, last = SPREAD, data.size - 8
     for k in range(a, b, 8):
-        place = min(k, last)  # eight bytes at k, without reading what is beyond the end
+        place = min(k, last)  # eight bytes at k, without reading beyond the end
         word = load_8(data, place) >> (np.uint64(k - place) << THREE)
         h = (h ^ (word & first_bits(8 * (b - k)))) * BASE
         h ^= h >> SHIFT
@@ -100,7 +100,7 @@ def hash_of(data, a, b):
 
 @njit(cache=True, nogil=True, inline="always")
 def is_known(h, table, mask, age):
-    """Say whether a hash was in the table in this round already; from now on it is."""
+    """Return whether a hash was in the table already in this round, and add it."""
     slot, entry = h & mask, h & ~AGE | age
     while table[slot] & AGE == age and table[slot] != entry:
         slot = (slot + ONE) & mask
@@ -119,9 +119,9 @@ def mask_for(n):
 
 @njit(cache=True, nogil=True)
 def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask, age, row, hashes, ends):
-    """Count lines, of which p is the number of the first break; write where each ends and its hash.
+    """Count lines; write the end of each and its hash. p: the number of the first break.
 
-    Return how many there are, and the number of the first break after the document.
+    Return the number of lines, and the number of the first break after the document.
     """
     i, n, lines, duplicates, duplicate, empty = start, 0, 0, 0, 0, 0
     texts = terminals = shorts = duplicate_text = longest = characters = 0
@@ -132,9 +132,9 @@ def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask,
         longest = max(longest, length)
         is_text = False
         if end > i:
-            of_last = classes[data[end - 1] if data[end - 1] < 0x80 else last_code(data, end)[0]]
-            is_text = of_last & SPACE == 0 or not is_blank(data, i, end, classes)
-            terminals += is_text and of_last & TERMINAL != 0
+            last_bits = classes[data[end - 1] if data[end - 1] < 0x80 else last_code(data, end)[0]]
+            is_text = last_bits & SPACE == 0 or not is_blank(data, i, end, classes)
+            terminals += is_text and last_bits & TERMINAL != 0
             texts += is_text
             shorts += is_text and length <= SHORT_LINE
             lines += 1
@@ -159,9 +159,9 @@ def count_of_lines(data, start, stop, classes, breaks, p, is_ascii, table, mask,
 
 @njit(cache=True, nogil=True)
 def count_of_paragraphs(data, a, b, start, table, mask, age, row, hashes, ends, n):
-    """Count the paragraphs in the bytes from a to b, where neither end is white space, and what repeats of them.
+    """Count the paragraphs in the bytes from a to b, where neither end is white space, and repeated ones.
 
-    A paragraph is the same as another if its lines are.
+    Two paragraphs are equal if their lines are.
     """
     paragraphs = duplicates = characters = 0
     first, h, i = -1, ZERO, start
@@ -225,14 +225,14 @@ def count_lines(
 ) -> Counts:
     """Count LINES of each document, (n,).
 
-    `lines` are parted by runs of new lines, `text_lines` by each of them and have more than white space,
-    `paragraphs` by two new lines or more; `split_lines` are all lines.
-    table: is kept for the next documents. breaks: of the lines.
+    `lines` are separated by runs of new lines. `text_lines` are separated by each new line and have more than white
+    space. `paragraphs` are separated by two new lines or more. `split_lines` are all lines.
+    table: is reused for the next documents. breaks: from `line_breaks`.
     """
     counts = np.zeros(len(offsets) - 1, LINES)
     longest = int(np.diff(offsets).max(initial=0))
     table.make_room(longest // 2 + 2)
-    # Made here, not in compiled code, which would count who uses them for every line.
+    # Allocated here, because compiled code would count references for every line.
     hashes, ends = np.empty(longest + 1, np.uint64), np.empty(longest + 1, np.int64)
     table.age = _count_lines(data, offsets, classes, breaks, hashes, ends, table.entries, table.age, counts)
     return counts

@@ -1,4 +1,4 @@
-"""Where mail addresses may stand in texts: windows, as `candidates` has them. Compiled by numba."""
+"""Find windows of texts that may contain mail addresses; see `candidates`. Compiled by numba."""
 
 import numpy as np
 
@@ -17,8 +17,8 @@ from zyda_flows.textkernels.rules.candidates import (
     ONE,
     WIDE,
     ZERO,
-    is_of,
-    keep,
+    add_window,
+    has_class,
 )
 from zyda_flows.textkernels.rules.plain import plain_at
 from zyda_flows.textkernels.swar import between_64, trailing_zeros
@@ -27,11 +27,11 @@ from zyda_flows.textkernels.utf8 import first_bits
 
 @njit(cache=True, nogil=True)
 def atom_before(data, start, b):
-    """Return how many bytes the character before b has where it may be of an atom; 0 where it is not.
+    """Return the number of bytes of the character before b if it may be part of an atom, else 0.
 
-    That is of ASCII, or a letter of Latin with an accent (U+00C0 to U+024F, and a few beyond).
+    These are characters of ASCII, and Latin letters with an accent (U+00C0 to U+024F, and a few beyond).
     """
-    if b > start and is_of(data[b - 1], ATOM):
+    if b > start and has_class(data[b - 1], ATOM):
         return 1
     if b - 1 > start and 0x80 <= data[b - 1] < 0xC0 and 0xC3 <= data[b - 2] <= 0xC9:
         return 2
@@ -40,7 +40,7 @@ def atom_before(data, start, b):
 
 @njit(cache=True, nogil=True)
 def atoms_begin(data, start, at):
-    """Return where atoms with single dots between them begin, of which the last ends before `at`."""
+    """Return the begin of atoms, separated by single dots, of which the last ends before `at`."""
     b = at
     while b > start:
         size = atom_before(data, start, b)
@@ -55,9 +55,9 @@ def atoms_begin(data, start, at):
 
 @njit(cache=True, nogil=True)
 def octet_end(data, i, stop):
-    """Return where a number of up to three digits, 255 at most, ends; i where there is none."""
+    """Return the end of a number of up to three digits, 255 at most; return i if there is none."""
     k, value = i, 0
-    while k < stop and is_of(data[k], DIGIT):
+    while k < stop and has_class(data[k], DIGIT):
         value = value * 10 + data[k] - ZERO
         k += 1
         if k - i > 3 or value > 255:
@@ -67,7 +67,7 @@ def octet_end(data, i, stop):
 
 @njit(cache=True, nogil=True)
 def literal_end(data, i, stop):
-    """Return where a domain of four numbers in brackets ends, or 0. i: after its first bracket."""
+    """Return the end of a domain of four numbers in brackets, or 0. i: after its first bracket."""
     for _ in range(3):
         k = octet_end(data, i, stop)
         if k == i or k >= stop or data[k] != DOT:
@@ -77,32 +77,34 @@ def literal_end(data, i, stop):
     if i < k < stop and data[k] == CLOSING:
         return k + 1
     k = i
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN):
         k += 1
-    is_tag = i < k < stop - 1 and is_of(data[k - 1], ALNUM) and data[k] == COLON and data[k + 1] == CLOSING
+    is_tag = (
+        i < k < stop - 1 and has_class(data[k - 1], ALNUM) and data[k] == COLON and data[k + 1] == CLOSING
+    )
     return k + 2 if is_tag else 0
 
 
 @njit(cache=True, nogil=True)
 def domain_end(data, i, stop):
-    """Return where the letters, digits, hyphens and dots of a domain end, or 0 where none begins."""
+    """Return the end of the letters, digits, hyphens and dots of a domain, or 0 if none begins."""
     if i < stop and data[i] == BRACKET:
         return literal_end(data, i + 1, stop)
     k = i
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN):
         k += 1
     if k == i or k + 1 >= stop or data[k] != DOT:
         return 0
-    if not (is_of(data[i], ALNUM) and is_of(data[k - 1], ALNUM) and is_of(data[k + 1], ALNUM)):
+    if not (has_class(data[i], ALNUM) and has_class(data[k - 1], ALNUM) and has_class(data[k + 1], ALNUM)):
         return 0
-    while k < stop and (is_of(data[k], ALNUM) or data[k] == HYPHEN or data[k] == DOT):
+    while k < stop and (has_class(data[k], ALNUM) or data[k] == HYPHEN or data[k] == DOT):
         k += 1
     return k
 
 
 @njit(cache=True, nogil=True)
 def find_mails(data, offsets, windows):
-    """Write a window for each @, also a full-width one, between a name and a domain; return how many there are."""
+    """Write a window for each @ (plain or full-width) between a name and a domain; return the number of windows."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -116,5 +118,5 @@ def find_mails(data, offsets, windows):
                 sign, size = plain_at(data, at, stop)
                 end = domain_end(data, at + size, stop) if sign == AT else 0
                 if end:
-                    number = keep(windows, number, d, atoms_begin(data, start, at), end)
+                    number = add_window(windows, number, d, atoms_begin(data, start, at), end)
     return number

@@ -1,7 +1,6 @@
-"""Where numbers of phones, cards and accounts may stand in texts: windows, as `candidates` has them.
+"""Find windows of texts that may contain numbers of phones, cards and accounts; see `candidates`.
 
-Spaces, dashes and full-width forms of Unicode count as the plain characters that they are written for. Compiled by
-numba.
+Unicode's spaces, dashes and full-width forms count as the plain characters that they replace. Compiled by numba.
 """
 
 import numpy as np
@@ -23,8 +22,8 @@ from zyda_flows.textkernels.rules.candidates import (
     WIDE,
     WORD,
     ZERO,
-    is_of,
-    keep,
+    add_window,
+    has_class,
 )
 from zyda_flows.textkernels.rules.plain import plain_at, plain_before
 from zyda_flows.textkernels.swar import between_64, trailing_zeros
@@ -33,10 +32,10 @@ from zyda_flows.textkernels.utf8 import first_bits
 
 @njit(cache=True, nogil=True)
 def may_be_dialled(data, start, begin, end):
-    """Say whether there is a sign of a number of a phone, and nine digits.
+    """Return whether there is a mark of a phone number, and at least nine digits.
 
-    A sign is + before a digit, where no name or number ends; two digits or more in parentheses; or three, three
-    and four with . or - between them.
+    A mark is + before a digit, but not after a name or number; two digits or more in parentheses; or groups of
+    three, three and four digits with . or - between them.
     """
     digits, size, before, two_before, is_open = 0, 0, 0, 0, False
     has_sign, following = False, begin
@@ -44,12 +43,12 @@ def may_be_dialled(data, start, begin, end):
         k = following
         byte, width = plain_at(data, k, end)
         following += width
-        if is_of(byte, DIGIT):
+        if has_class(byte, DIGIT):
             digits, size = digits + 1, size + 1
             has_sign |= size == 4 and before == 3 and two_before == 3
             continue
         if byte == PLUS and following < end and ZERO < plain_at(data, following, end)[0] <= NINE:
-            has_sign |= k == start or not (is_of(data[k - 1], WORD) or data[k - 1] == PLUS)
+            has_sign |= k == start or not (has_class(data[k - 1], WORD) or data[k - 1] == PLUS)
         has_sign |= byte == CLOSED and size >= 2 and is_open
         is_open = byte == OPEN
         if size and byte in (DOT, HYPHEN):
@@ -62,13 +61,13 @@ def may_be_dialled(data, start, begin, end):
 
 @njit(cache=True, nogil=True)
 def may_be_card(data, begin, end):
-    """Say whether there are fourteen digits together, not of a fraction, or four after four and a blank or -."""
+    """Return whether fourteen digits that are no fraction come together, or four digits after four and a gap."""
     size, before, is_fraction = 0, 0, False
     k = begin
     while k < end:
         byte, width = plain_at(data, k, end)
         k += width
-        if is_of(byte, DIGIT):
+        if has_class(byte, DIGIT):
             size += 1
             if (size == 14 and not is_fraction) or (size == 4 and before == 4):
                 return True
@@ -81,10 +80,10 @@ def may_be_card(data, begin, end):
 
 @njit(cache=True, nogil=True)
 def dialled_begin(data, start, at):
-    """Return where the characters of phones and cards before `at` begin."""
+    """Return the begin of the characters of phones and cards before `at`."""
     while at > start:
         byte, width = plain_before(data, start, at)
-        if not is_of(byte, DIALLED):
+        if not has_class(byte, DIALLED):
             break
         at -= width
     return at
@@ -92,18 +91,18 @@ def dialled_begin(data, start, at):
 
 @njit(cache=True, nogil=True)
 def dialled_end(data, at, stop):
-    """Return where the characters of phones and cards after `at` end."""
+    """Return the end of the characters of phones and cards after `at`."""
     while at < stop:
         byte, width = plain_at(data, at, stop)
-        if not is_of(byte, DIALLED):
+        if not has_class(byte, DIALLED):
             break
         at += width
     return at
 
 
 @njit(cache=True, nogil=True)
-def find_numbers(data, offsets, windows, of_cards):
-    """Write a window for what phones and cards are written with, where one may be; return how many there are."""
+def find_numbers(data, offsets, windows, is_card):
+    """Write a window for each run of characters that may be a phone or card; return the number of windows."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -114,17 +113,17 @@ def find_numbers(data, offsets, windows, of_cards):
             while places:
                 at = i + np.int64(trailing_zeros(places))
                 places &= places - ONE
-                if at < reached or (data[at] == WIDE and not is_of(plain_at(data, at, stop)[0], DIGIT)):
+                if at < reached or (data[at] == WIDE and not has_class(plain_at(data, at, stop)[0], DIGIT)):
                     continue
                 begin, reached = dialled_begin(data, start, at), dialled_end(data, at, stop)
                 if reached - begin < 9:
                     continue
                 if (
                     may_be_card(data, begin, reached)
-                    if of_cards
+                    if is_card
                     else may_be_dialled(data, start, begin, reached)
                 ):
-                    number = keep(windows, number, d, begin, reached)
+                    number = add_window(windows, number, d, begin, reached)
     return number
 
 
@@ -140,10 +139,10 @@ def find_cards(data, offsets, windows):
 
 @njit(cache=True, nogil=True)
 def account_end(data, at, stop):
-    """Return where the capitals, digits, spaces and dashes after `at` end."""
+    """Return the end of the capitals, digits, spaces and dashes after `at`."""
     while at < stop:
         byte, width = plain_at(data, at, stop)
-        if not (is_of(data[at], DIGIT | UPPER) or byte in (BLANK, HYPHEN)):
+        if not (has_class(data[at], DIGIT | UPPER) or byte in (BLANK, HYPHEN)):
             break
         at += width
     return at
@@ -151,7 +150,7 @@ def account_end(data, at, stop):
 
 @njit(cache=True, nogil=True)
 def find_accounts(data, offsets, windows):
-    """Write a window from two capitals and two digits on, as far as `account_end`; return how many there are."""
+    """Write a window for each run from two capitals and two digits to `account_end`; return their number."""
     number = 0
     for d in range(len(offsets) - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -162,13 +161,13 @@ def find_accounts(data, offsets, windows):
                 at = i + np.int64(trailing_zeros(places))
                 places &= places - ONE
                 begin = at - 2
-                if begin < max(reached, start) or at + 1 >= stop or not is_of(data[at + 1], DIGIT):
+                if begin < max(reached, start) or at + 1 >= stop or not has_class(data[at + 1], DIGIT):
                     continue
-                if not (is_of(data[begin], UPPER) and is_of(data[begin + 1], UPPER)):
+                if not (has_class(data[begin], UPPER) and has_class(data[begin + 1], UPPER)):
                     continue
-                if begin > start and is_of(data[begin - 1], WORD):
+                if begin > start and has_class(data[begin - 1], WORD):
                     continue
                 reached = account_end(data, at, stop)
                 if reached - begin >= 15:
-                    number = keep(windows, number, d, begin, reached)
+                    number = add_window(windows, number, d, begin, reached)
     return number

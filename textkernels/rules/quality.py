@@ -1,7 +1,7 @@
-"""What Gopher's rules of quality count: words, marks, and how lines begin and end. Compiled by numba.
+"""Counts for Gopher's quality rules: words, marks, and the begins and ends of lines. Compiled by numba.
 
-Tokens are those of `tokens.py`, where the bits of the classes are explained too. Counts are whole numbers, a row a
-document; `textkernels.texts.prose` makes shares of them.
+Tokens come from `tokens.py`, which also defines the bits of the classes. Counts are integers, with a row for
+each document; `textkernels.texts.prose` computes shares.
 """
 
 from collections.abc import Collection, Sequence
@@ -13,10 +13,10 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.counts import Counts, named_counts
 from zyda_flows.textkernels.rules.cutting import CHARACTERS, MARKS, STOP, hash_of
 from zyda_flows.textkernels.swar import between_64, bits_set, trailing_zeros
-from zyda_flows.textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, text_of
+from zyda_flows.textkernels.utf8 import ALPHA, SYMBOL, code_at, first_bits, line_end, strip_text
 
 ONE, TWO = np.uint64(1), np.uint64(2)
-WHOLE = np.uint64(2**62 - 1)  # of 64 bytes, those after which there are two more
+WHOLE = np.uint64(2**62 - 1)  # of 64 bytes: the bytes with two more after them
 QUALITY = named_counts(
     "tokens", "words", "word_characters", "alphabetic_words", "stop_words", "hashes", "ellipses", "all_lines",
     "bullet_lines", "ellipsis_lines",
@@ -46,15 +46,15 @@ def _count_tokens(tokens, ends, counts):
 
 @njit(cache=True, nogil=True)
 def count_signs(data, start, stop):
-    """Count # and ellipses, of which three dots in a row are one."""
+    """Count # and ellipses; three dots in a row are an ellipsis."""
     hashes = ellipses = 0
     i = free = start  # no dot before `free` is part of another ellipsis
     while i < stop:
         here = first_bits(stop - i)
         first = here & WHOLE
         hashes += bits_set(between_64(data, i, HASH, HASH) & first)
-        of_dots = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA6, 0xA6) >> TWO
-        ellipses += bits_set(between_64(data, i, 0xE2, 0xE2) & of_dots & first)
+        ellipsis_tail = between_64(data, i, 0x80, 0x80) >> ONE & between_64(data, i, 0xA6, 0xA6) >> TWO
+        ellipses += bits_set(between_64(data, i, 0xE2, 0xE2) & ellipsis_tail & first)
         dots = between_64(data, i, DOT, DOT) & here
         dots &= dots >> ONE & dots >> TWO & WHOLE
         while dots:
@@ -78,7 +78,7 @@ def _count_marks(data, offsets, classes, breaks, counts):
             a = i
             b, i, p = line_end(data, breaks, p, stop)
             lines += 1
-            a, b = text_of(data, a, b, classes)
+            a, b = strip_text(data, a, b, classes)
             if a < b:
                 bullets += data[a] == MINUS or (data[a] == 0xE2 and code_at(data, a)[0] == BULLET)
                 if b - a >= 3 and (data[b - 1] == DOT or data[b - 1] == 0xA6):
@@ -89,7 +89,7 @@ def _count_marks(data, offsets, classes, breaks, counts):
 
 @njit(cache=True, nogil=True)
 def _count_listed(hashes, ends, words, starts, list_of, counts):
-    seen = np.zeros(words.size, np.int64)  # by each word, the document that had it last, from 1
+    seen = np.zeros(words.size, np.int64)  # for each word, the last document with it, from 1 on
     for d in range(ends.size - 1):
         found, which = 0, list_of[d]
         if which >= 0:
@@ -103,13 +103,13 @@ def _count_listed(hashes, ends, words, starts, list_of, counts):
 
 
 def hash_of_word(word: str) -> int:
-    """Return the hash that a token of these letters has."""
+    """Return the hash of a word, which equals the hash of a token of these letters."""
     content = np.frombuffer(word.encode(), np.uint8)
     return int(hash_of(content, 0, len(content)))
 
 
 class WordLists:
-    """Lists of words by the hashes of their bytes: of list i words[starts[i] : starts[i + 1]], ascending."""
+    """Lists of words, as hashes: list i is words[starts[i] : starts[i + 1]], ascending."""
 
     def __init__(self, lists: Sequence[Collection[str]]) -> None:
         hashes = [np.unique(np.array([*map(hash_of_word, words)], np.uint64)) for words in lists]
@@ -118,9 +118,9 @@ class WordLists:
 
 
 def count_listed(hashes: NDArray[np.uint64], ends: Places, lists: WordLists, list_of: Places) -> Counts:
-    """Count LISTED: how many different words of its list each document has, (n,).
+    """Count LISTED of each document: the number of different words of its list, (n,).
 
-    hashes: of the tokens. list_of: (n,), the list of each document, -1 for none.
+    hashes: of the tokens. list_of: (n,), the list of each document, or -1.
     """
     counts = np.zeros(len(ends) - 1, LISTED)
     _count_listed(hashes, ends, lists.words, lists.starts, list_of, counts)
@@ -135,7 +135,7 @@ def count_quality(
     ends: Places,
     breaks: Places,
 ) -> Counts:
-    """Count QUALITY of each document, (n,). breaks: of the lines."""
+    """Count QUALITY of each document, (n,). breaks: from `line_breaks`."""
     counts = np.zeros(len(offsets) - 1, QUALITY)
     _count_tokens(tokens, ends, counts)
     _count_marks(data, offsets, classes, breaks, counts)

@@ -1,6 +1,6 @@
-"""RefinedWeb's rules for lines, as DCLM has them: which lines are taken out of a text. Compiled by numba.
+"""Remove lines by RefinedWeb's rules, as DCLM implements them. Compiled by numba.
 
-Lines end at a new line, 10, and nothing else. The bits of `classes` are those of tokens.py.
+Lines end only at a new line, byte 10. tokens.py defines the bits of `classes`.
 """
 
 import numpy as np
@@ -17,16 +17,16 @@ from zyda_flows.textkernels.utf8 import (
     SPACE,
     code_at,
     first_bits,
+    matches_at,
     new_line,
-    stands_at,
     stripped,
 )  # fmt: skip
 
 ONE, TWO, THREE, LAST_BIT = (np.uint64(n) for n in (1, 2, 3, 63))
-TRUSTED = 61  # of 64 bytes, those after which there are three more
+TRUSTED = 61  # of 64 bytes: the bytes with three more after them
 DOT = 46
 MOST_CAPITALS, MOST_NUMERALS, MOST_WORDS = 0.5, 0.999999, 10
-LOUD, NUMERIC, COUNTER, LONELY = 1, 2, 4, 8  # by which rule a line goes
+LOUD, NUMERIC, COUNTER, LONELY = 1, 2, 4, 8  # the rules that remove a line
 AS_IT_IS, CHANGED, EDITED = 0, 1, 2
 COUNTED = np.frombuffer(
     b"likes shares comments retweets reposts quotes bookmarks upvotes downvotes downloads views followers ",
@@ -41,23 +41,23 @@ Places = NDArray[np.int64]
 
 
 @njit(cache=True, nogil=True)
-def facts_slowly(data, a, b, classes):
-    """Return the rules by which a line goes, how many words it has and how many are counted.
+def slow_line_facts(data, a, b, classes):
+    """Return the rules that remove a line, the number of its words, and the number of counted words.
 
-    Counted are those between ASCII's white space and nulls that begin with a letter or a digit.
+    Counted words are separated by ASCII's white space and nulls, and begin with a letter or a digit.
     """
     characters = capitals = numerals = words = counted = 0
     is_in = is_in_counted = False
     i = a
     while i < b:
         code, size = code_at(data, i)
-        of_code = classes[code]
-        capitals += of_code & CAPITAL != 0
-        numerals += of_code & NUMERAL != 0
-        is_space, is_cut = of_code & SPACE != 0, code == 32 or 9 <= code <= 13 or code == 0
+        bits = classes[code]
+        capitals += bits & CAPITAL != 0
+        numerals += bits & NUMERAL != 0
+        is_space, is_separator = bits & SPACE != 0, code == 32 or 9 <= code <= 13 or code == 0
         words += not is_space and not is_in
-        counted += not is_cut and not is_in_counted and of_code & ALNUM != 0
-        is_in, is_in_counted = not is_space, not is_cut
+        counted += not is_separator and not is_in_counted and bits & ALNUM != 0
+        is_in, is_in_counted = not is_space, not is_separator
         characters += 1
         i += size
     rules = LOUD if characters and capitals / characters > MOST_CAPITALS else 0
@@ -67,21 +67,21 @@ def facts_slowly(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def facts_of(data, a, b, classes):
-    """Return what `facts_slowly` does, and whether the line may have digits."""
+def line_facts(data, a, b, classes):
+    """Return the results of `slow_line_facts`, and whether the line may have digits."""
     capitals = numerals = words = counted = np.uint64(0)
     before, cut_before = ONE, ONE
     for i in range(a, b, 64):
         here = first_bits(b - i)
         if between_64(data, i, 0x80, 0xFF) & here:
-            return facts_slowly(data, a, b, classes)
+            return slow_line_facts(data, a, b, classes)
         cuts = between_64(data, i, 9, 13) | between_64(data, i, 32, 32)
         spaces = cuts | between_64(data, i, 28, 31)
         cuts |= between_64(data, i, 0, 0)
         large, digits = between_64(data, i, 65, 90), between_64(data, i, 48, 57)
         capitals += bits_set(large & here)
         numerals += bits_set(digits & here)
-        # A bit for each byte that begins a word: that is not white space, but follows it.
+        # A bit for each byte that begins a word: it is not white space and follows white space.
         words += bits_set((spaces << ONE | before) & ~spaces & here)
         letters = large | between_64(data, i, 97, 122) | digits
         counted += bits_set((cuts << ONE | cut_before) & letters & here)
@@ -94,8 +94,8 @@ def facts_of(data, a, b, classes):
 
 
 @njit(cache=True, nogil=True)
-def beyond_others(data, a, b, classes):
-    """Return where the first character of a word stands."""
+def skip_to_word(data, a, b, classes):
+    """Return the position of the first character of a word."""
     while a < b:
         code, size = code_at(data, a)
         if classes[code] & ALNUM or code == 95:
@@ -106,8 +106,8 @@ def beyond_others(data, a, b, classes):
 
 @njit(cache=True, nogil=True)
 def is_counter(data, a, b, classes):
-    """Say whether a line is a number and what it counts, as in "1.2K likes"."""
-    i = start = beyond_others(data, a, b, classes)
+    """Return whether a line is a number and the things that it counts, as in "1.2K likes"."""
+    i = start = skip_to_word(data, a, b, classes)
     while i < b:
         code, size = code_at(data, i)
         if classes[code] & DECIMAL == 0 and (i == start or (code != 44 and code != DOT)):
@@ -129,7 +129,7 @@ def is_counter(data, a, b, classes):
     for k in range(len(COUNTED)):
         if COUNTED[k] == 32:
             end = i + k - first
-            if stands_at(data, i, a, b, COUNTED[first:k]) and beyond_others(data, end, b, classes) == b:
+            if matches_at(data, i, a, b, COUNTED[first:k]) and skip_to_word(data, end, b, classes) == b:
                 return True
             first = k + 1
     return False
@@ -137,32 +137,32 @@ def is_counter(data, a, b, classes):
 
 @njit(cache=True, nogil=True)
 def has_phrase(data, a, b):
-    """Say whether a line of few words has a phrase that is taken out of it."""
-    if stands_at(data, a, a, b, SIGN_IN):
+    """Return whether a line of few words has a phrase that is removed from it."""
+    if matches_at(data, a, a, b, SIGN_IN):
         return True
     p = b
     for _ in range(3):  # READ_MORE and any three characters
         p -= 1
         while p > a and data[p] & 0xC0 == 0x80:
             p -= 1
-    if p > a and stands_at(data, p - len(READ_MORE), a, b, READ_MORE):
+    if p > a and matches_at(data, p - len(READ_MORE), a, b, READ_MORE):
         return True
     for i in range(a, b - len(IN_CART) + 1):
-        if data[i + 6] | 32 == 105 and stands_at(data, i, a, b, IN_CART):
+        if data[i + 6] | 32 == 105 and matches_at(data, i, a, b, IN_CART):
             return True
     return False
 
 
 @njit(cache=True, nogil=True)
 def may_have_phrase(data, start, stop):
-    """Say whether parts of the phrases that are rare stand in a document: ms i, ad m and gn-i."""
+    """Return whether rare parts of the phrases occur in a document: ms i, ad m and gn-i."""
     for i in range(start, stop, TRUSTED):
-        blanks, of_i = letters_64(data, i, 32) >> TWO, letters_64(data, i, 105) >> THREE
+        blanks, i_after = letters_64(data, i, 32) >> TWO, letters_64(data, i, 105) >> THREE
         ms = letters_64(data, i, 109) & letters_64(data, i, 115) >> ONE
         ad = letters_64(data, i, 97) & letters_64(data, i, 100) >> ONE
         gn = letters_64(data, i, 103) & letters_64(data, i, 110) >> ONE
-        found = (ms & of_i | ad & letters_64(data, i, 109) >> THREE) & blanks
-        found |= gn & between_64(data, i, 45, 45) >> TWO & of_i
+        found = (ms & i_after | ad & letters_64(data, i, 109) >> THREE) & blanks
+        found |= gn & between_64(data, i, 45, 45) >> TWO & i_after
         if found & first_bits(stop - i):
             return True
     return False
@@ -170,8 +170,8 @@ def may_have_phrase(data, start, stop):
 
 @njit(cache=True, nogil=True)
 def judge(data, a, b, classes, facts, line):
-    """Write the rules by which a line goes, its words and those that are counted."""
-    rules, words, counted, may_have_digits = facts_of(data, a, b, classes)
+    """Write the rules that remove a line, its words and its counted words."""
+    rules, words, counted, may_have_digits = line_facts(data, a, b, classes)
     if may_have_digits and is_counter(data, a, b, classes):
         rules |= COUNTER
     facts[line, 0], facts[line, 1], facts[line, 2] = rules, words, counted
@@ -179,7 +179,7 @@ def judge(data, a, b, classes, facts, line):
 
 @njit(cache=True, nogil=True)
 def strip_lines(data, spans, facts, low, high, classes):
-    """Take the white space at the ends of the lines from low to high; return which are left."""
+    """Strip the white space at the ends of the lines from low to high; return the range of lines that are left."""
     while low < high:
         a, b = spans[low, 0], spans[low, 1]
         start = a if a < b and 0x20 < data[a] < 0x7F else stripped(data, a, b, classes)[0]
@@ -203,9 +203,10 @@ def strip_lines(data, spans, facts, low, high, classes):
 
 @njit(cache=True, nogil=True)
 def read_lines(data, start, stop, classes, breaks, p, spans, facts):
-    """Write where lines begin and end, and what is said of them.
+    """Write the begins and ends of lines, and the facts of each.
 
-    Return how many, their words, the rules by which any goes, and the number of the next document's first break.
+    Return the number of lines, their counted words, all rules that remove any line, and the number of the next
+    document's first break.
     """
     n, words, i, seen = 0, 0, start, np.uint32(0)
     while i <= stop:
@@ -221,15 +222,15 @@ def read_lines(data, start, stop, classes, breaks, p, spans, facts):
 
 @njit(cache=True, nogil=True)
 def refine(data, start, stop, classes, breaks, p, spans, facts):
-    """Write the lines that are left of a document, of which p is the number of the first line break.
+    """Write the lines that are left of a document. p: the number of its first line break.
 
-    Return the first and the last, whether any is edited, words, and the number of the next document's.
-    The rules go over the text one after the other, and after each the text is stripped.
+    Return the first line, the line after the last, whether any line is edited, the number of words, and the number
+    of the next document's first break. The rules are applied in turn; after each the text is stripped.
     """
     high, words, seen, p = read_lines(data, start, stop, classes, breaks, p, spans, facts)
     low = 0
     for rule in (LOUD, NUMERIC, COUNTER, LONELY):
-        # Most documents have no line that goes by the first three.
+        # Most documents have no line that the first three rules remove.
         kept = low if seen & rule else high
         for line in range(kept, high):
             if facts[line, 0] & rule == 0:
@@ -244,7 +245,7 @@ def refine(data, start, stop, classes, breaks, p, spans, facts):
         high = kept
         if rule != LONELY:
             low, high = strip_lines(data, spans, facts, low, high, classes)
-            if low < high:  # of lines that are stripped something else may be said
+            if low < high:  # the rules may remove a stripped line
                 seen |= facts[low, 0] | facts[high - 1, 0]
     may_have = may_have_phrase(data, start, stop)
     for line in range(low, high if may_have else low):
@@ -256,7 +257,7 @@ def refine(data, start, stop, classes, breaks, p, spans, facts):
 
 @njit(cache=True, nogil=True)
 def write_lines(data, spans, low, high, out, n):
-    """Write lines to place n and after, those that stand together in one go; return the next place."""
+    """Write lines from index n on, consecutive lines together; return the next index."""
     line, k = low, np.uint64(n)
     while line < high:
         if line > low:
@@ -275,7 +276,7 @@ def write_lines(data, spans, low, high, out, n):
 
 @njit(cache=True, nogil=True)
 def _refine_all(data, offsets, classes, breaks, spans, facts, words, states, out, ends):
-    """Count the words before and after; write the texts that change, if there is room, and return how many."""
+    """Count the words before and after; write the changed texts, if there is room, and return their number."""
     n = p = 0
     for d in range(offsets.size - 1):
         start, stop = offsets[d], offsets[d + 1]
@@ -296,14 +297,14 @@ def refine_lines(
 ) -> tuple[Places, Bytes, Bytes, Places]:
     """Apply RefinedWeb's rules for lines.
 
-    Returns the words before and after, (n, 2) int64; of each document AS_IT_IS, CHANGED or EDITED if phrases are to
-    be taken out of its lines, which is not done here, (n,) uint8; and if so wished the texts of those that are not
-    as they were, uint8, and their ends, after a 0.
+    Returns the words before and after, (n, 2) int64; for each document AS_IT_IS, CHANGED, or EDITED if phrases are
+    to be removed from its lines, which the caller must do, (n,) uint8; and, if is_written, the texts that are not
+    AS_IT_IS, uint8, and their ends, after a 0.
     """
     words, states = np.zeros((len(offsets) - 1, 2), np.int64), np.zeros(len(offsets) - 1, np.uint8)
     out = np.empty(int(offsets[-1] - offsets[0]) + 1 if is_written else 0, np.uint8)
     ends = np.zeros(len(offsets), np.int64)
-    # Made here, not in compiled code, which would count who uses them for every line.
+    # Allocated here, because compiled code would count references for every line.
     most = int(np.diff(offsets).max(initial=0)) + 1
     spans, facts = np.empty((most, 2), np.int64), np.empty((most, 3), np.uint32)
     n = _refine_all(data, offsets, classes, breaks, spans, facts, words, states, out, ends)

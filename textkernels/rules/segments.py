@@ -1,8 +1,7 @@
-"""Finding the segments of texts, which are mostly lines, that a repair may change. Compiled by numba.
+"""Find the segments of texts that a repair may change; most segments are lines. Compiled by numba.
 
-What a character can mean for a repair is a set of bits that a table gives for each code point; see
-`textkernels.texts.repair`, which fills it. `kinds` and `follows` say which neighbours may be mojibake; see
-`textkernels.texts.mojibake`.
+A table has for each code point a set of bits that matter for a repair; `textkernels.texts.repair` fills
+it. `kinds` and `follows` define which neighbours may be mojibake; see `textkernels.texts.mojibake`.
 """
 
 import numpy as np
@@ -11,16 +10,16 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import code_point
 
-# Of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
-# mojibake with the next one, or it is for ftfy to judge anywhere.
+# Bits of a character: it ends a segment, it is <, it is &, it is changed, it may join another, it can be part of
+# mojibake with the next one, or ftfy must decide about it.
 NEWLINE, LESS, AND, CHANGED, JOINS, SUSPECT, JUDGED = (np.uint8(1 << bit) for bit in range(7))
-# Of a segment, besides: it has an entity of HTML, and what may be mojibake.
+# Further bits of a segment: it has an entity of HTML, and it may have mojibake.
 ENTITY, MOJIBAKE = np.int64(1 << 8), np.int64(1 << 9)
 Tables = tuple[NDArray[np.uint8], NDArray[np.uint8], NDArray[np.bool_]]  # bits, kinds, follows
-WORTH = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # a look
+REPAIRABLE = np.int64(CHANGED | JOINS | JUDGED) | MOJIBAKE  # the segment may change
 LONGEST_ENTITY = 24
-ONE, TWO, THREE, FOUR = np.uint64(1), np.uint64(2), np.uint64(3), np.uint64(4)
-NEVER, UNLESS_LESS, ALWAYS = 0, 1, 2  # entities are unescaped
+ONE = np.uint64(1)
+NEVER, UNLESS_LESS, ALWAYS = 0, 1, 2  # when entities are unescaped
 
 
 @njit(cache=True, nogil=True, inline="always")
@@ -31,7 +30,7 @@ def is_letter(code):
 
 @njit(cache=True, nogil=True)
 def is_entity(data, i, stop):
-    """Say whether byte i, after an &, begins the rest of an entity: # or not, letters or digits, and ;."""
+    """Return whether the rest of an entity begins at byte i, after an &: optional #, letters or digits, and ;."""
     if i < stop and data[i] == 0x23:
         i += ONE
     start = i
@@ -42,28 +41,28 @@ def is_entity(data, i, stop):
 
 @njit(cache=True, nogil=True)
 def _segment(data, i, stop, bits, kinds, follows, longest):
-    """Return where the segment ends that begins at byte i, and the bits of what is in it."""
+    """Return the end of the segment that begins at byte i, and its bits."""
     found, before, kind, length = np.int64(0), np.uint8(0), np.uint8(0), 0
     while i < stop and length < longest:
         code, size = code_point(data, i)
         i += size
         length += 1
-        has = bits[code]
-        if has | before:
-            found |= has
+        character_bits = bits[code]
+        if character_bits | before:
+            found |= character_bits
             if before & SUSPECT and follows[kind, kinds[code]]:
                 found |= MOJIBAKE
             kind = kinds[code]
-            if has & AND and is_entity(data, i, stop):
+            if character_bits & AND and is_entity(data, i, stop):
                 found |= ENTITY
-            if has & NEWLINE:
+            if character_bits & NEWLINE:
                 break
-        before = has
+        before = character_bits
     return i, found
 
 
 @njit(cache=True, nogil=True)
-def _all_in(data, bits, kinds, follows):
+def _text_bits(data, bits, kinds, follows):
     i, stop, found = np.uint64(0), np.uint64(data.size), np.int64(0)
     while i < stop:
         i, more = _segment(data, i, stop, bits, kinds, follows, data.size)
@@ -71,14 +70,14 @@ def _all_in(data, bits, kinds, follows):
     return found
 
 
-def all_in(text: bytes, tables: Tables) -> int:
-    """Return the bits of what is in a text."""
-    return int(_all_in(np.frombuffer(text, np.uint8), *tables))
+def text_bits(text: bytes, tables: Tables) -> int:
+    """Return the bits of a text."""
+    return int(_text_bits(np.frombuffer(text, np.uint8), *tables))
 
 
 @njit(cache=True, nogil=True)
 def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, out):
-    """Write each segment that is worth a look, or the first of each text, as far as there is room."""
+    """Write each segment that may change, or the first of each text, if there is room; return their number."""
     n = 0
     for d in range(offsets.size - 1):
         i, stop = np.uint64(offsets[d]), np.uint64(offsets[d + 1])
@@ -90,7 +89,7 @@ def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, o
                 now = NEVER
             if now == NEVER:
                 found &= ~ENTITY
-            if found & (WORTH | ENTITY):
+            if found & (REPAIRABLE | ENTITY):
                 if n < len(out):
                     out[n, 0], out[n, 1], out[n, 2], out[n, 3], out[n, 4] = d, start, i, found, now
                 n += 1
@@ -99,17 +98,17 @@ def _find(data, offsets, bits, kinds, follows, longest, unescapes, only_first, o
     return n
 
 
-def worth_a_look(
+def may_change(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     tables: Tables,
     longest: int,
     unescapes: int,
 ) -> NDArray[np.bool_]:
-    """Say which texts have a segment that a repair may change: (n,) bool.
+    """Return the texts with a segment that a repair may change: (n,) bool.
 
-    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). longest: how many characters a segment
-    has at most. unescapes: NEVER, UNLESS_LESS (up to the first segment with a <) or ALWAYS.
+    data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). longest: most characters of a segment. unescapes: NEVER,
+    UNLESS_LESS (up to the first segment with a <) or ALWAYS.
     """
     found = np.zeros((len(offsets) - 1, 5), np.int64)
     n = _find(data, offsets, *tables, longest, unescapes, True, found)
@@ -118,16 +117,16 @@ def worth_a_look(
     return is_worth
 
 
-def segments(
+def repairable_segments(
     data: NDArray[np.uint8],
     offsets: NDArray[np.int64],
     tables: Tables,
     longest: int,
     unescapes: int,
 ) -> NDArray[np.int64]:
-    """Return the segments that a repair may change, of the same: (m, 5) int64.
+    """Return the segments that a repair may change: (m, 5) int64. Arguments as for `may_change`.
 
-    Of each they are its text, its first byte and its end, the bits of what is in it, and `unescapes` there.
+    The columns are the text, the first byte, the end, the bits of the segment, and the value of `unescapes` there.
     """
     none = np.zeros((0, 5), np.int64)
     out = np.zeros((_find(data, offsets, *tables, longest, unescapes, False, none), 5), np.int64)

@@ -1,8 +1,8 @@
-"""Counting strings in texts, and sequences of characters, several of these at once. Compiled by numba.
+"""Count strings in texts, and sequences of characters, several sequences together. Compiled by numba.
 
-A string is found by its first, second and last bytes, at 64 places together. A sequence asks of each of its
-characters to be of some kinds. A bit of a word of 64 stands for "one of them is found so far as here", and all of
-them move on together with each character of the text (Shift-And).
+A string is found by its first, second and last bytes, at 64 positions together. A sequence accepts some kinds of
+characters at each of its positions. A bit of a 64-bit word is set if a sequence matches up to a position; all bits
+are shifted with each character of the text (Shift-And).
 """
 
 from collections.abc import Sequence
@@ -14,14 +14,14 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.swar import bits_set, trailing_zeros, within_64
 from zyda_flows.textkernels.utf8 import code_point
 
-BITS = 64  # of a word: so many characters have the sequences together, or less
+BITS = 64  # of a word: the most characters of the sequences of a word
 LANES = 64
 NONE, ONE = np.uint64(0), np.uint64(1)
 
 
 @njit(cache=True, nogil=True)
 def may_begin_at(data, i, string):
-    """Say at which of 64 places a string may begin: a bit for each. It is there if it has one or two bytes."""
+    """Return a bit for each of 64 positions where a string may begin. For one or two bytes the match is certain."""
     size = len(string)
     places = within_64(data, i, string[0], string[0])
     if size > 1:
@@ -43,7 +43,7 @@ def _count_string(data, start, stop, string):
     found, following, i, size = 0, start, start, len(string)
     is_alone = size == 1 or (
         size == 2 and string[0] != string[1]
-    )  # where it is found it is, and overlaps none
+    )  # a match of the bytes is certain and overlaps no other
     while i + LANES + size <= stop:
         places = may_begin_at(data, i, string)
         if is_alone:
@@ -74,7 +74,7 @@ def _count_strings(data, offsets, documents, string, counts):
 def count_string(
     data: NDArray[np.uint8], offsets: NDArray[np.int64], documents: NDArray[np.int64], string: bytes
 ) -> NDArray[np.int64]:
-    """Count a string in some of the texts, as `bytes.count` does: (documents,) int64. It is not empty."""
+    """Count a string, which is not empty, in some of the texts, as `bytes.count` does: (documents,) int64."""
     counts = np.zeros(len(documents), np.int64)
     _count_strings(data, offsets, documents, np.frombuffer(string, np.uint8), counts)
     return counts
@@ -93,7 +93,7 @@ def _count(data, offsets, kinds, fits, first, last, whole, number, counts):
                 for bit in range(BITS):
                     if reached & last & ONE << np.uint64(bit):
                         counts[d, number[bit]] += 1
-                        reached &= ~whole[bit]  # the next one begins after this one's end
+                        reached &= ~whole[bit]  # the next match begins after the end of this one
 
 
 def count(
@@ -103,11 +103,11 @@ def count(
     fits: NDArray[np.uint64],
     lengths: Sequence[int],
 ) -> NDArray[np.int64]:
-    """Count the sequences in each text, those that do not overlap: (n, sequences) int64.
+    """Count the matches of sequences that do not overlap in each text: (n, sequences) int64.
 
     data: the texts' UTF-8 bytes, valid. offsets: (n + 1,). kinds: (0x110000,), the kind of each code point.
-    fits: a word for each kind, with a bit for each character of the sequences, one after the other, set where
-    the kind may stand. lengths: how many characters each sequence has, together BITS or less.
+    fits: a word for each kind, with a bit for each character of the sequences, one after another, set if the
+    character accepts the kind. lengths: the number of characters of each sequence, together at most BITS.
     """
     first, last, start = NONE, NONE, 0
     whole, number = np.zeros(BITS, np.uint64), np.zeros(BITS, np.int64)

@@ -1,11 +1,11 @@
-"""Cutting English text into tokens: words, and the punctuation around and within them. Compiled by numba.
+"""Cut English text into tokens: words, and the punctuation around and within them. Compiled by numba.
 
-White space cuts a text into chunks, which is found 64 bytes at a time; how a chunk is cut says cutting.py. Text
-repeats its chunks: how one was cut stands in a memo, by its bytes, until another takes its slot. What the memo says
-is what cutting would say, so that it changes nothing but the time.
+White space, which is found 64 bytes at a time, cuts a text into chunks; cutting.py cuts a chunk into tokens. Texts
+repeat their chunks: a memo stores the pieces of a chunk by its bytes, until another chunk takes its slot. The memo
+returns the result of cutting, so it saves time and changes nothing else.
 
-A token is a row of `tokens`: START and END as bytes, its CHARACTERS and its MARKS; `hashes` has a polynomial in
-its bytes, modulo 2**64.
+A token is a row of `tokens`: START and END as bytes, its CHARACTERS and its MARKS; `hashes` has a polynomial in its
+bytes, modulo 2**64.
 """
 
 import threading
@@ -14,38 +14,38 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_anew, describe
+from zyda_flows.textkernels.rules.cutting import BASE, CHARACTERS, END, MARKS, SPREAD, cut_new_chunk, describe
 from zyda_flows.textkernels.swar import load_8, prefetch, trailing_zeros, white_space_of_64
 
-# A slot of the memo has the chunk's first 15 bytes with its size in the 16th, and INLINE pieces; elsewhere, MORE
-# numbers for other bytes and pieces. Of a piece: a number as it stands in `tokens`, CHARACTERS and MARKS, where
-# bits that mean nothing there say how many pieces there are (of the first) and where the piece ends; its hash.
+# A slot of the memo has the chunk's first 15 bytes with its size in the 16th, and INLINE pieces; further bytes and
+# pieces are in MORE other numbers. A piece is a number with CHARACTERS and MARKS as in `tokens`, whose unused bits
+# store the number of pieces (in the first piece) and the end of the piece; and its hash.
 MEMO_SLOTS, MEMO_TOP = 1 << 17, np.uint64(64 - 17)
 SLOT, INLINE, MORE = 8, 3, 32
 COUNT, ENDS, BYTE = np.uint64(36), np.uint64(52), np.uint64(0xFF)
 INLINE_BYTES, SIZE = 15, np.uint64(56)
 MEMO = MEMO_SLOTS * (SLOT + MORE)
 KEPT = 64  # bytes of a chunk, at most
-BATCH = 128  # chunks whose slots are asked for before the first is read
-PADDING = 80  # bytes after a block that may be read, and places after its tokens that may be written
+BATCH = 128  # chunks whose slots are prefetched before the first is read
+PADDING = 80  # bytes after a block that may be read, and positions after its tokens that may be written
 ZERO, ONE, TWO, EIGHT, FIRST_BYTES, HALF = (np.uint64(n) for n in (0, 1, 2, 8, INLINE_BYTES, 32))
 LAST_BIT, WITHIN, ALL = np.uint64(63), np.uint64(63), np.uint64(2**64 - 1)
-# By a chunk's size: masks that leave of the 8 bytes from its start on, and of the next 8, its own.
+# By a chunk's size: masks for its bytes among the 8 bytes from its start on, and among the next 8.
 LOW_BYTES = np.array([(1 << 8 * min(size, 8)) - 1 for size in range(INLINE_BYTES + 1)], np.uint64)
 HIGH_BYTES = np.array([(1 << 8 * max(size - 8, 0)) - 1 for size in range(INLINE_BYTES + 1)], np.uint64)
 
 
 @njit(cache=True, nogil=True)
 def find_white_space(block, size, spaces):
-    """Write a bit for each byte of a block, 64 a word: whether it is of white space."""
-    rest = ZERO  # of wide white space, what stands in the next word
+    """Write a bit for each byte of a block, 64 a word: whether it is part of white space."""
+    rest = ZERO  # the bits of wide white space in the next word
     for word in range((size + 63) // 64):
         found, wide = white_space_of_64(block, 64 * word)
         found |= rest
         rest = ZERO
         while wide:
             bit = trailing_zeros(wide)
-            # One of two bytes begins with 0xC2, those of three with more.
+            # White space of two bytes begins with 0xC2; the others have three bytes.
             more = np.uint64(3) if block[np.uint64(64 * word) + bit] == 0xC2 else np.uint64(7)
             found |= more << bit
             rest |= (more >> ONE) >> (LAST_BIT - bit)
@@ -55,7 +55,7 @@ def find_white_space(block, size, spaces):
 
 @njit(cache=True, nogil=True)
 def find_chunks(spaces, a, b, edges):
-    """Write where the chunks between two bytes begin and end, in turn; return how many chunks there are."""
+    """Write the begins and ends of the chunks between two bytes, in turn; return the number of chunks."""
     n, before, first, last = 0, ZERO, np.uint64(a) >> np.uint64(6), np.uint64(b) >> np.uint64(6)
     for word in range(np.int64(first), (b + 63) // 64):
         solid = ~spaces[word]
@@ -77,7 +77,7 @@ def find_chunks(spaces, a, b, edges):
 
 @njit(cache=True, nogil=True)
 def hash_of_long(block, a, b, h):
-    """Go on with the hash of a chunk of more than INLINE_BYTES."""
+    """Extend the hash of a chunk of more than INLINE_BYTES."""
     for k in range(a + FIRST_BYTES, b, EIGHT):
         word = load_8(block, np.int64(k)) & LOW_BYTES[min(b - k, EIGHT)]
         h = ((h >> HALF) ^ h ^ word) * SPREAD
@@ -85,8 +85,8 @@ def hash_of_long(block, a, b, h):
 
 
 @njit(cache=True, nogil=True)
-def ask_for(block, edges, first, last, memo, batch):
-    """Write the first two numbers and the slot of chunks, and ask for the cache line of each slot."""
+def prefetch_slots(block, edges, first, last, memo, batch):
+    """Write the first two numbers and the slot of chunks, and prefetch the cache line of each slot."""
     for chunk in range(first, last):
         a, b = np.uint64(edges[2 * chunk]), np.uint64(edges[2 * chunk + 1])
         short = min(b - a, FIRST_BYTES)
@@ -103,7 +103,7 @@ def ask_for(block, edges, first, last, memo, batch):
 
 @njit(cache=True, nogil=True)
 def has_rest(block, a, b, memo, place):
-    """Say whether the bytes of a chunk after the first are those in the memo."""
+    """Return whether the bytes of a chunk after the first equal the bytes in the memo."""
     for k in range(a + FIRST_BYTES, b, EIGHT):
         if memo[place] != load_8(block, np.int64(k)) & LOW_BYTES[min(b - k, EIGHT)]:
             return False
@@ -112,8 +112,8 @@ def has_rest(block, a, b, memo, place):
 
 
 @njit(cache=True, nogil=True)
-def keep(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
-    """Write to a slot of the memo how a chunk was cut, which begins at `start` of its document."""
+def memorise(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
+    """Write the pieces of a chunk, which begins at `start` of its document, to a slot of the memo."""
     entry, place = slot * SLOT, MEMO_SLOTS * SLOT + slot * MORE
     words = max(b - a - INLINE_BYTES + 7, 0) // 8
     if words + 2 * max(n - first - INLINE, 0) > MORE:
@@ -134,7 +134,7 @@ def keep(block, a, b, start, slot, key, second, memo, tokens, hashes, first, n):
 
 @njit(cache=True, nogil=True, inline="always")
 def copy_piece(memo, place, chunk, start, pairs, hashes, n):
-    """Write a piece from the memo to place n; return its end."""
+    """Write a piece from the memo to index n; return its end."""
     piece = memo[place]
     end = chunk + (piece >> ENDS & BYTE)
     pairs[n, ZERO], pairs[n, ONE], hashes[n] = start | end << HALF, piece, memo[place + ONE]
@@ -143,9 +143,9 @@ def copy_piece(memo, place, chunk, start, pairs, hashes, n):
 
 @njit(cache=True, nogil=True, inline="always")
 def copy_pieces(memo, entry, place, chunk, pairs, hashes, n):
-    """Write the pieces of a slot, of which those that it has no room for are at `place`; return the place after."""
+    """Write the pieces of a slot, with the further pieces at `place`; return the index after them."""
     count, start = memo[entry + TWO] >> COUNT & BYTE, chunk
-    for k in range(INLINE):  # be there so many or not: it is faster than to ask
+    for k in range(INLINE):  # also if there are fewer: faster than a branch
         start = copy_piece(
             memo, entry + TWO + TWO * np.uint64(k), chunk, start, pairs, hashes, n + np.uint64(k)
         )
@@ -157,9 +157,9 @@ def copy_pieces(memo, entry, place, chunk, pairs, hashes, n):
 
 @njit(cache=True, nogil=True)
 def cut_chunks(block, base, edges, first, last, classes, rules, memo, batch, tokens, pairs, hashes, n):
-    """Write the tokens of chunks of the document at `base` to place n and after; return the next place.
+    """Write the tokens of chunks of the document at `base` from index n on; return the next index.
 
-    pairs: (tokens, 2) uint64, the same memory as `tokens`.
+    pairs: (tokens, 2) uint64, a view of `tokens`.
     """
     n = np.uint64(n)
     for chunk in range(first, last):
@@ -174,10 +174,10 @@ def cut_chunks(block, base, edges, first, last, classes, rules, memo, batch, tok
             n = copy_pieces(memo, entry, place, a - np.uint64(base), pairs, hashes, n)
             continue
         begin, end, at = np.int64(a), np.int64(b), np.int64(n)
-        next_at = cut_anew(block, begin, end, classes, rules, hashes, at) - 1
+        next_at = cut_new_chunk(block, begin, end, classes, rules, hashes, at) - 1
         describe(block, base, classes, rules, tokens, hashes, at, next_at)
         if length <= KEPT:
-            keep(
+            memorise(
                 block, begin, end, np.uint32(begin - base), np.int64(slot), key, second, memo, tokens, hashes,
                 at, next_at,
             )  # fmt: skip
@@ -198,7 +198,7 @@ def cut_all(block, offsets, classes, rules, memo, tokens, pairs, hashes, ends):
         chunks = find_chunks(spaces, base, offsets[d + 1], edges)
         for first in range(0, chunks, BATCH):
             last = min(first + BATCH, chunks)
-            ask_for(block, edges, first, last, memo, batch)
+            prefetch_slots(block, edges, first, last, memo, batch)
             n = cut_chunks(
                 block, base, edges, first, last, classes, rules, memo, batch, tokens, pairs, hashes, n
             )
@@ -206,9 +206,9 @@ def cut_all(block, offsets, classes, rules, memo, tokens, pairs, hashes, ends):
 
 
 class Memory(threading.local):
-    """Of each thread, a block of text with room after it, and a memo with the tables by which it was made.
+    """For each thread, a padded copy of the text, and a memo with the tables by which it was filled.
 
-    With other tables, the memo starts anew.
+    With other tables, the memo is cleared.
     """
 
     block: NDArray[np.uint8] = np.empty(0, np.uint8)
@@ -217,7 +217,7 @@ class Memory(threading.local):
     def memo(self, classes: NDArray[np.uint32], rules: NDArray[np.uint64]) -> NDArray[np.uint64]:
         if self.tables is None or self.tables[0] is not classes or self.tables[1] is not rules:
             room = np.zeros(MEMO + 8, np.uint64)
-            first = -room.ctypes.data % 64 // 8  # a slot is a line of the processor's cache
+            first = -room.ctypes.data % 64 // 8  # aligned: a slot is a cache line
             self.kept, self.tables = room[first : first + MEMO], (classes, rules)
         return self.kept
 
@@ -241,14 +241,14 @@ def tokenize(
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
 ) -> tuple[NDArray[np.uint32], NDArray[np.uint64]]:
-    """Cut documents into tokens, those of document d from ends[d] on; return them, in larger arrays if need be.
+    """Cut documents into tokens; return them, in larger arrays if necessary; document d begins at ends[d].
 
-    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. Bytes count from the
-    beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64; they and the classes do not
-    change as long as they are the same array.
+    data: the documents' UTF-8 bytes, valid. offsets: (n + 1,). ends: (n + 1,), written. START and END count from
+    the beginning of the document. classes: (0x110000,) uint32. rules: (RULES,) uint64. The contents of classes and
+    rules must not change while they are the same arrays.
     """
     text = data[offsets[0] : offsets[-1]]
-    if len(tokens) < len(text) + PADDING:  # a token has a byte, or more
+    if len(tokens) < len(text) + PADDING:  # a token has at least one byte
         tokens, hashes = (
             np.empty((len(text) + PADDING, 4), np.uint32),
             np.empty(len(text) + PADDING, np.uint64),

@@ -1,4 +1,4 @@
-"""What each character is, as Python's regular expressions see it: of a word, white space, a digit."""
+"""Classes of characters, as in Python's regular expressions: of a word, white space, digits."""
 
 from functools import lru_cache
 
@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.rules.characters import CODE_POINTS, CUT, DIGIT, SPACE, WORD
 
-BETWEEN_WORDS = "-/\\."  # besides white space, where Zyda-1 cuts a text into words
+BETWEEN_WORDS = "-/\\."  # Zyda-1 cuts a text into words at these and at white space
 
 
 @lru_cache(maxsize=1)

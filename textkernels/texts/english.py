@@ -1,10 +1,10 @@
-"""What the tokenizer of English reads: what each character is, and the strings that have pieces of their own.
+"""Tables of the English tokenizer: the classes of characters, and the strings with their own pieces.
 
-The facts are spaCy's, whose blank English pipeline cuts words in datatrove; which characters end a sentence is
+The data are spaCy's, whose blank English pipeline cuts words in datatrove. The characters that end a sentence are
 Unicode's, as datatrove and spaCy list them.
 """
 
-# ruff: noqa: RUF001 (characters that look like others are what this file is about)
+# ruff: noqa: RUF001 (the tables list characters that resemble others)
 
 import unicodedata
 from functools import lru_cache
@@ -18,7 +18,7 @@ from zyda_flows.textkernels.rules import cutting as kernel
 from zyda_flows.textkernels.rules.tokens import tokenize
 
 CODE_POINTS = 0x110000
-HIGHEST = 0x40000  # no letter, digit, space or punctuation mark stands above
+HIGHEST = 0x40000  # no letter, digit, space or punctuation mark is above this code point
 
 # Letters of scripts without cases count as lower and as upper case.
 UNCASED = """591-5f4 620-64a 66e-6d5 6e5-6ff 750-77f 8a0-8bd 900-9ff b80-cff d80-dff 1100-137f 2e80-2fdf 2ff0-30ff
@@ -72,7 +72,7 @@ CUT = [
     "gon na", "Gon na", "got ta", "Got ta", "let 's", "Let 's", "c'm on", "C'm on",
 ]  # fmt: skip
 NOT_CUT = "Ill ill Its its Hell hell Shell shell Shed shed were Were Well well Whore whore"
-# Words, and what may be cut from their ends: 've is also written without its apostrophe, as are all others.
+# Words, and the endings that may be cut from them: all endings but 've are also written without their apostrophe.
 CONTRACTED = [
     ("i", "'m, 'm a"),
     ("i you he she it we they", "'ll, 'll 've, 'd, 'd 've"),
@@ -89,16 +89,16 @@ STOP_WORDS = ("the", "be", "to", "of", "and", "that", "have", "with")
 
 
 def codes(ranges: str) -> list[int]:
-    """Return the code points that hexadecimal ranges name."""
+    """Return the code points of hexadecimal ranges."""
     ends = [item.partition("-") for item in ranges.split()]
     return [code for first, _, last in ends for code in range(int(first, 16), int(last or first, 16) + 1)]
 
 
 def _known_to_python() -> NDArray[np.uint32]:
-    """Return what Python knows of the code points below HIGHEST."""
+    """Return the BITS of the code points below HIGHEST that Python's tables define."""
     characters = [chr(code) for code in range(HIGHEST)]
     categories = [unicodedata.category(character) for character in characters]
-    said = {
+    properties = {
         bits.SPACE: map(str.isspace, characters), bits.ALPHA: map(str.isalpha, characters),
         bits.CAPITAL: map(str.isupper, characters), bits.NUMERAL: map(str.isdigit, characters),
         bits.DECIMAL: map(str.isdecimal, characters), bits.ALNUM: map(str.isalnum, characters),
@@ -106,14 +106,14 @@ def _known_to_python() -> NDArray[np.uint32]:
         bits.INFIX: (category == "So" for category in categories),
     }  # fmt: skip
     known = np.zeros(HIGHEST, np.uint32)
-    for bit, holds in said.items():
+    for bit, holds in properties.items():
         known[np.fromiter(holds, np.bool_, HIGHEST)] |= bit
     return known
 
 
 @lru_cache(maxsize=1)
 def token_classes() -> NDArray[np.uint32]:
-    """Return what each code point is, BITS of `textkernels.utf8`: (0x110000,) uint32."""
+    """Return the BITS of `textkernels.utf8` for each code point: (0x110000,) uint32."""
     classes = np.zeros(CODE_POINTS, np.uint32)
     classes[:HIGHEST] = _known_to_python()
     classes[codes(NO_ICONS)] &= ~bits.INFIX
@@ -124,7 +124,7 @@ def token_classes() -> NDArray[np.uint32]:
     uncased, numbers = codes(UNCASED), codes("30-39")
     lower, upper = [*lower, *uncased, *codes(MORE_LOWER)], [*upper, *uncased, *codes(MORE_UPPER)]
     marks, quotes, money = ([ord(one) for one in some] for some in (MARKS, QUOTES, MONEY))
-    given = {
+    members_by_bit = {
         bits.LINE: [ord(one) for one in ENDS_OF_LINES],
         bits.LETTER: [*lower, *upper, *codes(TITLED)],
         bits.LOWER: lower,
@@ -142,13 +142,13 @@ def token_classes() -> NDArray[np.uint32]:
         bits.PERIOD: codes(PERIODS),
         bits.TERMINAL: codes(PERIODS) + codes(MORE_TERMINALS),
     }
-    for bit, members in given.items():
+    for bit, members in members_by_bit.items():
         classes[members] |= bit
     return classes
 
 
 def exceptions() -> dict[str, list[str]]:
-    """Return the strings that are cut in a way of their own, and their pieces."""
+    """Return the strings that are cut in a special way, and their pieces."""
     found = {
         one: [one]
         for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))
@@ -172,7 +172,7 @@ def exceptions() -> dict[str, list[str]]:
 
 
 def _slot(text: bytes, rules: NDArray[np.uint64], table: int) -> int:
-    """Return the slot of a string in an open-addressing table, where it stands from now on."""
+    """Insert a string into an open-addressing table; return its slot."""
     h = kernel.hash_of(np.frombuffer(text, np.uint8), 0, len(text))
     slot = (int(h) * int(kernel.SPREAD) % (1 << 64)) >> int(kernel.TOP)
     while rules[table + slot] not in (0, h):
@@ -187,7 +187,7 @@ def _ends(pieces: list[bytes]) -> list[int]:
 
 @lru_cache(maxsize=1)
 def token_rules() -> NDArray[np.uint64]:
-    """Return what `tokenize` knows of exceptions, units and stop words: (RULES,) uint64."""
+    """Return the table of exceptions, units and stop words for `tokenize`: (RULES,) uint64."""
     rules = np.zeros(kernel.RULES, np.uint64)
     for unit in [*UNITS.split(), *MONEY]:
         _slot(unit.encode(), rules, kernel.UNITS)
@@ -197,7 +197,9 @@ def token_rules() -> NDArray[np.uint64]:
         assert rules[kernel.STOP_WORDS + slot] == 0  # each has a slot of its own
         rules[kernel.STOP_WORDS + slot], rules[kernel.STOP_NUMBERS + slot] = h, number
     found = {one.encode(): [piece.encode() for piece in pieces] for one, pieces in exceptions().items()}
-    by_rules = cut(list(found), rules.copy())  # what was cut by rules is remembered as of these
+    by_rules = cut(
+        list(found), rules.copy()
+    )  # a copy: the memo of `tokenize` depends on the array's identity
     for (one, pieces), pieces_by_rules in zip(found.items(), by_rules, strict=True):
         slot, bit = _slot(one, rules, kernel.KEYS), np.uint64(1) << np.uint64(len(one))
         ends, cut_ends = _ends(pieces), _ends(pieces_by_rules)
@@ -211,7 +213,7 @@ def token_rules() -> NDArray[np.uint64]:
 
 
 def cut(texts: list[bytes], rules: NDArray[np.uint64]) -> list[list[bytes]]:
-    """Return the tokens of each text, which is UTF-8."""
+    """Return the tokens of each text, in UTF-8."""
     offsets = np.cumsum([0, *map(len, texts)])
     data = np.frombuffer(b"".join(texts), np.uint8)
     tokens, hashes = np.empty((1, 4), np.uint32), np.empty(1, np.uint64)

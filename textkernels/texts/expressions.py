@@ -1,10 +1,11 @@
-"""What a regular expression asks of a text, read from the tree that Python's own parser makes of it.
+"""Analyse a regular expression by the tree of Python's own parser.
 
-`plain` finds those that are one string and nothing else, `sequence` those that ask something of so many
-characters, one after the other. Of any other, `necessary` makes an expression for a scan of UTF-8 bytes:
-whatever Python finds, the scan finds, and some more. Where the scan knows less of Unicode, less is asked.
+`literal_string` returns the string of an expression that is only a string. `character_sequence` returns the
+characters of an expression of consecutive single characters. For any other, `scan_expression` returns an expression
+for a scan of UTF-8 bytes: the scan matches every text in which Python finds the expression, and some more. Where
+the scan has less Unicode data, the expression is made weaker.
 
-The parser is not a public part of Python. What is not known here is None: Python alone can say what it means.
+The parser is not a public part of Python. For unknown parts the result is None, and Python itself must search.
 """
 
 import importlib
@@ -15,21 +16,21 @@ from typing import Any
 
 parser = importlib.import_module("re._parser")
 
-PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character is itself and no other
+PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character matches only itself
 KNOWN = PLAIN | re.IGNORECASE
 SEQUENCES = {"LITERAL", "NOT_LITERAL", "ANY"}
-OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character that is not of ASCII, in bytes
-MOST = 8  # of a repeat that is counted: more are taken for any number
+OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character beyond ASCII, in bytes
+MOST = 8  # a repeat up to this is counted; a higher one becomes unlimited
 CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 Tree = Any
 
 
 class UnknownError(Exception):
-    """An expression has something that is not known here."""
+    """An expression has an unknown part."""
 
 
-def plain(expression: str) -> str | None:
-    """Return the string that an expression is, if it is one."""
+def literal_string(expression: str) -> str | None:
+    """Return the string of an expression that matches only this string, else None."""
     tree = parser.parse(expression)
     if len(tree) == 0 or tree.state.flags & ~PLAIN or any(str(kind) != "LITERAL" for kind, _ in tree):
         return None
@@ -41,10 +42,10 @@ def is_utf8(string: str) -> bool:
     return not any("\ud800" <= character <= "\udfff" for character in string)
 
 
-def sequence(expression: str) -> list[tuple[bool, str]] | None:
-    """Return what an expression asks of each character, where it asks of one after the other, else None.
+def character_sequence(expression: str) -> list[tuple[bool, str]] | None:
+    """Return the accepted characters of an expression of consecutive single characters, else None.
 
-    It is to be the one with which True stands, or any but the one with which False stands ("" for none).
+    Each is (True, character) for this character, or (False, character) for any other ("" excludes none).
     """
     tree = parser.parse(expression)
     if tree.state.flags & ~PLAIN or any(str(kind) not in SEQUENCES for kind, _ in tree):
@@ -53,28 +54,28 @@ def sequence(expression: str) -> list[tuple[bool, str]] | None:
     return [(str(kind) == "LITERAL", but if value is None else chr(value)) for kind, value in tree]
 
 
-def necessary(expression: str) -> bytes | None:
-    """Return an expression in bytes that is found wherever this one is, for a scan that knows no Unicode."""
+def scan_expression(expression: str) -> bytes | None:
+    """Return an expression in bytes that matches wherever the given expression does, for a scan without Unicode."""
     tree = parser.parse(expression)
     try:
-        return of_tree(tree, tree.state.flags).encode()
+        return scan_tree(tree, tree.state.flags).encode()
     except UnknownError:
         return None
 
 
-def of_tree(tree: Tree, flags: int) -> str:
+def scan_tree(tree: Tree, flags: int) -> str:
     if flags & ~KNOWN:
         raise UnknownError
-    return "".join(of_node(str(kind), value, flags) for kind, value in tree)
+    return "".join(scan_node(str(kind), value, flags) for kind, value in tree)
 
 
-def of_node(kind: str, value: Any, flags: int) -> str:
+def scan_node(kind: str, value: Any, flags: int) -> str:
     if kind not in NODES:
         raise UnknownError
     return NODES[kind](value, flags)
 
 
-def of_literal(code: int, flags: int) -> str:
+def scan_literal(code: int, flags: int) -> str:
     same = cases(chr(code)) if flags & re.IGNORECASE else chr(code)
     if not is_utf8(same):
         raise UnknownError
@@ -90,47 +91,47 @@ def cased() -> str:
 
 @lru_cache(maxsize=4096)
 def cases(character: str) -> str:
-    """Return all that a character matches where case does not count."""
+    """Return all characters that a character matches if case is ignored."""
     found = re.findall(re.escape(character), cased(), re.IGNORECASE)
     return "".join(sorted({character, *found}))
 
 
-def of_not_literal(code: int, flags: int) -> str:
+def scan_not_literal(code: int, flags: int) -> str:
     left_out = cases(chr(code)) if flags & re.IGNORECASE else chr(code)
     return any_of(set(range(128)) - set(map(ord, left_out)), with_others=True)
 
 
-def of_any(_: None, flags: int) -> str:
+def scan_any(_: None, flags: int) -> str:
     return any_of(set(range(128)) - (set() if flags & re.DOTALL else {10}), with_others=True)
 
 
-def of_class(items: list[tuple[Any, Any]], flags: int) -> str:
+def scan_class(items: list[tuple[Any, Any]], flags: int) -> str:
     is_negated = str(items[0][0]) == "NEGATE"
     if flags & re.IGNORECASE and is_negated:
         return any_of(set(range(128)), with_others=True)
     codes, with_others = set[int](), is_negated
     for kind, value in items[is_negated:]:
-        of_item, more = CLASSES.get(str(kind), unknown)(value)
-        codes |= of_item
+        item_codes, more = CLASSES.get(str(kind), unknown)(value)
+        codes |= item_codes
         with_others |= more
-    if flags & re.IGNORECASE:  # characters of ASCII that match one that is not, too
+    if flags & re.IGNORECASE:  # ASCII characters that match characters beyond ASCII, too
         codes |= {ord(chr(code).swapcase()) for code in codes} | set(map(ord, "iIkKsS"))
         with_others = True
     return any_of(set(range(128)) - codes if is_negated else codes, with_others)
 
 
-def of_range(bounds: tuple[int, int]) -> tuple[set[int], bool]:
-    """Return which of ASCII it has, and whether it may have others."""
+def range_characters(bounds: tuple[int, int]) -> tuple[set[int], bool]:
+    """Return its ASCII characters, and whether it may have others."""
     return set(range(bounds[0], min(bounds[1], 127) + 1)), bounds[1] > 127
 
 
-def of_category(category: Any) -> tuple[set[int], bool]:
+def category_characters(category: Any) -> tuple[set[int], bool]:
     name = str(category).removeprefix("CATEGORY_")
     if name.removeprefix("NOT_") not in CATEGORIES:
         raise UnknownError
-    of_it = re.compile(CATEGORIES[name.removeprefix("NOT_")])
-    is_it = {code for code in range(128) if of_it.match(chr(code))}
-    return set(range(128)) - is_it if name.startswith("NOT_") else is_it, True
+    matcher = re.compile(CATEGORIES[name.removeprefix("NOT_")])
+    matching = {code for code in range(128) if matcher.match(chr(code))}
+    return set(range(128)) - matching if name.startswith("NOT_") else matching, True
 
 
 def unknown(_: Any) -> tuple[set[int], bool]:
@@ -145,49 +146,49 @@ def any_of(codes: set[int], with_others: bool) -> str:
 def either(choices: Iterable[str]) -> str:
     found = list(choices)
     if not found:
-        raise UnknownError  # nothing can be there: the expression is found in no text
+        raise UnknownError  # no character can match: the expression matches no text
     return found[0] if len(found) == 1 else "(?:" + "|".join(found) + ")"
 
 
-def of_repeat(value: tuple[int, Any, Tree], flags: int) -> str:
+def scan_repeat(value: tuple[int, Any, Tree], flags: int) -> str:
     least, most, tree = value
-    most_said = "" if most is parser.MAXREPEAT or most > MOST else str(int(most))
-    return f"(?:{of_tree(tree, flags)}){{{min(least, MOST)},{most_said}}}"
+    upper = "" if most is parser.MAXREPEAT or most > MOST else str(int(most))
+    return f"(?:{scan_tree(tree, flags)}){{{min(least, MOST)},{upper}}}"
 
 
-def of_group(value: tuple[Any, int, int, Tree], flags: int) -> str:
+def scan_group(value: tuple[Any, int, int, Tree], flags: int) -> str:
     _, added, taken, tree = value
-    return f"(?:{of_tree(tree, (flags | added) & ~taken)})"
+    return f"(?:{scan_tree(tree, (flags | added) & ~taken)})"
 
 
-def of_branch(value: tuple[None, list[Tree]], flags: int) -> str:
-    return "(?:" + "|".join(of_tree(tree, flags) for tree in value[1]) + ")"
+def scan_branch(value: tuple[None, list[Tree]], flags: int) -> str:
+    return "(?:" + "|".join(scan_tree(tree, flags) for tree in value[1]) + ")"
 
 
-def of_place(place: Any, flags: int) -> str:
-    """Ask for the end of the text, and for no other place: words are not the same to the scan."""
+def scan_position(place: Any, flags: int) -> str:
+    """Match the end of the text; skip any other position, because words differ in the scan."""
     return "" if flags & re.MULTILINE else {"AT_END": "$", "AT_END_STRING": r"\z"}.get(str(place), "")
 
 
 NODES: dict[str, Callable[[Any, int], str]] = {
-    "LITERAL": of_literal,
-    "NOT_LITERAL": of_not_literal,
-    "ANY": of_any,
-    "IN": of_class,
-    "BRANCH": of_branch,
-    "SUBPATTERN": of_group,
-    "ATOMIC_GROUP": of_tree,
-    "MAX_REPEAT": of_repeat,
-    "MIN_REPEAT": of_repeat,
-    "POSSESSIVE_REPEAT": of_repeat,
-    "AT": of_place,
+    "LITERAL": scan_literal,
+    "NOT_LITERAL": scan_not_literal,
+    "ANY": scan_any,
+    "IN": scan_class,
+    "BRANCH": scan_branch,
+    "SUBPATTERN": scan_group,
+    "ATOMIC_GROUP": scan_tree,
+    "MAX_REPEAT": scan_repeat,
+    "MIN_REPEAT": scan_repeat,
+    "POSSESSIVE_REPEAT": scan_repeat,
+    "AT": scan_position,
     "ASSERT": lambda value, flags: "",
     "ASSERT_NOT": lambda value, flags: "",
     "GROUPREF": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
     "GROUPREF_EXISTS": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
 }
 CLASSES: dict[str, Callable[[Any], tuple[set[int], bool]]] = {
-    "LITERAL": lambda code: of_range((code, code)),
-    "RANGE": of_range,
-    "CATEGORY": of_category,
+    "LITERAL": lambda code: range_characters((code, code)),
+    "RANGE": range_characters,
+    "CATEGORY": category_characters,
 }

@@ -1,6 +1,6 @@
-"""Cleaning a text line by line, by the rules of C4 and of RefinedWeb.
+"""Clean texts line by line, by the rules of C4 and of RefinedWeb.
 
-C4's are those of datatrove, RefinedWeb's those of DCLM-Baseline. A text that nothing changes is not copied.
+C4's rules are datatrove's, RefinedWeb's rules are DCLM-Baseline's. Texts that do not change are not copied.
 """
 
 import re
@@ -22,7 +22,7 @@ COUNTER = re.compile(
 )
 PHRASES = (
     re.compile(r"\s?items in cart", re.IGNORECASE),
-    re.compile(r"\s?read more...$", re.IGNORECASE),  # any three characters: so it is in DCLM
+    re.compile(r"\s?read more...$", re.IGNORECASE),  # any three characters, as in DCLM
     re.compile(r"^sign-in\s?", re.IGNORECASE),
 )
 WORD = re.compile(r"[^ \t-\r\0]+")
@@ -33,10 +33,10 @@ Places = NDArray[np.int64]
 def without_c4_lines(
     texts: pa.LargeStringArray, terminal: bool = True
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
-    """Return the texts of the lines that C4 keeps, and which have changed, (n,) bool.
+    """Return the texts with only the lines that C4 keeps, and which have changed, (n,) bool.
 
-    Curly brackets and lorem ipsum, for which C4 lets a document go, take away no lines. terminal: lines go that do
-    not end in a terminal punctuation mark.
+    Curly brackets and lorem ipsum, for which C4 removes a whole document, remove no lines. terminal: lines that do
+    not end in a terminal punctuation mark are removed.
     """
     data, offsets = roomy_buffers(texts)
     is_changed, kept, ends = c4_lines.keep_c4_lines(
@@ -48,7 +48,7 @@ def without_c4_lines(
 
 
 def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
-    """Return the texts of the lines that DCLM's rules keep, and which have changed, (n,) bool."""
+    """Return the texts with only the lines that DCLM's rules keep, and which have changed, (n,) bool."""
     data, offsets = roomy_buffers(texts)
     breaks = line_breaks(data, offsets)
     _, states, kept, ends = refined_lines.refine_lines(data, offsets, token_classes(), True, breaks)
@@ -67,9 +67,9 @@ def without_refinedweb_lines(texts: pa.LargeStringArray) -> tuple[pa.LargeString
 
 
 def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> Counts:
-    """Count REFINED of each document, (n,): its words, and those that DCLM's rules for lines take away.
+    """Count REFINED of each document, (n,): its words, and the words that DCLM's rules for lines remove.
 
-    breaks: of the lines.
+    breaks: from `line_breaks`.
     """
     words, states, _, _ = refined_lines.refine_lines(data, offsets, token_classes(), False, breaks)
     for place in np.flatnonzero(states == refined_lines.EDITED).tolist():
@@ -81,7 +81,7 @@ def refined_words(data: NDArray[np.uint8], offsets: Places, breaks: Places) -> C
 
 
 def refined_text(text: str) -> str:
-    """Apply DCLM's rules for lines to a text, by regular expressions: for the few of which phrases are taken."""
+    """Apply DCLM's rules for lines to a text, by regular expressions: for the few texts with phrases to remove."""
     for is_dropped in (_is_loud, _is_numeric, _is_counter):
         text = "\n".join(line for line in text.split("\n") if not is_dropped(line)).strip()
     lines = [line for line in text.split("\n") if line == "" or len(line.split()) > 1]
@@ -103,7 +103,7 @@ def _is_counter(line: str) -> bool:
 
 
 def _without(phrase: re.Pattern[str], lines: list[str]) -> list[str]:
-    """Take a phrase out of lines of few words, and lines of which nothing else is left."""
+    """Remove a phrase from lines of few words, and lines that are empty without it."""
     left = [phrase.sub("", line) if len(line.split()) <= refined_lines.MOST_WORDS else line for line in lines]
     return [new for old, new in zip(lines, left, strict=True) if old == "" or (new and not new.isspace())]
 

@@ -1,7 +1,7 @@
-"""The prose of Markdown: what rules for prose look at, and what is cleaned line by line.
+"""The prose of Markdown: rules for prose measure it, and rules for lines clean it.
 
-Code, tables and formulas are neither: rules that count words, line ends or punctuation take them for bad prose, and
-rules for lines would leave code without its indentation and its short lines.
+Code, tables and formulas are excluded: rules that count words, line ends or punctuation would take them for bad
+prose, and rules for lines would remove the indentation and the short lines of code.
 """
 
 from collections.abc import Callable
@@ -27,7 +27,7 @@ def with_clean_prose(
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_]]:
     """Clean the prose of texts in Markdown, (n,), and return which have changed, (n,) bool.
 
-    Blocks stay as they are. Headings with nothing under them go.
+    Blocks are not changed. Headings of empty sections are removed.
     """
     data, offsets = text_buffers(texts)
     pieces, ends = cut(data, offsets)

@@ -1,7 +1,7 @@
-"""Which characters beside each other may be mojibake, read from the expression by which ftfy finds it.
+"""Find pairs of neighbouring characters that may be mojibake, read from ftfy's expression for it.
 
-The expression has some forty choices, most of them classes of characters, one after the other. Of each only
-the two neighbours that are rarest are kept: where no two such are in a text, ftfy finds nothing in it.
+The expression has some forty alternatives, most of them sequences of classes of characters. For each alternative
+only the rarest pair of neighbours is kept: ftfy finds nothing in a text without any of these pairs.
 """
 
 import importlib
@@ -19,7 +19,7 @@ parser = importlib.import_module("re._parser")
 
 
 class Characters(NamedTuple):
-    """Some characters, or all but those."""
+    """A set of characters, or the complement of a set."""
 
     codes: frozenset[int]
     are_left_out: bool = False
@@ -32,11 +32,11 @@ class Characters(NamedTuple):
 
 
 class Neighbours(NamedTuple):
-    """What may be mojibake.
+    """Characters and pairs of characters that may be mojibake.
 
-    alone: the code points that are it wherever they are. firsts: those that may be with the next one.
-    kinds: (0x110000,) uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second
-    may be mojibake after the first.
+    alone: the code points that are mojibake everywhere. firsts: the first code points of pairs. kinds: (0x110000,)
+    uint8, the kind of each code point. follows: (kinds, kinds) bool, whether the second kind may be mojibake after
+    the first.
     """
 
     alone: frozenset[int]
@@ -47,16 +47,16 @@ class Neighbours(NamedTuple):
 
 @cache
 def neighbours(expression: re.Pattern[str]) -> Neighbours:
-    """Return the neighbours without which an expression finds nothing. Raises ValueError without any."""
+    """Return the pairs without which an expression finds nothing. Raises ValueError if there are none."""
     alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
-    for way in ways_of(parser.parse(expression.pattern, expression.flags)):
-        if len(way) == 1 and way[0]:
-            alone |= way[0].codes
+    for choice in choices_of(parser.parse(expression.pattern, expression.flags)):
+        if len(choice) == 1 and choice[0]:
+            alone |= choice[0].codes
         else:
-            pairs.append(rarest_pair(way))
+            pairs.append(rarest_pair(choice))
     named = sorted(set().union(*(one.codes for pair in pairs for one in pair)))
     other = next(code for code in range(CODE_POINTS) if code not in named)
-    # Characters are of one kind where each choice takes them for the same. Kind 0 is that of what none names.
+    # Characters that all pairs treat alike are of one kind. Kind 0 has the characters that no pair names.
     kinds, signs = np.zeros(CODE_POINTS, np.uint8), dict[tuple[tuple[bool, bool], ...], int]()
     for code in [other, *named]:
         sign = tuple((first.has(code), second.has(code)) for first, second in pairs)
@@ -66,34 +66,34 @@ def neighbours(expression: re.Pattern[str]) -> Neighbours:
     return Neighbours(alone, firsts, kinds, np.array(follows))
 
 
-def rarest_pair(way: list[Characters | None]) -> tuple[Characters, Characters]:
-    pairs = [(one, other) for one, other in pairwise(way) if one and other and not one.are_left_out]
+def rarest_pair(choice: list[Characters | None]) -> tuple[Characters, Characters]:
+    pairs = [(one, other) for one, other in pairwise(choice) if one and other and not one.are_left_out]
     if not pairs:
-        raise ValueError("ftfy's expression for mojibake is not as it is known here.")
+        raise ValueError("ftfy's expression for mojibake has an unknown form; use the pinned version of ftfy")
     return min(pairs, key=lambda pair: pair[0].size() * pair[1].size())
 
 
-def ways_of(tree: Any) -> list[list[Characters | None]]:
-    """Return the choices of an expression: what characters each takes, one after the other, or None."""
-    ways: list[list[Characters | None]] = [[]]
+def choices_of(tree: Any) -> list[list[Characters | None]]:
+    """Return the alternatives of an expression: for each the sets of consecutive characters, or None for others."""
+    choices: list[list[Characters | None]] = [[]]
     for kind, value in tree:
         if str(kind) == "BRANCH":
-            more = [way for one in value[1] for way in ways_of(one)]
+            more = [choice for one in value[1] for choice in choices_of(one)]
         elif str(kind) == "SUBPATTERN":
-            more = ways_of(value[3])
+            more = choices_of(value[3])
         else:
             more = [[characters_of(str(kind), value)]]
-        ways = [way + one for way in ways for one in more]
-    return ways
+        choices = [choice + one for choice in choices for one in more]
+    return choices
 
 
 def characters_of(kind: str, value: Any) -> Characters | None:
-    """Return the characters of a part of an expression that is one character and no class of Python's."""
+    """Return the characters of a literal or a class without Python's own classes, else None."""
     if kind == "LITERAL":
         return Characters(frozenset([value]))
     if kind != "IN" or not {str(one) for one, _ in value} <= {"NEGATE", "LITERAL", "RANGE"}:
         return None
-    codes = {of_one for one, of_one in value if str(one) == "LITERAL"}
-    for first, last in (of_one for one, of_one in value if str(one) == "RANGE"):
+    codes = {content for one, content in value if str(one) == "LITERAL"}
+    for first, last in (content for one, content in value if str(one) == "RANGE"):
         codes |= set(range(first, last + 1))
     return Characters(frozenset(codes), str(value[0][0]) == "NEGATE")

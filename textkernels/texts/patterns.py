@@ -1,9 +1,8 @@
-"""Patterns: how often each of many regular expressions occurs in a text, as Python's `re.findall` counts.
+"""Count the matches of many regular expressions in texts, exactly as Python's `re.findall`.
 
-Which of them occur at all is found for all together in a scan (Hyperscan), and only those are counted one by
-one, so that what is counted is Python's own meaning of each. Those in which a scan finds nothing to hold on
-to, such as ` [^ ] [^ ] [^ ]`, are counted by a kernel of their own. Without Hyperscan the counts are the
-same, and slower.
+One scan (Hyperscan) finds which expressions occur in a text; Python counts the matches of these, so the counts have
+Python's meaning. Expressions without consecutive literals, such as ` [^ ] [^ ] [^ ]`, give the scan nothing to
+search for; a kernel counts them. Without Hyperscan the counts are the same, but slower.
 """
 
 import json
@@ -23,16 +22,16 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.rules.characters import CODE_POINTS
 from zyda_flows.textkernels.rules.sequences import BITS, count, count_string
-from zyda_flows.textkernels.texts.expressions import necessary, plain, sequence
+from zyda_flows.textkernels.texts.expressions import character_sequence, literal_string, scan_expression
 
 LOG = logging.getLogger("textkernels")
-MOST_WORDS = 4  # of sequences: each word is a pass over the texts, of 850 MB/s
-HOLD = 2  # so many given characters one after the other are enough for a scan to hold on to
+MOST_WORDS = 4  # of sequences: each word is a pass over the texts, at 850 MB/s
+HOLD = 2  # consecutive literal characters that are enough for a scan to search for
 
 
 @dataclass(frozen=True)
 class Patterns:
-    """Regular expressions to count. Raises re.error where one is none."""
+    """Regular expressions to count. Raises re.error for an invalid expression."""
 
     expressions: tuple[str, ...]
 
@@ -41,7 +40,7 @@ class Patterns:
             re.compile(expression)
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"expressions": self.expressions}  # what is compiled stays in its process
+        return {"expressions": self.expressions}  # compiled expressions are not pickled
 
     def __setstate__(self, state: dict[str, Any]) -> None:
         self.__dict__.update(state)
@@ -51,75 +50,77 @@ class Patterns:
         return Compiled(self.expressions)
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
-        """Count each expression in each text: (texts, expressions)."""
+        """Count each expression in each text: (texts, expressions) int64."""
         counts = np.zeros((len(texts), len(self.expressions)), np.int64)
         for sequences in self.compiled.sequences:
             counts[:, list(sequences.places)] = sequences.count(texts)
         data, ends = text_buffers(texts)
         view, occurring = memoryview(data.data), defaultdict[int, list[int]](list)
         for number, (start, stop) in enumerate(zip(ends[:-1].tolist(), ends[1:].tolist(), strict=True)):
-            for place in self.compiled.found(view[start:stop].tobytes()):
+            for place in self.compiled.occurring_in(view[start:stop].tobytes()):
                 occurring[place].append(number)
         for place, numbers in occurring.items():
             if place in self.compiled.strings:
-                # Valid UTF-8 is found at the beginnings of characters only: counted in bytes, it is the same.
+                # Valid UTF-8 matches only at the beginnings of characters, so bytes are counted.
                 string = self.compiled.strings[place]
                 counts[numbers, place] = count_string(data, ends, np.array(numbers), string)
             else:
-                found = self.compiled.others[place].finditer
-                counts[numbers, place] = [sum(1 for _ in found(texts[number].as_py())) for number in numbers]
+                matches = self.compiled.others[place].finditer
+                counts[numbers, place] = [
+                    sum(1 for _ in matches(texts[number].as_py())) for number in numbers
+                ]
         return counts
 
 
 class Compiled:
-    """How each of some expressions is counted, by its place among them."""
+    """Expressions by the way in which they are counted, with their index."""
 
     def __init__(self, expressions: Sequence[str]) -> None:
-        self.sequences, of_sequences = words_of(expressions)
+        self.sequences, sequence_indices = words_of(expressions)
         self.strings, self.others = dict[int, bytes](), dict[int, re.Pattern[str]]()
         scanned = dict[int, bytes]()
         for place, expression in enumerate(expressions):
-            if place in of_sequences:
+            if place in sequence_indices:
                 continue
-            string = plain(expression)
+            string = literal_string(expression)
             if string is not None:
                 self.strings[place] = string.encode()
             else:
                 self.others[place] = re.compile(expression)
-                scanned[place] = necessary(expression) or b""
-        of_strings = {place: escaped(string) for place, string in self.strings.items()}
-        # Two scans: one for strings alone is faster than one for all.
-        self.scans = [Scan(of_strings), Scan(scanned)]
+                scanned[place] = scan_expression(expression) or b""
+        string_expressions = {place: escaped(string) for place, string in self.strings.items()}
+        # Two scans, because a scan for strings alone is faster than a scan for all.
+        self.scans = [Scan(string_expressions), Scan(scanned)]
 
-    def found(self, text: bytes) -> Iterator[int]:
-        """Yield the places of what may occur in a text, but for sequences."""
+    def occurring_in(self, text: bytes) -> Iterator[int]:
+        """Yield the indices of expressions that may occur in a text, except sequences."""
         for scan in self.scans:
-            yield from scan.found(text)
+            yield from scan.occurring_in(text)
 
 
 class Scan:
-    """A scan for expressions in bytes: says which may occur in a text, and all that it cannot scan for."""
+    """A scan for expressions in bytes: returns those that may occur in a text, and all unsupported expressions."""
 
     def __init__(self, expressions: Mapping[int, bytes]) -> None:
         self.database, known = database_of(expressions)
         self.others = [place for place in expressions if place not in known]
-        self.lock = threading.Lock()  # a database has one place to work in
+        self.lock = threading.Lock()  # a database has one scratch space
 
-    def found(self, text: bytes) -> list[int]:
-        found = self.others.copy()
+    def occurring_in(self, text: bytes) -> list[int]:
+        places = self.others.copy()
         if self.database is not None:
             with self.lock:
-                self.database.scan(text, match_event_handler=note, context=found)
-        return found
+                self.database.scan(text, match_event_handler=note, context=places)
+        return places
 
 
-def note(place: int, start: int, end: int, flags: int, found: list[int]) -> None:
-    """Take down that an expression occurs."""
-    found.append(place)
+def note(place: int, start: int, end: int, flags: int, places: list[int]) -> None:
+    """Record that an expression occurs."""
+    places.append(place)
 
 
 def database_of(expressions: Mapping[int, bytes]) -> tuple[Any, set[int]]:
-    """Return a database of the expressions, and which are in it: Hyperscan refuses some."""
+    """Return a database of the expressions, and the indices in it: Hyperscan rejects some expressions."""
     hyperscan = scanner()
     if hyperscan is None:
         return None, set()
@@ -153,80 +154,82 @@ def compiled(hyperscan: Any, expressions: Mapping[int, bytes], places: Sequence[
 
 @lru_cache(maxsize=1)
 def scanner() -> Any:
-    """Return the module hyperscan, or None where there is none for this machine."""
+    """Return the module hyperscan, or None if it is not installed."""
     try:
         import hyperscan
     except ImportError:
-        LOG.warning("Patterns are counted without Hyperscan, which is not here: the same counts, but slower.")
+        LOG.warning(
+            "Hyperscan is not installed: patterns are counted without it, with equal counts, but slower."
+        )
         return None
     return hyperscan
 
 
 def escaped(string: bytes) -> bytes:
-    """Return the expression for a string, in which no character can mean anything else."""
+    """Return the expression that matches a string literally."""
     return b"".join(b"\\x%02x" % byte for byte in string)
 
 
 @dataclass(frozen=True)
 class Sequences:
-    """Sequences that have a word of bits together: what is asked of each of their characters, by place."""
+    """Sequences that share a word of bits: the accepted characters of each, by index."""
 
-    asked: Mapping[int, list[tuple[bool, str]]]
+    items: Mapping[int, list[tuple[bool, str]]]
 
     @property
     def places(self) -> Iterable[int]:
-        return self.asked.keys()
+        return self.items.keys()
 
     @cached_property
     def tables(self) -> tuple[NDArray[np.uint8], NDArray[np.uint64]]:
-        """Return the kind of each code point, (0x110000,), and where each kind may stand, (kinds,)."""
-        every = [ask for asked in self.asked.values() for ask in asked]
+        """Return the kind of each code point, (0x110000,), and the positions that accept each kind, (kinds,)."""
+        every = [item for items in self.items.values() for item in items]
         named = sorted({character for _, character in every if character})
         kinds = np.zeros(CODE_POINTS, np.uint8)
         kinds[[ord(character) for character in named]] = range(1, len(named) + 1)
         fits = [
-            sum(1 << bit for bit, (is_it, one) in enumerate(every) if (one == character) == is_it)
+            sum(1 << bit for bit, (matching, one) in enumerate(every) if (one == character) == matching)
             for character in [None, *named]
         ]
         return kinds, np.array(fits, np.uint64)
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
-        """Count each sequence in each text: (texts, sequences)."""
-        return count(*text_buffers(texts), *self.tables, list(map(len, self.asked.values())))
+        """Count each sequence in each text: (texts, sequences) int64."""
+        return count(*text_buffers(texts), *self.tables, list(map(len, self.items.values())))
 
 
 def words_of(expressions: Sequence[str]) -> tuple[list[Sequences], set[int]]:
-    """Return the expressions that are sequences without much to hold on to, in words, and their places."""
+    """Return the sequences without enough consecutive literals for a scan, in words, and their indices."""
     words = [dict[int, list[tuple[bool, str]]]() for _ in range(MOST_WORDS)]
     for place, expression in enumerate(expressions):
-        asked = sequence(expression)
-        if asked and longest_hold(asked) < HOLD:
-            room = (word for word in words if sum(map(len, word.values())) + len(asked) <= BITS)
-            next(room, {})[place] = asked
+        items = character_sequence(expression)
+        if items and longest_hold(items) < HOLD:
+            room = (word for word in words if sum(map(len, word.values())) + len(items) <= BITS)
+            next(room, {})[place] = items
     filled = [Sequences(word) for word in words if word]
     return filled, {place for word in filled for place in word.places}
 
 
-def longest_hold(asked: Sequence[tuple[bool, str]]) -> int:
-    """Return how many characters that are given stand together, at most; all of a plain string are enough."""
-    if all(is_it for is_it, _ in asked):
-        return max(HOLD, len(asked))
-    return max(map(len, "".join("x" if is_it else " " for is_it, _ in asked).split()), default=0)
+def longest_hold(items: Sequence[tuple[bool, str]]) -> int:
+    """Return the greatest number of consecutive literals; a string of only literals is always enough."""
+    if all(matching for matching, _ in items):
+        return max(HOLD, len(items))
+    return max(map(len, "".join("x" if matching else " " for matching, _ in items).split()), default=0)
 
 
 def word_list(content: bytes, name: str) -> tuple[str, ...]:
-    """Read a list of terms: of JSON where the name ends so, else of text with a term a line and remarks (#).
+    """Read a list of terms: from JSON if the name ends in .json, else from text with a term in each line.
 
-    Of JSON it takes a list, or an object with one list in it. What comes twice is there once.
-    Raises ValueError.
+    JSON is a list, or an object with one list in it. In text, lines that begin with # are comments. Repeated terms
+    are returned once. Raises ValueError.
     """
     try:
         text = content.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        raise ValueError(f"The word list {name} is not UTF-8: {error}.") from error
+        raise ValueError(f"word list {name}: expected UTF-8: {error}") from error
     terms = json_terms(text, name) if name.lower().endswith(".json") else lines_of(text)
     if not terms:
-        raise ValueError(f"The word list {name} has no terms.")
+        raise ValueError(f"word list {name}: expected at least one term, got none")
     return tuple(dict.fromkeys(terms))
 
 
@@ -239,15 +242,19 @@ def json_terms(text: str, name: str) -> list[str]:
     try:
         said = json.loads(text)
     except ValueError as error:
-        raise ValueError(f"The word list {name} is not JSON: {error}.") from error
+        raise ValueError(f"word list {name}: expected JSON: {error}") from error
     except RecursionError as error:
-        raise ValueError(f"The word list {name} is JSON that is too deep.") from error
+        raise ValueError(f"word list {name}: its JSON is nested too deeply") from error
     lists = (
         [value for value in said.values() if isinstance(value, list)] if isinstance(said, dict) else [said]
     )
     if len(lists) != 1 or not isinstance(lists[0], list):
-        raise ValueError(f"The word list {name} is neither a list of strings nor an object with one in it.")
+        raise ValueError(
+            f"word list {name}: expected a list of strings, or an object with a single such list"
+        )
     for term in lists[0]:
         if not isinstance(term, str) or not term or any("\ud800" <= one <= "\udfff" for one in term):
-            raise ValueError(f"The word list {name} has a term that is no text: {term!r:.100}.")
+            raise ValueError(
+                f"word list {name}: expected a text of one or more characters, got {term!r:.100}"
+            )
     return lists[0]

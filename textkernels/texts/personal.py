@@ -1,17 +1,17 @@
 r"""Personal data in texts: mail addresses, IP addresses, numbers of phones, cards and bank accounts.
 
-What is found is what Python's `re` finds in the whole text, and a check confirms. A kernel says where that may be
-(`textkernels.rules.candidates`), and the expression is asked there alone.
+The matches are the matches of Python's `re` in the whole text that a check confirms. A kernel finds windows that
+may contain a match (`textkernels.rules.candidates`), and only these are searched by the expression.
 
-    mail    an address by RFC 5322's rules for its characters, as datatrove's PIIFormatter has it, also with letters
-            of Latin with accents before the @; no version
-    ip      IPv4 as there, and IPv6, of no range that IANA keeps for private or special use
-    iban    of the length that its country has, with the remainder 1 modulo 97, in groups of four or in one
-    card    of a length that its issuer has, with Luhn's check digit, in groups as on the card or in one
+    mail    an address by RFC 5322's rules for its characters, as in datatrove's PIIFormatter, also with accented
+            Latin letters before the @; not a version
+    ip      IPv4 as in datatrove, and IPv6, of no range that IANA reserves for private or special use
+    iban    of the length of its country, with the remainder 1 modulo 97, in groups of four or without groups
+    card    of a length of its issuer, with Luhn's check digit, in groups as on the card or without groups
     phone   `+` and the country, or (212) 555-0100, 212-555-0100, 212.555.0100, (020) 7946 0958
 
-Between groups stands any space or dash of Unicode; cards and phones may have full-width digits. Each kind is
-looked for in this order, in the text that the kinds before it left.
+Groups may be separated by any space or dash of Unicode; cards and phones may have full-width digits. The kinds are
+searched in this order; each kind is searched in the text in which the kinds before it were replaced.
 """
 
 import re
@@ -31,9 +31,9 @@ from zyda_flows.textkernels.rules.candidates import Find, windows_of
 from zyda_flows.textkernels.rules.mail_candidates import find_mails
 from zyda_flows.textkernels.rules.number_candidates import find_accounts, find_cards, find_phones
 from zyda_flows.textkernels.rules.plain import written_as
-from zyda_flows.textkernels.texts.ip_addresses import FOURTH, IP, OCTET, is_public
+from zyda_flows.textkernels.texts.ip_addresses import IP, IPV4, OCTET, is_public
 
-ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # letters of Latin
+ACCENTED = "\u00c0-\u00d6\u00d8-\u00f6\u00f8-\u024f"  # accented Latin letters
 ATOM = rf"[A-Za-z0-9{ACCENTED}!#$%&'*+/=?^_`{{|}}~-]+"
 LABEL = "[A-Za-z0-9](?:[A-Za-z0-9-]*[A-Za-z0-9])?"
 LITERAL = rf"\[(?:{OCTET}\.){{3}}(?:{OCTET}|[A-Za-z0-9-]*[A-Za-z0-9]:)\]"
@@ -42,16 +42,16 @@ NAME_BEGINS = rf"(?:(?a:\b)|(?<![A-Za-z0-9_{ACCENTED}])(?=[{ACCENTED}]))"
 MAIL = rf"{NAME_BEGINS}{ATOM}(?:\.{ATOM})*{AT}(?:(?:{LABEL}\.)+{LABEL}|{LITERAL})"
 # Not domains: versions (lodash@4.17.21, name@1.0rc1, name@2.x, name@v1.2.3-beta.1), and images by their scale.
 NO_DOMAIN = re.compile(
-    rf"{AT}(?!{FOURTH}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
+    rf"{AT}(?!{IPV4}$)(?:v?[0-9]+\.(?:x|[0-9]+(?:(?:a|b|c|rc|alpha|beta|dev|post|pre)[0-9]*)?)(?![A-Za-z0-9])"
     r"|[0-9.]+x\.(?:png|jpe?g|gif|webp|svg)$)",
     re.IGNORECASE,
 )
-# What numbers are written with: the plain characters and those of Unicode that stand for them.
+# The characters of numbers: the plain characters and their substitutes in Unicode.
 DIGIT, SPACE, DASH, PLUS, OPEN, CLOSE = (
     f"[{written_as(plain)}]" for plain in ("0123456789", " ", "-", "+", "(", ")")
 )
 GAP = f"[{written_as(' .-')}]"  # between the groups of a phone
-# Not in longer numbers, names and paths; a number in groups does not stand beside another group either.
+# Not in longer numbers, names and paths; a number in groups has no further group beside it.
 NOT_AFTER = rf"(?<![A-Za-z_\d/#\u2010\u2011{written_as('+')}-])(?<!{DIGIT}[{written_as('.)')}])"
 NOT_BEFORE = r"(?!\.?\d|[\u2010\u2011-]?[A-Za-z_\d])"
 NO_GROUP_BEFORE, NO_GROUP_AFTER = f"(?<!{DIGIT}{SPACE})", f"(?!{SPACE}{DIGIT})"
@@ -82,7 +82,7 @@ IN_GROUPS = "|".join(
 )
 GROUPS_ALONE = f"{NO_GROUP_BEFORE}(?:{IN_GROUPS}){NO_GROUP_AFTER}"
 CARD = f"{NOT_AFTER}(?:{digits(2, 6)}{DIGIT}{{13,18}}|{GROUPS_ALONE}){NOT_BEFORE}"
-# Where the numbers of an issuer begin and end, in their first four digits, and how many digits they have.
+# The first and last prefix of four digits of an issuer's numbers, and their possible lengths.
 ISSUERS = (
     (2200, 2204, (16, 17, 18, 19)), (2221, 2720, (16,)), (3000, 3059, (14,)), (3400, 3499, (15,)),
     (3528, 3589, (16,)), (3600, 3699, (14,)), (3700, 3799, (15,)), (3800, 3999, (14,)), (4000, 4999, (16,)),
@@ -99,17 +99,17 @@ COUNTRIES = {
 
 
 def is_mail(found: str) -> bool:
-    """Return whether what follows the @ is a domain, and no version or name of an image."""
+    """Return whether the domain of a match is a domain, and not a version or the name of an image."""
     return not NO_DOMAIN.search(found)
 
 
 def digits_of(found: str) -> str:
-    """Return the digits, full-width ones as plain ones."""
+    """Return the digits of a match, also full-width digits, as plain digits."""
     return "".join(str(int(character)) for character in found if character.isdecimal())
 
 
 def is_card(found: str) -> bool:
-    """Say whether an issuer has numbers of such a beginning and length, and Luhn's sum is a multiple of ten."""
+    """Return whether an issuer has numbers of this prefix and length, and Luhn's sum is a multiple of ten."""
     digits = digits_of(found)
     if not any(first <= int(digits[:4]) <= last and len(digits) in sizes for first, last, sizes in ISSUERS):
         return False
@@ -118,13 +118,13 @@ def is_card(found: str) -> bool:
 
 
 def is_iban(found: str) -> bool:
-    """Say whether the remainder modulo 97 is 1, of the number that ISO 7064 makes of letters and digits."""
-    characters = "".join(one for one in found if one.isalnum())
-    return int("".join(str(int(one, 36)) for one in characters[4:] + characters[:4])) % 97 == 1
+    """Return whether the remainder modulo 97 is 1 for the number that ISO 7064 makes of letters and digits."""
+    characters = "".join(character for character in found if character.isalnum())
+    return int("".join(str(int(character, 36)) for character in characters[4:] + characters[:4])) % 97 == 1
 
 
 def is_phone(found: str) -> bool:
-    """Say whether there are as many digits as such a number has: 9 to 15, 11 of North America."""
+    """Return whether the number of digits is valid for a phone: 9 to 15, 11 for North America."""
     digits = digits_of(found)
     if digits.startswith("1"):
         return len(digits) == 11 and digits[1] >= "2" and digits[4] >= "2"
@@ -132,7 +132,7 @@ def is_phone(found: str) -> bool:
 
 
 def iban_expression() -> str:
-    """Return the expression for two letters of a country, two digits and as many characters as are right there."""
+    """Return the expression for a country's two letters, two digits and as many characters as the country has."""
     forms = list[str]()
     for size, countries in COUNTRIES.items():
         groups, rest = divmod(size - 4, 4)
@@ -145,16 +145,16 @@ def iban_expression() -> str:
 
 
 class Kind(NamedTuple):
-    """One kind of personal data.
+    """A kind of personal data.
 
-    is_one: confirms what is found. stands_in: what is put there, in turn. stands_in_sixth: the same for IPv6.
+    is_valid: confirms a match. replacements: replacements, used in turn. ipv6_replacements: replacements for IPv6.
     """
 
     expression: re.Pattern[str]
     find: Find
-    is_one: Callable[[str], bool]
-    stands_in: tuple[str, ...]
-    stands_in_sixth: tuple[str, ...] = ()
+    is_valid: Callable[[str], bool]
+    replacements: tuple[str, ...]
+    ipv6_replacements: tuple[str, ...] = ()
 
 
 KINDS = {
@@ -177,19 +177,19 @@ KINDS = {
 }  # fmt: skip
 MOST_BYTES = 4  # of a character
 BYTES_OF_CHARACTER = b"\1" * 0xC0 + b"\2" * 0x20 + b"\3" * 0x10 + b"\4" * 0x10  # by its first byte
-Place = tuple[int, int, int]  # of a document, and from which byte to which
+Place = tuple[int, int, int]  # a document, the first byte and the byte after the last
 
 
-def found(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
-    """Yield the places of one kind in their order. data: has 64 bytes or more; ends: (n + 1,)."""
+def find_matches(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
+    """Yield the matches of a kind in order. data: has at least 64 bytes; ends: (n + 1,)."""
     view, last = memoryview(data.data), 0
     windows = windows_of(kind.find, data, ends)
     limits = (ends[windows[:, 0]], ends[windows[:, 0] + 1])
     for document, first, end, start, stop in np.column_stack((windows, *limits)).tolist():
-        begin = max(first, last)  # what was found before has taken its characters
+        begin = max(first, last)  # the previous match has used the characters before
         low = max(start, begin - MOST_BYTES)
         high = end + BYTES_OF_CHARACTER[view[end]] if end < stop else end
-        text = str(view[low:high], "utf-8", "ignore")  # from the first character that is whole
+        text = str(view[low:high], "utf-8", "ignore")  # from the first whole character
         is_ascii = len(text) == high - low
         character = begin - low if is_ascii else len(str(view[low:begin], "utf-8", "ignore"))
         last = begin
@@ -200,57 +200,60 @@ def found(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Itera
             else:
                 at = last + len(text[character:at].encode())
                 last, character = at + len(match[0].encode()), after
-            if kind.is_one(match[0]):
+            if kind.is_valid(match[0]):
                 yield document, at, last
 
 
-def replaced(
-    texts: pa.LargeStringArray, kind: Kind, stands_in: str | None = None
+def replace_matches(
+    texts: pa.LargeStringArray, kind: Kind, replacement: str | None = None
 ) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
-    """Replace what is found of a kind; return the texts, and how many there were in each, (n,) int64.
+    """Replace the matches of a kind; return the texts, and the number of matches in each, (n,) int64.
 
-    stands_in: what is put there; without it that of the kind, in turn, from the first one on in every text.
+    replacement: without it, the replacements of the kind in turn, from the first in each text.
     """
     data, ends = roomy_buffers(texts)
     counts, changed = np.zeros(len(texts), np.int64), list[bytes]()
-    usual = [one.encode() for one in (kind.stands_in if stands_in is None else (stands_in,))]
-    sixth = [one.encode() for one in kind.stands_in_sixth] if stands_in is None else []
-    for document, places in groupby(found(data, ends, kind), itemgetter(0)):
-        of_document = list(places)
-        counts[document] = len(of_document)
-        instead = cycle(usual) if not sixth else in_turn(memoryview(data.data), of_document, usual, sixth)
+    wanted = kind.replacements if replacement is None else (replacement,)
+    replacements = [text.encode() for text in wanted]
+    ipv6 = [text.encode() for text in kind.ipv6_replacements] if replacement is None else []
+    for document, places in groupby(find_matches(data, ends, kind), itemgetter(0)):
+        document_matches = list(places)
+        counts[document] = len(document_matches)
+        turns: Iterator[bytes] = cycle(replacements)
+        if ipv6:
+            turns = ip_replacements(memoryview(data.data), document_matches, replacements, ipv6)
         limits = ends[document : document + 2].tolist()
-        changed.append(with_others(memoryview(data.data), of_document, instead, limits))
+        changed.append(with_replacements(memoryview(data.data), document_matches, turns, limits))
     if not changed:
         return texts, counts
     column = pa.array(changed, pa.large_string())
     return pc.replace_with_mask(texts, pa.array(counts > 0), column), counts
 
 
-def in_turn(
-    view: memoryview, places: Iterable[Place], fourth: Sequence[bytes], sixth: Sequence[bytes]
+def ip_replacements(
+    view: memoryview, places: Iterable[Place], ipv4: Sequence[bytes], ipv6: Sequence[bytes]
 ) -> Iterator[bytes]:
-    """Yield what is put in the place of each IP address: one of its version, in turn."""
-    turns = cycle(fourth), cycle(sixth)
+    """Yield the replacement of each IP address: of the same version, in turn."""
+    turns = cycle(ipv4), cycle(ipv6)
     for _, begin, end in places:
         yield next(turns[b":" in view[begin:end].tobytes()])
 
 
-def with_others(
-    view: memoryview, places: Iterable[Place], stands_in: Iterable[bytes], ends: Sequence[int]
+def with_replacements(
+    view: memoryview, places: Iterable[Place], replacements: Iterable[bytes], ends: Sequence[int]
 ) -> bytes:
-    """Return the bytes of a document, from the first of `ends` to the other, with others in some places."""
+    """Return the bytes of a document, from the first of `ends` to the other, with some places replaced."""
     start, stop = ends
     parts = list[bytes | memoryview]()
-    for (_, begin, end), instead in zip(places, stands_in, strict=False):
-        parts += [view[start:begin], instead]
+    for (_, begin, end), replacement in zip(places, replacements, strict=False):
+        parts += [view[start:begin], replacement]
         start = end
     return b"".join([*parts, view[start:stop]])
 
 
-def counted(texts: pa.LargeStringArray) -> dict[str, NDArray[np.int64]]:
-    """Count each kind in each text, (n,) int64, as many as are replaced where all kinds are."""
+def count_matches(texts: pa.LargeStringArray) -> dict[str, NDArray[np.int64]]:
+    """Count each kind in each text, (n,) int64, as if all kinds were replaced."""
     counts = dict[str, NDArray[np.int64]]()
     for name, kind in KINDS.items():
-        texts, counts[name] = replaced(texts, kind)
+        texts, counts[name] = replace_matches(texts, kind)
     return counts

@@ -1,4 +1,4 @@
-"""The script that a text is written in, as ISO 15924 names it."""
+"""The scripts in which texts are written, by their names in ISO 15924."""
 
 import unicodedata
 from functools import lru_cache
@@ -12,20 +12,20 @@ from zyda_flows.textkernels.buffers import check_buffers, text_buffers
 from zyda_flows.textkernels.rules.characters import CODE_POINTS
 from zyda_flows.textkernels.rules.letters import count_letters
 
-OF_NONE = {
+COMMON_SCRIPTS = {
     "Zyyy",
     "Zinh",
     "Zzzz",
-}  # what Unicode calls the scripts of characters that are of many, or of none
+}  # Unicode's values for characters of many scripts, or of none
 KANA_SHARE = (
-    0.05  # of Japanese text at least, among kana and Han characters: a Chinese text may have one or two
+    0.05  # least share of kana in Japanese text, among kana and Han; a Chinese text may have one or two kana
 )
 
 
 @lru_cache(maxsize=1)
 def scripts_of_letters() -> tuple[NDArray[np.uint8], tuple[str, ...]]:
-    """Return the script of each code point, (0x110000,) uint8, 0 for what is no letter of one; and their names."""
-    names = ("", *sorted(set(Scripts.VALUES) - OF_NONE))
+    """Return the script of each code point, (0x110000,) uint8, 0 if it is no letter; and the scripts' names."""
+    names = ("", *sorted(set(Scripts.VALUES) - COMMON_SCRIPTS))
     numbers = {name: number for number, name in enumerate(names)}
     scripts = np.zeros(CODE_POINTS, np.uint8)
     for first, end, name in zip(
@@ -40,7 +40,7 @@ def scripts_of_letters() -> tuple[NDArray[np.uint8], tuple[str, ...]]:
 def script_of_texts(texts: pa.LargeStringArray) -> pa.StringArray:
     """Return the script of most letters of each text: `Latn`, `Cyrl`, `Arab`, `Deva` and so on, of about 170.
 
-    Kana and the Han characters among them are `Jpan`, Han characters alone `Hani`. A text without letters is null.
+    Kana with Han characters are `Jpan`, Han characters alone `Hani`. A text without letters is null.
     """
     data, offsets = text_buffers(texts)
     check_buffers(data, offsets)
@@ -48,10 +48,10 @@ def script_of_texts(texts: pa.LargeStringArray) -> pa.StringArray:
     counts = np.zeros((len(offsets) - 1, len(names)), np.int64)
     count_letters(data, offsets, scripts, names.index("Latn"), counts)
     counts[:, 0] = 0
-    of_japan = [names.index(name) for name in ("Hira", "Kana", "Hani")]
-    kana, all_ = counts[:, of_japan[:2]].sum(axis=1), counts[:, of_japan].sum(axis=1)
+    japanese = [names.index(name) for name in ("Hira", "Kana", "Hani")]
+    kana, all_ = counts[:, japanese[:2]].sum(axis=1), counts[:, japanese].sum(axis=1)
     is_japanese = (kana > 0) & (kana >= KANA_SHARE * all_)
-    counts[np.ix_(is_japanese, of_japan)] = 0
+    counts[np.ix_(is_japanese, japanese)] = 0
     counts = np.column_stack([counts, np.where(is_japanese, all_, 0)])
     found = counts.argmax(axis=1)
     return pa.array([*names, "Jpan"], pa.string()).take(pa.array(found, mask=counts.max(axis=1) == 0))

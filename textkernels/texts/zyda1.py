@@ -1,7 +1,7 @@
 """The statistics of Zyda-1's filter (Zyphra's Zyda_processing, `preprocess_and_filter.py` and `filtering.py`).
 
-What is counted in a text is counted as it came, and lengths and runs as it is after cleaning. The patterns are
-regular expressions there, and so they are here: `<?xml version=` is one whose `<` may be missing.
+Patterns are counted in the text before cleaning; lengths and runs after it. The patterns are regular expressions in
+Zyda-1, and so they are here: in `<?xml version=` the `<` is optional.
 """
 
 from collections.abc import Mapping, Sequence
@@ -26,42 +26,45 @@ SHARE = "_share"
 
 @lru_cache(maxsize=8)
 def patterns(expressions: tuple[str, ...]) -> Patterns:
-    """Return patterns that are compiled once for all the texts of a process."""
+    """Return patterns that are compiled once for all texts of a process."""
     return Patterns(expressions)
 
 
-def of_characters(
-    came: pa.LargeStringArray, now: pa.LargeStringArray, is_changed: NDArray[np.bool_]
+def character_statistics(
+    original: pa.LargeStringArray, cleaned_texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]
 ) -> Columns:
-    """Return the statistics that the characters of texts give, (n,) float64 each.
+    """Return the statistics of the characters of texts, (n,) float64 each.
 
-    came: the texts as they came. now: as they are after cleaning. is_changed: those that are others now, (n,).
+    original: the texts before cleaning. cleaned_texts: the texts after it. is_changed: the texts that differ, (n,).
     """
-    counted = statistics(came)
+    counted = statistics(original)
     columns = {name: counted.column(name).to_numpy().astype(np.float64) for name in counted.column_names}
     columns["length"] = columns.pop("characters")
     if is_changed.any():
-        cleaned = statistics(now.filter(pa.array(is_changed)))
-        for name, of_cleaned in (("length", "characters"), ("runs", "runs")):
-            columns[name][is_changed] = cleaned.column(of_cleaned).to_numpy()
+        cleaned = statistics(cleaned_texts.filter(pa.array(is_changed)))
+        for name, count_name in (("length", "characters"), ("runs", "runs")):
+            columns[name][is_changed] = cleaned.column(count_name).to_numpy()
     return columns
 
 
-def of_patterns(
-    came: pa.LargeStringArray, lengths: NDArray[np.float64], terms: Mapping[str, Sequence[str]]
+def pattern_statistics(
+    original: pa.LargeStringArray, lengths: NDArray[np.float64], terms: Mapping[str, Sequence[str]]
 ) -> Columns:
-    """Return how often the patterns and the terms of lists occur, or by how many characters, (n,) float64 each.
+    """Return how often the patterns and the terms of lists occur, or their share, (n,) float64 each.
 
-    lengths: of the texts after cleaning. terms: regular expressions, by the name of their list.
+    A share is the number of occurrences divided by the number of characters. lengths: characters of the texts after
+    cleaning. terms: regular expressions, by the name of their list.
     """
     lists = list(terms.values())
-    counts = patterns((*PATTERNS.values(), *(term for of_list in lists for term in of_list))).count(came)
+    counts = patterns(
+        (*PATTERNS.values(), *(term for terms_of_list in lists for term in terms_of_list))
+    ).count(original)
     some = np.maximum(lengths, 1)
-    own, of_lists = counts[:, : len(PATTERNS)], counts[:, len(PATTERNS) :]
+    own, list_counts = counts[:, : len(PATTERNS)], counts[:, len(PATTERNS) :]
     columns = {name: own[:, i] / (some if name.endswith(SHARE) else 1) for i, name in enumerate(PATTERNS)}
     ends = np.cumsum([0, *map(len, lists)])
     for name, start, stop in zip(terms, ends, ends[1:], strict=False):
-        occurring = of_lists[:, start:stop].sum(axis=1)
+        occurring = list_counts[:, start:stop].sum(axis=1)
         if name in COUNTS_OF_LISTS:
             columns[name] = occurring.astype(np.float64)
         columns[f"{name}{SHARE}"] = occurring / some

@@ -14,10 +14,11 @@ from typing import Annotated, Any
 import numpy as np
 import pyarrow as pa
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.comparison import Comparison
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.reference.compare import compare_pairs, places_of
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, content_of, texts_of
+from zyda_flows.tasks.dedup.reference.corpora import content_of, texts_of
 from zyda_flows.tasks.dedup.reference.texts import TextsByPart, in_groups, write_wanted
 from zyda_flows.tasks.dedup.verify import TextComparison, comparison_of
 from zyda_flows.tasks.recipe.rounds import Round
@@ -46,7 +47,7 @@ class AgainstOfShard(VerdictJob):
     matched: Annotated[
         tuple[Artifact, ...], NotInKey("only the matches of this shard count, which `also_in_key` has")
     ]
-    others: Annotated[tuple[ReferenceCorpus, ...], NotInKey("only their labels and matches count")]
+    others: Annotated[tuple[PublishedCorpus, ...], NotInKey("only their labels and matches count")]
     comparison: Annotated[Comparison, NotInKey("its reason and rule are in the key")]
 
     @property
@@ -138,7 +139,7 @@ class AgainstByTexts(AgainstOfShard):
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[ReferenceCorpus], stage: str
+    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[PublishedCorpus], stage: str
 ) -> list[AgainstByTexts]:
     """Have the texts of other corpora read that some jobs need, and tell those where they are."""
     wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
@@ -164,7 +165,7 @@ def with_texts(
     return [replace(job, gathered=gathered, part=part) for part, job in enumerate(jobs)]
 
 
-def contents(references: Sequence[ReferenceCorpus]) -> tuple[str, ...]:
+def contents(references: Sequence[PublishedCorpus]) -> tuple[str, ...]:
     """Return hashes of what the files of other corpora hold."""
     return tuple(content_of(texts_of(other)) for other in references)
 
@@ -173,27 +174,27 @@ def evidence_for(comparison: Comparison) -> pa.Schema:
     return pa.schema([*EVIDENCE, *comparison.evidence])
 
 
-def evidence_of(of_round: Round) -> pa.Schema:
+def evidence_of(dedup_round: Round) -> pa.Schema:
     """Return what is published of a document that goes: the one that it goes for."""
-    return evidence_for(comparison_of(of_round.dedup))
+    return evidence_for(comparison_of(dedup_round.dedup))
 
 
-def key(of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]) -> str:
-    comparison, labels = comparison_of(of_round.dedup), [other.label for other in references]
-    how: tuple[Any, ...] = of_round.dedup.sentences.reference_reason.name, labels, ()
+def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
+    comparison, labels = comparison_of(dedup_round.dedup), [other.label for other in references]
+    how: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
         how = comparison.rule, labels, contents(references)
-    params = [*how, of_round.recipe.may_go(trail.source)]
+    params = [*how, dedup_round.recipe.may_go(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
-def is_compared(of_round: Round, source: str) -> bool:
-    return bool(of_round.dedup.against) and of_round.recipe.may_go(source)
+def is_compared(dedup_round: Round, source: str) -> bool:
+    return bool(dedup_round.dedup.against) and dedup_round.recipe.may_go(source)
 
 
-def reasons_of(of_round: Round) -> dict[str, str]:
+def reasons_of(dedup_round: Round) -> dict[str, str]:
     """Return why documents go in a round: for one reason, where it has corpora to be against."""
-    return dict([of_round.dedup.sentences.reference_reason]) if of_round.dedup.against else {}
+    return dict([dedup_round.dedup.sentences.reference_reason]) if dedup_round.dedup.against else {}
 
 
 @stage(
@@ -205,11 +206,11 @@ def reasons_of(of_round: Round) -> dict[str, str]:
     evidence=evidence_of,
 )
 def against(
-    of_round: Round, trail: Trail, matched: Receipt, references: Sequence[ReferenceCorpus]
+    dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]
 ) -> Manifest:
     """Find which documents of a source another corpus has already."""
-    folder, name = of_round.folder, of_round.name_of("against")
-    groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(of_round.dedup)
+    folder, name = dedup_round.folder, dedup_round.name_of("against")
+    groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(dedup_round.dedup)
     histories = load_histories(folder, trail)
     if isinstance(comparison, TextComparison):
         of_texts = contents(references)

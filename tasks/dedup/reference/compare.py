@@ -6,8 +6,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.comparison import SIMILARITIES
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus
 from zyda_flows.tasks.dedup.verify import TextComparison, batches
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.signatures.shingles import shingle_sets
@@ -18,7 +18,7 @@ from zyda_flows.textkernels.sets import overlaps
 Places = NDArray[np.int64]
 
 
-def places_of(pairs: pa.Table, rows: pa.Table | None, references: Sequence[ReferenceCorpus]) -> Places:
+def places_of(pairs: pa.Table, rows: pa.Table | None, references: Sequence[PublishedCorpus]) -> Places:
     """Return where the other text of each pair is among those that were read: (p,).
 
     rows: `corpus` and `doc_id` of those. Raises Denied where one is not there.

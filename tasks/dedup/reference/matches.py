@@ -15,13 +15,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.dedup.reference.corpora import (
-    ReferenceCorpus,
-    belongs_to,
-    content_of,
-    corpora_of,
-    index_of,
-)
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.dedup.reference.corpora import content_of, corpora_of, index_of
 from zyda_flows.tasks.ids import MAX_ROWS, first_id
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Round
@@ -29,7 +24,7 @@ from zyda_flows.tasks.signatures.bands import KeyRange, key_ranges, numbers_in_n
 from zyda_flows.tasks.signatures.lookup import collisions, first_and_last_keys, first_of_bucket, looked_up
 from zyda_flows.tasks.signatures.merging import GROUP_SHARDS
 from zyda_flows.tasks.signatures.minhash import keys_of_source
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -63,7 +58,7 @@ class CollisionsInFile(ArtifactJob):
 
     stage, version = "matches", VERSION
 
-    other: Annotated[ReferenceCorpus, NotInKey("`file` is all that is read of it")]
+    other: Annotated[PublishedCorpus, NotInKey("`file` is all that is read of it")]
     file: Artifact
     artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
     of_artifacts: str
@@ -80,14 +75,14 @@ class CollisionsInFile(ArtifactJob):
     def make(self) -> Artifact:
         band = int(self.file.name.partition("-")[0])
         tables = [COLLISIONS.empty_table()]
-        with belongs_to(self.other):
+        with self.other.reading():
             first, last = first_and_last_keys(self.other.folder, self.file)
         ours = sum(artifact.rows for artifact in self.artifacts) // self.bands
         for keys_at_once in key_ranges(ours):
             low, high = max(keys_at_once.low, int(first[0])), min(keys_at_once.high, int(last[-1]) + 1)
             if low < high:
                 keys, doc_ids = read_range(self.folder, self.artifacts, band, KeyRange(low, high))
-                with belongs_to(self.other):
+                with self.other.reading():
                     found_keys, found_ids = looked_up(self.other.folder, self.file, keys, MOST_OF_BUCKET)
                 both = collisions(keys, doc_ids, found_keys, found_ids)
                 tables.append(pa.table([pa.array(ids) for ids in both], schema=COLLISIONS))
@@ -144,7 +139,7 @@ class MatchesOfFiles(ArtifactJob):
 
 
 @task(task_run_name="other corpora", **ONCE_A_BUILD)
-def load_references(recipe: Recipe) -> dict[str, ReferenceCorpus]:
+def load_references(recipe: Recipe) -> dict[str, PublishedCorpus]:
     """Find the corpora that a round is against once for a build, which uses them as they are now."""
     return corpora_of(recipe)
 
@@ -158,35 +153,35 @@ def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
 
 
 def key(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     sources: Sequence[NumberedSource],
-    references: Sequence[ReferenceCorpus],
+    references: Sequence[PublishedCorpus],
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
-    corpora = [content_of(index_of(other, of_round.dedup)) for other in references]
-    taking_part = [trail.source for trail in trails if of_round.recipe.may_go(trail.source)]
-    params = [of_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
+    corpora = [content_of(index_of(other, dedup_round.dedup)) for other in references]
+    taking_part = [trail.source for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    params = [dedup_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
 
-def has_references(of_round: Round, _: str) -> bool:
-    return bool(of_round.dedup.against)
+def has_references(dedup_round: Round, _: str) -> bool:
+    return bool(dedup_round.dedup.against)
 
 
 @stage("matches", key, scope="corpus", inputs=("trails", "sources", "references"), enabled=has_references)
 def matches(
-    of_round: Round,
+    dedup_round: Round,
     trails: list[Trail],
     sources: Sequence[NumberedSource],
-    references: Sequence[ReferenceCorpus],
+    references: Sequence[PublishedCorpus],
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
-    folder, dedup = of_round.folder, of_round.dedup
-    taking_part = [trail for trail in trails if of_round.recipe.may_go(trail.source)]
+    folder, dedup = dedup_round.folder, dedup_round.dedup
+    taking_part = [trail for trail in trails if dedup_round.recipe.may_go(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
-        keys_of_source(of_round, source, of_source, "own keys") for source, of_source in history.items()
+        keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
     artifacts = tuple(file for keys in of_sources for file in keys.files)
     of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
@@ -208,7 +203,7 @@ def matches(
     collision_files = iter(
         fan_out(
             ArtifactJob.__call__, [job for jobs in looking for job in jobs],
-            stage=of_round.name_of("matches"), source=None,
+            stage=dedup_round.name_of("matches"), source=None,
         )
     )  # fmt: skip
     met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
@@ -219,7 +214,7 @@ def matches(
         for source, of_source in history.items()
         for first, last in ranges_of_files(numbers[source], of_source)
     ]
-    gathered = fan_out(ArtifactJob.__call__, gathering, stage=of_round.name_of("matches"), source=None)
+    gathered = fan_out(ArtifactJob.__call__, gathering, stage=dedup_round.name_of("matches"), source=None)
     return Manifest(
         stage="matches",
         artifacts=tuple(gathered),

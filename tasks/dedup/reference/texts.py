@@ -14,8 +14,9 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.contested import first_and_last
-from zyda_flows.tasks.dedup.reference.corpora import ReferenceCorpus, belongs_to
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
@@ -31,8 +32,6 @@ TEXTS = pa.schema(
     [("part", pa.uint32()), ("corpus", pa.uint8()), ("doc_id", pa.uint64()), ("text", pa.large_string())]
 )
 
-Ids = NDArray[np.uint64]
-
 
 @dataclass(frozen=True)
 class TextsByPart(ArtifactJob):
@@ -44,7 +43,7 @@ class TextsByPart(ArtifactJob):
     stage, version = "matches", VERSION
 
     source: str
-    other: Annotated[ReferenceCorpus, NotInKey("`files` are all that is read of it")]
+    other: Annotated[PublishedCorpus, NotInKey("`files` are all that is read of it")]
     corpus: int
     files: tuple[Artifact, ...]
     wanted: Artifact
@@ -55,7 +54,7 @@ class TextsByPart(ArtifactJob):
 
     def make(self) -> Artifact:
         tables = [TEXTS.empty_table()]
-        with belongs_to(self.other):
+        with self.other.reading():
             for file in self.files:
                 tables += self.texts_in(file)
         rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])

@@ -9,35 +9,38 @@ import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources import lines
-from zyda_flows.tasks.sources.columns import as_bytes, plain, plain_schema
-from zyda_flows.tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
-from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.rows import (
+from zyda_flows.tasks.sources import byte_lines
+from zyda_flows.tasks.sources.columns import as_bytes, decode_table, decoded_schema
+from zyda_flows.tasks.sources.file_rows import (
     Chunk,
-    Growth,
-    Tally,
+    DecodedGrowth,
+    RowTally,
     arrow_chunk,
     checked_columns,
     rest_of_file,
-    unreadable,
+    unreadable_rows,
 )
+from zyda_flows.tasks.sources.formats.arrow_bounds import MessageBounds, parts_of
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
 NAME = "arrow"
 ENDINGS = (".arrow", ".ipc", ".feather")
 AT_RANDOM = False
-DAMAGED = (*lines.DAMAGED, pa.ArrowMemoryError)  # a length that is damaged asks for more memory than there is
+DAMAGED = (
+    *byte_lines.DAMAGED,
+    pa.ArrowMemoryError,
+)  # a length that is damaged asks for more memory than there is
 VERSION = 1
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns of a file, from its head."""
-    return checked_columns(stream, text, plain_schema(ipc_reader(stream).schema), may_be_bad=may_be_bad), (
-        Piece(),
+    return checked_columns(stream, text, decoded_schema(ipc_reader(stream).schema), may_be_bad=may_be_bad), (
+        FilePiece(),
     )
 
 
@@ -52,17 +55,19 @@ def first_rows(stream: Input, count: int) -> Chunk:
                 check_offsets(batch)
                 table = pa.Table.from_batches([next(parts_of(batch))[0].slice(0, count)])
                 break
-    return Chunk(np.arange(len(table)), plain(table))
+    return Chunk(np.arange(len(table)), decode_table(table))
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read the batches of an Arrow file or stream, up to where it is damaged."""
     try:
         reader = ipc_reader(stream)
     except DAMAGED as error:
         yield rest_of_file(0, f"the file is damaged: {damage(stream, error)}", tally)
         return
-    bounds, growth = MessageBounds(reader.schema), Growth(stream.expected)
+    bounds, growth = MessageBounds(reader.schema), DecodedGrowth(stream.expected)
     stream.watch = bounds.see
     for number, get_batch in enumerate(ipc_batches(reader)):
         rows, first = None, tally.rows
@@ -82,18 +87,20 @@ def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Select
                 yield rest_of_file(first, f"the file is damaged from here on: {fault}", tally)
                 return
             tally.rows += rows
-            yield unreadable(range(first, first + rows), f"batch {number} is damaged: {fault}", tally)
+            yield unreadable_rows(range(first, first + rows), f"batch {number} is damaged: {fault}", tally)
         else:
             tally.rows += rows
             for part, size, largest in parts:
                 try:
                     growth.add(size)
                 except ValueError as error:
-                    yield unreadable(range(first, tally.rows), f"batch {number} is damaged: {error}", tally)
+                    yield unreadable_rows(
+                        range(first, tally.rows), f"batch {number} is damaged: {error}", tally
+                    )
                     break
                 if largest > limits().page_bytes:
                     fault = f"a row of {largest:,} bytes, decoded, expected at most {limits().page_bytes:,}"
-                    yield unreadable(range(first, first + len(part)), fault, tally)
+                    yield unreadable_rows(range(first, first + len(part)), fault, tally)
                 else:
                     yield arrow_chunk(pa.Table.from_batches([part]), {}, text, first)
                 first += len(part)

@@ -26,7 +26,7 @@ SMALL_ROWS = 1 << 20  # of which no more is asked
 CHUNK_ROWS = 1 << 16
 
 
-class Table:
+class FlatBufferTable:
     """A table of FlatBuffers, the encoding of Arrow's messages."""
 
     def __init__(self, data: bytes, place: int) -> None:
@@ -43,9 +43,9 @@ class Table:
         offset = self.number("<H", self.fields + 4 + 2 * number)
         return self.place + offset if offset else None
 
-    def table(self, number: int) -> "Table | None":
+    def table(self, number: int) -> "FlatBufferTable | None":
         place = self.field(number)
-        return None if place is None else Table(self.data, place + self.number("<I", place))
+        return None if place is None else FlatBufferTable(self.data, place + self.number("<I", place))
 
     def pairs(self, number: int) -> NDArray[np.int64]:
         """Return a list of pairs of whole numbers: (n, 2)."""
@@ -85,7 +85,7 @@ class MessageBounds:
             self.judge(head, body)
 
     def judge(self, head: bytes, body: bytes) -> None:
-        message = Table(head, int.from_bytes(head[:4], "little"))
+        message = FlatBufferTable(head, int.from_bytes(head[:4], "little"))
         kind, size = message.field(1), message.field(MESSAGE_BODY)
         batch = message.table(MESSAGE_HEADER)
         kind = 0 if kind is None else head[kind]
@@ -102,7 +102,7 @@ class MessageBounds:
         raise ValueError(fault)
 
 
-def fault_of_batch(batch: Table, body: bytes, most_rows: int | None) -> str | None:
+def fault_of_batch(batch: FlatBufferTable, body: bytes, most_rows: int | None) -> str | None:
     """Say what a batch asks for too much of, by its head and body, or nothing."""
     size, most = len(body), limits().ipc_bytes
     if batch.field(COMPRESSION) is not None:

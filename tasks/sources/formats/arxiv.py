@@ -18,8 +18,10 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.eprints import NoLatex, TooLarge, is_source, latex_of
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of
-from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
     Bad,
     Outcome,
@@ -28,7 +30,6 @@ from zyda_flows.tasks.sources.outcomes import (
     chunks_of_outcomes,
     first_documents,
 )
-from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.sources.tar_members import TarMember, TarMembers
@@ -147,9 +148,9 @@ def identity(stem: str) -> tuple[str | None, int | None]:
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns that all files have, after a look at the first e-prints."""
-    return checked_outcomes(stream, Eprints(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+    return checked_outcomes(stream, Eprints(stream), SCHEMA, text, may_be_bad=may_be_bad), (FilePiece(),)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
@@ -157,7 +158,9 @@ def first_rows(stream: Input, count: int) -> Chunk:
     return first_documents(Eprints(stream), SCHEMA, count)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read all e-prints."""
     eprints = Eprints(stream)
     yield from chunks_of_outcomes(eprints, SCHEMA, text, tally, selection)

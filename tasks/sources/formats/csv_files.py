@@ -15,11 +15,12 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.sources.byte_lines import UNREADABLE, ByteLines, LongLine
 from zyda_flows.tasks.sources.column_names import separator_fault
 from zyda_flows.tasks.sources.columns import MAX_COLUMNS
-from zyda_flows.tasks.sources.compression import COMPRESSIONS
-from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
-from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, check_names, utf8_fault
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
     Bad,
     Outcome,
@@ -28,7 +29,6 @@ from zyda_flows.tasks.sources.outcomes import (
     chunks_of_outcomes,
     first_documents,
 )
-from zyda_flows.tasks.sources.rows import Chunk, Tally, check_names, utf8_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -58,7 +58,7 @@ class Records:
     def __init__(self, stream: Input) -> None:
         self.stream, self.count, self.rescanned = stream, 0, 0
         self.names = list[str]()
-        self.lines, self.waiting = iter(Lines(stream, limits().record_bytes)), deque[bytes | LongLine]()
+        self.lines, self.waiting = iter(ByteLines(stream, limits().record_bytes)), deque[bytes | LongLine]()
         self.delimiter = "\t" if ".tsv" in stream.url.lower().rpartition("/")[2] else ","
         csv.field_size_limit(limits().record_bytes)
         names = self.record(begins=True)
@@ -182,11 +182,11 @@ ENDS_READING: tuple[type[Exception], ...] = (*UNREADABLE, UnboundedQuotes)
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns of a file, by its first line."""
     records = Records(stream)
     schema = checked_outcomes(stream, records, records.schema, text, may_be_bad=may_be_bad)
-    return schema, (Piece(),)
+    return schema, (FilePiece(),)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
@@ -197,7 +197,9 @@ def first_rows(stream: Input, count: int) -> Chunk:
     return first_documents(records, records.schema, count)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read all records."""
     try:
         records = Records(stream)

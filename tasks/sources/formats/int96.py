@@ -1,7 +1,8 @@
 """Times that Parquet stores as INT96, which Spark, Hive and Impala write: a day and the nanoseconds in it.
 
-Arrow's integers of 64 bits hold the years 1677 to 2262 in nanoseconds, and arithmetic on others wraps. So each time
-is read in microseconds, and once more in seconds, which hold all days, and in nanoseconds, which lose no digit.
+Arrow's integers of 64 bits hold the years 1677 to 2262 in nanoseconds, and arithmetic on others wraps. So each
+time is read in microseconds, and once more in seconds, which hold all days, and in nanoseconds, which lose no
+digit.
 """
 
 from collections.abc import Callable, Iterator
@@ -12,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zyda_flows.tasks.sources.rows import bad_places
+from zyda_flows.tasks.sources.file_rows import bad_places
 from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
 MICROSECONDS, SECONDS, NANOSECONDS = "us", "s", "ns"

@@ -13,12 +13,13 @@ import pyarrow as pa
 
 from zyda_flows.tasks.errors import bad_input, bad_row
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.columns import TooWide, table_of
-from zyda_flows.tasks.sources.compression import BLOCK, COMPRESSIONS
+from zyda_flows.tasks.sources.byte_lines import UNREADABLE, ByteLines, LongLine
+from zyda_flows.tasks.sources.compression import BLOCK
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS
+from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally, rest_of_file, utf8_fault
+from zyda_flows.tasks.sources.input_files import FilePiece
+from zyda_flows.tasks.sources.json_columns import TooWide, table_of
 from zyda_flows.tasks.sources.json_text import TooDeep, has_large_number, json_fault
-from zyda_flows.tasks.sources.lines import UNREADABLE, Lines, LongLine
-from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.rows import BadRow, Chunk, Tally, rest_of_file, utf8_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -41,21 +42,23 @@ JSON_KINDS: dict[type, str] = {
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns of the first lines, or None where there is no object among them."""
-    lines = Lines(stream)
-    return first_lines(stream.source, stream.url, lines, text, may_be_bad=may_be_bad), (Piece(),)
+    lines = ByteLines(stream)
+    return first_lines(stream.source, stream.url, lines, text, may_be_bad=may_be_bad), (FilePiece(),)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read all lines; blank ones are rows of nothing, but counted."""
     try:
-        yield from chunks_of_lines(Lines(stream), text, tally, selection=selection)
+        yield from chunks_of_lines(ByteLines(stream), text, tally, selection=selection)
     except TooWide as error:
         raise bad_input(stream.source, str(error), file=stream.url) from error
 
 
-class GatheredRows:
+class GatheredLines:
     """Rows of JSON Lines on their way to a chunk."""
 
     def __init__(self, selection: Selection) -> None:
@@ -98,10 +101,10 @@ class GatheredRows:
 
 
 def chunks_of_lines(
-    lines: Lines, text: str, tally: Tally, most_others: int = CHUNK_LINES, selection: Selection = ALL
+    lines: ByteLines, text: str, tally: RowTally, most_others: int = CHUNK_LINES, selection: Selection = ALL
 ) -> Iterator[Chunk]:
     """Yield the rows of lines. most_others: of a chunk, lines that are no documents."""
-    gathered, row = GatheredRows(selection), -1
+    gathered, row = GatheredLines(selection), -1
     try:
         for row, line in enumerate(lines):
             if row == 0 and isinstance(line, bytes):
@@ -110,7 +113,7 @@ def chunks_of_lines(
                 gathered.add(row, line, text)
             if gathered.size >= CHUNK_BYTES or gathered.others >= most_others:
                 yield gathered.chunk(text)
-                gathered = GatheredRows(selection)
+                gathered = GatheredLines(selection)
     except UNREADABLE as error:
         reason = f"the file is damaged from here on: {damage(lines.stream, error)}"
         yield gathered.chunk(text)
@@ -173,7 +176,7 @@ def is_one_value(start: bytes) -> bool:
     return not following.strip() and b"{" in line
 
 
-def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
+def first_lines(source: str, url: str, lines: ByteLines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
     """Return the columns of the first lines, or None where there is no object among them."""
     objects, first_bad, row, size = list[dict[str, Any]](), None, -1, 0
     try:
@@ -201,7 +204,7 @@ def first_lines(source: str, url: str, lines: Lines, text: str, *, may_be_bad: b
         raise bad_input(source, str(error), file=url) from error
 
 
-def expect_lines(source: str, url: str, lines: Lines) -> None:
+def expect_lines(source: str, url: str, lines: ByteLines) -> None:
     """Raise BadInput where a file begins as one JSON value over several lines does."""
     if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
         shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
@@ -210,7 +213,13 @@ def expect_lines(source: str, url: str, lines: Lines) -> None:
 
 def first_rows(stream: Input, count: int) -> Chunk:
     """Return the first objects, at most so many, and the lines among them that are none."""
-    rows, objects, bad, size, lines = list[int](), list[dict[str, Any]](), list[BadRow](), 0, Lines(stream)
+    rows, objects, bad, size, lines = (
+        list[int](),
+        list[dict[str, Any]](),
+        list[BadRow](),
+        0,
+        ByteLines(stream),
+    )
     expect_lines(stream.source, stream.url, lines)
     for row, line in enumerate(islice(lines, INSPECTED_LINES)):
         size += weight(line)

@@ -14,21 +14,21 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from zyda_flows.tasks.sources.columns import plain, plain_schema
-from zyda_flows.tasks.sources.footers import ASKER
-from zyda_flows.tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
-from zyda_flows.tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
-from zyda_flows.tasks.sources.lines import DAMAGED
-from zyda_flows.tasks.sources.listing import Piece
-from zyda_flows.tasks.sources.rows import (
+from zyda_flows.tasks.sources.byte_lines import DAMAGED
+from zyda_flows.tasks.sources.columns import decode_table, decoded_schema
+from zyda_flows.tasks.sources.file_rows import (
     Chunk,
-    Growth,
-    Tally,
+    DecodedGrowth,
+    RowTally,
     arrow_chunk,
     checked_columns,
     rest_of_file,
-    unreadable,
+    unreadable_rows,
 )
+from zyda_flows.tasks.sources.footers import FOOTER_CHECKER
+from zyda_flows.tasks.sources.formats.int96 import MICROSECONDS, Int96Columns, exact_times
+from zyda_flows.tasks.sources.formats.parquet_pages import PageBounds, SmallerBatches, columns_in
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -44,35 +44,37 @@ REQUEST_BYTES = 16 << 20  # of a file far away, in one request
 GAP_BYTES = 1 << 20  # that are read for nothing rather than asked for what is before and after apart
 # In Thrift's compact protocol: ENCRYPTION_WITH_COLUMN_KEY, whose first field is a list of strings.
 STRINGS = re.escape(bytes(range(0x08, 0x100, 0x10)))  # how a list of them begins, by their number
-OF_ENCRYPTED_COLUMN = re.compile(rb"(?:\x2c|\x0c\x04)(?:\x19|\x09\x02)[" + STRINGS + rb"]")
+ENCRYPTED_COLUMN = re.compile(rb"(?:\x2c|\x0c\x04)(?:\x19|\x09\x02)[" + STRINGS + rb"]")
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns of a file, from its footer, and the pieces it is cut into."""
     footer = footer_of(stream)
     parquet = open_parquet(stream, footer)
-    schema = checked_columns(stream, text, plain_schema(parquet.schema_arrow), may_be_bad=may_be_bad)
+    schema = checked_columns(stream, text, decoded_schema(parquet.schema_arrow), may_be_bad=may_be_bad)
     # Each piece opens the file anew: one alone where that means to receive all of it.
     most = shard_bytes if stream.comes_in_parts else sys.maxsize
     metadata = parquet.metadata
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     if sum(group.total_byte_size for group in groups) <= most:
         rows = sum(group.num_rows for group in groups)
-        return schema, (Piece(row_groups=tuple(range(len(groups))), rows=rows),)
-    if not ASKER.is_safe(footer):
+        return schema, (FilePiece(row_groups=tuple(range(len(groups))), rows=rows),)
+    if not FOOTER_CHECKER.is_safe(footer):
         raise ValueError("its footer is damaged")
     return schema, pieces_of(metadata, text, most)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read the row groups of a piece."""
     if is_small := stream.expected <= GAP_BYTES:
         stream.expect_reads([range(stream.expected)])
     try:
         footer = footer_of(stream)
-        if not ASKER.is_safe(footer):  # where its columns lie is asked below
+        if not FOOTER_CHECKER.is_safe(footer):  # where its columns lie is asked below
             raise ValueError("its footer is damaged, or columns are encrypted, and nobody has their key here")
         parquet = open_parquet(stream, footer, pre_buffer=True, page_checksum_verification=True)
         int96 = Int96Columns(parquet, partial(open_parquet, stream, footer, page_checksum_verification=True))
@@ -95,17 +97,17 @@ def first_rows(stream: Input, count: int) -> Chunk:
     schema = open_parquet(stream, footer_of(stream)).schema_arrow
     batches = [batch.slice(0, count) for batch in islice(bounded_batches(stream), 1)]
     table = pa.Table.from_batches(batches) if batches else schema.empty_table()
-    return Chunk(np.arange(len(table)), plain(table))
+    return Chunk(np.arange(len(table)), decode_table(table))
 
 
 def bounded_batches(stream: Input) -> Iterator[pa.RecordBatch]:
     """Yield the rows of a whole file, some at a time. Raises one of DAMAGED."""
     footer = footer_of(stream)
-    if not ASKER.is_safe(footer):
+    if not FOOTER_CHECKER.is_safe(footer):
         raise ValueError("its footer is damaged")
     parquet = open_parquet(stream, footer, pre_buffer=True)
     int96 = Int96Columns(parquet, partial(open_parquet, stream, footer))
-    reader = GroupReader(stream, parquet, int96, "", None, Tally())
+    reader = GroupReader(stream, parquet, int96, "", None, RowTally())
     for group in range(parquet.num_row_groups):
         yield from (batch for batch, _ in reader.batches(group))
 
@@ -117,7 +119,7 @@ def open_parquet(stream: Input, footer: bytes, unit: str = MICROSECONDS, **optio
     another process asks first.
     """
     metadata = pq.read_metadata(BytesIO(footer))
-    if OF_ENCRYPTED_COLUMN.search(footer) and not ASKER.is_safe(footer):
+    if ENCRYPTED_COLUMN.search(footer) and not FOOTER_CHECKER.is_safe(footer):
         raise ValueError("columns are encrypted, and nobody has their key here")
     return pq.ParquetFile(stream, metadata=metadata, coerce_int96_timestamp_unit=unit, **options)
 
@@ -148,7 +150,7 @@ class GroupReader:
     int96: Int96Columns
     text: str
     names: list[str] | None
-    tally: Tally
+    tally: RowTally
 
     def chunks(self, group: int, rows: range) -> Iterator[Chunk]:
         """Read a row group; what cannot be read of a damaged one is bad rows."""
@@ -161,7 +163,7 @@ class GroupReader:
         except DAMAGED as error:
             fault = damage(self.stream, error)
         if row < rows.stop:
-            yield unreadable(range(row, rows.stop), f"row group {group} is damaged: {fault}", self.tally)
+            yield unreadable_rows(range(row, rows.stop), f"row group {group} is damaged: {fault}", self.tally)
 
     def batches(self, group: int) -> Iterator[tuple[pa.RecordBatch, tuple[pa.RecordBatch, ...]]]:
         """Yield the batches of a row group, each with its INT96 columns in other units."""
@@ -178,7 +180,7 @@ class GroupReader:
                 break
             except SmallerBatches as error:  # the first batch is made once all its columns are read
                 rows = error.rows
-        growth = Growth(sum(len(place) for _, place in places))
+        growth = DecodedGrowth(sum(len(place) for _, place in places))
         for batch in chain([] if first is None else [first], batches):
             growth.add(batch.nbytes)
             # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
@@ -226,14 +228,14 @@ def close_ranges(ranges: Iterable[range]) -> list[range]:
     return joined
 
 
-def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[Piece, ...]:
+def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[FilePiece, ...]:
     """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
 
     A row group that is larger than that is a piece of its own, and gives several shards.
     """
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     index = names.index(text) if text in names else None
-    pieces: list[Piece] = []
+    pieces: list[FilePiece] = []
     groups: list[int] = []
     size = row = first_row = 0
     for i in range(metadata.num_row_groups):
@@ -241,10 +243,12 @@ def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[P
         group_size = group.column(index).total_uncompressed_size if index is not None else 0
         if groups and size + group_size > shard_bytes:
             rows = row - first_row
-            pieces.append(Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
+            pieces.append(
+                FilePiece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows)
+            )
             groups, size, first_row = [], 0, row
         groups.append(i)
         size += group_size
         row += group.num_rows
     rows = row - first_row
-    return (*pieces, Piece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))
+    return (*pieces, FilePiece(part=len(pieces), first_row=first_row, row_groups=tuple(groups), rows=rows))

@@ -35,7 +35,7 @@ class SmallerBatches(ValueError):
 
 
 @dataclass(frozen=True)
-class Page:
+class DataPage:
     """A data page: the rows that begin in it, its size, and the most bytes of one value and of all its values."""
 
     rows: int
@@ -53,14 +53,14 @@ class ColumnPages:
     width: int | None
     levels: int
 
-    def look_through(self, content: bytes) -> list[Page]:
+    def look_through(self, content: bytes) -> list[DataPage]:
         """Return the data pages of the column. Raises ValueError if one is too large."""
         pages = [*self.pages(content, counts_rows=False)]
         if self.levels and sum(page.all_bytes for page in pages) > limits().batch_bytes:
             return [*self.pages(content, counts_rows=True)]
         return pages
 
-    def pages(self, content: bytes, *, counts_rows: bool) -> Iterator[Page]:
+    def pages(self, content: bytes, *, counts_rows: bool) -> Iterator[DataPage]:
         place = longest = 0
         with suppress(Malformed):  # which Arrow is about to see
             while place < len(content):
@@ -87,7 +87,7 @@ class ColumnPages:
             return longest
         return size
 
-    def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> Page:
+    def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> DataPage:
         size, is_second = number_in(head, SIZE), head[KIND] == DATA_V2
         own = head.get(HEAD_V2 if is_second else HEAD)
         if not isinstance(own, dict):
@@ -105,7 +105,7 @@ class ColumnPages:
             rows = number_in(own, 3) if is_second else 0
             if counts_rows and not is_second:
                 rows = self.rows_in(body, size, values)
-        return Page(rows, size, value_bytes + LEVELS, all_bytes)
+        return DataPage(rows, size, value_bytes + LEVELS, all_bytes)
 
     def rows_in(self, body: bytes, size: int, values: int) -> int:
         """Count the rows that begin in a page of the first version; 0 where nobody knows."""
@@ -151,7 +151,7 @@ def count_zeros(levels: bytes, count: int, width: int) -> int:
     return zeros
 
 
-def most_bytes(pages: Sequence[Page], rows: int, *, is_nested: bool) -> int:
+def most_bytes(pages: Sequence[DataPage], rows: int, *, is_nested: bool) -> int:
     """Return the most bytes that a number of rows one after another decode to."""
     if not is_nested:
         sizes = [min(page.all_bytes, rows * page.value_bytes) for page in pages]
@@ -174,7 +174,7 @@ class PageBounds:
 
     def __init__(self, columns: Iterable[ColumnPages], rows: int) -> None:
         self.left, self.rows = list(columns), rows
-        self.seen = list[tuple[ColumnPages, list[Page]]]()
+        self.seen = list[tuple[ColumnPages, list[DataPage]]]()
 
     def see(self, place: int, content: bytes) -> None:
         """Look at bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""

@@ -14,9 +14,11 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import bad_input, first_line
 from zyda_flows.tasks.extraction.decoding import as_utf8
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, Members, compression_of
+from zyda_flows.tasks.sources.compression import CompressedMembers
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, utf8_fault
 from zyda_flows.tasks.sources.http_bodies import decoded_body
-from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.message_heads import (
     Head,
     charset_of,
@@ -33,11 +35,10 @@ from zyda_flows.tasks.sources.outcomes import (
     chunks_of_outcomes,
     first_documents,
 )
-from zyda_flows.tasks.sources.rows import Chunk, Tally, utf8_fault
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.sources.warc_digests import wrong_digest
-from zyda_flows.tasks.sources.warc_framing import Framed, Framing
+from zyda_flows.tasks.sources.warc_framing import FramedRecord, WarcFraming
 
 NAME = "warc"
 ENDINGS = tuple(f"{stem}{end}" for stem in (".warc", ".wet") for end in ("", *COMPRESSIONS))
@@ -72,14 +73,16 @@ PDF = b"%PDF-"
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns that all WARC files have, after a look at the first records."""
     framing = checked_framing(stream)
     schema = checked_outcomes(stream, outcomes_of(framing), SCHEMA, text, may_be_bad=may_be_bad)
-    return schema, (Piece(),)
+    return schema, (FilePiece(),)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read all records."""
     framing = framing_of(stream)
     yield from chunks_of_outcomes(outcomes_of(framing), SCHEMA, text, tally, selection)
@@ -91,18 +94,20 @@ def first_rows(stream: Input, count: int) -> Chunk:
     return first_documents(outcomes_of(checked_framing(stream)), SCHEMA, count)
 
 
-def checked_framing(stream: Input) -> Framing:
+def checked_framing(stream: Input) -> WarcFraming:
     framing = framing_of(stream)
     if framing.window.begins_with(ARC):
         raise bad_input(stream.source, "it is an ARC file, the form before WARC; convert it", file=stream.url)
     return framing
 
 
-def framing_of(stream: Input) -> Framing:
-    return Framing(Members(stream, compression_of(stream.url), resumes=True, has_dictionaries=True))
+def framing_of(stream: Input) -> WarcFraming:
+    return WarcFraming(
+        CompressedMembers(stream, compression_of(stream.url), resumes=True, has_dictionaries=True)
+    )
 
 
-def outcomes_of(framing: Framing) -> Iterator[Outcome]:
+def outcomes_of(framing: WarcFraming) -> Iterator[Outcome]:
     for framed in framing:
         outcome = faulty(framed) if framed.fault else outcome_of(framed)
         if isinstance(outcome, Bad):
@@ -110,14 +115,14 @@ def outcomes_of(framing: Framing) -> Iterator[Outcome]:
         yield outcome
 
 
-def faulty(framed: Framed) -> Outcome:
+def faulty(framed: FramedRecord) -> Outcome:
     """Return what a record is that cannot be read: one that is too long may be no document by its beginning."""
     if framed.is_beginning and isinstance(beginning := outcome_of(framed), Skip):
         return beginning
     return Bad(framed.fault, framed.content[: limits().bad_record_kept], framed.is_rest)
 
 
-def outcome_of(framed: Framed) -> Outcome:
+def outcome_of(framed: FramedRecord) -> Outcome:
     """Return what a record is, by its beginning if there is no more of it."""
     content = framed.content
     try:

@@ -11,11 +11,12 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.decoding import decoded
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, chunks_of, compression_of
-from zyda_flows.tasks.sources.lines import UNREADABLE
-from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.byte_lines import UNREADABLE
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, checked_columns
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents
-from zyda_flows.tasks.sources.rows import Chunk, Tally, checked_columns
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -36,16 +37,16 @@ class WholeFiles:
 
     def inspect(
         self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-    ) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+    ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
         """Return the columns that all files have."""
-        return checked_columns(stream, text, SCHEMA), (Piece(),)
+        return checked_columns(stream, text, SCHEMA), (FilePiece(),)
 
     def first_rows(self, stream: Input, count: int) -> Chunk:
         """Return the only row of a file."""
         return first_documents([document_in(stream, self.decode)], SCHEMA, count)
 
     def read(
-        self, stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL
+        self, stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
     ) -> Iterator[Chunk]:
         """Read a file as one row."""
         yield from chunks_of_outcomes([document_in(stream, self.decode)], SCHEMA, text, tally, selection)

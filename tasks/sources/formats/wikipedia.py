@@ -15,8 +15,10 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.wikitext_namespaces import UNSHOWN
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import COMPRESSIONS, Block, Broken, Members, compression_of
-from zyda_flows.tasks.sources.listing import Piece
+from zyda_flows.tasks.sources.compression import Block, BrokenMember, CompressedMembers
+from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
+from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
     Bad,
     Outcome,
@@ -25,7 +27,6 @@ from zyda_flows.tasks.sources.outcomes import (
     chunks_of_outcomes,
     first_documents,
 )
-from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
 
@@ -64,9 +65,9 @@ class Pages:
 
     def __init__(self, stream: Input) -> None:
         self.stream, self.count = stream, 0
-        self.blocks = iter(Members(stream, compression_of(stream.url), resumes=True))
+        self.blocks = iter(CompressedMembers(stream, compression_of(stream.url), resumes=True))
         self.held = bytearray()
-        self.broken: Broken | None = None
+        self.broken: BrokenMember | None = None
         self.namespaces, self.base = {0: ""}, ""
         self.local_link: Callable[[str], str] = str
 
@@ -89,7 +90,7 @@ class Pages:
     def more(self) -> bool:
         """Hold more, and say whether there was more. Raises DamagedBlock."""
         block = next(self.blocks, None) if self.broken is None else self.broken
-        if isinstance(block, Broken):
+        if isinstance(block, BrokenMember):
             self.broken = block
             raise DamagedBlock(f"the data are damaged at byte {block.offset:,}: {first_line(block.error)}")
         self.held += block.content if block else b""
@@ -98,7 +99,7 @@ class Pages:
     def resume(self) -> bool:
         """Go on behind what is damaged; False where nothing is there."""
         block = next(self.blocks, None)
-        self.broken = block if isinstance(block, Broken) else None
+        self.broken = block if isinstance(block, BrokenMember) else None
         self.held = bytearray(block.content if isinstance(block, Block) else b"")
         return block is not None
 
@@ -219,9 +220,9 @@ def local_links(names: dict[str, str]) -> Callable[[str], str]:
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
-) -> tuple[pa.Schema | None, tuple[Piece, ...]]:
+) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
     """Return the columns that all dumps have, after a look at the first pages."""
-    return checked_outcomes(stream, Pages(stream), SCHEMA, text, may_be_bad=may_be_bad), (Piece(),)
+    return checked_outcomes(stream, Pages(stream), SCHEMA, text, may_be_bad=may_be_bad), (FilePiece(),)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
@@ -229,7 +230,9 @@ def first_rows(stream: Input, count: int) -> Chunk:
     return first_documents(Pages(stream), SCHEMA, count)
 
 
-def read(stream: Input, piece: Piece, text: str, tally: Tally, selection: Selection = ALL) -> Iterator[Chunk]:
+def read(
+    stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
+) -> Iterator[Chunk]:
     """Read all pages."""
     pages = Pages(stream)
     yield from chunks_of_outcomes(pages, SCHEMA, text, tally, selection)

@@ -14,14 +14,14 @@ from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
-from zyda_flows.tasks.ingest.numbering import Reader, number_parts, row_groups
-from zyda_flows.tasks.ingest.plan import IngestParameters
+from zyda_flows.tasks.ingest.numbering import RowConverter, number_parts, row_groups
 from zyda_flows.tasks.ingest.set_aside import SetAside
+from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.sources.columns import as_one_array, unify
-from zyda_flows.tasks.sources.listing import InputFile, Piece
+from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
+from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.reading import read, version_of
-from zyda_flows.tasks.sources.rows import Chunk, Tally
 from zyda_flows.tasks.sources.type_unification import ValueRanges, value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -83,7 +83,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
         tuple[Callable[[], Companion], ...], NotInKey("what they make has a key of its own")
     ]
     file: Annotated[InputFile, NotInKey("its identity is in the key, and not where it is read")]
-    piece: Annotated[Piece, NotInKey("how many rows it has follows from the rest, which is in the key")]
+    piece: Annotated[FilePiece, NotInKey("how many rows it has follows from the rest, which is in the key")]
     forgotten: tuple[int, ...]
 
     @property
@@ -109,7 +109,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     """Ingest one piece of a file."""
 
     def ingest(engine: Engine) -> IngestedPiece:
-        tally = Tally()
+        tally = RowTally()
         ingested = ingest_chunks(job, read_piece(job, tally), tally, engine)
         check_rows(job, ingested, tally)
         return ingested
@@ -133,10 +133,14 @@ def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -
     return ingested.model_copy(update={"differing": differing})
 
 
-def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, engine: Engine) -> IngestedPiece:
+def ingest_chunks(
+    job: PieceToIngest, chunks: Iterator[Chunk], tally: RowTally, engine: Engine
+) -> IngestedPiece:
     """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
     first = first_id(job.number, job.file.number)
-    reader = Reader(job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten))
+    reader = RowConverter(
+        job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten)
+    )
     path = artifact_path("set_aside", job.source, job.name, job.key)
     aside = SetAside(
         job.folder, path, job.name, job.source, job.file.url, with_content=job.parameters.publish_set_aside
@@ -164,11 +168,11 @@ def ingest_chunks(job: PieceToIngest, chunks: Iterator[Chunk], tally: Tally, eng
     )
 
 
-def read_piece(job: PieceToIngest, tally: Tally) -> Iterator[Chunk]:
+def read_piece(job: PieceToIngest, tally: RowTally) -> Iterator[Chunk]:
     return read(job.source, job.file, job.piece, job.parameters.text, tally, job.parameters.selection)
 
 
-def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: Tally) -> None:
+def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: RowTally) -> None:
     """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
     listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
     if listed is not None and listed != tally.rows:

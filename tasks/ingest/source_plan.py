@@ -4,7 +4,7 @@ from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.source import ComponentOf
 from zyda_flows.tasks.recipe.values import SpecialAs
-from zyda_flows.tasks.sources.listing import NumberedSource
+from zyda_flows.tasks.sources.input_files import NumberedSource
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.storage.records import Record
 
@@ -12,8 +12,8 @@ from zyda_flows.tasks.storage.records import Record
 class IngestParameters(Record):
     """All that decides what the shards of a source hold, besides its files.
 
-    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are set
-    aside is stored, too.
+    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are
+    set aside is stored, too.
     """
 
     text: str

@@ -1,4 +1,4 @@
-"""The lines in a stream of bytes, decompressed."""
+"""The lines of a stream, decompressed."""
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
@@ -7,10 +7,11 @@ from itertools import chain
 import pyarrow as pa
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.compression import DAMAGED_MEMBER, chunks_of, compression_of
+from zyda_flows.tasks.sources.compression import chunks_of
+from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER, compression_of
 from zyda_flows.tasks.storage.stores import Stream
 
-UNREADABLE: tuple[type[Exception], ...] = (OSError, *DAMAGED_MEMBER)  # from bytes to lines
+UNREADABLE: tuple[type[Exception], ...] = (OSError, *DAMAGED_MEMBER)  # between bytes and lines
 DAMAGED: tuple[type[Exception], ...] = (
     *UNREADABLE,
     pa.ArrowInvalid,
@@ -23,16 +24,16 @@ SPLIT_AT_ONCE = 1 << 20
 
 @dataclass(frozen=True)
 class LongLine:
-    """A line that is too long to be held: its first bytes."""
+    """The first bytes of a line that is too long to be held."""
 
     start: bytes
 
 
-class Lines:
-    """The lines of a stream, without their ends, up to where it is damaged; then it raises.
+class ByteLines:
+    """The lines of a stream, without their ends. Iteration raises one of UNREADABLE at a damaged position.
 
-    `ends` counts the ends of lines as they pass, apart from the lines that are given out; `is_open` is
-    true where the last line has no end.
+    ends: the number of line ends, counted independently of the yielded lines. is_open: whether the last line lacks
+    an end.
     """
 
     def __init__(self, stream: Stream, longest: int | None = None) -> None:
@@ -42,7 +43,7 @@ class Lines:
         self.is_open = False
 
     def start(self) -> bytes:
-        """Return some of the first bytes, without taking them away from the lines."""
+        """Return some of the first bytes; the lines still contain them."""
         first = next((chunk for chunk in self.chunks if chunk), b"")
         self.chunks = chain([first], self.chunks)
         return first
@@ -71,6 +72,6 @@ class Lines:
 
 
 def slices_of(chunks: Iterable[bytes], size: int = SPLIT_AT_ONCE) -> Iterator[bytes]:
-    """Cut what came out of a decoder at once, so that the lines of no more than that are held."""
+    """Cut chunks into slices of at most `size` bytes, so that only the lines of one slice are held."""
     for chunk in chunks:
         yield from (chunk[start : start + size] for start in range(0, len(chunk), size))

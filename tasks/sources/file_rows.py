@@ -1,8 +1,8 @@
-"""Rows of a file on their way to documents: good ones in tables, bad ones with their reason, all of them counted.
+"""Chunks of the rows of a file: valid rows in tables, bad rows with their reasons, and the counts of all rows.
 
-Each row of a file is in exactly one chunk, in its table, among its bad rows, its blank or its skipped ones. How
-many rows there are is counted apart from that, by footers, batches and ends of lines (`Tally`), and
-`tasks.ingest.ingest` compares the two.
+Each row of a file is in exactly one chunk: in its table, or among its bad, blank or skipped rows. The rows are
+also counted independently, from footers, batches and line ends (`RowTally`), and `tasks.ingest.ingest` compares
+both counts.
 """
 
 from collections import Counter
@@ -18,20 +18,21 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.column_names import separator_fault
-from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, as_plain_type, plain
+from zyda_flows.tasks.sources.columns import as_bytes, as_one_array, cast_decoded, decode_table
 from zyda_flows.tasks.sources.streams import Input
 from zyda_flows.tasks.sources.type_unification import leaf_arrays
 
 NO_ROWS = np.empty(0, np.int64)
-MOST_SECONDS = (1 << 63) // 1000 - 1  # of a time that is stored in milliseconds
+MOST_SECONDS = (1 << 63) // 1000 - 1  # the largest time that fits into 64 bits of milliseconds
 
 
 @dataclass(frozen=True, slots=True)
 class BadRow:
-    """A row that cannot be a document: its place in the file, why, and what was there.
+    """A row that is not a document: its number in the file, the reason and the content.
 
-    One with `is_rest` stands for several: all that follows in its file, or a range of rows in its `Tally`. columns:
-    those beside the content that could be read, as a JSON object.
+    A row with `is_rest` stands for several rows: the rest of the file, or a range of rows in its `RowTally`.
+    columns:
+    the other readable columns, as a JSON object.
     """
 
     row: int
@@ -46,10 +47,10 @@ class BadRow:
 
 @dataclass(frozen=True)
 class Chunk:
-    """Rows of a file: `rows` (n,) int64 are the places of the table's n rows, `blank` those of nothing.
+    """Rows of a file. rows: (n,) int64, the numbers of the table's n rows. blank: the numbers of blank rows.
 
-    skipped: the places of records that are no documents of their kind, with what they are. bad_columns: of formats
-    with columns, those of the bad rows beside the text, a row for each.
+    skipped: the numbers of records that are not documents, with their kind. bad_columns: for formats with columns,
+    the other columns of the bad rows, one row for each.
     """
 
     rows: NDArray[np.int64]
@@ -59,23 +60,23 @@ class Chunk:
     skipped: list[tuple[int, str]] = field(default_factory=list)
     bad_columns: pa.Table | None = None
 
-    def count(self, tally: "Tally") -> int:
-        """Count its rows. tally: has the ranges that one bad row stands for."""
+    def count(self, tally: "RowTally") -> int:
+        """Return the number of rows. tally: gives the sizes of the ranges that a bad row stands for."""
         ranges = {rows.start: len(rows) for rows in tally.unread}
         bad = sum(ranges.get(row.row, 0) if row.is_rest else 1 for row in self.bad)
         return len(self.rows) + len(self.blank) + len(self.skipped) + bad
 
     def has_text(self, text: str) -> bool:
-        """Say whether a document of it has a text that is not empty."""
+        """Return whether a document of the chunk has a text that is not empty."""
         return bool(len(self.rows)) and pc.max(pc.binary_length(self.table.column(text))).as_py() > 0
 
 
 @dataclass
-class Tally:
-    """How many rows a piece has by its footer, its batches or the ends of its lines, once it was read.
+class RowTally:
+    """The number of rows of a piece by its footer, batches or line ends, complete once the piece has been read.
 
-    `rests` counts the bad rows that stand for several. `unread` are the rows that such a one stands for, if their
-    number is known. `damaged` counts the rows of damaged parts that are bad rows each.
+    rests: the number of bad rows that stand for several rows. unread: the ranges of rows for which such a bad row
+    stands, if their number is known. damaged: the number of rows in damaged parts.
     """
 
     rows: int = 0
@@ -84,7 +85,7 @@ class Tally:
     damaged: int = 0
 
     def read_ranges(self, first_row: int) -> Iterator[range]:
-        """Yield the rows that are counted one by one, of a piece whose first row is given."""
+        """Yield the ranges of rows that are not in `unread`, for a piece that begins at `first_row`."""
         start = first_row
         for rows in self.unread:
             yield range(start, rows.start)
@@ -92,21 +93,21 @@ class Tally:
         yield range(start, first_row + self.rows)
 
 
-class Growth:
-    """What is decoded of a part of a file. size: bytes of that part, as it is stored."""
+class DecodedGrowth:
+    """The decoded size that remains for a part of a file. size: bytes of the stored part."""
 
     def __init__(self, size: int) -> None:
-        self.left = limits().growth_from + limits().growth * size
+        self.remaining = limits().growth_from + limits().growth * size
 
     def add(self, size: int) -> None:
-        """Count bytes that were decoded. Raises ValueError if they are too many for the part."""
-        self.left -= size
-        if self.left < 0:
+        """Subtract decoded bytes. Raises ValueError if the part decodes to too many."""
+        self.remaining -= size
+        if self.remaining < 0:
             raise ValueError(f"it decodes to more than {limits().growth:,} times its size")
 
 
-def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
-    """Return the chunk of rows that cannot be read: a bad row for each, or one for all where they are too many."""
+def unreadable_rows(rows: range, reason: str, tally: RowTally) -> Chunk:
+    """Return a chunk with a bad row for each of the rows, or with one for all if there are too many."""
     tally.damaged += len(rows)
     if tally.damaged <= limits().damaged_rows:
         return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason) for row in rows])
@@ -116,8 +117,8 @@ def unreadable(rows: range, reason: str, tally: Tally) -> Chunk:
     return Chunk(NO_ROWS, pa.table({}), [BadRow(rows.start, reason, is_rest=True)])
 
 
-def rest_of_file(row: int, reason: str, tally: Tally) -> Chunk:
-    """Return the chunk that says that nothing from a row on can be read."""
+def rest_of_file(row: int, reason: str, tally: RowTally) -> Chunk:
+    """Return a chunk with one bad row for all rows from `row` on."""
     tally.rests += 1
     return Chunk(NO_ROWS, pa.table({}), [BadRow(row, reason, is_rest=True)])
 
@@ -131,28 +132,23 @@ def utf8_fault(content: bytes) -> str | None:
 
 
 def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: int) -> Chunk:
-    """Judge Arrow rows: those with a null text, or with invalid UTF-8 in any column, are bad. Decode the others.
+    """Return a chunk of Arrow rows; rows with a null text or with invalid UTF-8 in any column are bad rows.
 
-    faults: what is known to be wrong with some rows of the table.
-    Raises one of DAMAGED where offsets lead out of memory: the format has no checksums.
+    faults: the known faults of some rows, by row. Raises one of DAMAGED if offsets are out of bounds, because the
+    format has no checksums.
     """
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)
     if pa.types.is_run_end_encoded(column.type):
-        column = as_plain_type(column, pa.large_string())
+        column = cast_decoded(column, pa.large_string())
     texts = as_one_array(column).cast(pa.large_binary())
     table = table.set_column(table.column_names.index(text), text, texts)
-    table = plain(table)
+    table = decode_table(table)
     reasons = dict.fromkeys(np.flatnonzero(texts.is_null()).tolist(), f"{text!r} is null") | faults
-    try:  # from bytes to text Arrow checks the UTF-8; one by one they are looked at only if that fails
-        texts.cast(pa.large_string())
-    except pa.ArrowInvalid:
-        contents = enumerate(texts.to_pylist())
-        found = ((i, utf8_fault(content)) for i, content in contents if content is not None)
-        reasons |= {i: fault for i, fault in found if fault}
+    reasons |= invalid_texts(texts)
     for name in table.column_names:
         if name != text:
-            reasons = not_utf8(name, table.column(name)) | too_far(name, table.column(name)) | reasons
+            reasons = utf8_faults(name, table.column(name)) | time_faults(name, table.column(name)) | reasons
     bad = [
         BadRow(int(rows[i]), reasons[i], (texts[i].as_py() or b"")[: limits().bad_row_bytes])
         for i in sorted(reasons)
@@ -167,8 +163,20 @@ def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: i
     return Chunk(rows, table, bad, bad_columns=bad_columns)
 
 
-def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
-    """Return the rows of a column with invalid UTF-8 at any level, each with a sentence that says so."""
+def invalid_texts(texts: pa.LargeBinaryArray) -> dict[int, str]:
+    """Return the rows of texts with invalid UTF-8, each with its fault."""
+    try:  # Arrow checks the UTF-8 of all texts at once; each text is checked only if that fails
+        texts.cast(pa.large_string())
+        return {}
+    except pa.ArrowInvalid:
+        faults = {
+            i: utf8_fault(content) for i, content in enumerate(texts.to_pylist()) if content is not None
+        }
+        return {i: fault for i, fault in faults.items() if fault}
+
+
+def utf8_faults(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+    """Return the rows of a column with invalid UTF-8 at any level, each with its fault."""
     if as_bytes(column.type) == column.type:  # it holds no text
         return {}
     array = as_one_array(column)
@@ -176,29 +184,30 @@ def not_utf8(name: str, column: pa.ChunkedArray) -> dict[int, str]:
     return dict.fromkeys(bad, f"column {name!r}: invalid UTF-8") if has_utf8_fault(array) else {}
 
 
-def too_far(name: str, column: pa.ChunkedArray) -> dict[int, str]:
-    """Return the rows of a column with seconds that Parquet, which has milliseconds, does not hold at any level."""
+def time_faults(name: str, column: pa.ChunkedArray) -> dict[int, str]:
+    """Return the rows of a column with seconds that do not fit into Parquet's milliseconds, at any level."""
     if "timestamp[s" not in str(column.type):
         return {}
     array = as_one_array(column)
 
     def are_held(rows: pa.Array) -> bool:
         leaves = leaf_arrays(array.take(rows))
-        return all(hold_milliseconds(one) for one in leaves if pa.types.is_timestamp(one.type))
+        return all(map(fit_milliseconds, leaves))
 
     fault = f"column {name!r}: a time that 64 bits of milliseconds do not hold"
     return dict.fromkeys(bad_places(len(array), are_held), fault)
 
 
-def hold_milliseconds(times: pa.TimestampArray) -> bool:
-    if times.type.unit != "s":
+def fit_milliseconds(times: pa.Array) -> bool:
+    """Return whether all times of an array fit into milliseconds; True for arrays of other types."""
+    if not pa.types.is_timestamp(times.type) or times.type.unit != "s":
         return True
-    found = pc.min_max(times.cast(pa.int64())).as_py()
-    return all(abs(value or 0) <= MOST_SECONDS for value in found.values())
+    extremes = pc.min_max(times.cast(pa.int64())).as_py()
+    return all(abs(value or 0) <= MOST_SECONDS for value in extremes.values())
 
 
 def bad_places(count: int, are_good: Callable[[pa.Array], bool]) -> Iterator[int]:
-    """Yield which of so many rows are bad. are_good: says whether all rows at some places, (n,) int64, are good."""
+    """Yield the bad rows among `count` rows. are_good: whether all rows of an index, (n,) int64, are."""
     ranges = [range(count)] if count else []
     while ranges:
         rows = ranges.pop()
@@ -211,20 +220,20 @@ def bad_places(count: int, are_good: Callable[[pa.Array], bool]) -> Iterator[int
 
 
 def has_utf8_fault(array: pa.Array) -> bool:
-    """Say whether an array is not in order, and is where its texts are taken for bytes."""
+    """Return whether an array is invalid, but valid with its texts as bytes."""
     try:
         array.validate(full=True)
     except pa.ArrowInvalid:
-        with suppress(pa.ArrowInvalid):  # of a date out of its range, say, which nobody is asked about
+        with suppress(pa.ArrowInvalid):  # for other faults, such as a date out of range
             array.view(as_bytes(array.type)).validate(full=True)
             return True
     return False
 
 
 def checked_columns(stream: Input, text: str, schema: pa.Schema, *, may_be_bad: bool = False) -> pa.Schema:
-    """Return a file's columns. may_be_bad: the text may be of no type, where all its values are null.
+    """Return a file's columns. may_be_bad: the text column may have the null type.
 
-    Raises BadInput where two have one name, or the text is missing or is none.
+    Raises BadInput if two columns have the same name, or the text column is missing or not a text.
     """
     check_names(stream.source, stream.url, schema)
     if not (may_be_bad and text in schema.names and pa.types.is_null(schema.field(text).type)):

@@ -1,0 +1,137 @@
+"""Benchmarks run with very small sizes; their figures are not checked."""
+
+import importlib
+import json
+import sys
+from pathlib import Path
+
+import dask
+import psutil
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
+from small_corpus import REPOSITORY, TOKENIZER, prose
+
+from benchmarks import harness, orchestration
+from benchmarks.corpora import load_texts, megabytes_of
+from benchmarks.harness import Benchmark, Table, benchmark
+from benchmarks.simulation import simulate
+from zyda_flows.flows.server.liveness import runs_in
+
+TEXTS = "the folder of texts"
+SMALL = {
+    "clusters": ["20000"],
+    "full_size": [TEXTS, str(TOKENIZER), "0.0005", "0.001"],
+    "duplicates": [TEXTS, str(TOKENIZER), "1", "100"],
+    "lookup": ["500", "1000"],
+}
+OTHER_LIBRARIES = {"signatures", "tokens", "mixtures"}  # import what `make bench` installs
+NOT_BENCHMARKS = {"__init__", "all", "corpora", "harness", "simulation"}
+
+
+@pytest.fixture(scope="module")
+def texts(tmp_path_factory):
+    folder = tmp_path_factory.mktemp("texts")
+    pq.write_table(pa.table({"text": [prose(str(i)) for i in range(200)]}), folder / "x.parquet")
+    return folder
+
+
+@pytest.fixture
+def results(tmp_path, monkeypatch):
+    monkeypatch.setattr(harness, "RESULTS", tmp_path / "results")
+    return tmp_path / "results"
+
+
+def run(name, texts, arguments):
+    module = importlib.import_module(f"benchmarks.{name}")
+    module.measure.main([str(texts) if argument == TEXTS else argument for argument in arguments])
+
+
+def test_every_module_declares_a_benchmark_of_its_name():
+    names = (
+        {path.stem for path in (REPOSITORY / "benchmarks").glob("*.py")} - NOT_BENCHMARKS - OTHER_LIBRARIES
+    )
+    for name in names:
+        measure = importlib.import_module(f"benchmarks.{name}").measure
+        assert isinstance(measure, Benchmark)
+        assert measure.name == name
+
+
+def test_tables_are_printed_and_saved(results, capsys):
+    @benchmark("example")
+    def measure(count: int = 1):
+        yield Table("first", [{"work": "counting", "seconds": float(count)}])
+        yield Table("second", [{"work": "nothing", "seconds": float("nan")}])
+
+    measure.main(["--count", "1234"])
+    printed = capsys.readouterr().out
+    assert "| work | seconds |\n| --- | ---: |\n| counting | 1,234 |\n" in printed
+    assert "| nothing |  |" in printed
+    saved = json.loads((results / "example.json").read_text())
+    assert [table["title"] for table in saved["tables"]] == ["first", "second"]
+    assert saved["tables"][0]["rows"] == [{"work": "counting", "seconds": 1234.0}]
+
+
+def test_function_runs_in_a_new_process_with_its_environment():
+    assert harness.in_new_process(harness_variable, {"ZYDA_BENCHMARK": "given"}) == "given"
+    assert harness_variable() is None
+
+
+def harness_variable():
+    import os
+
+    return os.environ.get("ZYDA_BENCHMARK")
+
+
+def test_failed_tool_ends_the_benchmark_with_its_errors(tmp_path):
+    with pytest.raises(SystemExit, match="no such word"):
+        harness.run_tool([sys.executable, "-c", "raise SystemExit('no such word')"], tmp_path)
+
+
+@pytest.mark.slow
+def test_texts_of_a_folder_are_loaded(texts):
+    loaded = load_texts(texts)
+    assert len(loaded) == 200
+    assert megabytes_of(loaded) > 0.2
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", SMALL)
+def test_benchmark_runs(name, texts, compiled, results, capsys):
+    run(name, texts, SMALL[name])
+    assert (results / f"{name}.json").exists()
+    output = capsys.readouterr().out
+    assert "documents" in output or "seconds" in output
+
+
+@pytest.mark.slow
+def test_benchmark_of_a_whole_build_runs(texts, server, cluster, results, capsys):
+    with dask.config.set({"scheduler-address": cluster.scheduler_address}):
+        run("end_to_end", texts, [TEXTS, str(TOKENIZER), "0.0005"])
+    assert "GiB" in capsys.readouterr().out
+
+
+@pytest.mark.slow
+def test_simulated_build_runs_on_prefect_and_dask(server, cluster, tmp_path):
+    recipe = orchestration.write_corpus(tmp_path / "corpus", 1)
+    with dask.config.set({"scheduler-address": cluster.scheduler_address}):
+        simulate(str(recipe), 2, 3)
+    with get_client(sync_client=True) as client:
+        (flow_run,) = runs_in(client, *StateType, flows=["simulation"])
+    assert flow_run.state_name == "Completed"
+
+
+@pytest.mark.slow
+def test_costs_of_a_command_are_measured(server, prefect_home):
+    """Builds are measured only by `python -m benchmarks.orchestration`: each takes a minute of a core."""
+    this_process = orchestration.PrefectServer(psutil.Process(), Path(prefect_home) / "server.log")
+    busy = "import time\nwhile time.process_time() < 1: pass"
+    cost = orchestration.measure_command([sys.executable, "-c", busy], this_process)
+    assert 0.5 < cost["CPU-s, build"] < 2
+    assert cost["seconds"] > 0.9
+    assert cost["task runs"] == 0
+    assert cost["MiB, flow"] > 1
+    with pytest.raises(SystemExit, match="failed"):
+        orchestration.measure_command([sys.executable, "-c", "raise SystemExit(3)"], this_process)
