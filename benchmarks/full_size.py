@@ -77,7 +77,7 @@ def measure(
 
 
 def stage_rows(plan: Plan) -> list[Row]:
-    most = {stage.stage: stage.most_clustered for stage in plan.stages} | {"beside them": 0.0}
+    most = {stage.stage: stage.most_clustered for stage in plan.stages} | {"outside tasks": 0.0}
     most["all"] = sum(most.values())
     return [
         {"stage": name, "tasks": spent.calls, "core-hours": spent.cpu / 3600,

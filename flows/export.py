@@ -12,8 +12,10 @@ from zyda_flows.flows.report import Sample
 from zyda_flows.flows.server.liveness import with_heartbeat
 from zyda_flows.flows.server.run_names import name_by_corpus
 from zyda_flows.flows.server.run_states import completed
+from zyda_flows.tasks.publish.export_files import FileToExport
 from zyda_flows.tasks.publish.export_places import ExportedFile
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions, FileToExport
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.fan_out import fan_out

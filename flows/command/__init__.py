@@ -1,6 +1,6 @@
-"""The command line: `cli` is the program, and each command a file of its name, with all that it does.
+"""The command line: `cli` is the program, and each command has a module of its name.
 
-What takes time to import is imported inside the functions that need it, on a line that says `# late`, so that help,
-version and completion take a moment. `arguments` has the arguments that many commands take, `terminal` what is
-printed to and how (`inert_text`, `inert_console`), and `server_runs` what a Prefect server knows of runs.
+Slow imports are inside the functions that need them, on lines marked with `# late`, so that help, version and
+completion are fast. `arguments` has shared arguments, `terminal` has printing and formatting (with `inert_text`
+and `inert_console`), and `server_runs` lists the runs of a Prefect server.
 """

@@ -1,4 +1,4 @@
-"""The arguments that many commands take, and the recipe that they name."""
+"""Declare the arguments that several commands share, and load the recipe of a command."""
 
 from collections.abc import Iterator
 from glob import escape, iglob
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.recipe.fields import Recipe
 
 ENDINGS = (".yaml", ".yml")
-MOST_OFFERED = 100
+MOST_OFFERED = 100  # paths in a completion
 
 
 def load(recipe_path: str, storage: str | None, sample: float | None) -> "Recipe":
@@ -21,18 +21,18 @@ def load(recipe_path: str, storage: str | None, sample: float | None) -> "Recipe
 
 
 def recipes_like(incomplete: str) -> list[str]:
-    """Return the YAML files that a path may become, also those in a folder that it may become."""
+    """Return YAML files whose path, or whose folder, begins with an incomplete path."""
     paths = chain.from_iterable(iglob(pattern) for pattern in patterns(incomplete))
     return sorted(islice(paths, MOST_OFFERED))
 
 
 def patterns(incomplete: str) -> Iterator[str]:
-    for folders in ("*", "*/*"):
-        yield from (f"{escape(incomplete)}{folders}{ending}" for ending in ENDINGS)
+    for pattern in ("*", "*/*"):
+        yield from (f"{escape(incomplete)}{pattern}{ending}" for ending in ENDINGS)
 
 
-def part_of_all(part: float | None) -> float | None:
-    """Return a part of the input as it is. Raises BadParameter where it is nothing, or more than all."""
+def valid_part(part: float | None) -> float | None:
+    """Return the part of the input. Raises BadParameter unless it is above 0 and at most 1."""
     if part is not None and not 0 < part <= 1:
         raise typer.BadParameter(f"{part} is not a part of the input; expected more than 0 and at most 1")
     return part
@@ -51,15 +51,15 @@ SomeRecipePath = Annotated[
 Storage = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", help="Where the corpus goes, instead of where the recipe says: any fsspec URL."
+        metavar="URL", help="Folder or fsspec URL for the corpus; replaces `storage` of the recipe."
     ),
 ]
 Sample = Annotated[
     float | None,
     typer.Option(
         metavar="PART",
-        callback=part_of_all,
-        help="Use this part of the input, 0.001 say; what is built from it is a corpus of its own.",
+        callback=valid_part,
+        help="Use only this part of the input, for example 0.001. The sample is a separate corpus.",
     ),
 ]
 Replace = Annotated[

@@ -1,4 +1,4 @@
-"""`zyda audit`: how like the removed near-duplicates are to what was kept, as tables and differences."""
+"""`zyda audit`: compare the texts of removed near-duplicates with those of the kept documents."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -24,14 +24,16 @@ DIFF_LINES = 12
 
 def audit(
     recipe_path: RecipePath,
-    pairs: Annotated[int, typer.Option(min=1, help="Removed documents to compare, at the most.")] = 10_000,
+    pairs: Annotated[
+        int, typer.Option(min=1, help="Largest number of removed documents to compare.")
+    ] = 10_000,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Compare removed near-duplicates with what was kept for them, text by text, on a sample.
+    """Compare the texts of a sample of removed near-duplicates with the texts of the kept documents.
 
-    Buckets and clusters are made of signatures and chains. This says how many of the documents that went
-    have no kept document like them, by source and by length, and shows the pairs that are least alike.
+    Deduplication compares signatures and follows chains of similar documents. This command counts removed
+    documents that no kept document is similar to, by source and by length, and shows the least similar pairs.
     """
     recipe = load(recipe_path, storage, sample)
     expect_same_rounds(recipe)
@@ -40,22 +42,22 @@ def audit(
 
     for dedup_round in rounds_of(recipe):
         if audit_stage.enabled(dedup_round, ""):
-            print_audit_of_round(dedup_round, pairs)
+            print_audit(dedup_round, pairs)
 
 
 def expect_same_rounds(recipe: "Recipe") -> None:
-    """Raise Denied where the published corpus was deduplicated otherwise than the recipe says now."""
+    """Raise Denied if the published corpus was built with another `dedup` than that of the recipe."""
     from zyda_flows.tasks.accounts.published import published_manifest  # late
 
     manifest = published_manifest(recipe.folder)
     if manifest is not None and manifest.recipe.get("dedup") != recipe.as_written["dedup"]:
         raise Denied(
             f"{recipe.folder.url} was built with another `dedup` than this recipe has; build it again, or audit it "
-            "with the recipe that it was built with (zyda status says what has changed)"
+            "with the recipe that it was built with (zyda status lists the changes)"
         )
 
 
-def print_audit_of_round(dedup_round: "Round", pairs: int) -> None:
+def print_audit(dedup_round: "Round", pairs: int) -> None:
     from zyda_flows.tasks.dedup.audit import minhash_round_of  # late
     from zyda_flows.tasks.publish.audits import (  # late
         audit_again,
@@ -78,7 +80,7 @@ def print_audit_of_round(dedup_round: "Round", pairs: int) -> None:
         return
     out.print(shares_by_source(by_source(table, headline), headline))
     out.print(shares_by_length(by_length(table, headline)))
-    out.print("The pairs that are least alike:")
+    out.print("The least similar pairs:")
     for line in with_differences(worst_pairs(dedup_round.folder, manifest, table, headline.measure)):
         out.print(line, soft_wrap=True)
 
@@ -95,7 +97,7 @@ def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Tabl
     for name in (
         "pairs",
         *(f"< {place:g}" for place in SIMILARITIES),
-        f"< {headline.threshold:.2f}, asked for",
+        f"< {headline.threshold:.2f}, the threshold",
     ):
         table.add_column(name, justify="right")
     for row in rows:
@@ -108,21 +110,21 @@ def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Tabl
 def shares_by_length(rows: Sequence[tuple[int, float]]) -> "Table":
     from rich.table import Table  # late
 
-    table = Table(title="Up to a length", title_justify="left")
+    table = Table(title="By length of the removed document, at most", title_justify="left")
     table.add_column("characters", justify="right")
-    table.add_column("share of unlike pairs", justify="right")
+    table.add_column("share below the threshold", justify="right")
     for characters, share in rows:
         table.add_row(f"{characters:,}", f"{share:.1%}")
     return table
 
 
 def with_differences(pairs: "Sequence[Pair]") -> "Iterator[Text]":
-    """Write each pair with the first lines in which its texts differ."""
+    """Yield a heading and the first lines of a diff for each pair."""
     from rich.text import Text  # late
 
     for pair in pairs:
         yield Text(f"\n{pair.sentence()}", style="bold")
-        for line in pair.lines[2 : DIFF_LINES + 2]:  # without the names
+        for line in pair.lines[2 : DIFF_LINES + 2]:  # without the names of the files
             yield Text(f"  {line}"[:200], style=DIFF_STYLES.get(line[:1], ""))
         if len(pair.lines) > DIFF_LINES + 2:
-            yield Text(f"  ... and {len(pair.lines) - DIFF_LINES - 2:,} lines more; zyda explain shows them")
+            yield Text(f"  ... and {len(pair.lines) - DIFF_LINES - 2:,} more lines; zyda explain shows them")

@@ -1,4 +1,4 @@
-"""`zyda build`: a Prefect server if there is none, little on the screen, plain errors."""
+"""`zyda build`: build a corpus, with a temporary Prefect server if none runs."""
 
 import logging
 import os
@@ -28,19 +28,19 @@ EXAMPLES = (
     "zyda build recipe.yaml --sample 0.001",
     "zyda build recipe.yaml --storage s3://bucket/corpora",
 )
-MOST_LOOKED_INTO = 64  # files, before anything starts; of more the workers of the cluster do it, side by side
+MOST_INSPECTED = 64  # files inspected before the cluster starts; workers inspect larger numbers in parallel
 CONSOLE_LEVEL = "PREFECT_LOGGING_HANDLERS_CONSOLE_LEVEL"
-# What Python's own helper process says of semaphores where a build ended suddenly: it removes them.
+# A warning of Python's resource tracker after a killed build, about semaphores that it then removes.
 SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
 
 
 def build(
     recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
-    """Build the corpus, or what is missing of it, and print its ledger.
+    """Build the corpus, or its missing parts, and print its ledger.
 
-    The exit status is 0 only when the corpus is complete. Start it again after an interruption: what is
-    finished is not done again.
+    The exit status is 0 only if the corpus is complete. After an interruption, start the command again: finished
+    parts are not built again.
     """
     recipe = load(recipe_path, storage, sample)
     build_if_needed(recipe_path, storage, sample, recipe, replace=replace)
@@ -69,18 +69,20 @@ def build_and_show(
 def run_build(
     recipe_path: str, storage: str | None, sample: float | None, recipe: "Recipe", *, replace: bool = False
 ) -> "Ledger":
-    """Run the build flow here, with what it logs in the dashboard and not on the screen.
+    """Run the build flow in this process. Its log is in the dashboard, and not on the screen.
 
-    recipe: the recipe as the flow will read it, by which its cluster is chosen.
+    recipe: the recipe as the flow will read it; the number of worker threads depends on it.
     """
     err = console(stderr=True, soft_wrap=True)
 
-    def look() -> None:
-        if "DASK_SCHEDULER_ADDRESS" not in os.environ:  # workers elsewhere may see what nobody sees here
-            with err.status("looking at the sources"):
-                look_before(recipe, replace=replace)
+    def inspect() -> None:
+        if (
+            "DASK_SCHEDULER_ADDRESS" not in os.environ
+        ):  # remote workers may read files that this machine cannot
+            with err.status("checking the sources"):
+                inspect_sources(recipe, replace=replace)
 
-    with prefect_and_cluster(recipe, "zyda_flows.flows.build", look, "build") as runner:
+    with prefect_and_cluster(recipe, "zyda_flows.flows.build", inspect, "build") as runner:
         from zyda_flows.flows.build import build  # late
 
         return build.with_options(task_runner=runner)(recipe_path, storage, sample, replace)
@@ -88,21 +90,22 @@ def run_build(
 
 @contextmanager
 def prefect_and_cluster(
-    recipe: "Recipe", flow_module: str, look: Callable[[], object], *labels: str
+    recipe: "Recipe", flow_module: str, inspect: Callable[[], object], *labels: str
 ) -> "Iterator[TaskRunner[Any]]":
-    """Give what runs a flow's tasks, with Prefect's server there and its own lines off the screen.
+    """Start a Prefect server if none runs, hide Prefect's log, and yield the task runner of a flow.
 
-    flow_module: is imported meanwhile. look: is called before anything starts. labels: tags of the run.
+    flow_module: imported while the server starts. inspect: called before the server starts. labels: tags of the
+    run.
     """
     from zyda_flows.flows.server.local_server import prefect_server  # late
     from zyda_flows.flows.server.server_watchdog import server_watchdog  # late
 
-    keep_prefect_off_the_screen()
+    hide_prefect_log()
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
     with end_in_order(RESUME_ADVICE), ExitStack() as stack:
-        look()
-        use_the_running_stack(err)
+        inspect()
+        use_running_stack(err)
         with err.status("starting Prefect"):
             server = stack.enter_context(prefect_server(meanwhile=partial(begin_imports, flow_module)))
             from prefect import tags  # late
@@ -116,38 +119,38 @@ def prefect_and_cluster(
         stack.enter_context(server_watchdog(server))
         runner = task_runner(threads_for(recipe))
         stack.enter_context(cluster_explained())
-        stack.enter_context(tags("zyda", *labels))  # as runs of the deployment have them
+        stack.enter_context(tags("zyda", *labels))  # the tags of the deployment's runs
         yield runner
 
 
-def keep_prefect_off_the_screen() -> None:
-    """Keep Prefect's own lines in its log. Whoever imports it reads this once."""
+def hide_prefect_log() -> None:
+    """Hide Prefect's log on the terminal. Prefect reads these settings once, when it is imported."""
     os.environ.setdefault(CONSOLE_LEVEL, "CRITICAL")
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
 
 
 def begin_imports(flow_module: str) -> None:
-    """Import a flow here, and in the process that workers come from what they need."""
+    """Import a flow, and start the import of the workers' modules in the process that forks workers."""
     from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
     expect_cluster()
     import_module(flow_module)
 
 
-def look_before(recipe: "Recipe", *, replace: bool) -> None:
-    """Find what can be found in seconds before any server is started. Raises BadRecipe."""
+def inspect_sources(recipe: "Recipe", *, replace: bool) -> None:
+    """Raise BadRecipe for faults of the sources that are found within seconds, before a server starts."""
     from zyda_flows.tasks.planning.inspection import inspect_new  # late
     from zyda_flows.tasks.planning.survey import check_sources  # late
 
-    with suppress(Unavailable):  # the build asks again, and again
+    with suppress(Unavailable):  # the build retries
         survey = check_sources(recipe, replace=replace)
-        if sum(map(len, survey.chosen)) <= MOST_LOOKED_INTO:
+        if sum(map(len, survey.chosen)) <= MOST_INSPECTED:
             inspect_new(recipe, survey, partial(in_threads, shown=False))
         survey.expect_none()
 
 
-def use_the_running_stack(err: "Console") -> None:
-    """Build on what `zyda up` started, where it runs and no other server or cluster is named."""
+def use_running_stack(err: "Console") -> None:
+    """Use the server and the cluster of `zyda up` if they run and no others are configured."""
     from zyda_flows.flows.server.local_server import home  # late
     from zyda_flows.flows.server.login import configured_api  # late
 
@@ -163,4 +166,4 @@ def use_the_running_stack(err: "Console") -> None:
 
         read_settings_again()
         refresh_global_settings_context()
-        err.print("on the server and the cluster of `zyda up`", highlight=False)
+        err.print("using the server and the cluster of `zyda up`", highlight=False)

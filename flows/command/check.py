@@ -1,4 +1,4 @@
-"""`zyda check`: everything that a build finds out before it works, without building anything."""
+"""`zyda check`: run the checks that a build runs first, without building."""
 
 from collections.abc import Iterator
 from typing import TYPE_CHECKING
@@ -14,49 +14,49 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda check recipe.yaml",)
 NO_FAULT = (
-    "No fault was found. Of each new file only the first rows were read, or its footer: faults further in show "
-    "in a build."
+    "No fault was found. Only the first rows or the footer of each new file were read: a build may still find "
+    "faults in later rows."
 )
-MOST_DAMAGED = 10  # files that are named
+MOST_DAMAGED = 10  # damaged files in the output
 
 
 def check(
     recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
-    """Look for every fault that can be found before work, and say what a build would read. Builds nothing.
+    """Check the recipe and its sources for faults, and list the files that a build would read. Builds nothing.
 
-    Sources are listed, a part of every new file is read, tokenizer and models are looked at.
+    All sources are listed, a part of each new file is read, and tokenizer and models are loaded.
     """
     check_recipe(load(recipe_path, storage, sample), replace=replace)
 
 
 def check_recipe(recipe: "Recipe", *, replace: bool) -> None:
-    """Print what a build would read. Raises BadRecipe with every fault."""
+    """Print the files that a build would read. Raises BadRecipe with all faults."""
     from zyda_flows.tasks.planning.checked import check  # late
 
-    found = check(recipe, replace=replace, spread=in_threads)
-    console().print(sizes_by_source(found))
-    for line in lines_about(found):
+    checked = check(recipe, replace=replace, spread=in_threads)
+    console().print(sizes_by_source(checked))
+    for line in result_lines(checked):
         console().print(line, markup=False, soft_wrap=True)
 
 
-def sizes_by_source(found: "Checked") -> "Table":
-    """Make the table of the sources: files, those that are new, bytes, and rows where footers have them."""
+def sizes_by_source(checked: "Checked") -> "Table":
+    """Return a table of the sources: files, new files, bytes, and rows if the footers of the files have them."""
     table = table_of("source", "files", "new", "size", "rows", words=["source"])
-    for source in found.sources:
+    for source in checked.sources:
         rows = "" if source.rows is None else f"{source.rows:,}"
         table.add_row(source.name, f"{source.files:,}", f"{source.new_files:,}", as_size(source.size), rows)
     return table
 
 
-def lines_about(found: "Checked") -> Iterator[str]:
-    """Yield what was found of tokenizer, models, other corpora and files, and where the corpus goes."""
-    yield f"tokenizer: {found.tokenizer}, {found.counted_by}"
-    yield from (f"model of {source}: {model}" for source, model in found.models.items())
-    yield from (f"against: {label}, {documents:,} documents" for label, documents in found.against.items())
-    yield from (f"to be set aside: {file.url}: {file.fault}" for file in found.damaged[:MOST_DAMAGED])
-    if len(found.damaged) > MOST_DAMAGED:
-        yield f"and {len(found.damaged) - MOST_DAMAGED:,} more"
-    yield from found.shared_files
-    yield f"corpus: {found.url}"
-    yield "It is complete: a build has nothing to do." if found.is_complete else NO_FAULT
+def result_lines(checked: "Checked") -> Iterator[str]:
+    """Yield a line for the tokenizer, each model, other corpora, damaged files, shared files, and the corpus."""
+    yield f"tokenizer: {checked.tokenizer}, {checked.counted_by}"
+    yield from (f"model of {source}: {model}" for source, model in checked.models.items())
+    yield from (f"against: {label}, {documents:,} documents" for label, documents in checked.against.items())
+    yield from (f"to be set aside: {file.url}: {file.fault}" for file in checked.damaged[:MOST_DAMAGED])
+    if len(checked.damaged) > MOST_DAMAGED:
+        yield f"and {len(checked.damaged) - MOST_DAMAGED:,} more"
+    yield from checked.shared_files
+    yield f"corpus: {checked.url}"
+    yield "The corpus is complete: a build has nothing to do." if checked.is_complete else NO_FAULT

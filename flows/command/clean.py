@@ -1,4 +1,4 @@
-"""`zyda clean`: what earlier builds or unfinished mixes left, removed."""
+"""`zyda clean`: remove leftovers of earlier builds, or of interrupted mixes."""
 
 from typing import Annotated
 
@@ -13,16 +13,14 @@ EXAMPLES = ("zyda clean recipe.yaml --dry-run", "zyda clean mixture.yaml")
 
 def clean(
     recipe_path: RecipePath,
-    dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
-    ] = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="List the files without removing them.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Remove what earlier builds left in the work folder and the published corpus does not need.
+    """Remove files of earlier builds from the work folder that the published corpus does not need.
 
-    What a build that has not come to its end has written since stays, and so does what the next build of
-    the same recipe can use again. Of a mixture, it removes what mixes left that did not end.
+    Files of an unfinished build, and files that the next build of the recipe can reuse, are kept. For a
+    mixture, the files of interrupted mixes are removed.
     """
     from zyda_flows.tasks.mixing.mixture import is_mixture  # late
 
@@ -44,17 +42,17 @@ def clean(
         remove(recipe, waste)
     say(f"{counted(len(waste), 'file')}, {as_size(sum(sizes.values()))}: {verb}")
     if strangers := strangers_in(recipe):
-        say(f"{counted(len(strangers), 'file')} in work/ written by no build, and kept: {strangers[0]}")
+        say(f"{counted(len(strangers), 'file')} in work/ not written by a build, and kept: {strangers[0]}")
 
 
 def clean_mixture(path: str, storage: str | None, *, dry_run: bool) -> None:
-    """Remove the folders of mixes that did not end."""
+    """Remove the folders of interrupted mixes."""
     from zyda_flows.tasks.mixing.leftovers import leftovers, remove_leftovers  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
 
     folder = load_mixture(path, storage=storage).folder
-    found = leftovers(folder) if dry_run else remove_leftovers(folder)
-    for one in found:
-        say(f"{one.path + '/':17} {as_size(one.size)}")
-    files, size = counted(sum(one.files for one in found), "file"), as_size(sum(one.size for one in found))
-    say(f"{files}, {size}: {'would be removed' if dry_run else 'removed'}")
+    waste = leftovers(folder) if dry_run else remove_leftovers(folder)
+    for item in waste:
+        say(f"{item.path + '/':17} {as_size(item.size)}")
+    files, size = sum(item.files for item in waste), as_size(sum(item.size for item in waste))
+    say(f"{counted(files, 'file')}, {size}: {'would be removed' if dry_run else 'removed'}")

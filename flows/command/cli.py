@@ -1,4 +1,4 @@
-"""The program `zyda`: which commands there are, and what becomes of an error."""
+"""The program `zyda`: register the commands, and print errors."""
 
 import errno
 import inspect
@@ -42,14 +42,14 @@ from zyda_flows.tasks.errors import ZydaError
 
 PACKAGE = "zyda-flows"
 LONGEST_LINE = 2000  # characters
-NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # of this machine
+NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)  # faults of the machine
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
-    "Begin": (demo, recipes, init),
+    "Start": (demo, recipes, init),
     "Make a corpus": (check, try_, params, fetch, plan, build),
-    "Look into a corpus": (ledger, explain, find, look, audit, report),
-    "Keep a corpus": (verify, clean, forget),
-    "Hand a corpus on": (export, push),
+    "Inspect a corpus": (ledger, explain, find, look, audit, report),
+    "Maintain a corpus": (verify, clean, forget),
+    "Publish a corpus": (export, push),
     "Train on corpora": (mix, trace_),
     "Run it from Prefect": (up, status, watch, down),
 }
@@ -58,9 +58,10 @@ app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def add_command(file: ModuleType, panel: str) -> None:
-    """Declare the command of a file: the function of the file's name, with the file's examples.
+    """Register the function with the name of a module as a command.
 
-    Its help is its docstring, with paragraphs that break where the terminal ends.
+    Its help is its docstring, with paragraphs wrapped at the width of the terminal, and the examples of the
+    module.
     """
     name = file.__name__.rpartition(".")[2]
     command = getattr(file, name)
@@ -99,7 +100,7 @@ def zyda(
 
 
 def main() -> int:
-    """Run the command line; an error that a person can mend is one line, and exit status 1."""
+    """Run the command line. Print errors that users can correct as one line each, and return 1."""
     try:
         return app(prog_name="zyda") or 0
     except ZydaError as error:
@@ -117,6 +118,6 @@ def main() -> int:
 
 
 def short_line(line: str) -> str:
-    """Leave out the middle of a line that nobody would read."""
+    """Return a line, without its middle if it is longer than LONGEST_LINE."""
     half = LONGEST_LINE // 2
     return line if len(line) <= LONGEST_LINE else f"{line[:half]} ... {line[-half:]}"

@@ -1,4 +1,4 @@
-"""`zyda demo`: a small corpus and a mixture of it, from the text of the installed packages."""
+"""`zyda demo`: build a small corpus and a mixture from the text of installed Python packages."""
 
 import shutil
 from pathlib import Path
@@ -21,16 +21,17 @@ FILES = {"recipe.yaml": "demo", "mixture.yaml": "mixtures/demo"}
 
 def demo(
     folder: Annotated[
-        Path, typer.Argument(metavar="FOLDER", help="A folder; other files in it are not touched.")
+        Path, typer.Argument(metavar="FOLDER", help="Folder for the demo; other files in it are not changed.")
     ],
     documents: Annotated[
         int | None, typer.Option(min=1, metavar="N", help="Take at most N documents of each kind of text.")
     ] = None,
 ) -> None:
-    """Make a small corpus and a mixture of it in FOLDER, from the text of the installed Python packages.
+    """Build a small corpus and a mixture in FOLDER, from the text of the installed Python packages.
 
-    It needs no network. FOLDER then has what a corpus of your own has: sources, a recipe, models, the corpus with
-    its report, a mixture. Start it again after an interruption: what is finished is not done again.
+    No network is needed. FOLDER then has the same parts as your own corpora: sources, a recipe, models, the
+    corpus with its report, and a mixture. After an interruption, start the command again: finished parts are
+    not built again.
     """
     write_demo(folder, documents)
     recipe, mixture = (str(folder / name) for name in FILES)
@@ -42,12 +43,12 @@ def demo(
 
 
 def write_demo(folder: Path, documents: int | None = None) -> None:
-    """Write the sources, the models, the recipe and the mixture. Raises Denied where another recipe is there."""
+    """Write the sources, the models, the recipe and the mixture. Raises Denied if the folder has another recipe."""
     from zyda_flows.flows.command.demo_sources import gather  # late
 
     has_models = can_classify()
     for name, packaged in FILES.items():
-        expect_ours(folder / name, text_of(packaged))
+        expect_unchanged(folder / name, text_of(packaged))
     shutil.copytree(PACKAGE / "recipes" / MODELS, folder / MODELS, dirs_exist_ok=True)
     for name, packaged in FILES.items():
         text = text_of(packaged)
@@ -68,20 +69,19 @@ def without_models(text: str) -> str:
     return "".join(line for line in text.splitlines(keepends=True) if NEEDS_MODELS not in line)
 
 
-def expect_ours(path: Path, text: str) -> None:
-    """Raise Denied where a file is there that is not the demo's, with or without models."""
-    if path.exists() and of_any_place(path.read_text(encoding="utf-8")) not in map(
-        of_any_place, (text, without_models(text))
+def expect_unchanged(path: Path, text: str) -> None:
+    """Raise Denied if a file exists and is not as the demo writes it, with or without models."""
+    if path.exists() and without_schema(path.read_text(encoding="utf-8")) not in map(
+        without_schema, (text, without_models(text))
     ):
         command = "build" if path.name == "recipe.yaml" else "mix"
         raise Denied(
-            f"{path}: it is not as the demo writes it; zyda {command} {path} works with it as it is, and zyda demo "
-            "needs a new folder"
+            f"{path}: this file has been changed; use zyda {command} {path}, or give zyda demo a new folder"
         )
 
 
-def of_any_place(text: str) -> str:
-    """Return the text of a file without its line for editors, which names the folder of the package."""
+def without_schema(text: str) -> str:
+    """Return the text of a file without the line for editors, which contains the path of the package."""
     return "".join(line for line in text.splitlines(keepends=True) if not line.startswith(SCHEMA))
 
 
@@ -89,9 +89,9 @@ def next_steps(folder: Path) -> list[str]:
     return [
         "",
         "the demo is complete; look at:",
-        f"  {folder}/demo/report.html   the accounts of the corpus, and what was removed as duplicates",
+        f"  {folder}/demo/report.html   the report: counts of each stage, and removed duplicates",
         f"  {folder}/demo/published     the corpus: Parquet files of documents",
         f"  {folder}/mixtures/demo      the mixture: files of tokens for Megatron and OLMo-core",
-        f"  {folder}/recipe.yaml        what it was made by; change it, then: zyda build {folder}/recipe.yaml",
+        f"  {folder}/recipe.yaml        the recipe; change it, then: zyda build {folder}/recipe.yaml",
         f"  zyda explain {folder}/recipe.yaml 0",
     ]

@@ -1,4 +1,4 @@
-"""`zyda down`: the end of the stack on this machine."""
+"""`zyda down`: stop the stack on this machine."""
 
 from zyda_flows.flows.command.terminal import say
 
@@ -6,7 +6,7 @@ EXAMPLES = ()
 
 
 def down() -> None:
-    """Stop what `zyda up` started; runs and settings are kept for the next time."""
+    """Stop the stack of `zyda up`: server, cluster and worker. Its runs and settings are kept."""
     from zyda_flows.deployments.local import down as stop_stack  # late
 
     stop_stack(say)

@@ -1,4 +1,4 @@
-"""`zyda explain`: where a document came from, what was decided about it and why."""
+"""`zyda explain`: print the origin of a document, whether it was kept or removed, and the reason."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -20,11 +20,11 @@ MAX_WIDTH = 1000
 
 def explain(
     recipe_path: RecipePath,
-    doc_id: Annotated[str, typer.Argument(metavar="DOC_ID", help="A document's id, in decimals or as 0x...")],
+    doc_id: Annotated[str, typer.Argument(metavar="DOC_ID", help="Id of the document, decimal or as 0x...")],
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Say where a document came from, what was decided about it and why, with a diff to the one kept."""
+    """Show the origin of a document, whether it was kept or removed and why, and a diff to the kept duplicate."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.lookup.explain import explain as explain_document  # late
 
@@ -32,7 +32,7 @@ def explain(
 
 
 def print_explanation(explanation: "Explanation") -> None:
-    """Print what is known about a document."""
+    """Print the origin, the decision, the cluster, a diff and the text of a document."""
     from rich.text import Text  # late
 
     out = console(soft_wrap=True)
@@ -44,7 +44,7 @@ def print_explanation(explanation: "Explanation") -> None:
         )
         for member in explanation.members[:MAX_MEMBERS]:
             marks = ["this"] if member == explanation.place else []
-            marks += ["kept for it"] if member == explanation.kept else []
+            marks += ["kept instead of it"] if member == explanation.kept else []
             stage = explanation.members_removed_by.get(member.doc_id)
             marks += [f"removed by {in_words(stage)}"] if stage else []
             mark = f"  <- {', '.join(marks)}" if marks else ""
@@ -52,21 +52,23 @@ def print_explanation(explanation: "Explanation") -> None:
         if explanation.cluster_size > MAX_MEMBERS:
             out.print(f"  and {explanation.cluster_size - MAX_MEMBERS:,} more")
     if explanation.kept_removed_by:
-        out.print(f"(which {in_words(explanation.kept_removed_by)} removed later)")
+        out.print(f"(the kept document was later removed by {in_words(explanation.kept_removed_by)})")
     if explanation.kept or explanation.diff:
-        compared_with = "the one kept for it" if explanation.kept else "that of the other corpus"
+        compared_with = "the kept document" if explanation.kept else "the document of the other corpus"
         out.print(f"from this document to {compared_with}:")
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
     if explanation.text:
-        how = f"extracted by {explanation.extractor}" if explanation.extractor else "as its source has it"
-        out.print(f"its text, {how}:", markup=False)
+        how = (
+            f"extracted by {explanation.extractor}" if explanation.extractor else "unchanged from its source"
+        )
+        out.print(f"text, {how}:", markup=False)
         lines = explanation.text.splitlines()
         for line in lines[:MAX_LINES]:
-            rest = f" ... {len(line) - MAX_WIDTH:,} characters more" if len(line) > MAX_WIDTH else ""
+            rest = f" ... {len(line) - MAX_WIDTH:,} more characters" if len(line) > MAX_WIDTH else ""
             out.print(Text(f"  {line[:MAX_WIDTH]}{rest}"))
         if len(lines) > MAX_LINES:
-            out.print(f"  and {len(lines) - MAX_LINES:,} lines more")
+            out.print(f"  and {len(lines) - MAX_LINES:,} more lines")
 
 
 def shown(place: "Place") -> str:
@@ -74,7 +76,7 @@ def shown(place: "Place") -> str:
 
 
 def decision(explanation: "Explanation") -> str:
-    """Say in a sentence what was decided about a document."""
+    """Return a sentence: whether a document is in the corpus, or why it was removed."""
     if explanation.is_published:
         return "It is in the corpus."
     why = f"It was removed by stage {explanation.stage}, reason {explanation.reason}: {explanation.sentence}."

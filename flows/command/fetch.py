@@ -1,4 +1,4 @@
-"""`zyda fetch`: the files of a recipe's sources copied to one place, from which it then builds."""
+"""`zyda fetch`: copy the files of all sources of a recipe to one folder, from which the recipe can build."""
 
 import shutil
 import time
@@ -34,19 +34,21 @@ def fetch(
         str | None,
         typer.Option(
             metavar="URL",
-            help="The folder for the copies; without, the recipe's `inputs`, or <storage>/<name>-inputs.",
+            help="Folder for the copies; if not given, `inputs` of the recipe, or <storage>/<name>-inputs.",
         ),
     ] = None,
-    at_once: Annotated[int, typer.Option(min=1, max=64, help="Files to copy side by side.")] = 4,
+    at_once: Annotated[
+        int, typer.Option(min=1, max=64, help="Number of files to copy at the same time.")
+    ] = 4,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the copies that are there, and compare their digests.")
+        bool, typer.Option("--verify", help="Read existing copies, and compare their digests.")
     ] = False,
     sample: Sample = None,
 ) -> None:
-    """Copy the files of all sources to one place, from which the recipe then builds. The corpus is the same.
+    """Copy the files of all sources to one folder. A build from the copies makes the same corpus.
 
-    Start it again after an interruption, or when sources have changed: what was copied is not copied again.
-    A host that limits its requests is waited for as long as it asks.
+    After an interruption, or when sources have changed, start the command again: existing copies are not copied
+    again. If a host limits requests, the command waits as long as the host demands.
     """
     from zyda_flows.tasks.planning.fetching import Fetch, total_bytes  # late
     from zyda_flows.tasks.recipe.loading import load_recipe  # late
@@ -56,21 +58,21 @@ def fetch(
     url = recipe.inputs or f"{recipe.storage.rstrip('/')}/{recipe.name}-inputs"
     fetched = Fetch(recipe, Folder(url))
     if verify:
-        with bar_or_lines("read", total_bytes(fetched.to_verify)) as tell:
-            fetched.verify_all(at_once, tell)
+        with bar_or_lines("read", total_bytes(fetched.to_verify)) as advance:
+            fetched.verify_all(at_once, advance)
     to_copy = fetched.to_copy
     console().print(sizes_by_source(recipe, fetched.wanted, to_copy))
     expect_room(fetched.folder, total_bytes(to_copy))
     copy_with_progress(fetched, to_copy, at_once)
     say(f"all {counted(len(fetched.wanted), 'file')} are in {url}")
     if load(recipe_path, None, sample).inputs != url:
-        say(f"to build from there, write in the recipe: inputs: {url}")
+        say(f"to build from the copies, add to the recipe: inputs: {url}")
 
 
 def sizes_by_source(
     recipe: "Recipe", wanted: "Sequence[FetchedFile]", to_copy: "Sequence[FetchedFile]"
 ) -> "Table":
-    """Make the table of the sources: files, bytes, and what of them is to be copied."""
+    """Return a table of the sources: files, bytes, and files and bytes to copy."""
     from zyda_flows.tasks.planning.fetching import total_bytes  # late
 
     table = table_of("source", "files", "size", "to copy", "size to copy", words=["source"])
@@ -84,7 +86,7 @@ def sizes_by_source(
 
 
 def expect_room(folder: "Folder", needed: int) -> None:
-    """Raise Denied where copies of so many bytes go to a disk of this machine that has too little room for them."""
+    """Raise Denied if the folder is on a local disk with less free space than needed. needed: bytes."""
     folder.check_writable()
     if not folder.is_local:
         return
@@ -92,21 +94,21 @@ def expect_room(folder: "Folder", needed: int) -> None:
     free = shutil.disk_usage(place).free
     if needed > free:
         raise Denied(
-            f"{folder.url}: {as_size(needed)} are to be copied, and {as_size(free)} are free there; "
-            "choose another place by --to"
+            f"{folder.url}: {as_size(needed)} are needed for the copies, and {as_size(free)} are free; "
+            "use --to with another folder"
         )
 
 
 def copy_with_progress(fetched: "Fetch", to_copy: "Sequence[FetchedFile]", at_once: int) -> None:
-    """Copy what is to be copied, and show how far it is: a bar on a terminal, else a line each minute."""
+    """Copy files, and show the progress: a bar on a terminal, otherwise a line per minute."""
     from zyda_flows.tasks.planning.fetching import total_bytes  # late
 
     size, begun = total_bytes(to_copy), time.monotonic()
     if not to_copy:
         fetched.write_table()
         return
-    with bar_or_lines("copied", size) as tell:
-        fetched.copy_all(at_once, tell)
+    with bar_or_lines("copied", size) as advance:
+        fetched.copy_all(at_once, advance)
     seconds = time.monotonic() - begun
     say(
         f"copied {counted(len(to_copy), 'file')}, {as_size(size)}, in {as_time(seconds)}: "

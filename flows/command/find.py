@@ -1,4 +1,4 @@
-"""`zyda find`: the published documents that are most like a text, as a table."""
+"""`zyda find`: print the published documents that are most similar to a text."""
 
 import codecs
 import sys
@@ -15,9 +15,9 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
-LONGEST_NAME = 4096  # of a file; what is longer is a text
-LONGEST_HINT = 80  # characters of a text, where it may be a name
-NONE = "no published document as a whole is like this text; parts of documents are not looked for"
+LONGEST_NAME = 4096  # characters of a path; longer arguments are texts
+LONGEST_HINT = 80  # characters of a text that may be a mistyped path
+NONE = "no published document is similar to this text as a whole; parts of documents are not searched"
 LONGEST_TEXT = 64 << 20  # bytes
 # Byte order marks, with the encodings that leave them out of the text. That of UTF-32 begins with that of UTF-16.
 MARKS = (
@@ -30,23 +30,23 @@ def find(
     recipe_path: RecipePath,
     text: Annotated[
         str,
-        typer.Argument(metavar="FILE-OR-TEXT", help="A file with a text, - for standard input, or a text."),
+        typer.Argument(metavar="FILE-OR-TEXT", help="Text file, - for standard input, or the text itself."),
     ],
-    most: Annotated[int, typer.Option(min=1, max=100, help="How many documents, at the most.")] = 10,
+    most: Annotated[int, typer.Option(min=1, max=100, help="Largest number of documents.")] = 10,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Find the published documents that are most like a text, as a whole: a sentence out of one is not found.
+    """Find the published documents that are most similar to a text as a whole.
 
-    Candidates are looked up by MinHash and compared with the text exactly. The exit status is 1 where there
-    is none.
+    A sentence or paragraph of a document does not find it. Candidates are looked up by MinHash, and their texts
+    are compared with the given text. The exit status is 1 if no document is found.
     """
     if not print_nearest(load(recipe_path, storage, sample), text, most):
         raise typer.Exit(1)
 
 
 def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
-    """Print the published documents that are most like a text; return whether there is any. Raises BadInput."""
+    """Print the most similar published documents; return whether there are any. Raises BadInput."""
     from rich.markup import escape  # late
 
     from zyda_flows.tasks.lookup.nearest import nearest  # late
@@ -55,7 +55,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     neighbours = nearest(recipe, text, most)
     if not neighbours:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
-        hint = f"{text[:LONGEST_HINT]} is no file; read as a text: " if is_one_word else ""
+        hint = f"there is no file {text[:LONGEST_HINT]}; searched as a text: " if is_one_word else ""
         console().print(f"{hint}{NONE}", markup=False, soft_wrap=True)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
@@ -69,7 +69,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
 
 
 def text_of(file_or_text: str) -> str:
-    """Return what a file says, or standard input for `-`, or the text itself. Raises BadInput."""
+    """Return the text of a file, of standard input for `-`, or the given text. Raises BadInput."""
     if file_or_text == "-":
         content, name = sys.stdin.buffer.read(LONGEST_TEXT + 1), "standard input"
     elif is_file(file_or_text):
@@ -81,7 +81,7 @@ def text_of(file_or_text: str) -> str:
     else:
         content, name = file_or_text.encode(errors="surrogateescape"), "the text"
     if len(content) > LONGEST_TEXT:
-        raise BadInput(f"{name}: a text of more than {LONGEST_TEXT >> 20} MiB; give a part of it")
+        raise BadInput(f"{name}: the text exceeds {LONGEST_TEXT >> 20} MiB; give a part of it")
     return decoded(content, name)
 
 
@@ -95,7 +95,7 @@ def decoded(content: bytes, name: str) -> str:
 
 
 def is_file(name: str) -> bool:
-    """Say whether a text is the name of a file, or of what can be read like one."""
+    """Return whether a text is the path of an existing file, pipe or device."""
     try:
         return 0 < len(name) <= LONGEST_NAME and Path(name).exists()
     except (OSError, ValueError):

@@ -1,4 +1,4 @@
-"""`zyda forget`: what somebody asked to have removed, found, removed for good, and certified."""
+"""`zyda forget`: remove requested documents permanently, and write a certificate."""
 
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated, Any
@@ -6,7 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
-from zyda_flows.flows.command.build import keep_prefect_off_the_screen, run_build
+from zyda_flows.flows.command.build import hide_prefect_log, run_build
 from zyda_flows.flows.command.find import text_of
 from zyda_flows.flows.command.terminal import confirm, console, in_threads, say, table_of
 from zyda_flows.tasks.errors import BadInput, Denied
@@ -31,41 +31,46 @@ Many = list[str] | None
 def forget(
     recipe_path: RecipePath,
     urls: Annotated[
-        Many, typer.Option(metavar="FILE", help="Addresses of pages, or a deny list of any kind of lines.")
+        Many,
+        typer.Option(metavar="FILE", help="File of page addresses, or a deny list with any kind of line."),
     ] = None,
-    domain: Annotated[Many, typer.Option(metavar="NAME", help="A domain, with all below it.")] = None,
-    ids: Annotated[
-        Many, typer.Option(metavar="ID", help="Ids of documents, as zyda explain takes them.")
-    ] = None,
+    domain: Annotated[Many, typer.Option(metavar="NAME", help="Domain, with its subdomains.")] = None,
+    ids: Annotated[Many, typer.Option(metavar="ID", help="Document id, decimal or as 0x...")] = None,
     column: Annotated[
-        Many, typer.Option(metavar="NAME=VALUE", help="A value in a column of a source.")
+        Many, typer.Option(metavar="NAME=VALUE", help="Column of a source, and its value.")
     ] = None,
     text: Annotated[
         Many,
-        typer.Option(metavar="FILE-OR-TEXT", help="A whole text: a file, - for standard input, or a text."),
+        typer.Option(
+            metavar="FILE-OR-TEXT", help="Whole text: a file, - for standard input, or the text itself."
+        ),
     ] = None,
     exact: Annotated[
-        bool, typer.Option("--exact", help="Only what is named, and not also documents that are like it.")
+        bool,
+        typer.Option("--exact", help="Remove only requested documents, and not documents similar to them."),
     ] = False,
     among: Annotated[
         Many,
-        typer.Option(metavar="URL", help="A folder to search for corpora and mixtures that have it, too."),
+        typer.Option(
+            metavar="URL", help="Folder to search for other corpora and mixtures with these documents."
+        ),
     ] = None,
     dry_run: Annotated[
-        bool, typer.Option("--dry-run", help="Say what would be removed, and remove nothing.")
+        bool, typer.Option("--dry-run", help="List the documents without removing them.")
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before anything is removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without confirmation.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Remove what somebody asked to have removed, for good, with a certificate.
+    """Remove requested documents permanently, and write a certificate.
 
-    Shows what it would remove: the documents in every source, those that are like them, and with --among the
-    corpora and mixtures that have them, which stay as they are. Once confirmed, a deny list beside the corpus has
-    every build leave them out, what they touch is built anew, and what earlier builds left is deleted. Each option
-    may be given several times. Without a request, it finishes one that was interrupted.
+    First lists the requested documents of each source, and documents similar to them. With --among it also
+    lists other corpora and mixtures with these documents, which are not changed. After a confirmation, the
+    documents are added to a deny list beside the corpus, which all later builds use; affected parts of the
+    corpus are built again, and files of earlier builds are deleted. Options can be repeated. Without a request,
+    the command finishes a request that was interrupted.
     """
-    keep_prefect_off_the_screen()
+    hide_prefect_log()
     from zyda_flows.tasks.erasure.removal_request import RequestReader  # late
     from zyda_flows.tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
@@ -75,21 +80,21 @@ def forget(
     asking.add_domains(domain or ())
     asking.add_ids(ids or ())
     asking.add_columns(column or ())
-    texts = [text_in(one) for one in text or ()]
+    texts = [text_in(argument) for argument in text or ()]
     if "" in (among or ()):
-        raise BadInput("--among: a folder is expected")
+        raise BadInput("--among: expected a folder, got an empty string")
     expect_corpus(recipe)
     request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
-        request.found_in(recipe, is_dry=True)
+        request.find_and_print(recipe, is_dry=True)
         return
     with forgetting(recipe.folder, "zyda forget"):
         request.carry_out(recipe, is_sure=yes)
 
 
 def expect_corpus(recipe: "Recipe") -> None:
-    """Raise Denied where there is no corpus, before anything is written there."""
+    """Raise Denied if there is no corpus, before anything is written."""
     from zyda_flows.tasks.accounts.published import NOTHING, PUBLISHED  # late
     from zyda_flows.tasks.recipe.fields import DENIED  # late
 
@@ -99,7 +104,7 @@ def expect_corpus(recipe: "Recipe") -> None:
 
 @dataclass(frozen=True)
 class Request:
-    """What is asked for on a command line."""
+    """A removal request on the command line."""
 
     recipe_path: str
     storage: str | None
@@ -109,75 +114,79 @@ class Request:
     among: list[str]
     alike: bool
 
-    def found_in(
+    def find_and_print(
         self, recipe: "Recipe", *, is_dry: bool = False
     ) -> "tuple[RemovalRequest, RequestedDocuments, Search, list[dict[str, Any]]]":
-        """Find and print which documents it is about, and what has them besides."""
-        from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
+        """Find and print the requested documents, and other corpora and mixtures with them."""
+        from zyda_flows.tasks.erasure.certified_removal import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
-        asked = self.asking.request(self.texts)
-        found = find_documents(recipe, asked, in_threads, alike=self.alike)
-        print_findings(found, is_dry=is_dry)
-        search = searched(recipe, found, self.among)
+        removal = self.asking.request(self.texts)
+        documents = find_documents(recipe, removal, in_threads, alike=self.alike)
+        print_documents(documents, is_dry=is_dry)
+        search = search_dependents(recipe, documents, self.among)
         print_search(search)
-        lines = new_lines(recipe, asked, found)
+        lines = new_lines(recipe, removal, documents)
         if not lines:
-            say("the deny lists of the corpus ask for all of this already: there is nothing to do")
-        return asked, found, search, lines
+            say("nothing to do: the deny lists of the corpus contain the whole request")
+        return removal, documents, search, lines
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
-        """Finish what was interrupted, then do what is asked for. Asks before anything is removed."""
-        from zyda_flows.tasks.erasure.removal_certificate import promise, unfinished  # late
+        """Finish an interrupted request, then carry out this request after a confirmation."""
+        from zyda_flows.tasks.erasure.certified_removal import promise  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
 
         if begun := unfinished(recipe.folder):
-            say("finishing what was begun before")
+            say("finishing an interrupted request")
             self.finish(begun)
             if not (self.asking.requests or self.texts):
                 return
             recipe = load(self.recipe_path, self.storage, self.sample)
-        asked, found, search, lines = self.found_in(recipe)
+        removal, documents, search, lines = self.find_and_print(recipe)
         if lines:
-            confirm(f"remove {counted(len(found.documents), 'document')} for good?", is_sure=is_sure)
-            self.finish([promise(recipe, asked, found, search, lines)])
+            question = f"remove {counted(len(documents.documents), 'document')} permanently?"
+            confirm(question, is_sure=is_sure)
+            self.finish([promise(recipe, removal, documents, search, lines)])
 
     def finish(self, begun: "list[Certificate]") -> None:
         finish_all(self.recipe_path, self.storage, self.sample, begun)
 
 
 def text_in(file_or_text: str) -> str:
-    """Return the text of a file, or a text. Raises BadInput for one word, which is meant for a file."""
+    """Return the text of a file, or the given text. Raises BadInput for a single word: it is a mistyped path."""
     text = text_of(file_or_text)
     if text == file_or_text and not any(c.isspace() for c in text):
         raise BadInput(f"--text {text}: there is no such file")
     return text
 
 
-def print_findings(found: "RequestedDocuments", *, is_dry: bool) -> None:
-    """Print which documents a request is about. is_dry: whether nothing is removed, and no list is written."""
-    from zyda_flows.tasks.erasure.removal_certificate import count_by_source  # late
+def print_documents(found: "RequestedDocuments", *, is_dry: bool) -> None:
+    """Print the requested documents by source. is_dry: nothing is removed, and no deny list is written."""
+    from zyda_flows.tasks.erasure.certified_removal import count_by_source  # late
 
     if not found.documents:
-        later = "" if is_dry else "; documents that are added later are left out by the deny list"
-        say(f"no document of the corpus is what is asked for, or is left to remove{later}")
+        later = "" if is_dry else "; the deny list removes matching documents that are added later"
+        say(f"no document of the corpus matches the request, or all are removed already{later}")
     for line in found.notes:
         say(line)
     if not found.documents:
         return
-    columns = ("source", "documents", "of these only alike", "tokens", "now")
+    columns = ("source", "documents", "only similar", "tokens", "now")
     table = table_of(*columns, words=["source", "now"])
-    for of in count_by_source(found.documents):
-        table.add_row(of.source, f"{of.documents:,}", f"{of.by_likeness:,}", f"{of.tokens:,}", of.was)
+    for row in count_by_source(found.documents):
+        table.add_row(row.source, f"{row.documents:,}", f"{row.by_likeness:,}", f"{row.tokens:,}", row.was)
     console().print(table)
-    for one in found.documents[:MOST_SHOWN]:
-        alike = "" if one.likeness is None else f", like it: {one.likeness:.2f}"
-        say(f"  {one.doc_id}  source {one.source}, file {one.file}, row {one.row}{alike}")
+    for document in found.documents[:MOST_SHOWN]:
+        similar = "" if document.likeness is None else f", similarity {document.likeness:.2f}"
+        say(
+            f"  {document.doc_id}  source {document.source}, file {document.file}, row {document.row}{similar}"
+        )
     if len(found.documents) > MOST_SHOWN:
         say(f"  and {len(found.documents) - MOST_SHOWN:,} more")
 
 
-def searched(recipe: "Recipe", found: "RequestedDocuments", among: list[str]) -> "Search":
-    """Search folders for corpora and mixtures that have what was found."""
+def search_dependents(recipe: "Recipe", found: "RequestedDocuments", among: list[str]) -> "Search":
+    """Search folders for other corpora and mixtures with the requested documents."""
     import numpy as np  # late
 
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
@@ -190,33 +199,32 @@ def searched(recipe: "Recipe", found: "RequestedDocuments", among: list[str]) ->
     with console(stderr=True).status("searching"):
         for url in among:
             search.look_into(absolute(url))
-        ids = np.array([one.doc_id for one in found.documents], np.uint64)
+        ids = np.array([document.doc_id for document in found.documents], np.uint64)
         if among and not len(ids):
-            listed = (one.id for one in listed_requests(recipe) if one.id is not None)
+            listed = (line.id for line in listed_requests(recipe) if line.id is not None)
             ids = np.array(sorted(listed), np.uint64)
-            say(f"searching for all that the corpus was asked to forget: {counted(len(ids), 'document')}")
+            say(f"searching for all documents removed from the corpus on request: {len(ids):,}")
         search.follow(Subject(PublishedCorpus.at(recipe.folder.url), ids))
     return search
 
 
 def print_search(search: "Search") -> None:
-    for one in search.dependents:
-        what = counted(one.documents, "document") + (
-            f" in {counted(one.pieces, 'piece')}" if one.pieces else ""
-        )
-        note = f" ({one.note})" if one.note else ""
-        say(f"{one.kind}: {one.url} has {what} of {one.of}{note}")
-        say(f"  to do: {one.todo}")
-        for at in one.positions[:MOST_SHOWN]:
+    for dependent in search.dependents:
+        pieces = f" in {counted(dependent.pieces, 'piece')}" if dependent.pieces else ""
+        note = f" ({dependent.note})" if dependent.note else ""
+        documents = counted(dependent.documents, "document")
+        say(f"{dependent.kind}: {dependent.url} has {documents}{pieces} of {dependent.of}{note}")
+        say(f"  to do: {dependent.todo}")
+        for at in dependent.positions[:MOST_SHOWN]:
             say(f"  {at.output}, tokens {at.start:,} to {at.start + at.tokens - 1:,}: document {at.doc_id}")
-        if one.pieces > MOST_SHOWN:
-            say(f"  and {one.pieces - MOST_SHOWN:,} more; the certificate names them")
+        if dependent.pieces > MOST_SHOWN:
+            say(f"  and {dependent.pieces - MOST_SHOWN:,} more; the certificate lists them")
     for line in search.not_searched:
         say(f"not searched: {line}")
 
 
 def forget_history(recipe: "Recipe") -> None:
-    """Remove what Prefect's database on this machine has of earlier runs, which the build deleted."""
+    """Remove the pages of earlier builds from the free space and events of Prefect's local database."""
     import sqlite3  # late
 
     from zyda_flows.flows.dashboard.artifact_keys import keys_like  # late
@@ -229,24 +237,24 @@ def forget_history(recipe: "Recipe") -> None:
     except sqlite3.Error as error:
         say(
             f"{path}: {error}: it may keep pages of earlier builds in its events and its free space; "
-            "docs/removal.md has what to do about it"
+            "see docs/removal.md"
         )
 
 
 def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
-    """Build what requests touch anew, delete what earlier builds left, and finish the certificates."""
-    from zyda_flows.tasks.erasure.removal_certificate import finish  # late
+    """Build affected parts again, delete files of earlier builds, and finish the certificates."""
+    from zyda_flows.tasks.erasure.certified_removal import finish  # late
     from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
-    recipe = load(recipe_path, storage, sample)  # which knows the new list
+    recipe = load(recipe_path, storage, sample)  # with the new deny list
     run_build(recipe_path, storage, sample, recipe)
     remove(recipe, orphans_of(recipe))
     forget_history(recipe)
     for certificate in begun:
         finished = finish(recipe, certificate)
-        documents = sum(of.documents for of in finished.gone)
+        documents = sum(source.documents for source in finished.gone)
         if finished.came_in > 0:
-            say(f"{counted(finished.came_in, 'document')} that had gone as duplicates are published now")
+            say(f"{counted(finished.came_in, 'document')} removed earlier as duplicates are published now")
         say(f"removed {counted(documents, 'document')}; certificate: {recipe.folder.url}/{finished.path}")

@@ -1,4 +1,4 @@
-"""A console that prints texts of whatever origin as texts alone, which no terminal obeys."""
+"""A console that replaces control characters, and prints tables that are too wide as lists."""
 
 from collections.abc import Iterable, Iterator
 from typing import Any
@@ -9,29 +9,29 @@ from rich.table import Column, Table
 
 from zyda_flows.flows.command.inert_text import inert
 
-MOST_OF_WORDS = 16  # characters that a column of words needs; longer ones may break
-BESIDE = 2  # characters of a column beside its cells: a space and a line
+MOST_OF_WORDS = 16  # characters that a column of words needs; longer words may break
+BESIDE = 2  # characters between columns: a space and a line
 
 
 class InertConsole(Console):
-    """Rich's console, which prints texts that come from documents, paths and recipes as texts alone."""
+    """Rich's console, without control characters of texts from documents, paths and recipes."""
 
     def render(self, renderable: RenderableType, options: ConsoleOptions | None = None) -> Iterable[Segment]:
         for text, style, control in super().render(renderable, options):
             yield Segment(text if control else inert(text), style, control)
 
     def print(self, *objects: Any, **options: Any) -> None:
-        """Print, and write a table whose numbers would break on this terminal as a list, row by row."""
-        for one in objects:
-            if isinstance(one, Table) and width_of(one) > self.width:
-                for line in as_list(one):
+        """Print objects; print a table whose numbers do not fit on a line of the terminal as a list."""
+        for printed in objects:
+            if isinstance(printed, Table) and width_of(printed) > self.width:
+                for line in as_list(printed):
                     super().print(line, soft_wrap=True)
                 return
         super().print(*objects, **options)
 
 
 def width_of(table: Table) -> int:
-    """Return how many characters a table needs so that no number and no word of its head breaks."""
+    """Return the characters that a table needs to keep numbers and words of the head on a line."""
     return 1 + sum(needed(column) + BESIDE for column in table.columns)
 
 
@@ -44,7 +44,7 @@ def needed(column: Column) -> int:
 
 
 def as_list(table: Table) -> Iterator[str]:
-    """Yield the lines of a table written as a list: the first cell of each row, and below it the others by name."""
+    """Yield a table as lines: the first cell of each row, followed by its other cells with their names."""
     if table.title:
         yield f"[italic]{table.title}[/]"
     first, *others = [(" ".join(str(column.header).split()), [*column.cells]) for column in table.columns]

@@ -1,4 +1,4 @@
-"""`zyda init`: a recipe for files, folders, globs or URLs, with a reason for each guess."""
+"""`zyda init`: write a recipe for files, folders, globs or URLs, with a reason for each guess."""
 
 import os
 import shlex
@@ -31,28 +31,28 @@ def init(
         list[str], typer.Argument(metavar="FILES-OR-URLS...", help="Files, folders, globs in quotes, URLs.")
     ],
     output: Annotated[
-        str, typer.Option("--output", metavar="FILE", help="Where the recipe is written; - prints it.")
+        str, typer.Option("--output", metavar="FILE", help="File of the recipe; - prints it.")
     ] = "recipe.yaml",
     tokenizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"A hub name or a tokenizer.json; without, a terminal is asked, else {TOKENIZER}.",
+            help=f"Name on the hub, or a tokenizer.json. If not given: prompted for, or {TOKENIZER}.",
         ),
     ] = None,
     storage: Annotated[
         str | None,
         typer.Option(
             metavar="URL",
-            help="Where the corpus goes, any fsspec URL; without, the folder corpus beside FILE.",
+            help="Folder or fsspec URL for the corpus; if not given, the folder `corpus` beside FILE.",
         ),
     ] = None,
-    replace: Annotated[bool, typer.Option("--replace", help="Replace FILE if it is there.")] = False,
+    replace: Annotated[bool, typer.Option("--replace", help="Replace an existing FILE.")] = False,
 ) -> None:
-    """Write a recipe for your files. Its columns of text, address and language are guessed, with the reasons.
+    """Write a recipe for your files, with guessed columns for text, address and language, and the reasons.
 
-    The first rows of some of the files are read. Files that look alike become one source, and the order in
-    which they are given is the rank of the sources. Every field can be changed in the recipe.
+    The first rows of some files are read. Files with the same structure become one source. The order of the
+    arguments is the rank of the sources. All fields can be changed in the recipe.
     """
     from zyda_flows.tasks.planning.draft_recipe import Draft, left_out_lines, recipe_text  # late
     from zyda_flows.tasks.planning.draft_sources import drafted  # late
@@ -70,22 +70,20 @@ def init(
         say(text.removesuffix("\n"))
         return
     Path(output).write_text(text, encoding="utf-8")
-    say(f"wrote {output}: read it, and change what was guessed wrongly")
+    say(f"wrote {output}: read it, and correct wrong guesses")
     say(f"next: zyda check {shlex.quote(output)}")
 
 
 def expect_free(output: str, *, is_replaced: bool) -> None:
-    """Raise BadRecipe where a file would be replaced without a word, or has no folder."""
+    """Raise BadRecipe if the file exists and is not to be replaced, or if its folder does not exist."""
     if output != "-" and not Path(output).resolve().parent.is_dir():
         raise BadRecipe(f"{output}: there is no folder {Path(output).resolve().parent}")
     if output != "-" and os.path.lexists(output) and not is_replaced:
-        raise BadRecipe(
-            f"{output}: it is there already; name another file by --output, or replace it by --replace"
-        )
+        raise BadRecipe(f"{output}: the file exists; give another --output, or replace it with --replace")
 
 
 def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
-    """Make the table of the sources that were found."""
+    """Return a table of the sources."""
     table = table_of(
         "source", "files", "size", "format", "text", "url", words=["source", "format", "text", "url"]
     )
@@ -98,7 +96,7 @@ def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
 
 
 def escaped(text: str) -> str:
-    """Return a text of whatever origin that rich prints as it is."""
+    """Return a text that rich prints without interpreting its markup."""
     from rich.markup import escape  # late
 
     return escape(text)
@@ -121,7 +119,7 @@ def chosen_tokenizer(name: str | None, folder: str) -> str:
     except BadRecipe as error:
         if name is not None and name != TOKENIZER:
             raise
-        fault = f"{error}. Name another by --tokenizer, or in the recipe"
+        fault = f"{error}. Give another with --tokenizer, or in the recipe"
         err.print(fault, markup=False, soft_wrap=True)
     is_relative = name is not None and os.path.exists(name) and not os.path.isabs(name)
     return os.path.relpath(name, folder) if name and is_relative else name or TOKENIZER

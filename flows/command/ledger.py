@@ -1,4 +1,4 @@
-"""`zyda ledger`: what every stage took in, removed and let stay."""
+"""`zyda ledger`: print the documents that each stage received, removed and kept."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda ledger recipe.yaml --format markdown",)
 MAX_COLUMNS = 6
 MOST_PARTS = 10  # components, licences or languages in a table
-MOST_REASONS = 5  # for which records are skipped, on a line
+MOST_REASONS = 5  # reasons for skipped records, on a line
 
 
 class LedgerFormat(StrEnum):
@@ -30,13 +30,15 @@ class LedgerFormat(StrEnum):
 
 def ledger(
     recipe_path: RecipePath,
-    output: Annotated[LedgerFormat, typer.Option("--format", help="How to print it.")] = LedgerFormat.TEXT,
+    output: Annotated[
+        LedgerFormat, typer.Option("--format", help="Format of the output.")
+    ] = LedgerFormat.TEXT,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Print the ledger of the published corpus: what each source had, what each stage removed, what is left.
+    """Print the ledger of the published corpus: input of each source, removals of each stage, published documents.
 
-    As text: documents and tokens; as Markdown: tokens; as JSON: documents, tokens and bytes.
+    Text has documents and tokens; Markdown has tokens; JSON has documents, tokens and bytes.
     """
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.accounts.ledger_formats import as_json, as_markdown  # late
@@ -50,8 +52,8 @@ def ledger(
 
 
 def show_corpus(recipe: "Recipe") -> None:
-    """Print the ledger of the published corpus, what its audits found and where it is."""
-    from zyda_flows.tasks.accounts.ledger import large_losses  # late
+    """Print the ledger of the published corpus, the results of its audits, and its place."""
+    from zyda_flows.tasks.accounts.ledger_summary import large_losses  # late
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     manifest = PublishedCorpus.of(recipe).manifest
@@ -59,21 +61,21 @@ def show_corpus(recipe: "Recipe") -> None:
     print_ledger(ledger)
     for name in ("component", "license", "language"):
         print_parts(recipe, manifest, name)
-    for stage in (stage for stage in ledger.stages if stage != "rules"):  # which have a table
+    for stage in (stage for stage in ledger.stages if stage != "rules"):  # rules have a table
         for reason, counts in ledger.removed_by(stage).items():
             say(f"{in_words(stage)} removed {counts.sentence()}: {reason}")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")
-    for sentence in large_losses(ledger):  # last, where a person looks first
+    for sentence in large_losses(ledger):  # last, where readers look first
         console().print(sentence, style="bold red", soft_wrap=True)
 
 
 def print_ledger(ledger: "Ledger") -> None:
-    """Print documents and tokens of each source at the start, on the way and at the end."""
+    """Print documents and tokens of each source before, between and after the stages."""
     from rich.table import Table  # late
 
-    from zyda_flows.tasks.accounts.ledger import token_paths  # late
+    from zyda_flows.tasks.accounts.ledger_summary import token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")
@@ -97,20 +99,20 @@ def print_ledger(ledger: "Ledger") -> None:
     console().print(table)
     print_reasons(ledger)
     for line in (line for line in ledger.lines if line.skipped):
-        most = sorted(line.skipped.items(), key=lambda one: -one[1])
-        said = ", ".join(f"{records:,} {reason}" for reason, records in most[:MOST_REASONS])
-        more = ", and others; skipped.parquet has all" if len(most) > MOST_REASONS else ""
+        most = sorted(line.skipped.items(), key=lambda skipped: -skipped[1])
+        reasons = ", ".join(f"{records:,} {reason}" for reason, records in most[:MOST_REASONS])
+        more = ", and others; see skipped.parquet" if len(most) > MOST_REASONS else ""
         console().print(
-            f"{counted(sum(line.skipped.values()), 'record')} of {line.source} skipped, which are no documents: "
-            f"{said}{more}", soft_wrap=True
+            f"{counted(sum(line.skipped.values()), 'record')} of {line.source} skipped, which are not documents: "
+            f"{reasons}{more}", soft_wrap=True
         )  # fmt: skip
     for line in (line for line in ledger.lines if line.special_tokens):
         console().print(line.special_sentence(), soft_wrap=True, markup=False)
     set_aside = sum(line.set_aside.documents for line in ledger.lines)
     if set_aside:
         console().print(
-            f"{counted(set_aside, 'row')} set aside: no documents, or the rest of a damaged file; "
-            "published/set_aside has the reason of each", soft_wrap=True
+            f"{counted(set_aside, 'row')} set aside: not valid documents, or the rest of a damaged file; "
+            "see published/set_aside for the reasons", soft_wrap=True
         )  # fmt: skip
 
 
@@ -120,19 +122,21 @@ def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
 
     if not any(file.path == f"{name}s.parquet" for file in manifest.accounts):
         return
-    of_all = start_and_end(added_up(accounts_of(recipe.folder, name).values()))
-    found = sorted(of_all.items(), key=lambda one: (-one[1][0].tokens, one[0] or ""))
-    columns = ("documents", "tokens", "documents left", "tokens left")
+    totals = start_and_end(added_up(accounts_of(recipe.folder, name).values()))
+    parts = sorted(totals.items(), key=lambda item: (-item[1][0].tokens, item[0] or ""))
+    columns = ("documents", "tokens", "documents published", "tokens published")
     table = table_of(name, *columns, words=[name], title=f"By {name}")
-    for part, ends in found[:MOST_PARTS]:
-        table.add_row(part or "(none)", *(f"{n:,}" for of in ends for n in (of.documents, of.tokens)))
+    for part, ends in parts[:MOST_PARTS]:
+        table.add_row(
+            part or "(none)", *(f"{n:,}" for counts in ends for n in (counts.documents, counts.tokens))
+        )
     console().print(table)
-    if len(found) > MOST_PARTS:
-        say(f"{len(found) - MOST_PARTS:,} others are in published/{name}s.parquet")
+    if len(parts) > MOST_PARTS:
+        say(f"{len(parts) - MOST_PARTS:,} others are in published/{name}s.parquet")
 
 
 def print_reasons(ledger: "Ledger") -> None:
-    """Print what went by each rule, where a recipe has some."""
+    """Print the removals of each rule, if the recipe has rules, and the changes by cleaning."""
     from zyda_flows.tasks.storage.artifacts import Counts  # late
 
     by_rule = ledger.removed_by("rules")
@@ -142,10 +146,10 @@ def print_reasons(ledger: "Ledger") -> None:
     columns = ("rule", "documents", "tokens", *shown_sources)
     table = table_of(*columns, words=["rule"], title="Removed by the rules")
     for rule, counts in by_rule.items():
-        of_sources = (
+        by_source = (
             ledger.removed_by("rules", source).get(rule, Counts()).documents for source in shown_sources
         )
-        table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in of_sources))
+        table.add_row(rule, f"{counts.documents:,}", f"{counts.tokens:,}", *(f"{n:,}" for n in by_source))
     console().print(table)
     for row in (row for row in ledger.cleaned().to_pylist() if row["documents"]):
         console().print(

@@ -1,4 +1,4 @@
-"""`zyda look`: a random sample of documents in a browser, to say of each whether what became of it is right."""
+"""`zyda look`: judge in a browser whether a random sample of documents was rightly kept or removed."""
 
 import getpass
 import socket
@@ -29,39 +29,39 @@ WHATS = ("removed", "kept", "clusters")
 
 def look(
     recipe_path: RecipePath,
-    what: Annotated[str, typer.Option(help="Documents that were removed or kept, or clusters.")] = "removed",
-    stage: Annotated[str | None, typer.Option(help="Of what was removed: by this stage alone.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Of what was removed: for this reason alone.")] = None,
-    source: Annotated[str | None, typer.Option(help="Of this source alone.")] = None,
-    dedup_round: Annotated[int, typer.Option("--round", min=1, help="Of clusters: of this round.")] = 1,
-    items: Annotated[int, typer.Option(min=1, max=1000, help="How many.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Another one gives another sample.")] = 1,
+    what: Annotated[str, typer.Option(help="Kind of the sample: removed, kept or clusters.")] = "removed",
+    stage: Annotated[str | None, typer.Option(help="Only documents removed by this stage.")] = None,
+    reason: Annotated[str | None, typer.Option(help="Only documents removed for this reason.")] = None,
+    source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
+    dedup_round: Annotated[
+        int, typer.Option("--round", min=1, help="Only clusters of this deduplication round.")
+    ] = 1,
+    items: Annotated[int, typer.Option(min=1, max=1000, help="Size of the sample.")] = 30,
+    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of the sample.")] = 1,
     to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the page to a file, texts and all, and serve nothing."),
+        typer.Option(metavar="FILE", help="Write the page with its texts to a file, and start no server."),
     ] = None,
     add: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Add what somebody has saved from such a file.")
+        str | None, typer.Option(metavar="FILE", help="Add judgements that were saved from such a page.")
     ] = None,
-    results: Annotated[bool, typer.Option("--results", help="Print what everybody has said so far.")] = False,
+    results: Annotated[bool, typer.Option("--results", help="Print the results of all judgements.")] = False,
     who: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="NAME", help="Who looks, or has looked at what is added; without, the user."
+            "--as", metavar="NAME", help="Name of the person who judges; if not given, the user name."
         ),
     ] = None,
-    port: Annotated[
-        int, typer.Option(min=0, max=65535, help="Of this machine, for the page; 0 for any.")
-    ] = 0,
+    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")] = 0,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Look at a random sample of documents and say of each whether it is right that it went, or stayed.
+    """Judge a random sample of documents in a browser: whether each was rightly removed or rightly kept.
 
-    The page is served on this machine alone, to a browser that has the link, whose login is of this command alone
-    and ends with it. Two keys judge: r for right, w for wrong. A
-    document that went for another one stands beside it, with the differences marked. What was said is kept in the
-    folder `looked` beside the corpus, with who looked at what, by ids and without texts. End it with Ctrl-C.
+    The page is served only on this machine, and only to a browser with the printed link, which expires when the
+    command ends. Press r for right, w for wrong. A removed duplicate is shown beside the kept document, with
+    the differences marked. Judgements are stored in the folder `looked` beside the corpus, with the name of the
+    person and document ids, without texts. End the command with Ctrl-C.
     """
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
@@ -99,7 +99,7 @@ def look(
 
 
 def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: Path) -> None:
-    """Write the page to a file. Raises Denied where that cannot be."""
+    """Write the page to a file. Raises Denied if it cannot be written."""
     from zyda_flows.flows.reporting.look_page import look_page, sample_as_json  # late
 
     page = look_page(recipe.corpus, sample_as_json(chosen, review, is_served=False))
@@ -107,13 +107,12 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: P
         path.write_text(page, encoding="utf-8")
     except OSError as error:
         raise Denied(f"{path}: the page cannot be written: {error.strerror or error}") from error
-    say(
-        f"{counted(len(chosen), 'item')} in {path}, with their texts; zyda look RECIPE --add reads what it saves"
-    )
+    advice = "add saved judgements with zyda look RECIPE --add FILE"
+    say(f"{counted(len(chosen), 'item')} in {path}, with their texts; {advice}")
 
 
 def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: int) -> None:
-    """Serve the page until it is ended, and keep what is said on it."""
+    """Serve the page until Ctrl-C, and store its judgements."""
     from zyda_flows.flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
     from zyda_flows.flows.server.login import Api, new_login  # late
     from zyda_flows.flows.server.look_server import look_app, serve  # late
@@ -121,22 +120,22 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: i
     from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free  # late
 
     if port and not is_free(port):
-        raise Denied(f"--port {port}: something listens there; choose another one")
+        raise Denied(f"--port {port}: the port is in use; choose another")
     port = port or free_port()
     api = Api(url=f"http://{LOOPBACK}:{port}", login=new_login())
-    said = list[Judgement]()
+    judgements = list[Judgement]()
     ids = {(item.doc_id, item.other) for item in chosen}
 
     def take(content: bytes) -> None:
         judgement = Judgement.model_validate_json(content, extra="forbid")
         if (judgement.doc_id, judgement.other) not in ids:
-            raise ValueError("of no document of this sample")
-        said.append(judgement)
-        save_review(recipe.folder, review.model_copy(update={"judgements": tuple(said)}))
+            raise ValueError("the document is not in this sample")
+        judgements.append(judgement)
+        save_review(recipe.folder, review.model_copy(update={"judgements": tuple(judgements)}))
 
     page = look_page(recipe.corpus, empty_sample())
     app = look_app(api, page, sample_as_json(chosen, review, is_served=True), take)
-    # It listens before anybody is told where.
+    # The socket listens before the link is printed.
     with socket.create_server((LOOPBACK, port)) as listening:
         say(f"{counted(len(chosen), 'item')} to look at: {api.url}/#{api.token}")
         say("end with Ctrl-C")
@@ -144,7 +143,7 @@ def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: i
 
 
 def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
-    """Add what a page that was written to a file has saved. who: has judged, if not who wrote the page.
+    """Add judgements that were saved from a page. who: the judge, if not the user who wrote the page.
 
     Raises Denied, BadInput.
     """
@@ -158,23 +157,24 @@ def add_judgements(recipe: "Recipe", path: Path, who: str | None) -> None:
     review = read_judgements(content)
     review = review.model_copy(update={"who": who or review.who})
     reader = DocumentReader.of(recipe)
-    for one in review.judgements:
-        if reader.file_of(one.doc_id)[0] != one.source:
-            raise BadInput(f"{path}: document {one.doc_id} is of no source {one.source[:100]} of this corpus")
+    for judgement in review.judgements:
+        doc_id, source = judgement.doc_id, judgement.source
+        if reader.file_of(doc_id)[0] != source:
+            raise BadInput(f"{path}: document {doc_id} is not in source {source[:100]} of this corpus")
     save_review(recipe.folder, review)
     say(f"{counted(len(review.judgements), 'judgement')} of {review.who} added")
 
 
 def print_results(recipe: "Recipe") -> None:
-    """Print how often people found right what became of documents."""
+    """Print the share of documents that were judged right, by kind, reason and source."""
     from zyda_flows.tasks.lookup.judgements import load_reviews, rates_of  # late
 
     rates = rates_of(load_reviews(recipe.folder))
     if not rates:
-        say("nobody has said anything yet")
+        say("no judgements yet")
         return
     table = table_of(
-        "what", "by", "source", "right", "of", "share", "95 % interval", words=("what", "by", "source")
+        "sample", "by", "source", "right", "of", "share", "95 % interval", words=("sample", "by", "source")
     )
     for rate in rates:
         low, high = rate.interval

@@ -1,4 +1,4 @@
-"""`zyda mix`: from published corpora to the files that a training run reads."""
+"""`zyda mix`: write the files of a training run from published corpora."""
 
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
@@ -12,48 +12,51 @@ from zyda_flows.flows.command.terminal import as_size, confirm, console, say, ta
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.mixing.mixing import Mixed, Mixing
+    from zyda_flows.tasks.mixing.mixing import Mixing
+    from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
     from zyda_flows.tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
-FAR = 0.02  # of what is asked for: what misses it by more is said
-BAR = 24  # characters of the longest
+FAR = 0.02  # share of a target; larger deviations are reported
+BAR = 24  # characters of the longest bar
 
 
 def mix(
     mixture: Annotated[
         str,
-        typer.Argument(
-            metavar="MIXTURE", help="The YAML file that describes it.", autocompletion=recipes_like
-        ),
+        typer.Argument(metavar="MIXTURE", help="YAML file of the mixture.", autocompletion=recipes_like),
     ],
     plan: Annotated[
-        bool, typer.Option("--plan", help="Say what each part gives, and write no mixture.")
+        bool, typer.Option("--plan", help="Print the documents and tokens of each part, and write nothing.")
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read the files that are there, and compare their digests.")
+        bool, typer.Option("--verify", help="Read existing files, and compare their digests.")
     ] = False,
     forget: Annotated[
         bool,
         typer.Option(
-            "--forget", help="Mix again without what the corpora have removed, and remove all older versions."
+            "--forget",
+            help="Mix again without documents removed from the corpora, and remove all older versions.",
         ),
     ] = False,
-    yes: Annotated[bool, typer.Option("--yes", help="Do not ask before anything is removed.")] = False,
+    yes: Annotated[bool, typer.Option("--yes", help="Remove without confirmation.")] = False,
     storage: Annotated[
-        str | None, typer.Option(metavar="URL", help="Where it goes, instead of where the file says.")
+        str | None,
+        typer.Option(
+            metavar="URL", help="Folder or fsspec URL for the mixture; replaces `storage` of the file."
+        ),
     ] = None,
 ) -> None:
-    """Mix published corpora into the files that a training run reads: shuffled tokens, exactly accounted.
+    """Mix published corpora into files of shuffled tokens for a training run, with exact counts.
 
-    Every document is encoded once for each tokenizer; a mixture with other weights uses what there is. Start it
-    again after an interruption: what is finished is not done again. mixture.json has the account of each part,
-    and the files with their SHA-256.
+    Each document is encoded once per tokenizer; mixtures with other weights reuse its token ids. After an
+    interruption, start the command again: finished parts are not made again. mixture.json has the counts of each
+    part, and the files with their SHA-256.
 
-    --forget is for a mixture whose corpora have removed documents (zyda forget): it mixes again without them,
-    removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`. With
-    --plan it shows what it would remove. After an interruption, start it again.
+    Use --forget if documents have been removed from the corpora (zyda forget): it mixes again without them,
+    removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`.
+    With --plan it lists the files to remove.
     """
     from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
@@ -75,7 +78,7 @@ def mix(
 
 @contextmanager
 def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
-    """Give what does the jobs of a step, with a bar on a terminal."""
+    """Yield a function that runs the jobs of a step in processes, with a progress bar on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
     err = console(stderr=True)
@@ -85,20 +88,20 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
         def spread(jobs: Sequence[Any], step: str) -> list[Any]:
             bar = bars.add_task(step, total=len(jobs))
             if len(jobs) == 1:
-                found = {id(jobs[0]): jobs[0]()}
+                results = {id(jobs[0]): jobs[0]()}
                 bars.advance(bar)
             else:
-                found = {}
+                results = {}
                 for job, made in done_by(pool, jobs):
-                    found[id(job)] = made
+                    results[id(job)] = made
                     bars.advance(bar)
-            return [found[id(job)] for job in jobs]
+            return [results[id(job)] for job in jobs]
 
         yield spread
 
 
 def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
-    """Mix again, and remove all that is older; where only planned, say what that is."""
+    """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
     from zyda_flows.tasks.mixing.removal import forget, promised  # late
@@ -108,18 +111,18 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     print_promise(promise)
     if plan:
         return
-    confirm(f"remove {counted(len(promise.versions), 'version')} for good?", is_sure=yes)
+    confirm(f"remove {counted(len(promise.versions), 'version')} permanently?", is_sure=yes)
     mixing = Mixing(inputs, spread)
     print_plan(mixing)
     finished = forget(inputs, promise, spread, verify=verify)
-    say(f"version {finished.place} is the only one now; certificate: {inputs.folder.url}/{finished.path}")
+    say(f"only version {finished.place} is left; certificate: {inputs.folder.url}/{finished.path}")
 
 
 def print_promise(promise: "Forgetting") -> None:
-    """Say what is removed of a mixture."""
+    """Print the versions and files of a mixture that are to be removed."""
     for corpus in promise.corpora:
         if corpus.denied is None:
-            say(f"corpus {corpus.label}: {corpus.note}; its removed documents are not known")
+            say(f"corpus {corpus.label}: {corpus.note}; its removed documents are unknown")
         else:
             say(f"corpus {corpus.label} has removed {counted(corpus.denied, 'document')} on request")
     for version in promise.versions:
@@ -127,16 +130,16 @@ def print_promise(promise: "Forgetting") -> None:
         note = version.note or f"removed documents in it: {had or 'none'}"
         size = as_size(sum(file.size for file in version.files))
         say(f"to remove: version {version.place}, {counted(len(version.files), 'file')}, {size}; {note}")
-    for one in promise.work:
-        say(f"to remove: {one.path}, {counted(one.files, 'file')}, {as_size(one.size)}")
+    for folder in promise.work:
+        say(f"to remove: {folder.path}, {counted(folder.files, 'file')}, {as_size(folder.size)}")
 
 
 def print_plan(mixing: "Mixing") -> None:
-    """Say what each part gives."""
+    """Print a table of the parts, and notes."""
     plan, _ = mixing.plan, mixing.file_counts
     total = max(1, sum(amount.tokens for amount in plan.amounts))
     table = table_of(
-        "part", "documents", "unique tokens", "copied in an epoch", "epochs", "asked for", "tokens", "share", "",
+        "part", "documents", "unique tokens", "copied in an epoch", "epochs", "target", "tokens", "share", "",
         "unused",
         words=["part", ""],
     )  # fmt: skip
@@ -154,7 +157,7 @@ def print_plan(mixing: "Mixing") -> None:
 
 
 def plan_lines(mixing: "Mixing") -> list[str]:
-    """Say what there is beside the parts, and where one misses what is asked for."""
+    """Return notes: totals, held-out documents, special tokens, and parts that deviate from their target."""
     plan = mixing.plan
     total = sum(amount.tokens for amount in plan.amounts)
     held_out = sum(tally.held_out for tally in plan.tallies)
@@ -167,10 +170,10 @@ def plan_lines(mixing: "Mixing") -> list[str]:
     lines += mixing.nothing_held_out
     lines += special_lines(mixing)
     if plan.left_out:
-        lines.append(f"of no part: {counted(plan.left_out, 'document')}")
+        lines.append(f"in no part: {counted(plan.left_out, 'document')}")
     lines += [
-        f"part {amount.part} misses what is asked for by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
-        "a document of it is too long to come nearer"
+        f"part {amount.part} deviates from its target by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
+        "its documents are too long to come closer"
         for amount in plan.amounts
         if abs(amount.tokens - amount.target) > FAR * amount.target
     ]
@@ -178,57 +181,57 @@ def plan_lines(mixing: "Mixing") -> list[str]:
 
 
 def recall_lines(mixing: "Mixing") -> list[str]:
-    """Return how many near-duplicates of what is held out are found, in its own corpus and in others."""
-    from zyda_flows.tasks.mixing.mixing import LIKENESS  # late
+    """Return the share of near-duplicates of held-out documents that are found, in their corpus and in others."""
+    from zyda_flows.tasks.mixing.mixing import SIMILARITY  # late
     from zyda_flows.tasks.mixing.neighbours import incomparable, recall_at, recall_within  # late
 
     lines = [
-        f"{a} and {b} are not compared, for their band keys differ: what is held out of one may have "
+        f"{a} and {b} are not compared, because their band keys differ: held-out documents of one may have "
         "near-duplicates in the other"
         for a, b in incomparable(mixing.inputs)
     ]
-    for label, recall in recall_within(mixing.inputs, LIKENESS).items():
-        found = "it is not known how many" if recall is None else f"{recall:.1%}"
-        lines.append(f"of near-duplicates in {label} itself, {found} are found at a likeness of {LIKENESS}")
-    if (recall := recall_at(mixing.inputs, LIKENESS)) is not None:
+    for label, recall in recall_within(mixing.inputs, SIMILARITY).items():
+        share = "an unknown share" if recall is None else f"{recall:.1%}"
+        lines.append(f"of near-duplicates within {label}, {share} are found at a similarity of {SIMILARITY}")
+    if (recall := recall_at(mixing.inputs, SIMILARITY)) is not None:
         lines.append(
-            f"of near-duplicates in another corpus, {recall:.1%} are found at a likeness of {LIKENESS}"
+            f"of near-duplicates in another corpus, {recall:.1%} are found at a similarity of {SIMILARITY}"
         )
     return lines
 
 
 def unfinished_lines(mixing: "Mixing", mixture: str) -> list[str]:
-    """Return which folders mixes left that did not end."""
+    """Return a line for each folder of an interrupted mix."""
     from zyda_flows.tasks.mixing.leftovers import leftovers  # late
 
     return [
-        f"{mixing.folder.url}/{one.path}: {counted(one.files, 'file')}, {as_size(one.size)}, of a mix that did not "
-        f"end; zyda clean {mixture} removes it"
-        for one in leftovers(mixing.folder, ours=mixing.place)
+        f"{mixing.folder.url}/{item.path}: {counted(item.files, 'file')}, {as_size(item.size)}, of an interrupted "
+        f"mix; remove it with zyda clean {mixture}"
+        for item in leftovers(mixing.folder, ours=mixing.place)
     ]
 
 
 def special_lines(mixing: "Mixing") -> list[str]:
-    """Return what texts hold of special tokens, and which corpora count them otherwise."""
+    """Return the number of special tokens in texts, and the corpora that count them differently."""
     documents, times = (
         sum(getattr(tally, name) for tally in mixing.plan.tallies)
         for name in ("special_documents", "special_tokens")
     )
     became = {"text": "text", "control": "control tokens"}[mixing.encoding.special_tokens]
     lines = [
-        f"special tokens are written in {counted(documents, 'document')}, {counted(times, 'time')}; "
+        f"special tokens occur in {counted(documents, 'document')}, {counted(times, 'time')}; "
         f"they become {became}"
     ] * (documents > 0)
     return lines + [
         f"corpus {corpus.label} was counted with another `special_tokens` than this mixture has: its n_tokens "
-        "differ for documents that hold any"
+        "differ for documents with special tokens"
         for number, corpus in enumerate(mixing.inputs.corpora)
         if mixing.inputs.is_counted_otherwise(number)
     ]
 
 
-def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
-    """Say what was written, and where."""
+def print_mixed(mixed: "MixtureManifest", mixing: "Mixing") -> None:
+    """Print the written files, padding, cut documents, and the arguments for Megatron."""
     place = mixing.folder.folder(mixed.place)
     files = [file for output in (*mixed.outputs, *mixed.texts) for file in output.files]
     say(f"{counted(len(files), 'file')}, {as_size(sum(file.size for file in files))}, in {place.url}")
@@ -237,7 +240,7 @@ def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
     if cut := sum(output.cut for output in mixed.outputs):
         say(
             f"cut: {cut:,} tokens, {cut / mixed.tokens:.3%}, are in another sequence than the beginning of their "
-            f"document; that is normal: a document longer than {mixed.mixture['packed']:,} tokens has to be cut"
+            f"document; this is expected: documents longer than {mixed.mixture['packed']:,} tokens are cut"
         )
     if "megatron" in mixed.mixture["formats"]:
         train = [output.name for output in mixed.outputs if output.name.startswith("train")]

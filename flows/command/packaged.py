@@ -1,4 +1,4 @@
-"""The files that come with the package: recipes, mixtures, and the models of the demo."""
+"""Read the files of the package: recipes, mixtures, and the models of the demo."""
 
 import re
 from importlib.resources import files
@@ -8,7 +8,7 @@ from pathlib import Path
 from zyda_flows.tasks.errors import BadInput, Denied
 
 PACKAGE = Path(str(files("zyda_flows")))
-FOLDERS = {"": "recipes", "mixtures/": "mixtures"}  # by what the names of their files begin with
+FOLDERS = {"": "recipes", "mixtures/": "mixtures"}  # by the prefix of their names
 SCHEMA = "# yaml-language-server: $schema="
 
 
@@ -22,17 +22,15 @@ def packaged_files() -> dict[str, Path]:
 
 
 def text_of(name: str) -> str:
-    """Return a recipe or a mixture as a person gets it, with the place of the schema for editors."""
+    """Return the text of a recipe or mixture, with the path of its schema for editors."""
     path = packaged_files().get(name)
     if path is None:
-        raise BadInput(
-            f"{name}: no recipe or mixture of this name comes with the package; zyda recipes lists them"
-        )
+        raise BadInput(f"{name}: the package has no recipe or mixture of this name; zyda recipes lists them")
     return path.read_text(encoding="utf-8").replace(SCHEMA, f"{SCHEMA}{path.parent}/", 1)
 
 
 def sentence_of(path: Path) -> str:
-    """Return the first sentence of the comment that a file begins with."""
+    """Return the first sentence of the comment at the beginning of a file."""
     lines = path.read_text(encoding="utf-8").splitlines()
     comment = takewhile(
         lambda line: line.startswith("#"), dropwhile(lambda line: line.startswith(SCHEMA), lines)
@@ -41,11 +39,11 @@ def sentence_of(path: Path) -> str:
 
 
 def write_new(path: Path, text: str) -> None:
-    """Write a file that is not there yet. Raises Denied."""
+    """Write a new file. Raises Denied if it exists."""
     try:
         with path.open("x", encoding="utf-8") as file:
             file.write(text)
     except FileExistsError as error:
-        raise Denied(f"{path}: there is a file of this name; name another one, or remove it") from error
+        raise Denied(f"{path}: the file exists; give another name, or remove it") from error
     except OSError as error:
         raise Denied(f"{path}: {error.strerror}") from error

@@ -1,4 +1,4 @@
-"""`zyda params`: which bands and rows suit a threshold: a table and the S-curve, also as a picture."""
+"""`zyda params`: compute bands and rows for a threshold; print a table and the S-curve, or draw the curve."""
 
 from collections.abc import Sequence
 from math import isfinite
@@ -23,9 +23,9 @@ EXAMPLES = (
     "zyda params --values 256 --picture curve.svg",
 )
 SHOWN = 5
-MOST = 20  # thresholds that are tried at once
+MOST = 20  # thresholds of a trial
 POINTS = 21
-BAR = 40  # characters of a bar for certainty
+BAR = 40  # characters of a bar of 100 %
 
 
 def params(
@@ -33,34 +33,34 @@ def params(
     try_: Annotated[
         str | None,
         typer.Option(
-            "--try", metavar="A,B", help="Of the corpus of RECIPE: what would go at each of these thresholds."
+            "--try",
+            metavar="A,B",
+            help="Count the removals from the corpus of RECIPE at each of these thresholds.",
         ),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="The Jaccard similarity from which on pairs are wanted.")
+        float, typer.Option(min=0.01, max=0.99, help="Smallest Jaccard similarity of pairs to find.")
     ] = 0.8,
-    values: Annotated[int, typer.Option(min=2, max=1024, help="Values of a signature, at most.")] = 128,
-    fp_weight: Annotated[
-        float, typer.Option(min=0, help="What a false positive counts, beside a false negative.")
-    ] = 1.0,
-    fn_weight: Annotated[
-        float, typer.Option(min=0, help="What a false negative counts, beside a false positive.")
-    ] = 1.0,
-    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Draw the curve, as SVG.")] = None,
+    values: Annotated[
+        int, typer.Option(min=2, max=1024, help="Largest number of values in a signature.")
+    ] = 128,
+    fp_weight: Annotated[float, typer.Option(min=0, help="Weight of a false positive.")] = 1.0,
+    fn_weight: Annotated[float, typer.Option(min=0, help="Weight of a false negative.")] = 1.0,
+    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Write the curve as SVG.")] = None,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Find the bands and rows that err least for a similarity, and show how many pairs they find.
+    """Compute the bands and rows with the fewest errors for a similarity threshold, and print their recall.
 
-    More values err less, and take as much more time and room.
+    More values make fewer errors; time and storage grow in proportion.
 
-    With a recipe and --try, deduplication is tried on its corpus at several thresholds: what each takes of each
-    source, and how many of the pairs are less alike. The corpus stays as it is published. Its texts are read once
-    for all of them, from where ingest has put them, and those of the pairs once more.
+    With a recipe and --try, deduplication is tried on the corpus at several thresholds: it prints the removals
+    from each source, and the share of false positives. The published corpus is not changed. Ingested texts are
+    read once for all thresholds, and the texts of compared pairs a second time.
     """
     if recipe_path or try_ is not None:
         if not recipe_path or try_ is None:
-            raise Denied("to try thresholds on a corpus, give its RECIPE and --try 0.4,0.6; else neither")
+            raise Denied("expected both RECIPE and --try 0.4,0.6, or neither")
         try_bandings(recipe_path, thresholds_in(try_), storage, sample)
         return
     import numpy as np  # late
@@ -71,7 +71,7 @@ def params(
     if not all(map(isfinite, (fp_weight, fn_weight))):
         raise Denied("--fp-weight, --fn-weight: expected finite numbers")
     if not (fp_weight or fn_weight):
-        raise Denied("--fp-weight 0 --fn-weight 0: one of them has to count")
+        raise Denied("--fp-weight 0 --fn-weight 0: expected a weight above 0")
     best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:SHOWN]
     is_weighted = fp_weight != fn_weight
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
@@ -94,18 +94,18 @@ def params(
     out = console()
     at = float(best.found(np.array([threshold]))[0])
     out.print(
-        f"{best.bands} bands of {best.rows} rows find {at:.1%} of the pairs at exactly {threshold:g}, "
-        f"{best.recall:.1%} of all from there on. To find more at {threshold:g}, and more below it, give "
+        f"{best.bands} bands of {best.rows} rows find {at:.1%} of the pairs at a similarity of {threshold:g}, "
+        f"and {best.recall:.1%} of all pairs from there on. To find more pairs at and below {threshold:g}, use "
         "--fn-weight 5, or a lower --threshold.\n",
         soft_wrap=True,
     )
     out.print(table)
     out.print(
-        "Recall: of the pairs from the threshold on, those that share a bucket. False positives: pairs below it\n"
-        "that share one; false negatives: pairs above it that share none; of all pairs, and all of pairs whose\n"
-        "similarities are spread evenly from 0 to 1.\n"
+        "Recall: share of the pairs from the threshold on that share a bucket. False positives: pairs below the\n"
+        "threshold that share a bucket. False negatives: pairs above it that share none. Both are shares of all\n"
+        "pairs. Similarities are assumed to be distributed evenly from 0 to 1.\n"
     )
-    out.print(f"Pairs that {best.bands} bands of {best.rows} rows find, by their similarity:\n")
+    out.print(f"Share of pairs that {best.bands} bands of {best.rows} rows find, by similarity:\n")
     for line in curve(best):
         out.print(line, markup=False)
     out.print(f"\ndedup: {{bands: {best.bands}, rows: {best.rows}}}", markup=False)
@@ -115,20 +115,20 @@ def params(
 
 
 def thresholds_in(text: str) -> list[float]:
-    """Read `0.4,0.6`. Raises Denied."""
+    """Parse thresholds such as `0.4,0.6`. Raises Denied."""
     try:
-        thresholds = [float(one) for one in text.split(",")]
+        thresholds = [float(number) for number in text.split(",")]
     except ValueError:
         thresholds = []
-    if not (thresholds and all(0 < one < 1 for one in thresholds) and len(thresholds) <= MOST):
-        raise Denied(f"--try {text}: expected up to {MOST} numbers between 0 and 1, as 0.4,0.6,0.85")
+    if not (thresholds and all(0 < threshold < 1 for threshold in thresholds) and len(thresholds) <= MOST):
+        raise Denied(f"--try {text}: expected up to {MOST} numbers between 0 and 1, for example 0.4,0.6,0.85")
     return thresholds
 
 
 def try_bandings(
     recipe_path: str, thresholds: list[float], storage: str | None, sample: float | None
 ) -> None:
-    """Try several thresholds on a corpus, and print what each takes."""
+    """Try several thresholds on a corpus, and print the removals of each."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
     from zyda_flows.tasks.recipe.rounds import round_to_try  # late
@@ -139,37 +139,40 @@ def try_bandings(
         from zyda_flows.flows.bandings import try_bandings as flow  # late
 
         with console(stderr=True).status("trying"):
-            found = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample)
+            tried = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample).tried
     out = console()
-    of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
-        (one.source, [banding.sources[i] for banding in found.tried])
-        for i, one in enumerate(found.tried[0].sources)
+    by_source: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+        (taken.source, [banding.sources[i] for banding in tried]) for i, taken in enumerate(tried[0].sources)
     ]
     for unit in ("documents", "tokens"):
-        columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in found.tried]
-        table = table_of("source", *columns, words=("source",), title=f"{unit.capitalize()} that would go")
-        for name, counts in [*of_sources, ("all", list(found.tried))]:
-            parts = [(getattr(of.removed, unit), getattr(of.entering, unit)) for of in counts]
-            table.add_row(name, *(f"{gone:,} ({gone / max(1, whole):.1%})" for gone, whole in parts))
+        columns = [f"{banding.threshold:g} ({banding.bands} x {banding.rows})" for banding in tried]
+        table = table_of(
+            "source", *columns, words=("source",), title=f"Removed {unit}, by threshold (bands x rows)"
+        )
+        for name, bandings in [*by_source, ("all", list(tried))]:
+            parts = [(getattr(taken.removed, unit), getattr(taken.entering, unit)) for taken in bandings]
+            table.add_row(name, *(f"{removed:,} ({removed / max(1, total):.1%})" for removed, total in parts))
         out.print(table)
-    table = table_of("threshold", "pairs compared", "less alike", "share", words=(), title="False positives")
-    for one in found.tried:
-        share = f"{one.below / one.pairs:.1%}" if one.pairs else ""
-        table.add_row(f"{one.threshold:g}", f"{one.pairs:,}", f"{one.below:,}", share)
+    table = table_of(
+        "threshold", "pairs compared", "below the threshold", "share", words=(), title="False positives"
+    )
+    for banding in tried:
+        share = f"{banding.below / banding.pairs:.1%}" if banding.pairs else ""
+        table.add_row(f"{banding.threshold:g}", f"{banding.pairs:,}", f"{banding.below:,}", share)
     out.print(table)
     out.print(
-        "Pairs: a sample of the documents that would go, each with that one of those that would stay that is most "
-        "like it; less alike than the threshold, by their texts.", soft_wrap=True
+        "Pairs: a sample of removed documents, each with the most similar kept document, compared by their "
+        "texts.", soft_wrap=True
     )  # fmt: skip
 
 
 def shares_of(banding: "Banding") -> tuple[float, ...]:
-    """Return the shares of a banding that the table has, in its order, without their sum."""
+    """Return recall, false positives and false negatives, in the order of the table."""
     return banding.recall, banding.false_positives, banding.false_negatives
 
 
 def curve(banding: "Banding") -> list[str]:
-    """Write the S-curve as bars of characters, with the threshold marked."""
+    """Return the S-curve as lines with bars, with a mark at the threshold."""
     import numpy as np  # late
 
     lines, points = [], np.linspace(0, 1, POINTS)
@@ -180,7 +183,7 @@ def curve(banding: "Banding") -> list[str]:
 
 
 def draw(banding: "Banding", path: Path) -> None:
-    """Draw the S-curve as SVG. Raises Denied where it cannot be written."""
+    """Write the S-curve as SVG. Raises Denied if the file cannot be written."""
     from zyda_flows.flows.reporting.plots import s_curve  # late
 
     try:

@@ -1,4 +1,4 @@
-"""`zyda plan`: what a build will take, in time, memory, storage and requests, before anything is built."""
+"""`zyda plan`: estimate the time, memory, storage and requests of a build."""
 
 from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated
@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
-STARTING = (12.0, 8.0, 20.0)  # seconds of `zyda build` before and after its flow run, at least and at most
+STARTING = (12.0, 8.0, 20.0)  # seconds of `zyda build` outside its flow run: expected, least, most
 
 
 class PlanFormat(StrEnum):
@@ -40,24 +40,27 @@ class PlanFormat(StrEnum):
 def plan(
     recipe_path: RecipePath,
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Worker processes; without, one for each core of this machine.")
+        int | None,
+        typer.Option(min=1, help="Number of worker processes; if not given, one per core of this machine."),
     ] = None,
     memory: Annotated[
         float | None,
         typer.Option(
-            min=0.1, metavar="GIB", help="Memory of each; without, this machine's, shared among them."
+            min=0.1,
+            metavar="GIB",
+            help="Memory of each worker; if not given, an equal share of this machine's memory.",
         ),
     ] = None,
     storage: Storage = None,
     sample: Sample = None,
     output: Annotated[
-        PlanFormat, typer.Option("--format", help="How to print it; json has all figures.")
+        PlanFormat, typer.Option("--format", help="Format of the output; json has all figures.")
     ] = PlanFormat.TEXT,
 ) -> None:
-    """Say what a build will take, and what will not fit, in about a minute. Builds nothing.
+    """Estimate the time, memory and storage of a build, and report what will not fit. Takes about a minute.
 
-    A part of the largest sources is built in a temporary folder, and what it took is multiplied. The plan is kept
-    beside the corpus, and the report of the build compares the two.
+    A part of the largest sources is built in a temporary folder, and its costs are extrapolated. The plan is
+    stored beside the corpus, and the report of the build compares it with the actual costs.
     """
     from zyda_flows.tasks.forecast.plan import plan_of  # late
     from zyda_flows.tasks.planning.estimates import keep_plan  # late
@@ -68,7 +71,7 @@ def plan(
     say_if_compiling(err)
     workers = workers or cores()
     size = int(memory * GIB) if memory else memory_of_machine() // workers
-    with err.status("building a part of the sources, to measure it"):
+    with err.status("measuring a build of a part of the sources"):
         planned = plan_of(recipe, workers, size, in_threads)
     keep_plan(recipe.folder, planned)
     if output is PlanFormat.JSON:
@@ -82,18 +85,18 @@ def plan(
 
 
 def table_of_sources(plan: "Plan") -> "Table":
-    """Make the table of the sources: files, and documents and tokens with the ranges in which they should lie."""
+    """Return a table of the sources: files, and documents and tokens with their uncertainty."""
     table = table_of("source", "files", "size", "documents", "text", "tokens", "kept", words=["source"])
-    for one in plan.sources:
+    for source in plan.sources:
         table.add_row(
-            one.source, f"{one.files:,}", as_size(one.bytes), in_range(one.documents),
-            as_size(round(one.text.value)), in_range(one.tokens), f"{one.kept:.1%}",
+            source.source, f"{source.files:,}", as_size(source.bytes), in_range(source.documents),
+            as_size(round(source.text.value)), in_range(source.tokens), f"{source.kept:.1%}",
         )  # fmt: skip
     return table
 
 
 def table_of_stages(plan: "Plan") -> "Table":
-    """Make the table of the stages: tasks, hours of a core, memory, bytes and requests."""
+    """Return a table of the stages: tasks, core time, memory, bytes and requests."""
     table = table_of(
         "stage", "tasks", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
     )
@@ -108,16 +111,16 @@ def table_of_stages(plan: "Plan") -> "Table":
 
 
 def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
-    """Yield what each stage takes, what is done beside their tasks together, and all."""
+    """Yield the costs of each stage, of all work outside the tasks of stages, and of the build."""
     from zyda_flows.tasks.spent import Spent  # late
 
     yield from ((stage.stage, stage.spent) for stage in plan.stages if stage.spent.calls)
-    yield "beside them", sum((stage.spent for stage in plan.stages if not stage.spent.calls), Spent())
+    yield "outside tasks", sum((stage.spent for stage in plan.stages if not stage.spent.calls), Spent())
     yield "all", plan.total
 
 
 def sentences(plan: "Plan") -> list[str]:
-    """Say how long it takes, what it leaves on storage, and what will not fit."""
+    """Return sentences about time, storage, models, notes, and what will not fit."""
     from zyda_flows.tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
@@ -126,10 +129,10 @@ def sentences(plan: "Plan") -> list[str]:
     low, high = as_time(whole.low), as_time(whole.high)
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
-        f"{as_time(STARTING[0])} of it to start and stop Prefect and Dask, which `zyda up` spares",
-        f"storage: {as_size(round(plan.in_storage))} in the end, {as_size(round(plan.published))} of it published"
+        f"{as_time(STARTING[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
+        f"storage: {as_size(round(plan.in_storage))} at the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
-        + (f"; {as_size(round(plan.scratch))} on temporary disks meanwhile" if plan.scratch else ""),
+        + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),
     ]
     lines += [
         f"model of {name}: {as_time(seconds)} of one device" for name, seconds in plan.model_seconds.items()
@@ -138,7 +141,7 @@ def sentences(plan: "Plan") -> list[str]:
 
 
 def in_range(estimate: "Estimate") -> str:
-    """Write a figure with the half of its range, in per cent."""
+    """Return a figure with half of its range in per cent."""
     if not estimate.value or estimate.high == estimate.low:
         return f"{round(estimate.value):,}"
     return f"{round(estimate.value):,} ±{(estimate.high - estimate.low) / 2 / estimate.value:.0%}"

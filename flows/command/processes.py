@@ -1,4 +1,4 @@
-"""Work of a command in as many processes as there are cores."""
+"""Run jobs of a command in one process per core."""
 
 import signal
 from collections.abc import Callable, Iterator, Sequence
@@ -12,7 +12,7 @@ Job = TypeVar("Job", bound=Callable[[], Any])
 
 @contextmanager
 def own_processes() -> Iterator[ProcessPoolExecutor]:
-    """Give processes that leave Ctrl-C to this one; what has not begun when the block is left is not done."""
+    """Yield processes that ignore Ctrl-C. Jobs that have not begun at the end of the block are cancelled."""
     from zyda_flows.tasks.workers.dask_cluster import cores  # late
 
     pool = ProcessPoolExecutor(cores(), get_context("spawn"), signal.signal, (signal.SIGINT, signal.SIG_IGN))
@@ -23,7 +23,7 @@ def own_processes() -> Iterator[ProcessPoolExecutor]:
 
 
 def done_by(pool: ProcessPoolExecutor, jobs: Sequence[Job]) -> Iterator[tuple[Job, Any]]:
-    """Yield jobs with what each gave, as they end. Raises what the first that failed raised."""
+    """Yield jobs with their results, in the order of completion. Raises the error of the first failed job."""
     running = {pool.submit(job): job for job in jobs}
     for done in as_completed(running):
         yield running[done], done.result()

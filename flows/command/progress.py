@@ -1,4 +1,4 @@
-"""How far a command is that moves bytes: a bar on a terminal, else a line each minute."""
+"""Show the progress of copying or reading: a bar on a terminal, otherwise a line per minute."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -11,7 +11,7 @@ SECONDS_BETWEEN_LINES = 60.0
 
 @contextmanager
 def bar_or_lines(verb: str, size: int) -> Iterator[Callable[[int], None]]:
-    """Give what is told of the bytes that have been read or copied, of so many."""
+    """Yield a function that adds bytes to the progress. verb: past participle for the lines. size: all bytes."""
     from rich.progress import (  # late
         BarColumn,
         DownloadColumn,
@@ -29,7 +29,7 @@ def bar_or_lines(verb: str, size: int) -> Iterator[Callable[[int], None]]:
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         bar = bars.add_task(verb, total=size)
 
-        def tell(more: int) -> None:
+        def advance(more: int) -> None:
             nonlocal done, last
             done += more
             bars.advance(bar, more)
@@ -37,4 +37,4 @@ def bar_or_lines(verb: str, size: int) -> Iterator[Callable[[int], None]]:
                 last = time.monotonic()
                 err.print(f"{as_size(done)} of {as_size(size)} {verb}", highlight=False)
 
-        yield tell
+        yield advance

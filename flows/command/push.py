@@ -1,4 +1,4 @@
-"""`zyda push`: a published corpus to a dataset repository of the Hugging Face hub."""
+"""`zyda push`: upload a published corpus to a dataset repository of the Hugging Face hub."""
 
 import sys
 from typing import Annotated
@@ -15,18 +15,21 @@ EXAMPLES = ("zyda push recipe.yaml lab/corpus", "zyda push recipe.yaml lab/corpu
 
 def push(
     recipe_path: RecipePath,
-    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="The dataset repository on the hub.")],
+    name: Annotated[str, typer.Argument(metavar="OWNER/NAME", help="Dataset repository on the hub.")],
     private: Annotated[
-        bool, typer.Option("--private", help="Make the repository a private one, if it is not there yet.")
+        bool,
+        typer.Option(
+            "--private", help="If the repository does not exist, create it as a private repository."
+        ),
     ] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Put the published corpus on the Hugging Face hub, with its card; it becomes visible there all at once.
+    """Upload the published corpus with its dataset card to the Hugging Face hub, in one atomic update.
 
-    What the hub has already is not sent. Files go to a pull request, whose digests are compared with those
-    of the corpus before it is merged. Start it again after an interruption. It takes the token of HF_TOKEN or of
-    `hf auth login`.
+    Files that the hub already has are not sent. New files are sent to a pull request, which is merged when
+    their digests match those of the corpus. After an interruption, start the command again. The token is read
+    from HF_TOKEN or from `hf auth login`.
     """
     recipe = load(recipe_path, storage, sample)
     from huggingface_hub.utils import disable_progress_bars  # type: ignore[attr-defined]  # late
@@ -40,7 +43,7 @@ def push(
     for sentence in pushed.sentences():
         say(sentence)
     if pushed.size or pushed.to_delete:
-        with bar_or_lines("sent", pushed.size) as tell:
-            pushed.send(tell)
+        with bar_or_lines("sent", pushed.size) as advance:
+            pushed.send(advance)
     pushed.finish()
     say(f"{counted(len(pushed.files), 'file')}, {as_size(pushed.whole_size)}: {pushed.repository.page}")

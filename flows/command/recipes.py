@@ -1,4 +1,4 @@
-"""`zyda recipes`: the recipes and mixtures that come with the package, to read and to copy."""
+"""`zyda recipes`: list, print or copy the recipes and mixtures of the package."""
 
 from pathlib import Path
 from typing import Annotated
@@ -18,16 +18,15 @@ def names_like(incomplete: str) -> list[str]:
 def recipes(
     name: Annotated[
         str | None,
-        typer.Argument(metavar="NAME", help="The recipe or mixture to print.", autocompletion=names_like),
+        typer.Argument(metavar="NAME", help="Recipe or mixture to print.", autocompletion=names_like),
     ] = None,
     to: Annotated[
         Path | None, typer.Option(metavar="FILE", help="Write it to this new file instead of printing it.")
     ] = None,
 ) -> None:
-    """List the recipes and mixtures that come with the package, or print one.
+    """List the recipes and mixtures of the package, or print one of them.
 
-    A copy is yours to change: set `storage`, and the files of its sources. A mixture has a name that begins with
-    `mixtures/`.
+    In a copy, set `storage` and the files of the sources. Names of mixtures begin with `mixtures/`.
     """
     if name is None:
         print_list()
@@ -35,12 +34,12 @@ def recipes(
         typer.echo(text_of(name), nl=False)
     else:
         write_new(to, text_of(name))
-        look = "zyda mix --plan" if name.startswith("mixtures/") else "zyda check"
-        say(f"{to}: written; change it, then: {look} {to}")
+        command = "zyda mix --plan" if name.startswith("mixtures/") else "zyda check"
+        say(f"wrote {to}; change it, then: {command} {to}")
 
 
 def print_list() -> None:
-    """Print the name of each recipe and mixture, with a sentence."""
+    """Print the name and a description of each recipe and mixture."""
     table = table_of("name", "", words=["name", ""])
     for name, path in packaged_files().items():
         table.add_row(name, sentence_of(path))

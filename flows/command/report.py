@@ -1,4 +1,4 @@
-"""`zyda report`: a page of plots about a corpus."""
+"""`zyda report`: write the pages with tables and plots about a corpus."""
 
 from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
 from zyda_flows.flows.command.terminal import say
@@ -7,7 +7,7 @@ EXAMPLES = ("zyda report recipe.yaml",)
 
 
 def report(recipe_path: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
-    """Make the pages about the published corpus, and print where they are: of this build, and of the corpus."""
+    """Write two HTML pages about the last build and about the published corpus, and print their addresses."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.flows.dashboard.report_artifact import write_report  # late
     from zyda_flows.flows.reporting.report_about import ABOUT  # late

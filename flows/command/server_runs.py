@@ -1,4 +1,4 @@
-"""What a Prefect server knows of the runs of our flows: those under way, and how the last ones ended."""
+"""List the active flow runs of a Prefect server, and the results of the last runs."""
 
 import signal
 from collections.abc import Iterator
@@ -23,17 +23,17 @@ from zyda_flows.flows.server.signals import Ended
 from zyda_flows.tasks.errors import ADVICE, first_line
 from zyda_flows.tasks.recipe.fields import Recipe
 
-UNDER_WAY = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
+ACTIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
 ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)
-INTERRUPTED = f"{Ended.__name__}: {Ended(signal.SIGINT)}"  # in the message of a state
-LOOKED_AT, SHOWN = 100, 8  # runs that have ended
+INTERRUPTED = f"{Ended.__name__}: {Ended(signal.SIGINT)}"  # part of the message of a state
+READ, SHOWN = 100, 8  # ended runs
 
 
 @contextmanager
-def a_server() -> Iterator[SyncPrefectClient | None]:
-    """Give a client of the server that is configured, or of one that runs here, or None where none does.
+def server_client() -> Iterator[SyncPrefectClient | None]:
+    """Yield a client of the configured server, or of a server on this machine, or None.
 
-    Raises NoServer where the one that is configured does not answer.
+    Raises NoServer if the configured server does not answer.
     """
     api = configured_server() or next((api for api in running_servers() if is_healthy(api)), None)
     if api is None:
@@ -43,25 +43,25 @@ def a_server() -> Iterator[SyncPrefectClient | None]:
         with use_api(api), get_client(sync_client=True) as client:
             yield client
     except (httpx.HTTPError, ValidationError) as error:
-        raise NoServer(f"{api.url}: the Prefect server gives no answer: {first_line(error)}") from error
+        raise NoServer(f"{api.url}: the Prefect server does not answer: {first_line(error)}") from error
 
 
-def runs_under_way(client: SyncPrefectClient) -> list[str]:
-    """Say what each run is at that has not ended."""
+def active_runs(client: SyncPrefectClient) -> list[str]:
+    """Return a line for each run that has not ended."""
     dead = {run.id for run in dead_runs(client, worker_is_new=False)}
-    return [in_words(run, is_dead=run.id in dead) for run in runs_in(client, *UNDER_WAY)]
+    return [run_line(run, is_dead=run.id in dead) for run in runs_in(client, *ACTIVE)]
 
 
-def in_words(run: FlowRun, *, is_dead: bool = False) -> str:
-    """Say what a run is at, and since when."""
+def run_line(run: FlowRun, *, is_dead: bool = False) -> str:
+    """Return the state of a run, the time since its start, and its name."""
     moment = run.start_time or (run.state and run.state.timestamp) or run.created
     since = as_time(seconds_since(moment))
-    note = "; its process is gone" if is_dead else ""
+    note = "; its process has ended" if is_dead else ""
     return f"{run.state_name or '':10} for {since:14} {run.name}{note}"
 
 
 def ended_runs(client: SyncPrefectClient) -> list[str]:
-    """Say how the last runs ended."""
+    """Return a line for each of the last runs: the final state, time, name, and error."""
     return [outcome_line(run) for run in last_runs(client)]
 
 
@@ -79,12 +79,12 @@ def outcome_line(run: FlowRun) -> str:
 
 
 def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
-    """Return the last run of each name that has ended, the newest first."""
+    """Return the last ended run of each name, the newest first."""
     runs = client.read_flow_runs(
         flow_filter=FlowFilter(name=FlowFilterName(any_=[*flow_names()])),
         flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ENDED}}}),
         sort=FlowRunSort.END_TIME_DESC,
-        limit=LOOKED_AT,
+        limit=READ,
     )
     newest = dict[tuple[str, str], FlowRun]()
     for run in runs:
@@ -93,7 +93,7 @@ def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
 
 
 def builds_of(client: SyncPrefectClient, recipe: Recipe) -> list[FlowRun]:
-    """Return the builds of a corpus that run, or wait until another has ended."""
+    """Return the builds of a corpus that run, or wait for another build."""
     limit = lock_name(recipe)
     ours = {life.run for life in heartbeats_in(client) if life.holds == limit and not life.is_over}
-    return [run for run in runs_in(client, *UNDER_WAY, flows=["build"]) if str(run.id) in ours]
+    return [run for run in runs_in(client, *ACTIVE, flows=["build"]) if str(run.id) in ours]

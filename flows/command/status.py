@@ -1,6 +1,6 @@
-"""`zyda status`: what runs, what ran and what is watched; of a corpus, what was built and has changed since.
+"""`zyda status`: list active and ended runs and watched corpora, or the state of a corpus and its changes.
 
-It only looks: nothing is started, written or announced.
+The command reads only: it starts and writes nothing.
 """
 
 from collections.abc import Iterator
@@ -20,45 +20,45 @@ EXAMPLES = ("zyda status", "zyda status recipe.yaml")
 
 
 def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
-    """Say what runs, what ran last and what is watched; of a recipe, what was built and has changed since.
+    """List active runs, the last runs and watched corpora; with a recipe, show its corpus and later changes.
 
-    Changes nothing and starts nothing.
+    Nothing is started or changed.
     """
     out = console(soft_wrap=True)
-    for line in of_machine() if recipe_path is None else of_corpus(recipe_path, storage, sample):
+    for line in machine_lines() if recipe_path is None else corpus_lines(recipe_path, storage, sample):
         out.print(line, markup=False)
 
 
-def of_machine() -> Iterator[str]:
-    """Say what runs here and on the server, what has ended, and what is watched. Raises NoServer."""
+def machine_lines() -> Iterator[str]:
+    """Yield addresses, active and ended runs, and watched corpora. Raises NoServer."""
     from prefect.settings import PREFECT_UI_URL  # late
 
     from zyda_flows.deployments.addresses import NOTHING, addresses  # late
     from zyda_flows.deployments.schedules import watches_on  # late
     from zyda_flows.deployments.stack import load_stack  # late
-    from zyda_flows.flows.command.server_runs import a_server, ended_runs, runs_under_way  # late
+    from zyda_flows.flows.command.server_runs import active_runs, ended_runs, server_client  # late
 
     parts = addresses(load_stack())
     yield from parts
-    with a_server() as client:
+    with server_client() as client:
         if client is None:
             yield from [] if parts else [NOTHING]
             return
         dashboard = str(PREFECT_UI_URL.value())
         if not any(dashboard in line for line in parts):
             yield f"dashboard        {dashboard}"
-        yield from section("under way", runs_under_way(client))
-        yield from section("ended", ended_runs(client))
-        yield from section("watched", [str(watch) for watch in watches_on(client)])
+        yield from section("active runs", active_runs(client))
+        yield from section("ended runs", ended_runs(client))
+        yield from section("watched corpora", [str(watch) for watch in watches_on(client)])
 
 
 def section(title: str, lines: list[str]) -> list[str]:
-    return ["", f"{title}:", *(f"  {line}" for line in lines or ["nothing"])]
+    return ["", f"{title}:", *(f"  {line}" for line in lines or ["none"])]
 
 
-def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> Iterator[str]:
-    """Say what was built of a recipe, what has changed since, and whether a build is under way."""
-    from zyda_flows.flows.command.server_runs import a_server, builds_of, in_words  # late
+def corpus_lines(recipe_path: str, storage: str | None, sample: float | None) -> Iterator[str]:
+    """Yield the state of the corpus of a recipe, later changes, and running builds."""
+    from zyda_flows.flows.command.server_runs import builds_of, run_line, server_client  # late
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     recipe = load(recipe_path, storage, sample)
@@ -68,17 +68,17 @@ def of_corpus(recipe_path: str, storage: str | None, sample: float | None) -> It
     except Denied as error:
         yield str(error).removeprefix(f"{recipe.folder.url}: ")
     else:
-        yield publication_lines(recipe, manifest)
+        yield publication_line(recipe, manifest)
         yield from change_lines(recipe, manifest)
-    with a_server() as client:
+    with server_client() as client:
         runs = builds_of(client, recipe) if client else []
-        yield from (f"running build: {' '.join(in_words(run).split())}" for run in runs)
+        yield from (f"running build: {' '.join(run_line(run).split())}" for run in runs)
         if not runs:
             yield f"running builds: none{' on this server' if client else ''}"
 
 
-def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
-    """Say when a corpus was published, and how large it is."""
+def publication_line(recipe: "Recipe", manifest: "Published") -> str:
+    """Return the time of publication and the size of a corpus."""
     from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED  # late
 
     counts = manifest.ledger.of(manifest.ledger.stages[-1])
@@ -89,7 +89,7 @@ def publication_lines(recipe: "Recipe", manifest: "Published") -> str:
 
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
-    """Say what a build would have to do, by source and by field of the recipe."""
+    """Return the changes since the last build, by source and by field of the recipe."""
     from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
     from zyda_flows.tasks.planning.changes import changes_between  # late
     from zyda_flows.tasks.planning.last_build import (  # late
@@ -101,40 +101,40 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
 
     built = last_build(recipe.folder)
     if built is None:
-        return ["what it was built from is not known any more; a build looks at everything again"]
+        return ["the record of the last build is missing; a build checks all sources again"]
     try:
         changes = changes_between(recorded_versions(recipe.folder), current_versions(recipe))
     except ZydaError as error:
         return [f"its sources cannot be listed: {first_line(error)}"]
     is_same = built.recipe_digest == current_digest(recipe)
-    lines = [of_source(change) for change in changes] or ["sources: unchanged"]
-    lines.append("recipe: unchanged" if is_same else of_recipe(recipe, manifest))
-    gone = changed = 0
+    lines = [source_line(change) for change in changes] or ["sources: unchanged"]
+    lines.append("recipe: unchanged" if is_same else recipe_line(recipe, manifest))
+    lost = changed = 0
     try:
         for files in states(recipe.folder, manifest, TIMES):
-            gone, changed = gone + len(missing(files)), changed + len(possibly_changed(files))
+            lost, changed = lost + len(missing(files)), changed + len(possibly_changed(files))
     except Damaged as error:
         return [*lines, f"{error}; zyda verify --repair repairs it"]
-    if gone or changed:
-        lines.append(f"published files: {gone:,} missing, {changed:,} perhaps changed")
-    is_complete = is_same and not (changes or gone or changed)
-    return [*lines, f"up to date: {'yes' if is_complete else 'no; zyda build makes what is missing'}"]
+    if lost or changed:
+        lines.append(f"published files: {lost:,} missing, {changed:,} possibly changed")
+    is_complete = is_same and not (changes or lost or changed)
+    return [*lines, f"up to date: {'yes' if is_complete else 'no; start zyda build'}"]
 
 
-def of_source(change: "Change") -> str:
+def source_line(change: "Change") -> str:
     kinds = {"added": change.added, "changed": change.changed, "removed": change.removed}
     counts = ", ".join(f"{len(urls):,} {kind}" for kind, urls in kinds.items() if urls)
     example = (*change.added, *change.changed, *change.removed)[0]
     return f"source {change.source}: files {counts}, for example {example}"
 
 
-def of_recipe(recipe: "Recipe", manifest: "Published") -> str:
-    """Say which fields of the recipe are other than those of what is published."""
+def recipe_line(recipe: "Recipe", manifest: "Published") -> str:
+    """Return the fields of the recipe that differ from those of the published corpus."""
     before, now = manifest.recipe, recipe.as_written
     fields = [name for name in {**before, **now} if before.get(name) != now.get(name)]
     if fields:
         return f"recipe: changed in {', '.join(fields)}"
     return (
         "recipe: unchanged, but the tokenizer, a model, a list or this program has changed, or the last build "
-        "did not come to its end"
+        "was interrupted"
     )

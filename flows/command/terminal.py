@@ -1,4 +1,4 @@
-"""What is printed to, and how tables, sizes, times and values are."""
+"""Print to the terminal, and format tables, sizes, times and values."""
 
 import sys
 from collections.abc import Callable, Collection, Sequence
@@ -19,7 +19,7 @@ DIFF_STYLES = {"+": "green", "-": "red", "@": "cyan"}
 
 
 def console(**options: Any) -> "Console":
-    """Return a console as wide as the terminal, or wide enough where the output is a file."""
+    """Return a console with the width of the terminal, or PIPE_WIDTH if the output is no terminal."""
     from zyda_flows.flows.command.inert_console import InertConsole  # late
 
     terminal = InertConsole(highlight=False, **options)
@@ -27,7 +27,7 @@ def console(**options: Any) -> "Console":
 
 
 def table_of(*columns: str, words: Collection[str], title: str | None = None) -> "Table":
-    """Return a table whose cells break where there is no room. words: the columns that are no numbers."""
+    """Return a table whose cells wrap. words: the columns that are not numbers, and are aligned to the left."""
     from rich.table import Table  # late
 
     table = Table(title=title, title_justify="left", padding=(0, 1, 0, 0))
@@ -37,29 +37,31 @@ def table_of(*columns: str, words: Collection[str], title: str | None = None) ->
 
 
 def say_if_compiling(err: "Console") -> None:
-    """Tell who waits for it where kernels have not been compiled on this machine."""
+    """Print a note if kernels have to be compiled on this machine first."""
     from zyda_flows.textkernels.compiled import are_compiled  # late
 
     if not are_compiled():
-        err.print("this machine compiles its kernels first, once: that takes about a minute")
+        err.print("compiling kernels for this machine, only once: about a minute")
 
 
 def say(line: str) -> None:
-    """Print a line as it is, however long."""
+    """Print a line without wrapping."""
     typer.echo(inert(line))
 
 
 def confirm(question: str, *, is_sure: bool) -> None:
-    """Ask whether to go on. Raises Denied where nobody can answer, and Abort where the answer is no."""
+    """Ask for a confirmation. Raises Denied if there is no terminal, and Abort if the answer is no."""
     if is_sure:
         return
     if not sys.stdin.isatty():
-        raise Denied("nobody is there to confirm it, and nothing was changed: add --yes to remove it")
+        raise Denied(
+            "standard input is no terminal, so nobody can confirm; nothing was changed: add --yes to remove"
+        )
     typer.confirm(question, abort=True, err=True)
 
 
 def as_time(seconds: float) -> str:
-    """Write a duration as people say it."""
+    """Return a duration with one rounded unit, for example `3 hours`."""
     for unit, name in ((86_400, "days"), (3_600, "hours"), (60, "minutes")):
         if seconds >= 2 * unit:
             return f"{seconds / unit:,.0f} {name}"
@@ -67,7 +69,7 @@ def as_time(seconds: float) -> str:
 
 
 def as_size(size: int) -> str:
-    """Write a number of bytes as people read it."""
+    """Return a number of bytes with a unit, for example `1.5 MiB`."""
     for unit, name in ((1 << 40, "TiB"), (1 << 30, "GiB"), (1 << 20, "MiB"), (1 << 10, "KiB")):
         if size >= unit:
             return f"{size / unit:,.1f} {name}"
@@ -75,7 +77,7 @@ def as_size(size: int) -> str:
 
 
 def in_short(value: object) -> str:
-    """Write a value of a column as people read it."""
+    """Return a value of a column as a short text."""
     if isinstance(value, list):
         return " and ".join(map(str, value)) or "nothing"
     return f"{value:.4g}" if isinstance(value, float) else str(value)
@@ -84,7 +86,7 @@ def in_short(value: object) -> str:
 def in_threads(
     function: Callable[[Any], Any], items: Sequence[Any], *, shown: bool = True, **_: object
 ) -> list[Any]:
-    """Call a function on every item, some at once, with a bar on a terminal where it is to be shown."""
+    """Call a function on all items in threads. shown: show a progress bar on a terminal."""
     from concurrent.futures import ThreadPoolExecutor  # late
 
     from rich.progress import track  # late
@@ -95,7 +97,7 @@ def in_threads(
         results = threads.map(function, items)
         return list(
             track(
-                results, "looking into files", total=len(items), console=stderr, transient=True,
+                results, "inspecting files", total=len(items), console=stderr, transient=True,
                 disable=not (shown and stderr.is_terminal),
             )
         )  # fmt: skip

@@ -1,4 +1,4 @@
-"""`zyda trace`: from a position in a mixture back to the document that is there."""
+"""`zyda trace`: find the documents at a position or range of positions in a mixture."""
 
 from collections.abc import Iterator
 from itertools import islice
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.gathering import Output
     from zyda_flows.tasks.mixing.tracing import Found, Trace
 
-    Range = tuple[Output, int, int]  # of tokens of a file: the first, and the one after the last
+    Range = tuple[Output, int, int]  # file, first token, token after the last
 
 EXAMPLES = (
     "zyda trace MIX 123456",
@@ -29,31 +29,36 @@ MOST_CHARACTERS = 2000
 def trace_(
     mixture: Annotated[
         str,
-        typer.Argument(metavar="MIX", help="The mixture's YAML file, or its folder, or that of a version."),
+        typer.Argument(
+            metavar="MIX", help="YAML file of the mixture, its folder, or the folder of a version."
+        ),
     ],
-    position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Counted from 0.")],
+    position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Position, counted from 0.")],
     by: Annotated[
-        str, typer.Option(help="What is counted: token, sequence, or a trainer's sample or step.")
+        str, typer.Option(help="Unit of POSITION: token, sequence, or a trainer's sample or step.")
     ] = "token",
     file: Annotated[
         str | None,
-        typer.Option(help="Count in this file, train-00000 say; without, in all of them in order."),
+        typer.Option(
+            help="Count within this file, for example train-00000; if not given, over all files in order."
+        ),
     ] = None,
     to: Annotated[
         int | None,
-        typer.Option(metavar="POSITION", help="A range: up to this position, which is no part of it."),
+        typer.Option(metavar="POSITION", help="End of a range; not part of the range."),
     ] = None,
     cache: Annotated[
-        str | None, typer.Option(metavar="FOLDER", help="Of samples and steps: Megatron's --data-cache-path.")
+        str | None,
+        typer.Option(metavar="FOLDER", help="For samples and steps: Megatron's --data-cache-path."),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="Of steps: the samples of one.")] = 1,
+    batch: Annotated[int, typer.Option(min=1, help="For steps: samples per step.")] = 1,
     sources: Annotated[
-        bool, typer.Option("--sources", help="Of a range: add up by part and source.")
+        bool, typer.Option("--sources", help="For a range: totals by part and source.")
     ] = False,
 ) -> None:
-    """Say which document is at a position of a mixture: its source, file and row, which copy it is, and its text.
+    """Show the document at a position of a mixture: its source, file and row, the number of the copy, and its text.
 
-    Of a range, such as a batch, it is a table of all documents, or what the range is made of.
+    For a range, such as a batch, print a table of its documents, or totals with --sources.
     """
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
     from zyda_flows.tasks.mixing.tracing import Trace  # late
@@ -62,64 +67,66 @@ def trace_(
     if by not in BYS:
         raise BadInput(f"--by {by}: expected {', '.join(BYS)}")
     if (by in {"sample", "step"}) != (cache is not None):
-        raise BadInput("--cache is the folder of Megatron's index files, for --by sample and --by step")
+        raise BadInput(
+            "expected --cache, the folder of Megatron's index files, with --by sample or --by step, and only then"
+        )
     if to is not None and to <= position:
         raise BadInput(f"--to {to}: expected more than {position}")
     is_file = mixture.endswith((".yaml", ".yml"))
-    found = Trace.at(load_mixture(mixture).folder.url if is_file else absolute(mixture))
+    trace = Trace.at(load_mixture(mixture).folder.url if is_file else absolute(mixture))
     if to is None and by == "token" and not sources:
-        output, at = found.output(file, position)
-        print_piece(found, next(found.pieces(output, at, at + 1), None), at)
+        output, at = trace.output(file, position)
+        print_piece(trace, next(trace.pieces(output, at, at + 1), None), at)
         return
     end = position + 1 if to is None else to
-    samples_of_one = batch if by == "step" else 1
+    step_samples = batch if by == "step" else 1
     ranges = list(
-        ranges_of(found, file, by, position, end)
+        ranges_of(trace, file, by, position, end)
         if cache is None
-        else ranges_of_samples(found, cache, position * samples_of_one, end * samples_of_one)
+        else ranges_of_samples(trace, cache, position * step_samples, end * step_samples)
     )
     if sources:
-        print_composition(found, ranges)
+        print_composition(trace, ranges)
     else:
-        print_pieces(found, ranges)
+        print_pieces(trace, ranges)
 
 
-def ranges_of(found: "Trace", file: str | None, by: str, position: int, to: int) -> "Iterator[Range]":
-    """Yield a range of positions as ranges of the tokens of files."""
+def ranges_of(trace: "Trace", file: str | None, by: str, position: int, to: int) -> "Iterator[Range]":
+    """Yield a range of positions as token ranges of files."""
     if by == "sequence":
         for sequence in range(position, to):
-            output, first, end = found.by_sequence(file, sequence)
+            output, first, end = trace.by_sequence(file, sequence)
             yield output, first, end
         return
-    output, first = found.output(file, position)
-    last_output, last = found.output(file, to - 1)
-    for one in found.outputs[found.outputs.index(output) : found.outputs.index(last_output) + 1]:
-        yield one, first if one is output else 0, last + 1 if one is last_output else one.tokens
+    output, first = trace.output(file, position)
+    last_output, last = trace.output(file, to - 1)
+    for each in trace.outputs[trace.outputs.index(output) : trace.outputs.index(last_output) + 1]:
+        yield each, first if each is output else 0, last + 1 if each is last_output else each.tokens
 
 
-def ranges_of_samples(found: "Trace", cache: str, first: int, end: int) -> "Iterator[Range]":
-    """Yield a range of a trainer's samples as ranges of the tokens of files."""
+def ranges_of_samples(trace: "Trace", cache: str, first: int, end: int) -> "Iterator[Range]":
+    """Yield a range of a trainer's samples as token ranges of files."""
     from zyda_flows.tasks.mixing.steps import Samples  # late
 
     samples = Samples(cache)
     for sample in range(first, end):
-        yield from found.of_sample(samples, sample)
+        yield from trace.of_sample(samples, sample)
 
 
-def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
-    """Print all that is known of the document at a token."""
+def print_piece(trace: "Trace", piece: "Found | None", at: int) -> None:
+    """Print the origin, the place and the text of the document at a token."""
     from rich.text import Text  # late
 
     out = console(soft_wrap=True)
     if piece is None:
-        say("that token fills a sequence, and is of no document")
+        say("this token is padding, and belongs to no document")
         return
     try:
-        piece = found.with_text(piece)
+        piece = trace.with_text(piece)
     except ZydaError as error:
         say(str(error))
-    of_files = f" of {', '.join(piece.files)}" if piece.files and "://" not in (piece.file or "") else ""
-    place = f"file {piece.file}{of_files}, row {piece.row}" if piece.file else "its file is not known"
+    containers = f" of {', '.join(piece.files)}" if piece.files and "://" not in (piece.file or "") else ""
+    place = f"file {piece.file}{containers}, row {piece.row}" if piece.file else "unknown file"
     out.print(f"document {piece.doc_id} of {piece.corpus}: source {piece.source}, {place}", markup=False)
     out.print(
         f"part {piece.part}, copy {piece.copy_number + 1}, token {piece.offset + at - piece.start:,} of it",
@@ -127,42 +134,42 @@ def print_piece(found: "Trace", piece: "Found | None", at: int) -> None:
     )
     last = piece.start + piece.tokens - 1
     out.print(
-        f"{found.folder.url}, file {piece.output}: sequence {piece.sequence:,}, tokens {piece.start:,} to {last:,}",
+        f"{trace.folder.url}, file {piece.output}: sequence {piece.sequence:,}, tokens {piece.start:,} to {last:,}",
         markup=False,
     )
     if piece.text is not None:
         more = (
-            f" ... {len(piece.text) - MOST_CHARACTERS:,} characters more"
+            f" ... {len(piece.text) - MOST_CHARACTERS:,} more characters"
             if len(piece.text) > MOST_CHARACTERS
             else ""
         )
         out.print(Text(piece.text[:MOST_CHARACTERS] + more))
 
 
-def print_pieces(found: "Trace", ranges: "list[Range]") -> None:
-    """Print a table of the documents in some ranges."""
+def print_pieces(trace: "Trace", ranges: "list[Range]") -> None:
+    """Print a table of the documents in token ranges."""
     columns = ("file", "token", "tokens", "sequence", "doc_id", "corpus", "source", "part", "copy")
     table = table_of(*columns, words=["file", "corpus", "source", "part"])
-    pieces = (piece for output, first, end in ranges for piece in found.pieces(output, first, end))
+    pieces = (piece for output, first, end in ranges for piece in trace.pieces(output, first, end))
     for piece in islice(pieces, MOST_ROWS):
         table.add_row(
             piece.output, f"{piece.start:,}", f"{piece.tokens:,}", f"{piece.sequence:,}", str(piece.doc_id),
             piece.corpus, piece.source, piece.part, str(piece.copy_number + 1),
         )  # fmt: skip
     if not table.row_count:
-        say("these tokens fill sequences, and are of no document")
+        say("these tokens are padding, and belong to no document")
         return
     console().print(table)
     if next(pieces, None):
-        say(f"and more; only the first {MOST_ROWS:,} are shown")
+        say(f"only the first {MOST_ROWS:,} rows are shown")
 
 
-def print_composition(found: "Trace", ranges: "list[Range]") -> None:
-    """Print what some ranges are made of."""
+def print_composition(trace: "Trace", ranges: "list[Range]") -> None:
+    """Print documents and tokens of token ranges by part and source."""
     sums = dict[tuple[str, str], list[int]]()
     for output, first, end in ranges:
-        for of, counts in found.composition(output, first, end).items():
-            sums[of] = [a + b for a, b in zip(sums.get(of, [0, 0]), counts, strict=True)]
+        for origin, counts in trace.composition(output, first, end).items():
+            sums[origin] = [a + b for a, b in zip(sums.get(origin, [0, 0]), counts, strict=True)]
     total = max(1, sum(tokens for _, tokens in sums.values()))
     table = table_of("part", "source", "documents", "tokens", "share", words=["part", "source"])
     for (part, source), (documents, tokens) in sorted(sums.items()):

@@ -1,4 +1,4 @@
-"""`zyda try`: what each rule of a recipe takes of some documents, with examples."""
+"""`zyda try`: count the documents of a sample that each rule of a recipe removes, with examples."""
 
 from typing import TYPE_CHECKING, Annotated
 
@@ -16,17 +16,19 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
 WIDTH = 200
-MOST_LANGUAGES = 3  # whose values are said
+MOST_LANGUAGES = 3  # languages with limits in a line
 
 
 def try_(
     recipe_path: RecipePath,
-    documents: Annotated[int, typer.Option(min=1, help="How many, of all sources together.")] = 1000,
-    examples: Annotated[int, typer.Option(min=0, max=100, help="How many to show of each rule.")] = 3,
+    documents: Annotated[
+        int, typer.Option(min=1, help="Size of the sample, of all sources together.")
+    ] = 1000,
+    examples: Annotated[int, typer.Option(min=0, max=100, help="Examples of each rule.")] = 3,
 ) -> None:
-    """Run the recipe's `documents:` steps on a sample, and show what each rule removes. Writes nothing.
+    """Run the `documents:` steps of the recipe on a sample, and show the removals of each rule. Writes nothing.
 
-    For values to be tuned in seconds: change the recipe, and try again.
+    Use it to tune values within seconds: change the recipe, and start the command again.
     """
     recipe = load(recipe_path, None, None)
     from rich.markup import escape  # late
@@ -36,12 +38,12 @@ def try_(
 
     out, err = console(), console(stderr=True)
     say_if_compiling(err)
-    with err.status("trying"):
+    with err.status("running the steps"):
         trial = try_steps(recipe, documents, examples)
     total = sum(trial.documents.values())
     out.print(
         f"{counted(total, 'document')} of {counted(len(trial.documents), 'source')}, {trial.bytes / 1e6:,.1f} MB; "
-        f"{trial.remaining:,} stay ({trial.remaining / max(1, total):.1%})",
+        f"{trial.remaining:,} kept ({trial.remaining / max(1, total):.1%})",
         soft_wrap=True,
     )
     for name, cleaned in trial.cleaned.items():
@@ -67,14 +69,14 @@ def try_(
 
 
 def shares_by_rule(trial: "Trial", total: int) -> "Table":
-    """Make the table of the rules: what each takes, alone and of each source."""
+    """Return a table of the rules: removals in all, exclusive removals, and removals by source."""
     from rich.markup import escape  # late
 
     from zyda_flows.tasks.planning.try_rules import effective_rules  # late
 
     shown_sources = list(trial.documents) if len(trial.documents) <= MOST_SOURCES else []
     table = table_of(
-        "rule", "removes", "share", "first to remove", "others remove too", *shown_sources, words=["rule"]
+        "rule", "removes", "share", "first to remove", "also by others", *shown_sources, words=["rule"]
     )
     for taken in effective_rules(trial):
         numbers = (taken.first, taken.also, *(taken.documents.get(source, 0) for source in shown_sources))
@@ -84,21 +86,21 @@ def shares_by_rule(trial: "Trial", total: int) -> "Table":
 
 
 def limits(taken: "RuleCount") -> str:
-    """Say which values let a document stay."""
+    """Return the values with which a document is kept."""
     bound = taken.bound
     if bound.is_noted:
         return taken.sentence
     if bound.languages:
-        of_each = [f"{name} {in_words(*ends)}" for name, ends in bound.by_language.items()]
-        more = ["..."] if len(of_each) > MOST_LANGUAGES else []
-        return f"{', '.join([*of_each[:MOST_LANGUAGES], *more])} stays"
-    return f"{in_words(bound.low, bound.high)} stays"
+        by_language = [f"{name} {in_words(*ends)}" for name, ends in bound.by_language.items()]
+        more = ["..."] if len(by_language) > MOST_LANGUAGES else []
+        return f"{', '.join([*by_language[:MOST_LANGUAGES], *more])} is kept"
+    return f"{in_words(bound.low, bound.high)} is kept"
 
 
 def in_words(low: float | None, high: float | None) -> str:
     ends = [f"at least {low:g}"] if low is not None else []
     ends += [f"at most {high:g}"] if high is not None else []
-    return " and ".join(ends) or "whatever"
+    return " and ".join(ends) or "any value"
 
 
 def headline(example: "Example") -> str:
@@ -106,6 +108,6 @@ def headline(example: "Example") -> str:
 
 
 def beginning(text: str) -> str:
-    """Return the beginning of a text on one line, with what no terminal shows escaped."""
+    """Return the beginning of a text on one line, with unprintable characters escaped."""
     line = " ".join(text[: 4 * WIDTH].split())[:WIDTH]
     return "".join(c if c.isprintable() else repr(c)[1:-1] for c in line)

@@ -1,4 +1,4 @@
-"""`zyda up`: the stack on this machine."""
+"""`zyda up`: start the stack on this machine."""
 
 from typing import Annotated
 
@@ -11,18 +11,18 @@ EXAMPLES = ("zyda up", "zyda up --workers 8 --threads 2", 'eval "$(zyda up --env
 
 def up(
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Dask workers; one for each core if not given.")
+        int | None, typer.Option(min=1, help="Number of Dask workers; if not given, one per core.")
     ] = None,
     threads: Annotated[
-        int, typer.Option(min=1, help="Threads of each; 2 suit sources in an object store.")
+        int, typer.Option(min=1, help="Threads per worker; use 2 for sources in an object store.")
     ] = 1,
     env: Annotated[
-        bool, typer.Option("--env", help="Print its settings for a shell; start nothing.")
+        bool, typer.Option("--env", help="Print the settings as shell commands; start nothing.")
     ] = False,
 ) -> None:
-    """Start the stack on this machine: Prefect server, Dask cluster, worker, deployments.
+    """Start the stack on this machine: Prefect server, Dask cluster, worker and deployments.
 
-    What runs already is left alone. Everything listens on the loopback address.
+    Running parts are not restarted. All servers listen only on the loopback address.
     """
     from zyda_flows.deployments.addresses import describe, exports  # late
     from zyda_flows.deployments.local import up as start_stack  # late

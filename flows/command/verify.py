@@ -1,4 +1,4 @@
-"""`zyda verify`: every published file and all that it was made by, compared with their digests."""
+"""`zyda verify`: compare all published files and their inputs in the work folder with their digests."""
 
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Annotated
@@ -23,33 +23,33 @@ EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
 
 def verify(
     recipe_path: RecipePath,
-    repair: Annotated[
-        bool, typer.Option("--repair", help="Make again what is damaged, from what it was made of.")
-    ] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Build damaged files again.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Read every published file, and all that it was made by, and compare each with its digest.
+    """Read all published files, and the work files they were made from, and compare each with its digest.
 
-    The exit status is 0 only when all is as it was written, or has been repaired, and published/ has nothing else.
+    The exit status is 0 only if all files are intact or repaired, and published/ has no other files.
     """
     recipe = load(recipe_path, storage, sample)
     faults, strangers = verify_corpus(recipe)
     if faults and not repair:
-        raise Denied(f"{counted(len(faults), 'file')} not as written; zyda verify --repair makes them again")
+        raise Denied(
+            f"{counted(len(faults), 'file')} damaged or missing; zyda verify --repair builds them again"
+        )
     if faults:
-        mend(recipe, faults)
+        remove_damaged(recipe, faults)
         build_and_show(recipe_path, storage, sample, recipe)
     if strangers:
         raise Denied(
-            f"{counted(len(strangers), 'file')} in published/ that no build has published: move them away"
+            f"{counted(len(strangers), 'file')} in published/ not written by a build: move them elsewhere"
         )
 
 
 def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
-    """Read all that a corpus consists of and was made by; print and return what is not as it was.
+    """Read all files of a corpus and its work files; print faults.
 
-    Returns the damaged files, and the files among the published ones that no build has published.
+    Returns the damaged files, and the files in published/ that no build has written.
     """
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
@@ -69,28 +69,28 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
     with Progress(*columns, console=err, disable=not err.is_terminal) as bars:
         bar = bars.add_task("reading", total=size)
         faults += faults_of(recipe, items, lambda item: bars.advance(bar, item.size))
-    note_read(recipe.folder, before, items, faults, begun)
+    record_readings(recipe.folder, before, items, faults, begun)
     url = recipe.folder.url
     for fault in faults:
         say(f"{url}/{fault.path} {fault.difference}")
     strangers = strangers_published(recipe, items)
     for path in strangers:
-        say(f"{url}/{path} was published by no build of this corpus: readers of the folder read it, too")
+        say(f"{url}/{path} was not written by a build of this corpus, but readers of the folder will read it")
     say(
         f"{counted(len(items), 'file')}, {as_size(size)}: "
-        + (f"{len(faults):,} not as written" if faults else "all as written")
+        + (f"{len(faults):,} damaged or missing" if faults else "all intact")
     )
     return faults, strangers
 
 
-def note_read(
+def record_readings(
     folder: "Folder",
     before: "FileStamps",
     items: "Sequence[CheckedFile]",
     faults: "Sequence[Fault]",
     when: str,
 ) -> None:
-    """Remember when the published files that are whole were read."""
+    """Record the time at which intact published files were read."""
     from zyda_flows.tasks.accounts.published import PUBLISHED  # late
     from zyda_flows.tasks.accounts.published_stamps import keep_checked  # late
 
@@ -98,12 +98,12 @@ def note_read(
     paths = [item.path.removeprefix(f"{PUBLISHED}/") for item in items if item.path not in damaged]
     try:
         keep_checked(folder, before, paths, when)
-    except Denied as error:  # a corpus that may only be read
-        warn(f"{error}; when these files were read is not remembered")
+    except Denied as error:  # the corpus is read-only
+        warn(f"{error}; the time of reading is not recorded")
 
 
-def mend(recipe: "Recipe", faults: "Sequence[Fault]") -> None:
-    """Remove what is damaged, so that the next build makes it again."""
+def remove_damaged(recipe: "Recipe", faults: "Sequence[Fault]") -> None:
+    """Remove damaged files, so that the next build makes them again."""
     from zyda_flows.tasks.accounts.published import PUBLISHED  # late
     from zyda_flows.tasks.storage.forgetting import forget  # late
 

@@ -1,4 +1,4 @@
-"""`zyda watch`: corpora that are built again when their sources have changed."""
+"""`zyda watch`: build corpora again when their sources change."""
 
 from typing import Annotated
 
@@ -13,17 +13,17 @@ EXAMPLES = ("zyda watch recipe.yaml --every 1h", "zyda watch --list", "zyda watc
 def watch(
     recipe_path: SomeRecipePath = None,
     every: Annotated[
-        str | None, typer.Option(metavar="TIME", help="How often to look: 30s, 15m, 1h or 1d.")
+        str | None, typer.Option(metavar="TIME", help="Time between checks: 30s, 15m, 1h or 1d.")
     ] = None,
     stop: Annotated[bool, typer.Option("--stop", help="Stop watching this corpus.")] = False,
-    show: Annotated[bool, typer.Option("--list", help="Print what is watched.")] = False,
+    show: Annotated[bool, typer.Option("--list", help="List watched corpora.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Look at a recipe's sources again and again, and build the corpus when they have changed.
+    """Check the sources of a recipe regularly, and build the corpus when they have changed.
 
-    The watching is done by what `zyda up` started. Any number of corpora can be watched; saying it
-    again of the same one changes how often.
+    The checks run in the stack of `zyda up`. Any number of corpora can be watched. Start the command again with
+    the same recipe to change the time between checks.
     """
     from zyda_flows.deployments.schedules import run_watch_command  # late
 

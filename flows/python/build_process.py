@@ -82,9 +82,9 @@ def answered(request: Request) -> Answer:
 
 def done(request: Request) -> Checked | None:
     """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
-    from zyda_flows.flows.command.build import build_if_needed, keep_prefect_off_the_screen
+    from zyda_flows.flows.command.build import build_if_needed, hide_prefect_log
 
-    keep_prefect_off_the_screen()  # before Prefect is imported
+    hide_prefect_log()  # before Prefect is imported
     from zyda_flows.flows.command.cli import NOT_A_BUG
     from zyda_flows.flows.command.terminal import in_threads
     from zyda_flows.flows.dashboard.progress_bars import Lines

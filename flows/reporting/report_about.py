@@ -8,7 +8,7 @@ from zyda_flows.flows.reporting.report_overlap import overlap_sections, share
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.components import start_and_end
-from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings
+from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings
 from zyda_flows.tasks.planning.bandings import SourceTaken, Tried, other_fields
 from zyda_flows.tasks.storage.artifacts import Counts
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 from zyda_flows.flows.reporting.report_head import as_yaml
 from zyda_flows.flows.reporting.report_parts import Section, Table, Text, count, with_sign
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.build_history import Build, Examples
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.storage.artifacts import Counts

@@ -12,8 +12,9 @@ from zyda_flows.flows.reporting.report_head import head, recipe_text
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
 from zyda_flows.flows.reporting.report_plan import taken
 from zyda_flows.tasks.accounts.audited import MEASURES
-from zyda_flows.tasks.accounts.ledger import Ledger, TokenPath, token_paths
-from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.ledger_summary import TokenPath, token_paths
+from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings, RoundFindings, ShownCluster
 from zyda_flows.tasks.publish.audits import SIMILARITIES
 from zyda_flows.tasks.recipe.fields import Recipe
 

@@ -3,7 +3,7 @@
 from collections.abc import Iterator
 
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.planning.spending import Spending
 from zyda_flows.tasks.spent import Spent

@@ -142,7 +142,7 @@ class Request(Strict):
         if self.url is not None:
             address_of(self.url.strip())
         if self.domain is not None and normalise_domain(self.domain) is None:
-            raise ValueError(f"{self.domain!r} is no domain")
+            raise ValueError(f"{self.domain!r} is not a domain")
         return self
 
 

@@ -24,7 +24,7 @@ ROOTS = frozenset({"html", "head", "body"})  # elements that are never formulas,
 
 
 def formulas_of(tree: LexborHTMLParser) -> list[tuple[LexborNode, str, bool]]:
-    """Return the outermost elements that are formulas, each with its LaTeX and whether it is displayed."""
+    """Return the outermost elements that are formulas, each with its LaTeX and whether it is a display formula."""
     formulas, ids = list[tuple[LexborNode, str, bool]](), set[int]()
     for selector in (*ELEMENTS, SCRIPTS, IMAGES):
         for node in tree.css(selector):

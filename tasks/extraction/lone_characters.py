@@ -1,7 +1,7 @@
-"""Text nodes of one character, which resiliparse 2.0.1 drops: a mark behind each keeps them.
+"""Keep text nodes of one character, which resiliparse 2.0.1 drops (docs/design.md explains when and why).
 
-Where and why it drops them is in docs/design.md. The mark is a character that the page does not have, and is taken
-out of the text again.
+A mark is put after each such character before the extraction, and removed from the extracted text. The mark is a
+character that the page does not have.
 """
 
 from collections.abc import Callable
@@ -18,21 +18,24 @@ from zyda_flows.tasks.extraction.nesting import (
     spliced,
 )
 
-# Control characters that are no white space, and code points that stand for no character.
+# Control characters that are not white space, and code points that are not characters.
 MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 
 
 def with_lone(page: str, extract: Callable[[str], str]) -> str:
-    """Extract the text of a page that may have such text nodes. Raises ValueError where no character is a mark."""
+    """Extract the text of a page and keep its text nodes of one character.
+
+    Raises ValueError if the page has all characters that could be the mark.
+    """
     data = in_utf8(page)
     lone = lone_places(data)
     return with_marked(data, lone, NO_SPANS, extract) if len(lone) else extract(page)
 
 
 def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str], str]) -> str:
-    """Extract the text of a page with such text nodes, in which some tags become spans.
+    """Extract the text of a page with text nodes of one character, and rename some tags to `span`.
 
-    data: the page in UTF-8. lone, names: as `Measured` has them.
+    data: the page in UTF-8. lone, names: `Measured.lone` and `Measured.in_sentences`.
     """
     mark = unused_character(data) if len(lone) else ""
     spans = np.concatenate([names, np.stack([lone, lone], 1)])
@@ -43,9 +46,9 @@ def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str
 
 
 def unused_character(data: Bytes) -> str:
-    """Return a mark that a page has neither as itself nor as a reference. data: the page in UTF-8."""
+    """Return a mark that a page has neither as a character nor as a reference. data: the page in UTF-8."""
     used, page = referenced(data), data.tobytes()
     for mark in MARKS:
         if not used[ord(mark)] and mark.encode() not in page:
             return mark
-    raise ValueError("it has all control characters; expected at least one that could mark others")
+    raise ValueError("the page has all control characters; expected one or more to be unused")

@@ -1,8 +1,8 @@
-"""Marks in a page's text that come through the extraction of its main content.
+"""Mark elements of a page, so that their Markdown can replace them after the extraction of the main content.
 
-They begin with a code point that never stands for a character, and a page that has it nevertheless loses it
-first. A piece is what is said in Markdown about an element; its marks stand before and after the element's own
-text, so that it is judged by that text, and the piece comes where some of the text is left.
+A mark begins with U+FDD0, which is not a character and is first removed from the page. A piece is the Markdown of
+an element. Its marks are put before and after the text of the element, so that the extractor judges the element by
+its text. If any of the text is in the main content, the piece replaces it.
 """
 
 import re
@@ -30,7 +30,7 @@ class Piece:
 
 
 def without_marks(html: str, data: Bytes) -> str:
-    """Return a page without what would be taken for marks, as itself or as a reference. data: the page in UTF-8."""
+    """Return a page in which U+FDD0 and references to it are replaced by U+FFFD. data: the page in UTF-8."""
     if referenced(data)[ord(SIGN)]:
         html = ESCAPED.sub("\ufffd", html)
     return html.replace(SIGN, "\ufffd")
@@ -45,7 +45,10 @@ def closing(number: int) -> str:
 
 
 def with_pieces(text: str, put: Callable[[int], str]) -> str:
-    """Return a text in which `put` says what stands for each piece of which some text is left."""
+    """Return a text in which pieces replace the marked elements of which some text is left.
+
+    put: returns the replacement of a piece by its number.
+    """
     if OPEN not in text:
         return text
     marks = list(MARK.finditer(text))
@@ -62,15 +65,15 @@ def with_pieces(text: str, put: Callable[[int], str]) -> str:
     return "".join([*parts, text[place:]])
 
 
-def finished(text: str) -> str:
-    """Return a line with its inline code in backticks, and no mark left."""
+def without_line_marks(text: str) -> str:
+    """Return a line with its inline code in backticks and without marks."""
     if SIGN not in text:
         return text
     return LEFT_OVER.sub("", INLINE_CODE.sub(in_backticks, MARK.sub("", text)))
 
 
 def without_left_over(text: str) -> str:
-    """Return a text without the marks whose elements a parser took apart."""
+    """Return a text without single marks, which a parser leaves if it divides an element."""
     return LEFT_OVER.sub("", text) if SIGN in text else text
 
 

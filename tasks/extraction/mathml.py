@@ -1,6 +1,6 @@
-"""Presentation MathML as LaTeX, for formulas of which a page has no source.
+"""Convert presentation MathML to LaTeX, for formulas without a LaTeX source.
 
-Elements and their meaning are those of MathML 3 (W3C). What has no counterpart is written as its content.
+Elements have their meaning in MathML 3 (W3C). An element without a counterpart in LaTeX is written as its content.
 """
 
 import re
@@ -9,7 +9,7 @@ from collections.abc import Callable
 
 from selectolax.lexbor import LexborNode
 
-from zyda_flows.tasks.extraction.nodes import children_backwards
+from zyda_flows.tasks.extraction.nodes import attribute, children_backwards
 from zyda_flows.tasks.extraction.symbols import (
     FUNCTIONS,
     LETTERS,
@@ -28,35 +28,41 @@ WIDTH = re.compile(r"(\d{0,3}\.?\d{1,9})em")
 
 
 def latex_of_mathml(node: LexborNode) -> str:
-    """Return a formula as LaTeX; raise ValueError where it is too deep."""
+    """Return a formula as LaTeX. Raises ValueError if it is nested too deep."""
     return converted(node, limits().formula_depth)
 
 
-def converted(node: LexborNode, left: int) -> str:
-    if not left:
-        raise ValueError(f"a formula is more than {limits().formula_depth} elements deep")
+def converted(node: LexborNode, max_depth: int) -> str:
+    """Return an element as LaTeX. Raises ValueError if elements are nested deeper than `max_depth`."""
+    if not max_depth:
+        raise ValueError(f"a formula is nested deeper than {limits().formula_depth} elements")
     tag = node.tag or ""
     if tag in TOKENS:
         return TOKENS[tag](node)
-    children = elements(node)
-    if tag == "semantics":
-        return converted(children[0], left - 1) if children else ""
-    if tag == "mtable":
-        return matrix(children, left - 1)
-    if tag in {"annotation", "annotation-xml", "mprescripts", "none", "malignmark"}:
+    if tag in IGNORED:
         return ""
-    parts = [converted(child, left - 1) for child in children]
-    if tag in SCRIPTS and len(parts) >= SCRIPTS[tag][0]:
-        return SCRIPTS[tag][1](node, parts)
-    return joined(parts)
+    children = elements(node)
+    if tag == "mtable":
+        return matrix(children, max_depth - 1)
+    if tag == "semantics":
+        children = children[:1]  # the others are annotations
+    parts = [converted(child, max_depth - 1) for child in children]
+    if tag == "semantics":
+        return "".join(parts)
+    min_parts, convert = LAYOUTS.get(tag, (0, join_row))
+    return convert(node, parts) if len(parts) >= min_parts else join_parts(parts)
 
 
 def elements(node: LexborNode) -> list[LexborNode]:
     return [child for child in reversed(children_backwards(node)) if child.is_element_node]
 
 
-def joined(parts: list[str]) -> str:
-    """Join what stands beside each other, with a space where a command would run into letters."""
+def join_row(node: LexborNode, parts: list[str]) -> str:
+    return join_parts(parts)
+
+
+def join_parts(parts: list[str]) -> str:
+    """Join parts of a row, with a space where the name of a command would continue with the next letters."""
     text = ""
     for part in filter(None, parts):
         if part in SPACED:
@@ -74,55 +80,57 @@ def ends_in_command(text: str) -> bool:
 
 
 def symbols(text: str) -> str:
-    return joined([symbol(character) for character in text])
+    return join_parts([symbol(character) for character in text])
 
 
-def text_of(node: LexborNode) -> str:
+def element_text(node: LexborNode) -> str:
     return " ".join((node.text() or "").split())
 
 
+def is_word(text: str) -> bool:
+    return text.isascii() and text.isalpha() and len(text) > 1
+
+
 def identifier(node: LexborNode) -> str:
-    text = unicodedata.normalize("NFKC", text_of(node)) if len(text_of(node)) == 1 else text_of(node)
-    variant = node.attributes.get("mathvariant") or ""
+    """Return an `<mi>`: a function, a word in upright letters, or symbols in the font of `mathvariant`."""
+    original, variant = element_text(node), attribute(node, "mathvariant")
+    text = unicodedata.normalize("NFKC", original) if len(original) == 1 else original
     if text in FUNCTIONS:
         return "\\" + text
-    if text.isascii() and text.isalpha() and len(text) > 1 and not variant:
+    if is_word(text) and not variant:
         return rf"\mathrm{{{text}}}"
-    written = symbols(text_of(node) if text_of(node) in SYMBOLS else text)
-    if variant in LETTERS and written and not (variant == "normal" and not text.isalnum()):
-        return rf"\{LETTERS[variant]}{{{written}}}"
-    return written
+    latex = symbols(original if original in SYMBOLS else text)
+    has_font = variant in LETTERS and (variant != "normal" or text.isalnum())
+    return rf"\{LETTERS[variant]}{{{latex}}}" if latex and has_font else latex
 
 
 def operator(node: LexborNode) -> str:
-    text = text_of(node)
+    text = element_text(node)
     if text in FUNCTIONS:
         return "\\" + text
-    if text.isascii() and text.isalpha() and len(text) > 1:
-        return rf"\operatorname{{{text}}}"
-    return symbols(text)
+    return rf"\operatorname{{{text}}}" if is_word(text) else symbols(text)
 
 
-def words(node: LexborNode) -> str:
+def text_in_formula(node: LexborNode) -> str:
     text = (node.text() or "").replace("\n", " ")
     if not text.strip(SPACES):
-        return joined([symbol(character) for character in text.replace(" ", "\xa0")])
+        return symbols(text.replace(" ", "\xa0"))
     return rf"\text{{{text.replace(chr(0xA0), ' ')}}}"
 
 
 def space(node: LexborNode) -> str:
-    attributes = node.attributes
-    if attributes.get("linebreak") == "newline":
+    if attribute(node, "linebreak") == "newline":
         return r"\\"
-    match = WIDTH.match(attributes.get("width") or "")
+    match = WIDTH.match(attribute(node, "width"))
     width = float(match[1]) if match else 0
     return r"\quad" if width >= 1 else r"\," if width > 0 else ""
 
 
 TOKENS: dict[str, Callable[[LexborNode], str]] = {
-    "mi": identifier, "mn": lambda node: symbols(text_of(node)), "mo": operator, "mtext": words, "ms": words,
-    "mspace": space, "-text": lambda node: "",
+    "mi": identifier, "mn": lambda node: symbols(element_text(node)), "mo": operator, "mtext": text_in_formula,
+    "ms": text_in_formula, "mspace": space, "-text": lambda node: "",
 }  # fmt: skip
+IGNORED = {"annotation", "annotation-xml", "mprescripts", "none", "malignmark"}
 
 
 def in_braces(part: str) -> str:
@@ -130,21 +138,21 @@ def in_braces(part: str) -> str:
 
 
 def base(part: str) -> str:
-    """Return what an index is put to, in braces where it has several parts."""
-    is_one = len(part) <= 1 or (
+    """Return the base of an index, in braces if it has several parts."""
+    is_single = len(part) <= 1 or (
         part[0] == "\\" and (part[1:].isalpha() or (part.count("{") <= 1 and part[-1] == "}"))
     )
-    return part if is_one else in_braces(part)
+    return part if is_single else in_braces(part)
 
 
 def fraction(node: LexborNode, parts: list[str]) -> str:
-    if (node.attributes.get("linethickness") or "")[:1] == "0":
+    if attribute(node, "linethickness")[:1] == "0":
         return rf"{{{parts[0]} \atop {parts[1]}}}"
     return rf"\frac{{{parts[0]}}}{{{parts[1]}}}"
 
 
 def over(node: LexborNode, parts: list[str]) -> str:
-    mark = text_of(elements(node)[1])
+    mark = element_text(elements(node)[1])
     if mark in OVER:
         return rf"\{OVER[mark]}{{{parts[0]}}}"
     if parts[0].startswith((*LIMITED, r"\overbrace")):
@@ -153,7 +161,7 @@ def over(node: LexborNode, parts: list[str]) -> str:
 
 
 def under(node: LexborNode, parts: list[str]) -> str:
-    mark = text_of(elements(node)[1])
+    mark = element_text(elements(node)[1])
     if mark in UNDER:
         return rf"\{UNDER[mark]}{{{parts[0]}}}"
     if parts[0].startswith((*LIMITED, r"\underbrace")):
@@ -171,7 +179,7 @@ def power(node: LexborNode, parts: list[str]) -> str:
     return base(parts[0]) + (parts[1] if parts[1] in {"'", "''"} else f"^{{{parts[1]}}}")
 
 
-def both(node: LexborNode, parts: list[str]) -> str:
+def indices(node: LexborNode, parts: list[str]) -> str:
     upper = parts[2] if parts[2] in {"'", "''"} else f"^{{{parts[2]}}}"
     return f"{base(parts[0])}_{{{parts[1]}}}{upper}"
 
@@ -185,21 +193,22 @@ def fenced(node: LexborNode, parts: list[str]) -> str:
     return rf"\left{begin or '.'}{separator[:1].strip().join(parts)}\right{end or '.'}"
 
 
-def matrix(rows: list[LexborNode], left: int) -> str:
+def matrix(rows: list[LexborNode], max_depth: int) -> str:
     lines = []
     for row in rows:
         cells = [cell for cell in elements(row) if cell.tag == "mtd"]
-        lines.append(" & ".join(converted(cell, left - 1) if left > 1 else "" for cell in cells))
+        lines.append(" & ".join(converted(cell, max_depth - 1) if max_depth > 1 else "" for cell in cells))
     return r"\begin{matrix} " + r" \\ ".join(lines) + r" \end{matrix}"
 
 
-SCRIPTS: dict[str, tuple[int, Callable[[LexborNode, list[str]], str]]] = {
+# The least number of children of elements, and the functions that write the elements from their converted children.
+LAYOUTS: dict[str, tuple[int, Callable[[LexborNode, list[str]], str]]] = {
     "mfrac": (2, fraction), "mover": (2, over), "munder": (2, under), "munderover": (3, under_over),
-    "msqrt": (0, lambda _, parts: rf"\sqrt{{{joined(parts)}}}"),
+    "msqrt": (0, lambda _, parts: rf"\sqrt{{{join_parts(parts)}}}"),
     "mroot": (2, lambda _, parts: rf"\sqrt[{parts[1]}]{{{parts[0]}}}"),
     "msub": (2, lambda _, parts: f"{base(parts[0])}_{{{parts[1]}}}"),
     "msup": (2, power),
-    "msubsup": (3, both),
+    "msubsup": (3, indices),
     "mmultiscripts": (3, lambda _, parts: f"{base(parts[0])}_{{{parts[1]}}}^{{{parts[2]}}}"),
     "mfenced": (0, fenced),
     "mphantom": (0, lambda _, parts: ""),

@@ -1,8 +1,9 @@
-"""Which pages are safe to parse: libraries take quadratic time for some, and no call of theirs can be stopped.
+"""Measure pages before they are parsed, and reject pages that would take too much time or memory.
 
-resiliparse 2.0.1 and lexbor need time in proportion to depth times size (100,000 nested `<div>` take minutes), to
-the square of the attributes of one tag (100,000 take minutes) and of the options of one `<select>` (10,000 take
-half a second). So pages are measured before they are parsed, and options, whose text nobody wants, are taken out.
+resiliparse 2.0.1 and lexbor take time in proportion to depth times size (100,000 nested `<div>` take minutes), to
+the square of the attributes of one tag (100,000 take minutes), and to the square of the options of one `<select>`
+(10,000 take half a second). A call of these libraries cannot be stopped. Options, whose text is not content, are
+removed from a page that has many.
 """
 
 import re
@@ -27,7 +28,7 @@ from zyda_flows.textkernels.markup_names import (
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
-PLACES = 1024  # for which there is room at once
+PLACES = 1024  # the first size of the array of places
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 NO_SPANS = np.zeros((0, 2), np.int64)
@@ -37,13 +38,16 @@ for name in IN_SENTENCES.split():
 
 
 class Measured(NamedTuple):
-    """A page in a form that is safe to parse, nearly always as it was, and what is in it.
+    """A page that is safe to parse, and its properties.
 
-    data: the page in UTF-8. has_structure: an element of `textkernels.markup_names.STRUCTURE`. has_numbers: a list
-    that may count otherwise than from one on. has_bracket: a text that begins with `[`, as links to edit do. lone:
-    the places after characters that resiliparse drops because they are a whole text node, in bytes, (n,).
-    in_sentences: where names of tags of `textkernels.markup_names.IN_SENTENCES` begin and end that are part of one,
-    (n, 2), in bytes.
+    Attributes:
+        data: the page in UTF-8, without `<option>` elements if it had too many.
+        has_structure: whether it has an element of `textkernels.markup_names.STRUCTURE`.
+        has_numbers: whether it has a list that may not count 1, 2, 3.
+        has_bracket: whether a text begins with `[`, as links to edit a section do.
+        lone: the places, in bytes, after text nodes of one character, which resiliparse drops; int64, (n,).
+        in_sentences: where the names of tags of `textkernels.markup_names.IN_SENTENCES` that are in a sentence
+            begin and end, in bytes; int64, (n, 2).
     """
 
     data: Bytes
@@ -59,42 +63,51 @@ class Measured(NamedTuple):
 
 
 def measured(page: str | Bytes) -> Measured:
-    """Return a page in a form that is safe to parse, and what is in it; raise ValueError where there is none.
+    """Return a page that is safe to parse, and its properties.
 
-    page: in UTF-8, where that is at hand, for only what is parsed is decoded.
+    Args:
+        page: the page, as text or as bytes in UTF-8; bytes are faster.
+
+    Raises:
+        ValueError: the page exceeds a limit of size, depth, tags or work.
     """
-    data, most = in_utf8(page) if isinstance(page, str) else page, limits()
-    if len(data) > most.html_bytes:
-        raise ValueError(f"it has {len(data):,} bytes, expected at most {most.html_bytes:,}")
-    (depth, tags, work, options, seen, _), places = surveyed(data, most.html_depth)
-    if depth > most.html_depth:
-        raise ValueError(f"elements nest more than {most.html_depth} deep")
-    if tags > most.html_tags:
+    data, bounds = in_utf8(page) if isinstance(page, str) else page, limits()
+    if len(data) > bounds.html_bytes:
+        raise ValueError(f"the page has {len(data):,} bytes, expected at most {bounds.html_bytes:,}")
+    (depth, tags, work, options, kinds, _), places = survey(data, bounds.html_depth)
+    if depth > bounds.html_depth:
+        raise ValueError(f"elements are nested more than {bounds.html_depth} deep")
+    if tags > bounds.html_tags:
         raise ValueError(
-            f"there are {tags:,} tags, with those that blocks open again, more than {most.html_tags:,}"
+            f"the page has {tags:,} tags with the formatting that blocks open again, expected at most"
+            f" {bounds.html_tags:,}"
         )
-    if work > most.html_work:
+    if work > bounds.html_work:
         raise ValueError(
             f"{len(data):,} bytes in elements up to {depth} deep and their attributes cost too much to parse: "
-            f"{work:,}, expected at most {most.html_work:,}"
+            f"{work:,}, expected at most {bounds.html_work:,}"
         )
-    if options > most.html_options:
+    if options > bounds.html_options:
         data = in_utf8(OPTION.sub("", str(data.data, "utf-8")))
-        _, places = surveyed(data, most.html_depth)
-    structure, numbers, bracket = (bool(seen & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
+        _, places = survey(data, bounds.html_depth)
+    structure, numbers, bracket = (bool(kinds & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
     return Measured(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
 
 
-def surveyed(data: Bytes, deepest: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
-    """Return the measures of a page and the places in it, as `nesting` has them. deepest: elements."""
+def survey(data: Bytes, max_depth: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
+    """Return the measures of a page and the places in it, as `textkernels.markup.nesting` returns them."""
     places = np.empty(PLACES, np.int64)
-    while (measures := nesting(data, HASHES, KINDS, deepest, places))[-1] > len(places):
+    while (measures := nesting(data, HASHES, KINDS, max_depth, places))[-1] > len(places):
         places = np.empty(measures[-1], np.int64)
     return measures, places[: measures[-1]]
 
 
 def name_spans(data: Bytes, places: Places) -> Places:
-    """Return where names of tags in sentences begin and end, (n, 2). places: as `nesting` has them."""
+    """Return where the names of tags in sentences begin and end, int64, (n, 2).
+
+    places: of `textkernels.markup.nesting`. Negative places are the complements of the places where the start tag
+    and the end tag of such an element begin.
+    """
     start, end = ~places[places < 0].reshape(-1, 2).T
     if not len(start):
         return NO_SPANS
@@ -105,30 +118,30 @@ def name_spans(data: Bytes, places: Places) -> Places:
 
 
 def lone_places(data: Bytes) -> Places:
-    """Return the places after lone characters in a page that was measured before, in bytes."""
-    _, places = surveyed(data, ROOM - 2)
+    """Return the places, in bytes, after text nodes of one character in a page that was measured before."""
+    _, places = survey(data, ROOM - 2)
     return places[places >= 0]
 
 
 def referenced(data: Bytes) -> NDArray[np.bool_]:
-    """Say which code points below 2**16 a page refers to by number: (2**16,)."""
+    """Return which code points below 2**16 a page refers to by number: bool, (2**16,)."""
     named: NDArray[np.bool_] = references(data, HASHES, KINDS)
     return named
 
 
 def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
-    """Return a page in UTF-8 with a text in the place of each span, (n, 2), in bytes."""
+    """Return a page in which texts replace spans. spans: begin and end in bytes, (n, 2)."""
     places = spans.ravel().tolist()
     kept = [data.data[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(data)], strict=True)]
     return b"".join(chain.from_iterable(zip(kept, [*texts, b""], strict=True))).decode()
 
 
 def with_sentences(page: Measured) -> str:
-    """Return a page in which elements that are part of a sentence are spans, which resiliparse keeps."""
+    """Return a page in which elements in sentences are renamed to `span`, which resiliparse keeps."""
     names = page.in_sentences
     return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html
 
 
 def in_utf8(html: str) -> Bytes:
-    """Return the bytes of a page, without halves of characters, which no page has that was decoded."""
+    """Return the bytes of a page in UTF-8, with lone surrogates replaced."""
     return np.frombuffer(html.encode("utf-8", "replace"), np.uint8)

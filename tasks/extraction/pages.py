@@ -1,8 +1,8 @@
-"""The main content of a web page as plain text, as fast as it goes: what resiliparse takes for it."""
+"""Extract the main content of a web page as plain text with resiliparse, the fastest extractor."""
 
 from resiliparse.extract.html2text import extract_plain_text
 
-from zyda_flows.tasks.extraction.lists import numbered, with_numbers
+from zyda_flows.tasks.extraction.lists import restore_numbers, with_numbers
 from zyda_flows.tasks.extraction.lone_characters import with_lone, with_marked
 from zyda_flows.tasks.extraction.marks import without_marks
 from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
@@ -11,14 +11,20 @@ EDIT_LINKS = [".mw-editsection", ".editsection"]  # of MediaWiki, in headings
 
 
 def main_content(html: str | Bytes) -> str:
-    """Return the main content of a page as text; raise ValueError for a page that is not safe to parse.
+    """Return the main content of a page as plain text.
 
-    html: in UTF-8, where that is at hand.
+    Args:
+        html: the page, as text or as bytes in UTF-8; bytes are faster.
+
+    Raises:
+        ValueError: the page is not safe to parse.
     """
     page = measured(html)
     extract = text_without_links if page.has_bracket and b"editsection" in page.data.tobytes() else text_of
     if page.has_numbers:
-        return numbered(with_lone(with_numbers(without_marks(with_sentences(page), page.data)), extract))
+        return restore_numbers(
+            with_lone(with_numbers(without_marks(with_sentences(page), page.data)), extract)
+        )
     return with_marked(page.data, page.lone, page.in_sentences, extract)
 
 

@@ -1,16 +1,23 @@
-"""Markdown out of the little HTML that resiliparse gives back, and of the pieces whose marks stand in it."""
+"""Write Markdown from the reduced HTML of resiliparse and from the pieces that are marked in it."""
 
 import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from zyda_flows.tasks.extraction.code_blocks import fenced
-from zyda_flows.tasks.extraction.marks import SIGN, Piece, finished, opening, with_pieces, without_left_over
+from zyda_flows.tasks.extraction.marks import (
+    SIGN,
+    Piece,
+    opening,
+    with_pieces,
+    without_left_over,
+    without_line_marks,
+)
 
 TOKEN = re.compile(f"(</?(?:h[1-6]|p|[uo]l|li|pre)>|<br>|{SIGN}o[0-9]+;|{SIGN}n-?[0-9]+;)")
-LOOKS_LIKE_ONE = re.compile("#{1,6} |```[^`]*$")  # a heading or a fence, which a line of a paragraph is not
-PARAGRAPH, LINE = 2, 1
-DEEPEST = 80  # spaces before a line: further in, lists that nest look alike
+MARKDOWN_SIGN = re.compile("#{1,6} |```[^`]*$")  # a heading or a fence, which is escaped in a paragraph
+PARAGRAPH, LINE = 2, 1  # line ends before a paragraph and before a line
+MAX_INDENT = 80  # spaces before a line of nested lists
 
 
 def markdown(html: str, pieces: Sequence[Piece]) -> str:
@@ -33,14 +40,16 @@ def plain(text: str) -> str:
 
 @dataclass
 class Page:
-    """Markdown as far as it is written, and what is to come before the next line."""
+    """The Markdown that is written, the current line, and the margin and bullet before it."""
 
     pieces: Sequence[Piece]
     written: list[str] = field(default_factory=list)
     line: list[str] = field(default_factory=list)
     margin: int = 0
     heading: str = ""
-    numbers: list[int] = field(default_factory=list)  # of the next item of each list, 0 without numbers
+    numbers: list[int] = field(
+        default_factory=list
+    )  # of the next item of each open list, 0 in unordered lists
     widths: list[int] = field(default_factory=list)  # of the bullets of items
     bullet: str = ""
     code: list[str] | None = None
@@ -57,7 +66,7 @@ class Page:
 
     def add_piece(self, piece: Piece) -> None:
         if piece.is_block and not "".join(self.code or []).strip():
-            self.code = None  # resiliparse opens another <pre> between two of a list
+            self.code = None  # resiliparse opens an empty <pre> between two blocks in a list
         if not piece.is_block or self.code is not None:
             (self.line if self.code is None else self.code).append(piece.text)
             return
@@ -118,7 +127,7 @@ class Page:
         self.widths.append(len(self.bullet))
 
     def set_number(self, number: int) -> None:
-        """Give the item that begins here its number."""
+        """Set the number of the item that begins here."""
         if self.bullet and self.numbers:
             self.bullet, self.numbers[-1] = f"{number}. ", number + 1
             self.widths[-1] = len(self.bullet)
@@ -132,18 +141,18 @@ class Page:
         if self.line:
             text = "".join(self.line).strip()
             self.line.clear()
-            if text and (text := finished(text)):
-                is_mark = not self.heading and text[0] in "#`" and LOOKS_LIKE_ONE.match(text)
-                self.write(f"\\{text}" if is_mark else self.heading + text, 0)
+            if text and (text := without_line_marks(text)):
+                is_sign = not self.heading and text[0] in "#`" and MARKDOWN_SIGN.match(text)
+                self.write(f"\\{text}" if is_sign else self.heading + text, 0)
         if margin > self.margin:
             self.margin = margin
 
     def write(self, text: str, margin: int) -> None:
-        """Write a line after the margin due, with the bullet due, and as far in as its item is."""
+        """Write a line after the pending margin, with the pending bullet and the indentation of its item."""
         margin = max(margin, self.margin)
         if self.widths:
-            depth = " " * min(DEEPEST, sum(self.widths[: -1 if self.bullet else None]))
-            text = f"{depth}{self.bullet}{text}" if text else ""
+            indent = " " * min(MAX_INDENT, sum(self.widths[: -1 if self.bullet else None]))
+            text = f"{indent}{self.bullet}{text}" if text else ""
             if self.bullet and self.widths[1:]:
                 margin = min(margin, LINE)
         if self.written:

@@ -1,9 +1,8 @@
-"""The main content of a web page as Markdown that keeps code, tables, formulas, headings and lists.
+"""Extract the main content of a web page as Markdown with its code, tables, formulas, headings and lists.
 
-resiliparse finds the main content, and judges every element by its own text, so pages without structure read as
-they do for `main_content`. What it would flatten is written as Markdown before, from lexbor's tree, and found
-again by marks that come through its extraction: a second parse, but only of pages that have such elements, and no
-walk over a whole tree in Python, which was several times slower than both together.
+resiliparse finds the main content, as in `main_content`. Before that, code, tables and formulas, which resiliparse
+would flatten, are written as Markdown from lexbor's tree and marked in the page. Pages with such elements are
+parsed twice, which is several times faster than a walk over the whole tree in Python.
 """
 
 import re
@@ -25,22 +24,24 @@ from zyda_flows.tasks.extraction.marks import (
     without_marks,
 )
 from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.nodes import ancestors, is_inside
 from zyda_flows.tasks.extraction.rendering import markdown
 from zyda_flows.tasks.extraction.tables import table_markdown
 
-# Digits set high behind a number or a unit, without a sign another number: 10<sup>6</sup> is not 106.
+# Superscript digits after a number or a unit: 10<sup>6</sup> becomes 10^6, not 106.
 POWER = re.compile(r"<sup(?: [^<>]*)?>\s*((?:[-+\u2212]|&minus;)?[0-9]{1,3})\s*</sup>")
 BASE = re.compile(r"(?:[0-9)\]]|(?<![A-Za-z])[A-Za-z]{1,2})(?:</(?:i|em|b|strong|var)>)?$")
 LONGEST_BASE = 12  # characters
 BODY = re.compile(r"<body\b[^>]*", re.IGNORECASE)
-# resiliparse takes lists near the root for navigation, which they are not in pages without a layout.
-ROOM = "<div>" * 3
+# resiliparse removes lists near the root as navigation. In pages without a layout they are content.
+NESTING = "<div>" * 3
 ANCHORS = "a.headerlink, a.anchor-link, a.anchorjs-link, a.anchor[aria-hidden], .mw-editsection, .copybtn"
-ANCHOR_TEXT = 12  # characters of a sign or of "[edit]"
-TYPED = "classifier"  # the type of a parameter, which Docutils sets off by a style sheet
+MAX_ANCHOR_TEXT = 12  # characters of a sign or of "[edit]"
+TYPE_CLASS = "classifier"  # the class of the type of a parameter in Docutils
 INLINE = "code, tt, kbd, samp"
 IN_BLOCKS = "pre code, pre tt, pre kbd, pre samp, code code, dt.sig code"
-OF_INTEREST = f"pre, table, math, mjx-container, {INLINE}, {SCRIPTS}, {IMAGES}, {CODE_CELLS}"
+STRUCTURE = f"pre, table, math, mjx-container, {INLINE}, {SCRIPTS}, {IMAGES}, {CODE_CELLS}"
+# Elements around the content of which resiliparse does not remove all.
 CHROME = [
     ".mw-editsection",
     ".editsection",
@@ -50,71 +51,85 @@ CHROME = [
     ".breadcrumb",
     ".breadcrumbs",
     ".pagination",
-]  # resiliparse leaves some
-NAVIGATION = ("navheader", "navfooter")  # classes of DocBook's, in which navigation is a table
-PLACEHOLDER = "x"  # text of a formula, for what judges elements by their text
+]
+NAVIGATION = ("navheader", "navfooter")  # classes of DocBook's tables for navigation
+PLACEHOLDER = "x"  # replaces a formula, because resiliparse removes elements without text
 
 
 def structured_text(html: str | Bytes) -> str:
-    """Return the main content of a page as Markdown; raise ValueError for a page that is not safe to parse.
+    """Return the main content of a page as Markdown.
 
-    html: in UTF-8, where that is at hand.
+    Args:
+        html: the page, as text or as bytes in UTF-8; bytes are faster.
+
+    Raises:
+        ValueError: the page is not safe to parse.
     """
-    found, pieces = measured(html), list[Piece]()
-    page = without_marks(with_sentences(found), found.data)
+    safe_page, pieces = measured(html), list[Piece]()
+    page = without_marks(with_sentences(safe_page), safe_page.data)
     if "<sup" in page:
         page = POWER.sub(power, page)
-    if found.has_structure:
+    if safe_page.has_structure:
         page = with_marks(page, pieces)
-    page = roomy(with_numbers(page) if found.has_numbers else page)
-    return markdown(with_lone(page, reduced) if len(found.lone) else reduced(page), pieces)
+    page = nested_deeper(with_numbers(page) if safe_page.has_numbers else page)
+    return markdown(with_lone(page, reduced) if len(safe_page.lone) else reduced(page), pieces)
 
 
 def reduced(page: str) -> str:
-    """Return the main content of a page in the few elements that resiliparse keeps."""
+    """Return the main content of a page as HTML with the few elements that resiliparse keeps."""
     return extract_plain_text(
         page, main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
     )
 
 
-def power(found: re.Match[str]) -> str:
-    """Write a number that is set high behind another one, or behind a unit, as a power."""
-    before = found.string[max(0, found.start() - LONGEST_BASE) : found.start()]
-    return f"^{found[1]}" if BASE.search(before) else found[0]
+def power(match: re.Match[str]) -> str:
+    """Return superscript digits after a number or a unit as a power."""
+    before = match.string[max(0, match.start() - LONGEST_BASE) : match.start()]
+    return f"^{match[1]}" if BASE.search(before) else match[0]
 
 
-def roomy(page: str) -> str:
-    """Return a page with its content deeper in."""
+def nested_deeper(page: str) -> str:
+    """Return a page with its body in three more `<div>`."""
     place = page.find("<body")
     match = BODY.search(page, max(0, place))
     if match is None or match.end() == len(page):
         return page
-    return f"{page[: match.end() + 1]}{ROOM}{page[match.end() + 1 :]}"
+    return f"{page[: match.end() + 1]}{NESTING}{page[match.end() + 1 :]}"
 
 
 def with_marks(html: str, pieces: list[Piece]) -> str:
-    """Return a page with marks around what becomes a piece, in the order in which pieces may hold each other."""
+    """Return a page with marks around formulas, code and tables, and append their Markdown to `pieces`.
+
+    Formulas and code are marked before tables, which can contain them.
+    """
     tree = LexborHTMLParser(html)
-    there_are = {node.tag for node in tree.css(OF_INTEREST)}
-    for node in tree.css(ANCHORS) if there_are & {"pre", "code", "math"} else ():
-        if node.tag not in ROOTS and len(node.text()) <= ANCHOR_TEXT:
+    tags = {node.tag for node in tree.css(STRUCTURE)}
+    if not tags:
+        return html
+    if tags & {"pre", "code", "math"}:
+        remove_anchors(tree)
+    for node in tree.css(f"dt > .{TYPE_CLASS}") if TYPE_CLASS in html else ():
+        node.insert_before(" : ")
+    if tags & {"math", "mjx-container", "script", "img"}:
+        mark_formulas(tree, pieces)
+    mark_inline_code(tree)
+    if tags & {"pre", "code", "td"}:
+        mark_code(tree, pieces)
+    if "table" in tags:
+        mark_tables(tree, pieces)
+    return tree.html or ""
+
+
+def remove_anchors(tree: LexborHTMLParser) -> None:
+    """Remove links of headings to themselves, and buttons."""
+    for node in tree.css(ANCHORS):
+        if node.tag not in ROOTS and len(node.text()) <= MAX_ANCHOR_TEXT:
             node.insert_before(" ")
             node.remove()
-    if TYPED in html:
-        for node in tree.css(f"dt > .{TYPED}"):
-            node.insert_before(" : ")
-    if there_are & {"math", "mjx-container", "script", "img"}:
-        mark_formulas(tree, pieces)
-    if there_are & {"code", "tt", "kbd", "samp"}:
-        mark_inline_code(tree)
-    if there_are & {"pre", "code", "td"}:
-        mark_code(tree, pieces)
-    if "table" in there_are:
-        mark_tables(tree, pieces)
-    return (tree.html or "") if there_are else html
 
 
 def mark_formulas(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
+    """Replace formulas by marked placeholders."""
     if tree.css_first(SCRIPTS) is not None:
         for node in outermost(tree.css(RENDERED)):
             if node.tag not in ROOTS:
@@ -127,18 +142,9 @@ def mark_formulas(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
 
 
 def outermost(nodes: list[LexborNode]) -> list[LexborNode]:
-    """Return the elements that are in none of the others."""
-    taken = {node.mem_id for node in nodes}
-    return [node for node in nodes if not has_around(node, taken)]
-
-
-def has_around(node: LexborNode, taken: set[int]) -> bool:
-    around = node.parent
-    while around is not None:
-        if around.mem_id in taken:
-            return True
-        around = around.parent
-    return False
+    """Return the elements that are not inside another element of the list."""
+    ids = {node.mem_id for node in nodes}
+    return [node for node in nodes if not is_inside(node, ids)]
 
 
 def mark_inline_code(tree: LexborHTMLParser) -> None:
@@ -150,8 +156,8 @@ def mark_inline_code(tree: LexborHTMLParser) -> None:
 
 
 def mark_code(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
-    """Mark blocks of code: tables that number lines, `<pre>`, and `<code>` of several lines."""
-    tables = [table for cell in tree.css(CODE_CELLS) if (table := around_of(cell, "table")) is not None]
+    """Mark blocks of code: tables with line numbers, `<pre>`, and `<code>` of several lines."""
+    tables = [table for cell in tree.css(CODE_CELLS) if (table := table_around(cell)) is not None]
     blocks = [*{table.mem_id: table for table in tables}.values(), *tree.css("pre")]
     blocks += [node for node in tree.css("code") if node.css_first("br") is not None]
     for block in outermost(blocks):
@@ -161,17 +167,15 @@ def mark_code(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
             mark(block, Piece(fenced(unmarked(code, pieces), block_language(block)), is_block=True), pieces)
 
 
-def around_of(node: LexborNode, tag: str) -> LexborNode | None:
-    around = node.parent
-    while around is not None and around.tag != tag:
-        around = around.parent
-    return around
+def table_around(node: LexborNode) -> LexborNode | None:
+    return next((ancestor for ancestor in ancestors(node) if ancestor.tag == "table"), None)
 
 
 def mark_tables(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
+    """Mark tables of data, and remove tables of navigation."""
     for table in tree.css("table"):
-        around = table.parent
-        if around is not None and around.attributes.get("class") in NAVIGATION:
+        parent = table.parent
+        if parent is not None and parent.attributes.get("class") in NAVIGATION:
             table.remove()
         elif len(table.css("table")) <= 1 and table.css_first(CODE_CELLS) is None:
             text = table_markdown(table, lambda text: unmarked(text, pieces, "\n"))
@@ -186,7 +190,7 @@ def mark(node: LexborNode, piece: Piece, pieces: list[Piece]) -> None:
 
 
 def unmarked(text: str, pieces: list[Piece], around: str = "") -> str:
-    """Return a text with pieces where their marks are. around: what comes before and behind blocks."""
+    """Return a text in which pieces replace their marks. around: text before and after blocks."""
 
     def put(number: int) -> str:
         piece = pieces[number]

@@ -1,5 +1,5 @@
 # ruff: noqa: RUF001, SIM905
-"""Characters of formulas, and what LaTeX calls them: by the tables of unicode-math and KaTeX."""
+"""The LaTeX names of characters in formulas, from the tables of unicode-math and KaTeX."""
 
 import unicodedata
 
@@ -17,7 +17,7 @@ NAMED = r"""
 %\% &\& #\# $\$ _\_ \\backslash ϵ\epsilon ϑ\vartheta φ\varphi ϕ\phi ϱ\varrho ϖ\varpi ε\varepsilon
 """
 SYMBOLS = (
-    {one[0]: one[1:] for one in NAMED.split()}
+    {name[0]: name[1:] for name in NAMED.split()}
     | INVISIBLE
     | {"\xa0": r"\ ", "\u2009": r"\,", "\u200a": r"\,", "\u2003": r"\quad"}
 )
@@ -27,7 +27,7 @@ Pr arccos arcsin arctan arg cos cosh cot coth csc deg det dim exp gcd hom inf ke
 log max min sec sin sinh sup tan tanh
 """.split()
 }
-# With a space on both sides.
+# Operators that are written with a space on both sides.
 SPACED = {
     *r"""
 + - := < = > \Leftarrow \Leftrightarrow \Rightarrow \approx \cap \cdot \cong \cup \div \doteq \equiv \geq
@@ -35,18 +35,18 @@ SPACED = {
 \oplus \otimes \perp \pm \propto \setminus \sim \simeq \subset \subseteq \supset \supseteq \times \to \vdash
 """.split()
 }
-# Whose indices are limits.
+# Operators whose indices are limits.
 LIMITED = tuple(
     r"\sum \prod \coprod \int \big \lim \max \min \sup \inf \oint \operatorname \det \gcd \Pr \iint".split()
 )
 OVER = {
-    one[0]: one[1:]
-    for one in """
+    name[0]: name[1:]
+    for name in """
 ˉbar ¯overline ―overline ‾overline _overline ^hat ˆhat ̂hat ~tilde ˜tilde →vec ⃗vec ˙dot ¨ddot ⏞overbrace ˇcheck
 ˘breve ´acute `grave -bar −bar
 """.split()
 }
-UNDER = {one[0]: one[1:] for one in "⏟underbrace _underline ̲underline ―underline ¯underline".split()}
+UNDER = {name[0]: name[1:] for name in "⏟underbrace _underline ̲underline ―underline ¯underline".split()}
 LETTERS = {
     "bold": "mathbf",
     "double-struck": "mathbb",
@@ -57,11 +57,11 @@ LETTERS = {
     "monospace": "mathtt",
     "bold-italic": "boldsymbol",
 }
-LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))  # letters for which LaTeX has no names
+LATIN = dict(zip("ΑΒΕΖΗΙΚΜΝΟΡΤΧο", "ABEZHIKMNOPTXo", strict=True))  # Greek letters without a name in LaTeX
 
 
 def symbol(character: str) -> str:
-    """Return the LaTeX of a character, or itself where it has none."""
+    """Return the LaTeX of a character, or the character itself if it has no name in LaTeX."""
     if character in SYMBOLS:
         return SYMBOLS[character]
     if "\u0370" <= character <= "\u03ff":

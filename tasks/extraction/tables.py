@@ -1,37 +1,38 @@
-"""Tables of data as Markdown; tables that only lay out a page are none."""
+"""Write tables of data as Markdown. Tables for the layout of a page are not tables of data."""
 
 import re
 from collections.abc import Callable, Iterator
 
 from selectolax.lexbor import LexborNode
 
-from zyda_flows.tasks.extraction.marks import finished
-from zyda_flows.tasks.extraction.nodes import children_backwards
+from zyda_flows.tasks.extraction.marks import without_line_marks
+from zyda_flows.tasks.extraction.nodes import attribute, children_backwards
 from zyda_flows.tasks.limits import limits
 
-LONGEST_CELL = 3000  # characters; what is longer is part of a page
-CELL_WITHOUT_HEADER = 150  # characters in the mean, where nothing but its form makes it a table
-MOST_LINKED = 0.7  # share of characters in links
-MOST_EMPTY = 0.6
+MAX_CELL = 3000  # characters; a longer cell is a part of the layout
+MAX_MEAN_CELL = 150  # characters in the mean, in a table without header and caption
+MAX_LINKED = 0.7  # share of characters in links
+MAX_EMPTY = 0.6  # share of empty cells in a table without header and caption
 LINES = frozenset({"br", "p", "div", "li", "dt", "dd", "ul", "ol", "pre", "blockquote", "tr", "table"})
 DROPPED = frozenset({"script", "style", "template", "button", "select", "textarea", "noscript", "svg"})
 DATA = re.compile(
     r"(?:^|\s)(?:docutils|wikitable|dataframe|data-?table|infobox|sortable)(?:\s|$)", re.IGNORECASE
 )
+LAYOUT = "h1, h2, form, iframe, nav, article"  # elements that are only in tables for the layout
 FENCE = re.compile("`{3,}")
 HIDDEN = re.compile(r"display\s*:\s*none", re.IGNORECASE)
-Resolve = Callable[[str], str]  # puts pieces where their marks are
+Resolve = Callable[[str], str]  # replaces marks by their pieces
 Rows = list[list[tuple[LexborNode, str]]]
 
 
 def table_markdown(table: LexborNode, resolved: Resolve) -> str:
-    """Write a table as Markdown, or return "" where it is none."""
-    if (table.attributes.get("role") or "") in {"presentation", "none"}:
+    """Return a table as Markdown, or "" if it is not a table of data or too large."""
+    if attribute(table, "role") in {"presentation", "none"}:
         return ""
     rows = rows_of(table, resolved)
     if not is_data(table, rows):
         return ""
-    grid = grid_of(rows)
+    grid = spanned_grid(rows)
     if grid is None:
         return ""
     lines = [f"| {' | '.join(row)} |" for row in grid]
@@ -41,7 +42,7 @@ def table_markdown(table: LexborNode, resolved: Resolve) -> str:
 
 
 def rows_of(table: LexborNode, resolved: Resolve) -> Rows:
-    """Return the cells of each row that has any, with their texts."""
+    """Return the cells of each row with their texts, without rows that have no cells."""
     rows = []
     for row in table.css("tr"):
         cells = [cell for cell in reversed(children_backwards(row)) if cell.tag in {"td", "th"}]
@@ -51,69 +52,77 @@ def rows_of(table: LexborNode, resolved: Resolve) -> Rows:
 
 
 def is_data(table: LexborNode, rows: Rows) -> bool:
-    """Say whether a table has data: at least two rows and columns, and cells that are no parts of a page."""
+    """Return whether a table has data: two or more rows and columns, and no cells of a layout."""
     texts = [text for row in rows for _, text in row]
-    if len(rows) < 2 or max(map(len, rows)) < 2 or max(map(len, texts)) > LONGEST_CELL or not any(texts):
+    if len(rows) < 2 or len(texts) == len(rows):
         return False
-    if table.css_first("h1, h2, form, iframe, nav, article") is not None:
-        return False
-    if DATA.search(table.attributes.get("class") or ""):
-        return True
     size = sum(map(len, texts))
-    if sum(len(link.text().strip()) for link in table.css("a")) > MOST_LINKED * size:
+    if size == 0 or max(map(len, texts)) > MAX_CELL or table.css_first(LAYOUT) is not None:
         return False
-    if table.css_first("th, thead, caption") is not None:
+    if DATA.search(attribute(table, "class")):
         return True
-    empty = sum(not text for text in texts)
-    return empty <= MOST_EMPTY * len(texts) and size <= CELL_WITHOUT_HEADER * len(texts)
+    if linked_characters(table) > MAX_LINKED * size:
+        return False
+    return table.css_first("th, thead, caption") is not None or has_form_of_data(texts)
 
 
-def grid_of(rows: Rows) -> list[list[str]] | None:
-    """Return texts by row and column, or None where they are too many.
+def has_form_of_data(texts: list[str]) -> bool:
+    """Return whether most cells have a text and the texts are short."""
+    return texts.count("") <= MAX_EMPTY * len(texts) and sum(map(len, texts)) <= MAX_MEAN_CELL * len(texts)
 
-    All rows are as wide as the widest one. Where a cell spans further places, these are empty.
+
+def linked_characters(table: LexborNode) -> int:
+    return sum(len(link.text().strip()) for link in table.css("a"))
+
+
+def spanned_grid(rows: Rows) -> list[list[str]] | None:
+    """Return texts by row and column, or None if there are too many.
+
+    All rows are as wide as the widest row. The further places that a cell spans are empty.
     """
-    taken, grid, places, most_columns = dict[int, int](), list[list[str]](), 0, limits().table_columns
+    # The rows, from the current one on, that cells of earlier rows span in a column.
+    spanned, grid, size, max_columns = dict[int, int](), list[list[str]](), 0, limits().table_columns
     for row in rows:
         line, column = list[str](), 0
         for cell, text in row:
-            while taken.get(column, 0) > 0 and column < most_columns:
+            while spanned.get(column, 0) > 0 and column < max_columns:
                 line.append("")
                 column += 1
-            width = span(cell, "colspan", most_columns - column)
+            width = span(cell, "colspan", max_columns - column)
             line.extend([text, *[""] * (width - 1)])
             for k in range(column, column + width):
-                taken[k] = span(cell, "rowspan", len(rows)) if k < most_columns else 0
+                spanned[k] = span(cell, "rowspan", len(rows)) if k < max_columns else 0
             column += width
-        taken = {k: left - 1 for k, left in taken.items() if left > 1}
+        spanned = {k: count - 1 for k, count in spanned.items() if count > 1}
         grid.append(line)
-        places += len(line)
-        if places > limits().table_cells:
+        size += len(line)
+        if size > limits().table_cells:
             return None
-    return padded(grid)
+    return rectangle(grid)
 
 
-def padded(grid: list[list[str]]) -> list[list[str]] | None:
-    """Return rows of one width, without empty columns at the end and empty rows; None where cells are too many."""
+def rectangle(grid: list[list[str]]) -> list[list[str]] | None:
+    """Return rows of equal width, without empty rows and last columns; None if there are too many cells."""
     width = max((k + 1 for line in grid for k, text in enumerate(line) if text), default=1)
     if width * len(grid) > limits().table_cells:
         return None
     return [[*line[:width], *[""] * (width - len(line))] for line in grid if any(line)] or [[""]]
 
 
-def span(cell: LexborNode, name: str, most: int) -> int:
-    said = (cell.attributes.get(name) or "1").strip()
-    return max(1, min(int(said), most)) if said.isascii() and said.isdigit() and len(said) < 6 else 1
+def span(cell: LexborNode, name: str, max_span: int) -> int:
+    """Return the number of rows or columns in an attribute of a cell, from 1 to `max_span`; 1 if it is invalid."""
+    value = attribute(cell, name).strip()
+    return max(1, min(int(value), max_span)) if value.isascii() and value.isdigit() and len(value) < 6 else 1
 
 
 def cell_text(cell: LexborNode, resolved: Resolve, line_break: str) -> str:
-    """Return the text of a cell on one line of Markdown, in which `line_break` stands for ends of lines."""
-    text = resolved("".join(texts_of(cell)))
-    return finished(line_break.join(lines_of(text))).replace("|", "\\|")
+    """Return the text of a cell as one line of Markdown, with `line_break` for line ends."""
+    text = resolved("".join(texts_in(cell)))
+    return without_line_marks(line_break.join(lines_in(text))).replace("|", "\\|")
 
 
-def lines_of(text: str) -> Iterator[str]:
-    """Yield the lines of a cell: of code as they are, of other text without the white space that browsers drop."""
+def lines_in(text: str) -> Iterator[str]:
+    """Yield the lines of a cell: code unchanged, other text without the white space that browsers remove."""
     fence = ""
     for line in text.split("\n"):
         if fence:
@@ -124,8 +133,8 @@ def lines_of(text: str) -> Iterator[str]:
             fence = match[0] if (match := FENCE.match(line)) else ""
 
 
-def texts_of(cell: LexborNode) -> Iterator[str]:
-    """Yield the texts in a cell, with ends of lines where elements begin or end one."""
+def texts_in(cell: LexborNode) -> Iterator[str]:
+    """Yield the texts in a cell, with line ends before and after elements that are displayed on separate lines."""
     pending: list[LexborNode | str] = list(children_backwards(cell))
     while pending:
         node = pending.pop()

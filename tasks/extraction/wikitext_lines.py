@@ -1,44 +1,65 @@
-"""Lines of wikitext as Markdown: headings, lists, paragraphs."""
+"""Write the lines of wikitext as Markdown: headings, lists and paragraphs."""
 
 import re
 from collections.abc import Collection
 
 BREAK = "\1"  # stands for <br>
-LIST_SIGNS = "*#:;"
+INDENTS = {"*": "  ", "#": "   ", ":": "", ";": ""}  # of lines below an item, by the sign of its list
 PREFIX = re.compile(r"[*#:;]+")
-SWITCH = re.compile(r"__[A-Z]{3,30}__")  # __NOTOC__ and its like
+SWITCH = re.compile(r"__[A-Z]{3,30}__")  # for example __NOTOC__
 SPACES = re.compile(r"[ \t\xa0]+")
-HOLLOW = re.compile(r" ?\([ ;,]*\)")  # what is left of parentheses around a template that says nothing
+EMPTY_PARENTHESES = re.compile(r" ?\([ ;,]*\)")  # around removed templates
 BEFORE_STOP = re.compile(r" ([,.;])(?=\s|$)")
-HALF_HOLLOW = re.compile(r"\([ ;,]*[;,] ?")
+EMPTY_BEGINNING = re.compile(r"\([ ;,]*[;,] ?")  # of parentheses
 RULE = re.compile(r"-{4,}")
+NO_LEVEL = 7  # headings have the levels 1 to 6
+
+
+class Sections:
+    """The headings that are not written yet, and the level of the removed section that is being read.
+
+    dropped: titles, in small letters, of sections that are removed with their subsections.
+    """
+
+    def __init__(self, dropped: Collection[str]) -> None:
+        self.dropped, self.dropped_level = dropped, NO_LEVEL
+        self.pending = list[tuple[int, str]]()
+
+    def begin(self, level: int, title: str) -> None:
+        self.pending = [heading for heading in self.pending if heading[0] < level]
+        if level <= self.dropped_level:
+            self.dropped_level = level if title.lower() in self.dropped else NO_LEVEL
+        if not self.is_dropped():
+            self.pending.append((level, f"{'#' * level} {title}"))
+
+    def is_dropped(self) -> bool:
+        return self.dropped_level < NO_LEVEL
+
+    def take_headings(self) -> list[str]:
+        """Return the headings before the next line, and forget them."""
+        headings, self.pending = [heading for _, heading in self.pending], []
+        return headings
 
 
 def markdown_of_lines(text: str, dropped: Collection[str] = ()) -> str:
-    """Return Markdown of lines in which only line starts still mean something.
+    """Return the Markdown of lines in which only the beginnings of lines are markup.
 
-    dropped: titles of sections, in small letters, which go with all below them. A heading over nothing goes, too.
+    Sections without text are removed. dropped: titles, in small letters, of sections that are removed with their
+    subsections.
     """
-    lines, headings, dropped_level = list[str](), list[tuple[int, str]](), 7
+    lines, sections = list[str](), Sections(dropped)
     for raw in SWITCH.sub("", text).split("\n"):
         line = _tidied(raw)
-        level = _level(line)
-        if level:
-            title = line[level:-level].replace(BREAK, " ").strip()
-            headings = [one for one in headings if one[0] < level]
-            if level <= dropped_level:
-                dropped_level = level if title.lower() in dropped else 7
-            if dropped_level == 7:
-                headings.append((level, f"{'#' * level} {title}"))
+        if level := _level(line):
+            sections.begin(level, line[level:-level].replace(BREAK, " ").strip())
             continue
-        line = "" if dropped_level < 7 or RULE.match(line) else _written(line)
+        line = "" if sections.is_dropped() or RULE.match(line) else _markdown_line(line)
         if not line:
             _separate(lines)
             continue
-        for _, heading in headings:
+        for heading in sections.take_headings():
             _separate(lines)
             lines += [heading, ""]
-        headings = []
         lines.append(line)
     return "\n".join(lines).strip("\n")
 
@@ -53,7 +74,7 @@ def _tidied(line: str) -> str:
     if "  " in line or "\t" in line or "\xa0" in line:
         line = SPACES.sub(" ", line)
     if "(" in line:
-        line = HALF_HOLLOW.sub("(", HOLLOW.sub("", line))
+        line = EMPTY_BEGINNING.sub("(", EMPTY_PARENTHESES.sub("", line))
     if " ." in line or " ," in line or " ;" in line:
         line = BEFORE_STOP.sub(r"\1", line)
     return line
@@ -67,22 +88,22 @@ def _level(line: str) -> int:
     return min(6, size - len(line.lstrip("=")), size - len(line.rstrip("=")), (size - 1) // 2)
 
 
-def _written(line: str) -> str:
-    """Return a line that is no heading as Markdown, or nothing for an item of a list that says nothing."""
-    if not line or line[0] not in LIST_SIGNS:
-        return "\n".join(filter(None, map(str.strip, line.split(BREAK))))
+def _markdown_line(line: str) -> str:
+    """Return a line that is not a heading as Markdown, or "" for an item of a list without text."""
     prefix = PREFIX.match(line)
-    signs = prefix[0] if prefix else ""
-    said = line[len(signs) :].replace(BREAK, " ").strip()
-    if not said:
-        return ""
+    if prefix is None:
+        return "\n".join(filter(None, map(str.strip, line.split(BREAK))))
+    text = line[prefix.end() :].replace(BREAK, " ").strip()
+    return _list_item(prefix[0], text) if text else ""
+
+
+def _list_item(signs: str, text: str) -> str:
+    """Return an item of a list as Markdown, indented below the items around it. signs: from LIST_SIGNS."""
     lists = signs[:20].rstrip(":;")
-    indent = "".join("  " if sign == "*" else "   " for sign in lists[:-1] if sign in "*#")
+    indent = "".join(INDENTS[sign] for sign in lists[:-1])
     if signs[-1] in "*#":
-        return f"{indent}{'-' if signs[-1] == '*' else '1.'} {said}"
+        return f"{indent}{'-' if signs[-1] == '*' else '1.'} {text}"
     if signs[-1] == ";":
-        term, colon, meaning = said.partition(" : ")
-        return f"{indent}{term}\n{indent}: {meaning.strip()}" if colon else f"{indent}{term}"
-    if lists:
-        return f"{indent}{'  ' if lists[-1] == '*' else '   '}{said}"
-    return said
+        term, colon, definition = text.partition(" : ")
+        return f"{indent}{term}\n{indent}: {definition.strip()}" if colon else f"{indent}{term}"
+    return f"{indent}{INDENTS[lists[-1]]}{text}" if lists else text

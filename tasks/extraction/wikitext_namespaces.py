@@ -1,7 +1,7 @@
-"""Names of the namespaces of files and categories, in all languages of Wikipedia, with their aliases.
+"""Names and aliases of the namespaces of files and categories in all languages of Wikipedia, in small letters.
 
-In small letters. A link to a page of them shows a picture, or nothing. Source: mwconstants 0.1.0 of the Wikimedia
-Foundation (MIT license), which has them from the wikis themselves.
+A link to a page of these namespaces is a picture or has no text. Source: mwconstants 0.1.0 of the Wikimedia
+Foundation (MIT license), which reads the names from the wikis.
 """
 
 # ruff: noqa: RUF001, E501

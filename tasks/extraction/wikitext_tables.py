@@ -1,4 +1,4 @@
-"""Tables of wikitext as Markdown."""
+"""Write tables of wikitext as Markdown."""
 
 import re
 from typing import NamedTuple
@@ -11,7 +11,7 @@ SPAN = re.compile(r"""(col|row)span\s*=[\s"']*([0-9]{1,3})""", re.IGNORECASE)
 
 
 class Cell(NamedTuple):
-    """A cell: its lines, and how many columns and rows it takes."""
+    """A cell: its lines, and the number of columns and rows that it spans."""
 
     lines: list[str]
     columns: int
@@ -19,27 +19,32 @@ class Cell(NamedTuple):
 
 
 def table_of_wikitext(text: str, *, is_layout: bool) -> str:
-    """Return a table as Markdown, and one that lays out other tables as its cells.
+    """Return a table as Markdown, or as paragraphs if it is a layout, too wide or has a single column.
 
-    text: what is between its braces, in which all but the table itself is Markdown. A cell of several columns or
-    rows is followed by empty ones.
+    text: the content between the braces of the table, in which the cells are Markdown. A cell that spans several
+    columns or rows is followed by empty cells.
     """
     caption, rows = _rows(text.replace(BREAK, " "))
     if not rows:
         return f"\n\n{caption}\n\n" if caption else ""
-    most = limits().wikitext_padding * sum(map(len, rows)) + 100  # cells
-    grid = [] if is_layout else _grid(rows, most)
+    max_cells = limits().wikitext_padding * sum(map(len, rows)) + 100
+    grid = [] if is_layout else _grid(rows, max_cells)
     columns = max(map(len, grid), default=0)
-    if columns <= 1 or columns > limits().wikitext_columns or columns * len(grid) > most:
-        said = [caption, *(_text(cell) for row in rows for cell in row)]
-        return "\n\n" + "\n\n".join(filter(None, said)) + "\n\n"
+    if columns <= 1 or columns > limits().wikitext_columns or columns * len(grid) > max_cells:
+        paragraphs = [caption, *(_text(cell) for row in rows for cell in row)]
+        return "\n\n" + "\n\n".join(filter(None, paragraphs)) + "\n\n"
+    before = f"\n\n{caption}\n\n" if caption else "\n\n"
+    return before + _markdown(grid, columns) + "\n\n"
+
+
+def _markdown(grid: list[list[str]], columns: int) -> str:
     lines = [f"| {' | '.join(row + [''] * (columns - len(row)))} |" for row in grid]
     lines.insert(1, "|" + " --- |" * columns)
-    return "\n\n" + "\n".join([*([caption, ""] if caption else []), *lines]) + "\n\n"
+    return "\n".join(lines)
 
 
 def _rows(text: str) -> tuple[str, list[list[Cell]]]:
-    """Return the caption, and the cells of the rows that have any text."""
+    """Return the caption, and the cells by row without rows that have no text."""
     caption, rows, row = "", list[list[Cell]](), list[Cell]()
     for line in map(str.strip, text.split("\n")[1:]):  # after the attributes of the table
         if line.startswith("|-"):
@@ -49,15 +54,20 @@ def _rows(text: str) -> tuple[str, list[list[Cell]]]:
         elif line.startswith(("|", "!")):
             if not row:
                 rows.append(row)
-            whole = line[1:].replace("!!", "||") if line[0] == "!" else line[1:]
-            row += [_cell(cell) for cell in whole.split("||")]
+            row += _cells(line)
         elif line and row:
             row[-1].lines.append(line)
-    return caption, [row for row in rows if any(any(cell.lines) for cell in row)]
+    return caption, [row for row in rows if any(map(_text, row))]
+
+
+def _cells(line: str) -> list[Cell]:
+    """Return the cells of a line that begins with `|` or `!`."""
+    content = line[1:].replace("!!", "||") if line[0] == "!" else line[1:]
+    return [_cell(cell) for cell in content.split("||")]
 
 
 def _cell(content: str) -> Cell:
-    """Return a cell without its attributes, of which spans count."""
+    """Return a cell without its attributes, with its spans."""
     attributes, bar, inner = content.partition("|")
     if not bar or (attributes.strip() and "=" not in attributes) or not ATTRIBUTES.fullmatch(attributes):
         return Cell([content.strip()], 1, 1)
@@ -69,22 +79,23 @@ def _text(cell: Cell) -> str:
     return " ".join(" ".join(cell.lines).split())
 
 
-def _grid(rows: list[list[Cell]], most: int) -> list[list[str]]:
-    """Return the texts of cells, each in its column; nothing if they are more than `most` with empty ones."""
-    grid, taken = list[list[str]](), dict[int, int]()  # columns that a cell above takes, in how many rows
-    size, widest = 0, limits().wikitext_columns
+def _grid(rows: list[list[Cell]], max_cells: int) -> list[list[str]]:
+    """Return the texts of cells by row and column; [] if there are more than `max_cells` with the empty cells."""
+    # The number of rows, from the current row on, that a cell of an earlier row spans in a column.
+    grid, spanned = list[list[str]](), dict[int, int]()
+    size, max_columns = 0, limits().wikitext_columns
     for row in rows:
-        texts, below = list[str](), {column: left - 1 for column, left in taken.items() if left > 1}
+        texts, below = list[str](), {column: count - 1 for column, count in spanned.items() if count > 1}
         for cell in row:
-            while len(texts) in taken and len(texts) < widest:
+            while len(texts) in spanned and len(texts) < max_columns:
                 texts.append("")
             if cell.rows > 1:
                 below |= dict.fromkeys(range(len(texts), len(texts) + cell.columns), cell.rows - 1)
             texts += [_text(cell).replace("|", "\\|"), *[""] * (cell.columns - 1)]
-            if len(texts) > widest:
+            if len(texts) > max_columns:
                 break
         grid.append(texts)
-        taken, size = below, size + len(texts)
-        if size > most:
+        spanned, size = below, size + len(texts)
+        if size > max_cells:
             return []
     return grid

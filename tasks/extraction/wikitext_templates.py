@@ -1,15 +1,14 @@
-"""What templates of Wikipedia say in the text where they stand; those that are not here say nothing.
+"""Write the templates of Wikipedia that are a part of a sentence as text. All other templates have no text.
 
-These are templates that have some words of a sentence as their arguments: of languages and pronunciation, of
-numbers and units, of single characters, of lists in a line, and quotations. All others are navigation, boxes,
-references and notices.
+The arguments of these templates are words of a sentence: of languages and pronunciation, numbers and units, single
+characters, lists in a line, and quotations. Other templates are navigation, boxes, references and notices.
 """
 
 import re
 from collections.abc import Callable, Sequence
 from itertools import dropwhile
 
-Arguments = Sequence[str]  # those without a name, in their order
+Arguments = Sequence[str]  # the arguments without a name, in their order
 NAME = re.compile(r"[\w .-]{1,40}")
 NUMBER = re.compile(r"[-+\u2212]?[0-9.][0-9.,+/\u2044e-]*")
 POWERS = {"3": "thousand", "6": "million", "9": "billion", "12": "trillion", "15": "quadrillion"}
@@ -29,7 +28,7 @@ BETWEEN = {
     ",": ", ", ", and": ", and ", ", or": ", or ", "xx": " &times; ", "*": " &times; ", "\u00d7": " &times; ",
     "+": " + ", "&ndash;": "&ndash;", "&times;": " &times; ", "&": " and ",
 }  # fmt: skip
-CHARACTERS = {  # as HTML names them, which is resolved in the end
+CHARACTERS = {  # character references are resolved after all templates are read
     "!": "|", "=": "=", "pipe": "|", "'": "'", '"': '"', "'s": "'s", "(": "{{", ")": "}}", "nbsp": " ",
     "space": " ", "spaces": " ", "thinsp": " ", "hair space": "", "zwnj": "", "zwj": "", "shy": "",
     "wbr": "", "break": "\n", "br": "\n", "-": "\n", "ndash": "&ndash;", "en dash": "&ndash;",
@@ -64,7 +63,7 @@ def listed(arguments: Arguments) -> str:
 
 
 def quoted(arguments: Arguments) -> str:
-    """Return a quotation, each line after a `>`, and who said it."""
+    """Return a quotation with `>` before each line, and its author."""
     lines = [line.strip() for line in first(arguments).strip().split("\n")]
     if second(arguments).strip():
         lines.append(f"— {second(arguments).strip()}")
@@ -72,37 +71,39 @@ def quoted(arguments: Arguments) -> str:
 
 
 def with_unit(arguments: Arguments) -> str:
-    """Return numbers with their given units, as in `5 ft 11 in` or `3, 4 and 5 km`; not what they convert to.
+    """Return numbers with their units, as in `5 ft 11 in` or `3, 4 and 5 km`, without the converted numbers.
 
-    A number behind a unit that has no unit itself is how many digits the converted one has.
+    A number after a unit that is not followed by a unit is the precision of the conversion, and is skipped.
     """
-    given, said, place = list(map(str.strip, arguments)), list[str](), 0
-    while place < len(given):
-        said.append(WHOLE_AND_PART.sub(" ", given[place]))
-        between = given[place + 1] if place + 1 < len(given) else ""
+    values, texts, place = list(map(str.strip, arguments)), list[str](), 0
+    while place < len(values):
+        texts.append(WHOLE_AND_PART.sub(" ", values[place]))
+        between = values[place + 1] if place + 1 < len(values) else ""
         place += 2
         if between and between not in BETWEEN:
-            said.append(f" {unit_named(between)}")
-            if has_another_unit(given, place):
-                said.append(" ")
+            texts.append(f" {unit_named(between)}")
+            if has_another_unit(values, place):
+                texts.append(" ")
                 continue
-            between = given[place] if place < len(given) else ""
+            between = values[place] if place < len(values) else ""
             place += 1
-        if between not in BETWEEN or place >= len(given):
+        if between not in BETWEEN or place >= len(values):
             break
-        said.append(BETWEEN[between])
-    return "".join(said)
+        texts.append(BETWEEN[between])
+    return "".join(texts)
 
 
-def has_another_unit(given: Sequence[str], place: int) -> bool:
-    """Return whether a number and its unit stand at a place."""
-    if place + 1 >= len(given) or not NUMBER.fullmatch(given[place]):
+def has_another_unit(values: Sequence[str], place: int) -> bool:
+    """Return whether the values at `place` are a number and its unit."""
+    if place + 1 >= len(values) or not NUMBER.fullmatch(values[place]):
         return False
-    return bool(given[place + 1]) and given[place + 1] not in BETWEEN and not NUMBER.match(given[place + 1])
+    return (
+        bool(values[place + 1]) and values[place + 1] not in BETWEEN and not NUMBER.match(values[place + 1])
+    )
 
 
 def unit_named(unit: str) -> str:
-    """Return a unit as it is written, as `million km²` of `e6km2`."""
+    """Return the symbol of a unit, for example `million km²` of `e6km2`."""
     power = POWER_OF_UNIT.match(unit)
     if power and power[1] in POWERS:
         return f"{POWERS[power[1]]} {unit_named(unit[power.end() :])}"
@@ -119,7 +120,7 @@ def with_commas(arguments: Arguments) -> str:
 
 
 def fraction(arguments: Arguments) -> str:
-    """Return a fraction as `1/2` or `3 1/2`; a single number is what one is divided by."""
+    """Return a fraction such as `1/2` or `3 1/2`; a single number n is the fraction 1/n."""
     numbers = list(map(str.strip, arguments))
     if len(numbers) == 1:
         return f"1/{numbers[0]}"
@@ -127,7 +128,7 @@ def fraction(arguments: Arguments) -> str:
 
 
 def pronounced(arguments: Arguments) -> str:
-    """Return the sounds between slashes; what comes before may be the language and what is said of it."""
+    """Return sounds between slashes, without the words about the language before them."""
     sounds = list(dropwhile(NOT_SOUNDS.__contains__, map(str.strip, arguments)))
     return f"/{''.join(sounds).replace('_', ' ')}/" if sounds else ""
 
@@ -142,7 +143,7 @@ def respelled(arguments: Arguments) -> str:
 
 
 def japanese(arguments: Arguments) -> str:
-    """Return the English words, and in parentheses the Japanese ones and how they are read."""
+    """Return English words, and in parentheses the Japanese words and their transcription."""
     words = list(map(str.strip, arguments[:3]))
     inside = ", ".join(filter(None, words[1:]))
     return f"{words[0] if words else ''} ({inside})".strip() if inside else first(words)
@@ -164,7 +165,7 @@ def as_of(arguments: Arguments) -> str:
     return f"As of {dated(arguments)}"
 
 
-OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
+NAMES_BY_FUNCTION: dict[Callable[[Arguments], str], str] = {
     first: """abbr|abbrlink|angbr|angle bracket|asiantitle|audio-ipa|big|bold|center|char|code|codes|
         color box|columns-list|defn|em|flag|flagcountry|highlight|ill|illm|interlanguage link|ipa|ipa link|
         ipalink|italic|kbd|key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
@@ -191,7 +192,9 @@ OF_FUNCTION: dict[Callable[[Arguments], str], str] = {
     spaced: "date|nombre|sortname|unité",
     as_of: "as of|asof",
 }  # fmt: skip
-FUNCTIONS = {name.strip(): function for function, names in OF_FUNCTION.items() for name in names.split("|")}
+FUNCTIONS = {
+    name.strip(): function for function, names in NAMES_BY_FUNCTION.items() for name in names.split("|")
+}
 
 
 CURRENCIES = {
@@ -202,7 +205,7 @@ RUPEES = {"k": "thousand", "l": "lakh", "c": "crore", "m": "million", "b": "bill
 
 
 def amount_of(name: str, arguments: Arguments) -> str:
-    """Return an amount of money as `£5` or `₹8 crore`, or nothing where a template is of something else."""
+    """Return an amount of money such as `£5` or `₹8 crore`, or "" for a template of something else."""
     amount, more = first(arguments).strip(), second(arguments).strip()
     if name == "currency":
         name, more = more.lower() or "usd", ""
@@ -213,7 +216,7 @@ def amount_of(name: str, arguments: Arguments) -> str:
 
 
 def text_of_template(parts: Sequence[str]) -> str:
-    """Return what a template says. parts: its name and its arguments, in which other templates are resolved."""
+    """Return the text of a template. parts: its name and arguments, in which inner templates are already texts."""
     name, colon, value = parts[0].partition(":")
     name = name.strip().replace("_", " ").lower()
     if name in CHARACTERS:
@@ -227,7 +230,7 @@ def text_of_template(parts: Sequence[str]) -> str:
 
 
 def _arguments(parts: Sequence[str]) -> list[str]:
-    """Return the arguments without a name; those whose name is a number count as such."""
+    """Return the arguments without a name in their order; a number as a name is the position of an argument."""
     arguments = list[str]()
     numbered = dict[int, str]()
     for part in parts:

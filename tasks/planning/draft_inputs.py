@@ -9,7 +9,7 @@ from pathlib import Path
 
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.recipe.values import readable, without_credentials
+from zyda_flows.tasks.recipe.values import valid_url, without_credentials
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.listing import WILDCARDS, folder_hint, list_by_pattern
 from zyda_flows.tasks.sources.small_files import errors_about
@@ -69,7 +69,7 @@ def given(typed: str) -> Given:
     """List the files of an input. Raises BadInput where there are none, BadRecipe for a URL of no use."""
     try:
         is_file = typed.startswith("~") and os.path.lexists(typed)  # and no folder of a user
-        place = readable(without_credentials(os.path.abspath(typed) if is_file else typed))
+        place = valid_url(without_credentials(os.path.abspath(typed) if is_file else typed))
     except ValueError as error:
         raise BadRecipe(f"an input cannot be used: {error}") from error
     if "://" in place:

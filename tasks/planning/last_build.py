@@ -21,7 +21,7 @@ from zyda_flows.tasks.planning.build_history import damaged_records
 from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.recipe.values import has_commits, in_time
+from zyda_flows.tasks.recipe.values import as_timedelta, has_commits
 from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.hub import commit_of
 from zyda_flows.tasks.sources.input_files import InputFile, load_listing, sampled_files
@@ -208,7 +208,7 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         if manifest is None or damaged_records(folder):
             return None
         for files in states(folder, manifest, TIMES):
-            unread = older_than(times_checked(folder, files), in_time(recipe.reread_after))
+            unread = older_than(times_checked(folder, files), as_timedelta(recipe.reread_after))
             if len(unread) or len(missing(files)) or len(possibly_changed(files)):
                 return None
     except ZydaError:  # the build itself will say it, with all other faults

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound, broken_rules, first_broken
-from zyda_flows.tasks.documents.planning import asked_steps, bounds_of, plan_documents
+from zyda_flows.tasks.documents.planning import bounds_of, plan_documents, steps_with_classes
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -112,10 +112,13 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, asked = plan_documents(all_measured, source.name), [*asked_steps(recipe.steps_of(source.name))]
+        plan, asked = (
+            plan_documents(all_measured, source.name),
+            [*steps_with_classes(recipe.steps_of(source.name))],
+        )
         later = [rule for kind, step in asked for rule in kind.later_rules(step)]
         rules = [rule for kind, step in asked for rule in kind.rules(step)]
-        shown = {rule.bound.rule: rule.in_trial or rule.sentence for rule in [*rules, *later]}
+        shown = {rule.bound.rule: rule.trial_sentence or rule.sentence for rule in [*rules, *later]}
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))

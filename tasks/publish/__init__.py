@@ -1,6 +1,6 @@
-"""Publish: the corpus as people get it.
+"""Publish a corpus, export it and push it.
 
-`files` writes the documents that stay and the list of those that were removed, with their `published_columns`.
-`corpus` puts them in place (`placing`) with `card` and `provenance`, `audits` reads what an audit found, and
-`differences` compares two published corpora.
+`files` writes the kept documents and the list of removed documents, with `published_columns`. `corpus` puts the
+files in place (`placing`) with `card` and `provenance`. `audits` reads the results of audits, and `differences`
+compares two texts. `exporting` writes files of another format, `pushing` sends the corpus to the Hugging Face hub.
 """

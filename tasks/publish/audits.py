@@ -1,4 +1,4 @@
-"""What an audit says: by source, by length, and the pairs that are least alike."""
+"""Summarise an audit: by source, by length, and the least similar pairs."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -23,14 +23,14 @@ from zyda_flows.tasks.storage.records import read_record
 from zyda_flows.tasks.storage.tables import read_table
 
 SIMILARITIES = (0.2, 0.4, 0.6, 0.8, 0.9)
-LENGTHS = 10  # as many pairs in each
+LENGTHS = 10  # groups with equal numbers of pairs
 WORST = 20
 DISTRIBUTED = ("jaccard", "containment", "edit", "levenshtein")
 CHARACTERS = np.logspace(1, 6, 26).round()
 
 
 def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None, removed: int) -> AuditCounts:
-    """Count the unlike pairs of AUDIT. removed: of how many documents they are a sample."""
+    """Count the pairs of AUDIT below the threshold. removed: the documents that the pairs are a sample of."""
     measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
     return AuditCounts(
@@ -44,18 +44,18 @@ def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None,
 
 
 def by_index_of(manifest: Manifest) -> ByIndex | None:
-    """Return what an audit's manifest says of clusters that were judged by an index, if there were any."""
+    """Return the counts of clusters judged by an index from an audit's manifest, None if there are none."""
     return manifest.facts_as(Decided).by_index
 
 
 def removed_in(manifest: Manifest) -> int:
-    """Return how many documents went in the round that an audit's manifest is of."""
+    """Return the number of documents that the round of an audit's manifest removed."""
     return sum(trail[-1].removed.documents for trail in manifest.facts_as(AuditedRound).trails)
 
 
 @dataclass(frozen=True)
 class Shares:
-    """Of some pairs, the share below each of SIMILARITIES, then below the threshold."""
+    """The shares of pairs below each of SIMILARITIES, and last below the threshold."""
 
     name: str
     pairs: int
@@ -68,17 +68,19 @@ def shares(name: str, likeness: NDArray[np.float32], threshold: float) -> Shares
 
 
 def by_source(table: pa.Table, headline: AuditCounts) -> list[Shares]:
-    """Return the shares of each source that lost documents, and of all."""
+    """Return the shares of each source with removed documents, and of all sources."""
     likeness, names = table.column(headline.measure).to_numpy(), table.column("source").to_pylist()
-    of_sources = [
+    source_shares = [
         shares(name, likeness[np.array([n == name for n in names])], headline.threshold)
         for name in dict.fromkeys(names)
     ]
-    return [*of_sources, shares("all", likeness, headline.threshold)] if len(of_sources) > 1 else of_sources
+    if len(source_shares) <= 1:
+        return source_shares
+    return [*source_shares, shares("all", likeness, headline.threshold)]
 
 
 def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]:
-    """Return the share of unlike pairs among those up to a length, for LENGTHS lengths: (characters, share).
+    """Return for LENGTHS lengths the share of unlike pairs among all pairs up to the length: (characters, share).
 
     It is the cumulative rate of false positives of the paper on Zyda (arXiv 2406.01981).
     """
@@ -92,34 +94,34 @@ def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]
 
 
 class Histogram(NamedTuple):
-    """How many pairs lie between two of `ends`, (n,) counts of (n + 1,); the last end belongs to its bin."""
+    """Counts of pairs, (n,), between neighbours of `ends`, (n + 1,). The last bin includes its end."""
 
     ends: tuple[float, ...]
     counts: tuple[int, ...]
 
 
 def histogram(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
-    """Count the pairs of AUDIT by a column; what lies outside is counted in the first or the last bin."""
+    """Count the pairs of AUDIT by a column; values outside `ends` are counted in the first or the last bin."""
     values = np.clip(table.column(column).to_numpy().astype(float), ends[0], ends[-1])
     return Histogram(tuple(ends.tolist()), tuple(np.histogram(values, ends)[0].tolist()))
 
 
 def by_similarity(table: pa.Table) -> dict[str, Histogram]:
-    """Return the distribution of each similarity that the table has, in steps of a twentieth.
+    """Return the distribution of each similarity in the table, in steps of 0.05.
 
-    They are figures 2a and 2b of the paper on Zyda (arXiv 2406.01981), with its edit similarity beside ours.
+    These are figures 2a and 2b of the paper on Zyda (arXiv 2406.01981), which has the edit similarity.
     """
     ends = np.linspace(0, 1, 21).round(2)
     return {name: histogram(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
 
 
 def lengths_of_removed(table: pa.Table) -> Histogram:
-    """Return the distribution of the removed documents' characters: figure 8a of that paper."""
+    """Return the distribution of the removed documents' characters: figure 8a of the paper on Zyda."""
     return histogram(table, "characters", CHARACTERS)
 
 
 class Pair(NamedTuple):
-    """A row of AUDIT, and the lines in which the two texts differ: none where they are not at hand any more."""
+    """A row of AUDIT. lines: the differences of the two texts; empty if the texts are not stored any more."""
 
     doc_id: int
     kept_doc_id: int
@@ -135,17 +137,17 @@ class Pair(NamedTuple):
     lines: tuple[str, ...] = ()
 
     def sentence(self) -> str:
-        """Say it, for people."""
+        """Return the pair as a sentence."""
         apart = "in one bucket" if self.steps == 1 else f"{self.steps or 'many'} buckets apart"
         return (
-            f"{self.doc_id} ({self.source}, {self.characters:,} characters) went, {self.kept_doc_id} "
+            f"{self.doc_id} ({self.source}, {self.characters:,} characters) was removed, {self.kept_doc_id} "
             f"({self.kept_characters:,}) was kept: Jaccard {self.jaccard:.2f}, containment {self.containment:.2f}, "
             f"edit {self.edit:.2f}, {apart}"
         )
 
 
 def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: str) -> list[Pair]:
-    """Return the pairs of an audit that are least alike, with their differences."""
+    """Return the WORST least similar pairs of an audit, with their differences."""
     ordered = table.sort_by([(measure, "ascending"), ("doc_id", "ascending")])
     pairs = [Pair(**row) for row in ordered.slice(0, WORST).to_pylist()]
     texts = texts_at_hand(folder, manifest, [i for pair in pairs for i in (pair.doc_id, pair.kept_doc_id)])
@@ -158,7 +160,7 @@ def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: st
 
 
 def texts_at_hand(folder: Folder, manifest: Manifest, doc_ids: Sequence[int]) -> dict[int, str]:
-    """Read the texts of some documents that an audit has read."""
+    """Read texts of documents that an audit has stored, by id; missing texts are left out."""
     artifacts = [finished_artifact(folder, path) for path in manifest.intermediate]
     wanted, texts = pc.field("doc_id").isin(pa.array(doc_ids, pa.uint64())), dict[int, str]()
     for artifact in filter(None, artifacts):
@@ -173,28 +175,23 @@ def pairs_of(folder: Folder, manifest: Manifest) -> pa.Table:
 
 
 def audit_again(dedup_round: Round, pairs: int) -> Manifest:
-    """Audit a round of the last build of a corpus, from what it left.
-
-    Raises Denied where that is not there any more.
-    """
+    """Audit a round of the last build of a corpus again, from its work files. Raises Denied if they are missing."""
     trails = [trail_of([*receipts]) for receipts in last_audit(dedup_round).facts_as(AuditedRound).trails]
     return load_manifest(dedup_round.folder, audit.receipt_for(dedup_round, trails, pairs))
 
 
 def last_audit(dedup_round: Round) -> Manifest:
-    """Return the manifest of the last build's own audit of a round."""
+    """Return the manifest of the last build's audit of a round."""
     folder = dedup_round.folder
     built = last_build(folder)
     if built is None:
-        raise Denied(f"{folder.url}: nothing has been built there yet; zyda build makes it")
-    of_audits = [
+        raise Denied(f"{folder.url}: nothing has been built there yet; zyda build builds it")
+    audits = [
         path for path in built.manifests if path.startswith(f"{MANIFESTS}/{dedup_round.name_of('audit')}-")
     ]
-    if not of_audits:
-        raise Denied(
-            f"{folder.url}: what was built there has no such round as the recipe; zyda build makes it"
-        )
-    manifest = read_record(folder, of_audits[0], Manifest)
+    if not audits:
+        raise Denied(f"{folder.url}: the last build has no such round as the recipe; zyda build builds it")
+    manifest = read_record(folder, audits[0], Manifest)
     if manifest is None:
-        raise Denied(f"{folder.url}: what the last build left is gone; zyda build makes it again")
+        raise Denied(f"{folder.url}: work files of the last build are missing; zyda build makes them again")
     return manifest

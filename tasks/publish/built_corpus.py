@@ -1,4 +1,4 @@
-"""A built corpus: what the stages of a build left, of which the published folder is made."""
+"""The results of a build, from which the published folder is made."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -33,11 +33,11 @@ from zyda_flows.tasks.storage.tables import read_table
 
 @dataclass(frozen=True)
 class BuiltCorpus:
-    """What the stages of a build left.
+    """The results of the stages of a build.
 
-    references: corpora that a round is against, by their URLs. corpus_receipts: those of clusters, audits and band
-    keys, by their folders. publish_receipts: of each source. reasons: of each stage that removes documents, with a
-    sentence about one.
+    references: corpora that a round is against, by their URLs. corpus_receipts: receipts of clusters, audits and
+    band keys, by their folders. publish_receipts: of each source. reasons: for each stage that removes documents
+    its reasons, each with a sentence about a document.
     """
 
     recipe: Recipe
@@ -54,8 +54,8 @@ class BuiltCorpus:
 
     @cached_property
     def manifest(self) -> Published:
-        """The manifest, still without the table of files and the accounts, which are written from it."""
-        named = {other.label: other.digest for other in self.references.values()}
+        """The manifest without the table of files and the accounts, which are written from it."""
+        digests = {other.label: other.digest for other in self.references.values()}
         return Published(
             name=self.recipe.name,
             sample=self.recipe.sample,
@@ -70,7 +70,7 @@ class BuiltCorpus:
             bands=dict(self.band_keys()),
             table=NO_TABLE,
             accounts=(),
-            against=tuple(NamedDigest(name=name, sha256=digest) for name, digest in named.items()),
+            against=tuple(NamedDigest(name=name, sha256=digest) for name, digest in digests.items()),
             lists=self.lists,
         )
 
@@ -93,42 +93,47 @@ class BuiltCorpus:
     @cached_property
     def facts(self) -> dict[str, PublishedSource]:
         """The facts of each source's published files."""
-        return {str(one.source): self.load(one).facts_as(PublishedSource) for one in self.publish_receipts}
+        return {
+            str(receipt.source): self.load(receipt).facts_as(PublishedSource)
+            for receipt in self.publish_receipts
+        }
 
     @property
     def counted_by(self) -> dict[str, CountsBySource]:
         """The documents of each component, licence and language, by COUNTED_BY and source."""
         return {
-            what: {
-                source: one.counted_by[what] for source, one in self.facts.items() if what in one.counted_by
+            category: {
+                source: facts.counted_by[category]
+                for source, facts in self.facts.items()
+                if category in facts.counted_by
             }
-            for what in COUNTED_BY
+            for category in COUNTED_BY
         }
 
     @property
     def overlaps(self) -> Iterator[tuple[int, Overlap]]:
-        """What sources have of each other and of themselves, with the number of the round, 0 of the only one."""
-        for dedup_round, receipt in self.of_rounds("overlap"):
+        """The overlaps of the sources, each with the number of its round; 0 if there is only one round."""
+        for dedup_round, receipt in self.rounds_with("overlap"):
             table = read_table(self.recipe.folder, self.load(receipt).artifacts[0])
             if overlap := Overlap.of_table(table):
                 yield dedup_round.number if self.recipe.rounds[1:] else 0, overlap
 
     @property
     def evaluation_sets(self) -> pa.Table | None:
-        """The evaluation sets that were looked for, None where there were none."""
+        """The evaluation sets of decontamination, None if there are none."""
         receipt = self.corpus_receipts.get("contamination")
         return read_table(self.recipe.folder, self.load(receipt).artifacts[0]) if receipt else None
 
     @property
     def lists(self) -> tuple[NamedDigest, ...]:
-        """The lists of terms that rules counted, by the set and their name there."""
+        """The lists of terms that rules counted, by rule set and name."""
         steps = [step for plan in self.plans for step in plan.parameters.documents.steps]
-        lists = {named for step in steps for named in step.term_files().items()}
+        lists = {entry for step in steps for entry in step.term_files().items()}
         return tuple(NamedDigest(name=name, sha256=digest) for name, digest in sorted(lists))
 
     def audits(self) -> Iterator[tuple[str, AuditCounts]]:
-        """Yield what the audit of each round found, by its name."""
-        for dedup_round, receipt in self.of_rounds("audit"):
+        """Yield the name and the result of the audit of each round."""
+        for dedup_round, receipt in self.rounds_with("audit"):
             audit = self.load(receipt)
             pairs = read_table(self.recipe.folder, audit.artifacts[0])
             dedup = minhash_round_of(dedup_round)
@@ -136,12 +141,12 @@ class BuiltCorpus:
             yield dedup_round.name_of("audit"), counts
 
     def band_keys(self) -> Iterator[tuple[str, PublishedKeys]]:
-        """Yield what the published band keys of each round were made with, by their folder."""
-        for dedup_round, receipt in self.of_rounds("bands"):
+        """Yield the folder and the parameters of the published band keys of each round."""
+        for dedup_round, receipt in self.rounds_with("bands"):
             yield dedup_round.name_of("bands"), self.load(receipt).facts_as(PublishedKeys)
 
-    def of_rounds(self, place: str) -> Iterator[tuple[Round, Receipt]]:
-        """Yield the rounds that publish tables in a folder, each with the receipt for them."""
+    def rounds_with(self, place: str) -> Iterator[tuple[Round, Receipt]]:
+        """Yield the rounds that publish tables in a folder, each with its receipt."""
         for dedup_round in rounds_of(self.recipe):
             if receipt := self.corpus_receipts.get(dedup_round.name_of(place)):
                 yield dedup_round, receipt
@@ -151,7 +156,7 @@ class BuiltCorpus:
 
 
 def table_file(place: str, prefix: str, shard: Artifact) -> TableFile:
-    """Return the entry of a table that is published in a folder."""
+    """Return the entry of a published table. place: its folder."""
     path = f"{place}/{prefix}{published_name(shard)}"
     return TableFile(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,

@@ -1,4 +1,4 @@
-"""The corpus: the published folder, put in place at the end of a build, and mended where it is broken."""
+"""Write the published folder at the end of a build, and repair it if files are missing or damaged."""
 
 from collections.abc import Iterable, Sequence
 from hashlib import sha256
@@ -21,24 +21,24 @@ from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 
 @task(task_run_name="corpus", **ONCE_A_BUILD)
 def publish_corpus(recipe: Recipe, built: BuiltCorpus) -> bool:
-    """Put the published folder in place; return False where it is there already, whole.
+    """Write the published folder. Return False if an equal, undamaged corpus was published already.
 
-    Raises Damaged where a file that is to be published is not as it was made.
+    Raises Damaged if a file to publish has changed since it was made.
     """
     folder, files, manifest = recipe.folder, built.files, built.manifest
     texts = accounts(built, manifest, files)
-    # Before any file is read, so that what changes while it is read is in doubt at the next build.
+    # Stamps are listed before files are read: a file that changes meanwhile is read again at the next build.
     before, now = published_before(folder), moment()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
-    is_there = before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole)
-    if before is not None and is_there:
+    is_published = before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole)
+    if before is not None and is_published:
         save_stamps(folder, whole, before.manifest.written(), before.stamps)
     else:
         whole = {file.path: whole[file.path] for file in files if file.path in whole}
         put_in_place(built, files, texts, whole, before, now)
     if not (folder.is_local or recipe.work_copies):
         keep_one_copy(folder, files, built.receipts)
-    return not is_there
+    return not is_published
 
 
 def put_in_place(
@@ -49,7 +49,10 @@ def put_in_place(
     before: PublishedBefore | None,
     now: str,
 ) -> None:
-    """Publish the files that are not whole, and all accounts. whole: when each whole file was read, by its path."""
+    """Publish the files that are missing or damaged, and all accounts.
+
+    Whole: the time of reading of other files.
+    """
     folder = built.recipe.folder
     checked_at = {file.path: whole.get(file.path, now) for file in files}
     manifest, texts = with_tables(built.manifest, checked(files, checked_at), texts, now)
@@ -65,24 +68,26 @@ def put_in_place(
 def with_tables(
     manifest: Published, files: Iterable[TableFile], texts: Texts, now: str
 ) -> tuple[Published, Texts]:
-    """Return the manifest with what it names, and the texts with the table of files."""
+    """Return the manifest with the table of files and the accounts, and the texts with the table."""
     entries = file_table(files)
     content = as_parquet(entries, ROWS)
     path = f"files-{sha256(content).hexdigest()[:8]}.parquet"
-    footer = int.from_bytes(content[-8:-4], "little") + 8  # its size, and four bytes that say Parquet
-    by_need = {"rows": len(entries), "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
+    footer = (
+        int.from_bytes(content[-8:-4], "little") + 8
+    )  # the footer ends with its size and four bytes of magic
+    entry = {"rows": len(entries), "footer": footer, "footer_sha256": sha256(content[-footer:]).hexdigest()}
     accounts = tuple(file_of(path, text, now) for path, text in texts.items())
-    table = TableFile(**file_of(path, content, now).model_dump(), **by_need)
+    table = TableFile(**file_of(path, content, now).model_dump(), **entry)
     return manifest.model_copy(update={"table": table, "accounts": accounts}), {path: content, **texts}
 
 
 def file_of(path: str, content: bytes, now: str) -> File:
-    """Return the entry of a file that a manifest names."""
+    """Return the entry of a file in the manifest."""
     return File(path=path, sha256=sha256(content).hexdigest(), size=len(content), checked_at=now)
 
 
 def accounts(built: BuiltCorpus, manifest: Published, files: Sequence[TableFile]) -> Texts:
-    """Write the ledger, the list of the sources' files and the card."""
+    """Return the contents of the accounts: the ledger, the list of the sources' files and the card."""
     ledger, places = manifest.ledger, {file.path.rpartition("/")[0] for file in files}
     optional = {
         "cleaned.parquet": ledger.cleaned(),

@@ -1,4 +1,4 @@
-"""The cost of putting the published folder in place: its files are checked, placed and, on a store, kept once."""
+"""The cost of publishing a corpus: files are checked and placed, and on a store their work copies are removed."""
 
 from collections.abc import Iterable
 from dataclasses import replace
@@ -15,11 +15,11 @@ from zyda_flows.tasks.storage.folder import BLOCK_BYTES
 CORPUS = "corpus"
 TABLES_OF_ALL = 3  # of clusters, of the overlap and of the audit
 CHECKS_OF_FILE = 5  # requests for a file before it is published, beside those that read it
-REQUESTS_TO_LET_GO = 3  # a file's record is read and written, and the file is removed
+REQUESTS_TO_REMOVE = 3  # the record of a file is read and written, and the file is removed
 
 
 def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
-    """Return the cost of reading all that is published, and of putting it in place."""
+    """Return the cost of reading the files to publish, and of putting them in place."""
     tried, published = workload.tried(CORPUS), workload.tried(publish.name)
     by_size = workload.by_shard(publish.name).written / max(1, published.written)
     by_shards = shards_of(workload) / max(1, workload.tried_shards)
@@ -33,11 +33,11 @@ def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     placed = calls - tried.calls
     requests = CHECKS_OF_FILE * calls + whole.read // BLOCK_BYTES + placed
     spent = replace(whole, calls=calls, files=placed, requests=requests)
-    yield StageCost(CORPUS, spent + letting_go(recipe, shards_of(workload) + keys))
+    yield StageCost(CORPUS, spent + removing_copies(recipe, shards_of(workload) + keys))
 
 
-def letting_go(recipe: Recipe, files: int) -> Spent:
-    """Return what it takes to remove from an object store the copies of what is published."""
+def removing_copies(recipe: Recipe, files: int) -> Spent:
+    """Return the cost of removing the work copies of published files from an object store."""
     if recipe.folder.is_local or recipe.work_copies:
         return Spent()
-    return Spent(calls=files, files=-files, requests=REQUESTS_TO_LET_GO * files)
+    return Spent(calls=files, files=-files, requests=REQUESTS_TO_REMOVE * files)

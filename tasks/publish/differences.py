@@ -1,7 +1,7 @@
-"""How two texts differ, for people: bounded in what is compared and in what is shown.
+"""Show people how two texts differ, within limits of the compared and of the shown characters.
 
-MOST_COMPARED characters of each are compared, from shortly before their first difference: by lines where these are
-short, else by words.
+MOST_COMPARED characters of each text are compared, from shortly before their first difference: by lines if the
+lines are short, else by words.
 """
 
 import re
@@ -13,28 +13,27 @@ from zyda_flows.tasks.storage.records import Record
 
 MOST_COMPARED = 20_000  # characters of each text
 BEFORE = 400  # characters that are compared before the first difference
-UNITS = 4_000  # lines or words of each text: two of as many that have nothing in common take 20 ms
-LONG_LINE = 240  # characters, from which on words are compared
-LONG_WORD = 60  # characters, from which on a word is cut
+UNITS = 4_000  # lines or words of each text: comparing so many without common units takes 20 ms
+LONG_LINE = 240  # characters; with a longer line words are compared
+LONG_WORD = 60  # characters; a longer word is cut
 SHOWN = 100  # lines of a difference
-WIDTH = 1_000  # characters of such a line
-AROUND = {"lines": 3, "words": 12}  # that are shown before and after a difference
+WIDTH = 1_000  # characters of a line of a difference
+AROUND = {"lines": 3, "words": 12}  # shown before and after a difference
 WORD = re.compile(rf"\s*\S{{1,{LONG_WORD}}}|\s+")
-# Numbers, words, characters of scripts without spaces, marks: what of a changed word is marked.
+# The units that are marked in a changed word: numbers, words, characters of scripts without spaces, marks.
 FINE = re.compile(r"\d+(?:[.,]\d+)*|[\u3040-\u30ff\u3400-\u9fff\uf900-\ufaff]|[^\W\d_]+|.", re.DOTALL)
-ALIKE = 0.5  # of the units of two changed parts, so that they are compared by FINE
+ALIKE = 0.5  # similarity of two changed parts from which they are compared by FINE
 MARKS = str.maketrans({"\n": "⏎", "\r": "␍", "\t": "⇥"})
-REST = "@@ what follows is not shown @@"
+REST = "@@ the rest is not shown @@"
 
-Change = tuple[int, int, int, int]  # units a to b of the one text stand where c to d of the other one do
+Change = tuple[int, int, int, int]  # units a to b of the text correspond to units c to d of the other text
 
 
 def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[str, ...]:
-    """Compare a text with another one: the lines of a unified diff, nothing where the two are equal.
+    """Return the lines of a unified diff of two texts; none if they are equal.
 
-    The numbers in its `@@` lines are of lines or words, from where the comparison begins.
-
-    kept: what the other one is called. most: lines that are shown.
+    The numbers in its `@@` lines count lines or words from the beginning of the comparison. kept: the name of the
+    other text. most: the number of lines.
     """
     if text == other:
         return ()
@@ -46,7 +45,7 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
     lines = ["--- this", f"+++ {kept}"]
     lines += [f"@@ the first {start:,} characters are the same @@"] if start else []
     changed = changes(units[:UNITS], other_units[:UNITS])
-    # What is cut at one length does not end alike: the last change may be of the cut alone.
+    # If the texts are cut, the last change may only be an effect of the cut.
     lines += shown(units, other_units, changed[:-1] if is_cut and len(changed) > 1 else changed, by)
     if len(lines) > most or is_cut:
         lines = [*lines[:most], REST]
@@ -54,14 +53,14 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
 
 
 class Segment(Record):
-    """A part of a text, and whether the other text has it, too."""
+    """A part of a text. is_same: whether the other text has it, too."""
 
     text: str
     is_same: bool = True
 
 
 def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segment, ...]]:
-    """Cut two texts by what they have in common, as far as they are compared; what follows is left out."""
+    """Cut two texts into segments that are common or differ; the rest after the compared part is left out."""
     is_long = max(len(text), len(other)) > MOST_COMPARED
     start = start_of_difference(text, other) if is_long and text != other else 0
     sides = (text[start : start + MOST_COMPARED], other[start : start + MOST_COMPARED])
@@ -76,16 +75,16 @@ def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segm
     for side, own, whole in zip(segments, (units, other_units), (text, other), strict=True):
         if start + sum(map(len, own)) < len(whole):
             side.append(Segment(text=" …"))
-    left, right = (tuple(one for one in side if one.text) for side in segments)
+    left, right = (tuple(segment for segment in side if segment.text) for side in segments)
     return left, right
 
 
 def compared(
     units: Sequence[str], others: Sequence[str], *, is_fine: bool = False
 ) -> Iterator[tuple[Segment, Segment]]:
-    """Yield the parts of two texts, side by side: what they have in common, and what differs.
+    """Yield the corresponding parts of two texts, which are common or differ.
 
-    is_fine: whether the units are those of FINE; else what differs is compared by these, where it is alike.
+    is_fine: whether the units are already those of FINE; otherwise similar parts are compared again by FINE.
     """
     place, other_place = 0, 0
     for a, b, c, d in [*changes(units, others), (len(units), len(units), len(others), len(others))]:
@@ -100,22 +99,22 @@ def compared(
 
 
 def are_alike(units: Sequence[str], others: Sequence[str]) -> bool:
-    """Return whether two changed parts have so much in common that their differences are worth a mark each."""
+    """Return whether two changed parts are similar enough to mark their differences one by one."""
     is_small = min(len(units), len(others)) > 0 and max(len(units), len(others)) <= UNITS
     return is_small and Indel.normalized_similarity(units, others) >= ALIKE
 
 
 def start_of_difference(text: str, other: str) -> int:
-    """Return a place shortly before the first character that differs, at the beginning of a line if one is near."""
+    """Return a place shortly before the first different character, at the beginning of a line if possible."""
     first = common_beginning(text, other)
     start = max(0, first - BEFORE)
     return (text.find("\n", start, first) + 1 or start) if start else 0
 
 
 def common_beginning(text: str, other: str) -> int:
-    """Return how many characters two texts begin with alike."""
+    """Return the number of equal characters at the beginning of two texts."""
     same, most = 0, min(len(text), len(other))
-    # In halves: two slices are compared as memory is, some hundred times as fast as character after character.
+    # A binary search: comparing slices is some hundred times as fast as comparing characters one by one.
     while same < most:
         middle = (same + most + 1) // 2
         if text[same:middle] == other[same:middle]:
@@ -133,7 +132,7 @@ def cut(text: str, by: str) -> list[str]:
 def shown(
     units: Sequence[str], other_units: Sequence[str], changed: Sequence[Change], by: str
 ) -> Iterator[str]:
-    """Yield what two texts have in common around their differences ( ), what one has (-), and the other (+)."""
+    """Yield the lines of a diff: common units around differences ( ), removed units (-), and added units (+)."""
     around = AROUND[by]
     for group in join_near_changes(changed, around):
         (first, _, other_first, _), last = group[0], group[-1][1]
@@ -148,20 +147,22 @@ def shown(
 
 
 def changes(units: Sequence[str], other_units: Sequence[str]) -> list[Change]:
-    """Return where two texts differ, as few units as can be."""
+    """Return the changes between two texts, with the fewest units."""
     changed = list[Change]()
     for change in Indel.opcodes(units, other_units):
         a, b, c, d = change.src_start, change.src_end, change.dest_start, change.dest_end
         if change.tag == "equal":
             continue
-        if changed and changed[-1][1] == a and changed[-1][3] == c:  # what goes and what comes, at one place
+        if (
+            changed and changed[-1][1] == a and changed[-1][3] == c
+        ):  # a removal and an insertion at the same place
             a, c = changed[-1][0], changed.pop()[2]
         changed.append((a, b, c, d))
     return changed
 
 
 def join_near_changes(changed: Sequence[Change], around: int) -> list[list[Change]]:
-    """Put together the changes between which there is nothing that would not be shown around them."""
+    """Join changes if all units between them are shown around them."""
     groups = list[list[Change]]()
     for change in changed:
         if groups and change[0] - groups[-1][-1][1] <= 2 * around:
@@ -172,7 +173,7 @@ def join_near_changes(changed: Sequence[Change], around: int) -> list[list[Chang
 
 
 def as_lines(mark: str, units: Sequence[str], by: str) -> Iterator[str]:
-    """Yield lines with a mark before them, one for each line or one for all words."""
+    """Yield lines with a mark before them: each line, or all words as a single line."""
     if by == "lines":
         yield from (mark + unit.translate(MARKS) for unit in units)
     elif units:

@@ -1,11 +1,11 @@
-"""The certificate of a corpus: which evaluation sets were looked for in it, how, and what was found."""
+"""Write the certificate of decontamination: the evaluation sets, the method and the removed documents."""
 
 from collections.abc import Sequence
 
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.published import Published
-from zyda_flows.tasks.documents.contamination import judged_alike
+from zyda_flows.tasks.documents.contamination import distinct_steps
 from zyda_flows.tasks.documents.sought_items import BEGINNING, LEAST, MOST, WIDTH
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
@@ -35,17 +35,17 @@ NOTES = {"mark": MARKED, "cut": CUT}
 
 
 def certificate(recipe: Recipe, manifest: Published, sets: pa.Table | None) -> str:
-    """Write what was looked for and found; nothing where no set was. sets: as `contamination` lists them."""
+    """Return the certificate as Markdown; "" without evaluation sets. sets: the table of `contamination`."""
     if sets is None:
         return ""
-    alike = judged_alike(recipe)
-    return "".join(account(asked, names, manifest, sets, is_only=len(alike) == 1) for asked, names in alike)
+    alike = distinct_steps(recipe)
+    return "".join(account(step, names, manifest, sets, is_only=len(alike) == 1) for step, names in alike)
 
 
 def account(
-    asked: Decontaminate, sources: Sequence[str], manifest: Published, sets: pa.Table, *, is_only: bool
+    step: Decontaminate, sources: Sequence[str], manifest: Published, sets: pa.Table, *, is_only: bool
 ) -> str:
-    """Write what was looked for and found in the sources with one step. is_only: whether there is no other step."""
+    """Return the certificate of the sources with the same step. is_only: whether all sources have this step."""
     rows = [
         [
             row["set"],
@@ -57,16 +57,16 @@ def account(
     ]
     names = ["set", *COLUMNS.values(), "documents removed"]
     where = "" if is_only else f"Sources {', '.join(sources)}:\n\n"
-    return f"{where}{how(asked)}{as_table(names, rows)}\n{NOTES.get(asked.action, '')}"
+    return f"{where}{how(step)}{as_table(names, rows)}\n{NOTES.get(step.action, '')}"
 
 
 def documents_removed(manifest: Published, sources: Sequence[str], reason: str) -> int:
-    found = (manifest.ledger.removed_by("decontaminate", source) for source in sources)
-    return sum(by_reason[reason].documents for by_reason in found if reason in by_reason)
+    removals = (manifest.ledger.removed_by("decontaminate", source) for source in sources)
+    return sum(by_reason[reason].documents for by_reason in removals if reason in by_reason)
 
 
-def how(asked: Decontaminate) -> str:
+def how(step: Decontaminate) -> str:
     return TEXT.format(
-        width=WIDTH, most=MOST, least=LEAST, beginning=BEGINNING, share=asked.share, near=asked.answer_within,
-        documents=asked.frequent_documents, rare=asked.frequent_share,
+        width=WIDTH, most=MOST, least=LEAST, beginning=BEGINNING, share=step.share, near=step.answer_within,
+        documents=step.frequent_documents, rare=step.frequent_share,
     )  # fmt: skip

@@ -1,6 +1,6 @@
-"""The README.md of an export: what it holds, with the configurations by which `datasets.load_dataset` reads it."""
+"""Write the README.md of an export, with the configurations for `datasets.load_dataset`."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
 import pyarrow as pa
@@ -8,6 +8,8 @@ import yaml
 
 from zyda_flows.tasks.sources.columns import is_json
 from zyda_flows.tasks.sources.json_text import is_list
+
+Features = dict[str, dict[str, Any]]  # by the name of the column
 
 CARD = "README.md"
 MADE_BY = (
@@ -18,7 +20,7 @@ BODY = """\
 
 {documents:,} documents of the corpus {name}. {made_by}
 
-`datasets.load_dataset(<this folder>)` gives the documents of all sources. With the name of a source it gives the
+`datasets.load_dataset(<this folder>)` loads the documents of all sources. With the name of a source it loads the
 documents of that source with all its columns.
 """
 
@@ -26,27 +28,27 @@ documents of that source with all its columns.
 def export_card(
     name: str, documents: int, kind: str, schemas: Mapping[str, pa.Schema], nested: Sequence[str]
 ) -> str:
-    """Write the card. kind: of the files. schemas: of each source's. nested: sources with folders of their own."""
+    """Return the card. kind: format of the files. schemas: of each source. nested: sources with subfolders."""
     patterns = {source: f"{source}/{'**/' * (source in nested)}*.{kind}" for source in schemas}
     configs: list[dict[str, Any]] = [
-        {"config_name": one, "data_files": pattern} for one, pattern in patterns.items()
+        {"config_name": source, "data_files": pattern} for source, pattern in patterns.items()
     ]
     head: dict[str, Any] = {"pretty_name": name, "configs": configs}
     columns = common_columns([*schemas.values()])
     if columns:
-        of_parquet = {"columns": columns} if kind == "parquet" else {}
+        chosen = {"columns": columns} if kind == "parquet" else {}
         default = {
             "config_name": "default",
             "default": True,
             "data_files": [*patterns.values()],
-            **of_parquet,
+            **chosen,
         }
         configs.insert(0, default)
-    if kind != "parquet":  # JSON has no types of its own, and a column may be in some of the sources alone
-        of_sources = {one: features_of(schema) for one, schema in schemas.items()}
+    if kind != "parquet":  # JSON files have no types, and a source may lack a column
+        by_source = {source: features_of(schema) for source, schema in schemas.items()}
         head["dataset_info"] = [
-            {"config_name": one, "features": [*features.values()]}
-            for one, features in (("default", joined(of_sources.values())), *of_sources.items())
+            {"config_name": source, "features": [*features.values()]}
+            for source, features in (("default", joined(by_source.values())), *by_source.items())
         ]
     body = BODY.format(name=name, documents=documents, made_by=MADE_BY)
     return f"---\n{yaml.safe_dump(head, sort_keys=False, allow_unicode=True)}---\n\n{body}"
@@ -57,22 +59,22 @@ def common_columns(schemas: Sequence[pa.Schema]) -> list[str]:
     return [
         field.name
         for field in (schemas[0] if schemas else ())
-        if all(field.name in one.names and one.field(field.name).type == field.type for one in schemas)
+        if all(field.name in each.names and each.field(field.name).type == field.type for each in schemas)
     ]
 
 
-def joined(of_sources: Any) -> dict[str, dict[str, Any]]:
-    """Join the features of sources: those of different types under one name are any JSON."""
+def joined(by_source: Iterable[Features]) -> Features:
+    """Join the features of sources. A feature with different types in two sources becomes JSON."""
     whole = dict[str, dict[str, Any]]()
-    for features in of_sources:
+    for features in by_source:
         for name, feature in features.items():
             is_same = whole.setdefault(name, feature) == feature
             whole[name] = feature if is_same else {"name": name, "dtype": "json"}
     return whole
 
 
-def features_of(schema: pa.Schema) -> dict[str, dict[str, Any]]:
-    """Return the types of columns as `datasets` writes those of their JSON, by name."""
+def features_of(schema: pa.Schema) -> Features:
+    """Return the features of columns for `datasets`, by name."""
     return {
         field.name: {"name": field.name} | ({"dtype": "json"} if is_json(field) else as_feature(field.type))
         for field in schema
@@ -80,7 +82,10 @@ def features_of(schema: pa.Schema) -> dict[str, dict[str, Any]]:
 
 
 def as_feature(kind: pa.DataType) -> dict[str, Any]:
-    """Return a type as `datasets` writes that of its JSON: what is no number, truth, list or object is a text."""
+    """Return the feature for `datasets` of a type in JSON.
+
+    Other types than numbers, booleans, lists, objects are text.
+    """
     if pa.types.is_dictionary(kind) or pa.types.is_run_end_encoded(kind):
         return as_feature(kind.value_type)
     if pa.types.is_struct(kind):

@@ -1,4 +1,4 @@
-"""Where an export may lie, and what an export before has left there."""
+"""Check the folder for an export, and read the table of an earlier export in it."""
 
 import io
 import os
@@ -17,8 +17,8 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 
 TABLE = "exported.parquet"
-OF = b"zyda.export"  # in the metadata of its schema: what the export is of
-CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # by which a folder is known to be a corpus's
+OPTIONS = b"zyda.export"  # the key of the options of the export in the metadata of the schema
+CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # files of the folder of a corpus
 EXPORTED = pa.schema(
     [("path", pa.string()), ("source", pa.string()), ("rows", pa.int64()), ("size", pa.int64()),
      ("sha256", pa.string())]
@@ -26,7 +26,7 @@ EXPORTED = pa.schema(
 
 
 class ExportOf(Record):
-    """What an export has, however it is cut into files. columns, sources: all where there are none."""
+    """The options of an export that decide its content. columns, sources: empty means all."""
 
     corpus: str
     format: str
@@ -39,14 +39,14 @@ class ExportOf(Record):
         return " of ".join([f"{self.corpus} as {self.format}", *chosen])
 
     def keeps(self, before: "ExportOf") -> bool:
-        """Return whether this export has all that another had, as far as the corpus still has it."""
+        """Return whether this export has all rows and columns of an earlier export."""
         is_same = before.model_copy(update={"sources": self.sources}) == self
         has_all = not self.sources or (bool(before.sources) and {*before.sources} <= {*self.sources})
         return is_same and has_all
 
 
 class ExportedFile(Record):
-    """A file that was written: where, its rows, its bytes and their SHA-256."""
+    """A file of an export. size: in bytes."""
 
     path: str
     source: str
@@ -56,26 +56,26 @@ class ExportedFile(Record):
 
 
 def expect_elsewhere(recipe: Recipe, to: Folder) -> None:
-    """Raise BadInput where an export would lie in the corpus itself, or where a source would read it."""
+    """Raise BadInput for a folder in the folder of the corpus, and for a folder that a source reads."""
     folder = recipe.folder
     if f"{to.url}/".startswith(f"{folder.url}/") or f"{folder.url}/".startswith(f"{to.url}/"):
-        raise BadInput(f"--to {to.url}: that is where the corpus itself is; choose another folder")
+        raise BadInput(f"--to {to.url}: this is the folder of the corpus; choose another folder")
     for source in recipe.sources:
         for pattern in source.files:
             fixed = re.split(r"[*?\[]", pattern)[0]
             if fixed != pattern and f"{to.url}/".startswith(f"{fixed.rpartition('/')[0]}/"):
                 raise BadInput(
-                    f"--to {to.url}: source {source.name} reads {pattern}, which may take what is exported for its "
-                    "own; choose another folder"
+                    f"--to {to.url}: source {source.name} reads {pattern}, which may match the exported files; "
+                    "choose another folder"
                 )
 
 
 def expect_no_corpus(to: Folder, places: Iterable[str]) -> None:
-    """Raise BadInput where files would lie in the folder of a corpus, of whichever recipe. places: below `to`."""
+    """Raise BadInput for folders in the folder of any corpus. places: folders of the export below `to`."""
     url = os.path.realpath(to.path("")) if to.is_local else to.url.rstrip("/")
     below = {f"{url}/{place}" for place in places}
     for folder in map(Folder, sorted({*below, *above(url)})):
-        with suppress(Denied):  # who may not look there cannot have chosen it
+        with suppress(Denied):  # a folder without permission to read is not checked
             if any(map(folder.exists, CORPUS_MARKS)):
                 raise BadInput(
                     f"--to {to.url}: {folder.url} is the folder of a corpus; choose another folder"
@@ -83,7 +83,7 @@ def expect_no_corpus(to: Folder, places: Iterable[str]) -> None:
 
 
 def above(url: str) -> Iterator[str]:
-    """Yield a folder, and each that it lies in, up to the root or the bucket."""
+    """Yield a folder and all its parents, up to the root or the bucket."""
     scheme, mark, path = url.rpartition("://")
     parts = path.split("/")
     for count in range(len(parts), 0, -1):
@@ -92,19 +92,19 @@ def above(url: str) -> Iterator[str]:
 
 
 def listed_before(to: Folder) -> tuple[list[ExportedFile], ExportOf | None]:
-    """Return what an export before wrote to the same place, and of what.
+    """Return the files of an earlier export in a folder, and its options.
 
-    Raises BadInput where the table there is no export's.
+    Raises BadInput if the table in the folder is not of an export.
     """
     content = to.read_if_there(TABLE)
     if content is None:
         return [], None
     try:
-        # Not from a file of Python: a thread of Arrow may release it while the process ends, which aborts it.
+        # pa.BufferReader instead of a Python file: if a thread of Arrow releases it at exit, the process aborts.
         rows = pq.read_table(pa.BufferReader(content), schema=EXPORTED).to_pylist()
-        known = (pq.read_schema(io.BytesIO(content)).metadata or {}).get(OF)
+        known = (pq.read_schema(io.BytesIO(content)).metadata or {}).get(OPTIONS)
         return [ExportedFile(**row) for row in rows], ExportOf.model_validate_json(known) if known else None
     except (pa.ArrowException, ValueError, OSError) as error:
         raise BadInput(
-            f"{to.url}/{TABLE} is not what an export writes; choose another folder, or remove it"
+            f"{to.url}/{TABLE} is not a table of an export; choose another folder, or remove the file"
         ) from error

@@ -1,8 +1,8 @@
-"""Putting the published folder in place: what was made is read first, and appears whole.
+"""Put the published folder in place, after the files were read, so that it appears completely.
 
-On a local disk the files are linked into a new folder, which then takes the place of the old one by two
-renames. An object store has no folders to swap: there `manifest.json` comes after the files that it
-lists, and files of the corpus before go after it.
+On a local disk the files are linked into a new folder, which replaces the old folder by two renames. An object
+store has no renames: there `manifest.json` is written after the files that it lists, and then the files of the
+former corpus are removed.
 """
 
 from collections.abc import Container, Iterable, Sequence
@@ -20,14 +20,17 @@ Texts = dict[str, bytes]
 
 
 def unlisted_files(folder: Folder, paths: Iterable[str]) -> list[str]:
-    """List the files in the published folder that are not among these, which are relative to it."""
+    """List the files in the published folder except `paths`, which are relative to it."""
     listed = {f"{PUBLISHED}/{path}" for path in (*paths, MANIFEST)}
     return [path for path in folder.files(PUBLISHED) if path not in listed]
 
 
 @dataclass(frozen=True)
 class DigestCheck:
-    """A file that was made, to be read before it is published: its disk may have changed it since."""
+    """A file to read before it is published, because a disk may have changed it.
+
+    Returns its path if it has changed.
+    """
 
     folder: Folder
     made: Artifact
@@ -39,7 +42,7 @@ class DigestCheck:
 
 @dataclass(frozen=True)
 class Copy:
-    """A file to read and copy inside an object store, on whichever worker. Returns its path where it is damaged."""
+    """A file to read and to copy inside an object store, on any worker. Returns its path if it has changed."""
 
     folder: Folder
     made: Artifact
@@ -54,18 +57,16 @@ class Copy:
 
 
 def check_digests(folder: Folder, jobs: Sequence[DigestCheck | Copy]) -> None:
-    """Do some work on made files over the cluster. Raises Damaged with those that are not as they were."""
+    """Run jobs over the cluster. Raises Damaged with the paths of changed files."""
     paths = fan_out(lambda job: job(), jobs, stage="corpus", source=None)
     if damaged := [path for path in paths if path]:
-        raise Damaged(
-            f"{folder.url}/{damaged[0]} was cut or changed, or went away, after it was made", *damaged
-        )
+        raise Damaged(f"{folder.url}/{damaged[0]} was changed or deleted after it was made", *damaged)
 
 
 def publish_by_rename(
     folder: Folder, manifest: Published, files: Sequence[TableFile], texts: Texts, whole_paths: Container[str]
 ) -> None:
-    """Make the folder beside the old one, of whose files those at `whole_paths` stay good; then swap."""
+    """Make a new folder and exchange it with the old one. Files at `whole_paths` are taken from the old folder."""
     new_shards = [file.made_as for file in files if file.made_as and file.path not in whole_paths]
     check_digests(folder, [DigestCheck(folder, shard) for shard in new_shards])
     staging = f"{SCRATCH}/{scratch_name()}"
@@ -79,18 +80,18 @@ def publish_by_rename(
         expect_manifest(folder, manifest.written())
         folder.replace_folder(staging, PUBLISHED)
     finally:
-        folder.delete(staging)  # what is left of it, where the disk is full
+        folder.delete(staging)  # the rest of it, if the disk is full
 
 
 def publish_objects(
     folder: Folder, manifest: Published, files: Sequence[TableFile], texts: Texts, whole_paths: Container[str]
 ) -> None:
-    """Add what is new, then the manifest and the accounts. What is in no manifest any more is still there."""
+    """Write new files, then the manifest and the accounts. Files that are not listed any more are not removed."""
     new_files = [file for file in files if file.made_as and file.path not in whole_paths]
     copies = [Copy(folder, file.made_as, f"{PUBLISHED}/{file.path}") for file in new_files if file.made_as]
-    # Names have digests in them: the corpus before stays whole beside these until its manifest is replaced.
+    # File names have digests: the former corpus is complete until its manifest is replaced.
     check_digests(folder, copies)
     expect_manifest(folder, manifest.written())
-    table = manifest.table.path  # which it lists as it does its files
+    table = manifest.table.path  # the manifest lists it
     for path, text in {table: texts[table], MANIFEST: manifest.written(), **texts}.items():
         folder.write(f"{PUBLISHED}/{path}", text)

@@ -1,4 +1,4 @@
-"""What a corpus was made of: its sources' files, its tokenizer and models, and this software."""
+"""The inputs of a corpus: the files of its sources, its tokenizer, its models, and the software."""
 
 import os.path
 from collections.abc import Sequence
@@ -27,12 +27,12 @@ SOURCES = pa.schema(
 
 @cache
 def software() -> str:
-    """Name this software and its version."""
+    """Return the name and version of this software."""
     return f"zyda-flows {version('zyda-flows')}"
 
 
 def tokenizer_of(recipe: Recipe, inputs: Sequence[SourcePlan]) -> dict[str, str]:
-    """Name the tokenizer of the token counts, with a hash of it and what special tokens in texts are."""
+    """Return the name and digest of the tokenizer, and its handling of special tokens in texts."""
     return {
         "name": str(recipe.as_written["tokenizer"]),
         "digest": inputs[0].parameters.tokenizer,
@@ -41,7 +41,7 @@ def tokenizer_of(recipe: Recipe, inputs: Sequence[SourcePlan]) -> dict[str, str]
 
 
 def origins(recipe: Recipe, inputs: Sequence[SourcePlan]) -> tuple[Origin, ...]:
-    """Say of each source how many files it has, how large they are, and which model judged it."""
+    """Return for each source the number and size of its files, and the model that classified its documents."""
     return tuple(origin(recipe, prepared) for prepared in inputs)
 
 
@@ -57,7 +57,7 @@ def origin(recipe: Recipe, prepared: SourcePlan) -> Origin:
 
 
 def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | None:
-    """Name the model that judged a source, as the recipe does, with its digest and its revision on the hub."""
+    """Return the name, digest and revision of the model that classified a source, None without a model."""
     model = prepared.model
     if model is None:
         return None
@@ -67,7 +67,7 @@ def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | Non
 
 
 def source_files(recipe: Recipe, inputs: Sequence[SourcePlan]) -> pa.Table:
-    """List the files of all sources with their versions and the numbers that stand in doc_ids: SOURCES."""
+    """List the files of all sources with their versions and their numbers in doc_ids: SOURCES."""
     rows = list[dict[str, object]]()
     for prepared in inputs:
         files = load_listing(recipe.folder, prepared.listing)
@@ -83,7 +83,7 @@ def source_files(recipe: Recipe, inputs: Sequence[SourcePlan]) -> pa.Table:
 
 
 def shown_names(files: Sequence[InputFile]) -> list[str]:
-    """Name each file as others may know it: by its URL, or on this machine below what all have in common."""
+    """Return the published name of each file: its URL, or its path below the common folder of all local files."""
     local = [file.url for file in files if "://" not in file.url]
     top = os.path.commonpath([os.path.dirname(path) for path in local]) if local else ""
     return [file.url if "://" in file.url else os.path.relpath(file.url, top) for file in files]

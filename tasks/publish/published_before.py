@@ -1,4 +1,4 @@
-"""The corpus that is published already, as a build finds it: what of it is whole, and whether it is the same."""
+"""The corpus that is published before a build: which of its files are undamaged, and whether it is equal."""
 
 from collections.abc import Container, Sequence
 from dataclasses import dataclass
@@ -23,7 +23,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.publish.placing import Texts, unlisted_files
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.values import in_time
+from zyda_flows.tasks.recipe.values import as_timedelta
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -32,7 +32,7 @@ DIGESTS = ["path", "sha256", "size"]
 
 @dataclass(frozen=True)
 class PublishedBefore:
-    """The corpus as a build finds it. states: of all its files, as `published_stamps.states` gives them."""
+    """The published corpus before a build. states: of all its files, as `published_stamps.states` yields them."""
 
     folder: Folder
     manifest: Published
@@ -40,14 +40,14 @@ class PublishedBefore:
 
     @cached_property
     def stamps(self) -> dict[str, str]:
-        """What storage says of each file that is there."""
+        """The present stamp of each existing file, by path."""
         listed = zip(
             self.states.column("path").to_pylist(), self.states.column("now").to_pylist(), strict=True
         )
         return {path: stamp for path, stamp in listed if stamp is not None}
 
     def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
-        """Whether the same is published, whenever it was read."""
+        """Return whether the published corpus is equal to a new one, apart from times of reading."""
         digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
         if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
             return False
@@ -65,7 +65,7 @@ class PublishedBefore:
         )
 
     def is_whole(self, whole: Container[str]) -> bool:
-        """Whether all that should be there is whole, and nothing else there."""
+        """Return whether all published files are in `whole`, and the folder has no other files."""
         paths = self.states.column("path").to_pylist()
         return all(path in whole for path in paths if path != MANIFEST) and not unlisted_files(
             self.folder, paths
@@ -73,7 +73,7 @@ class PublishedBefore:
 
 
 def published_before(folder: Folder) -> PublishedBefore | None:
-    """Look at what is published, or return None where there is nothing, or nothing that can be read."""
+    """Return the published corpus, None if nothing is published or it cannot be read."""
     manifest = published_manifest(folder)
     if manifest is None:
         return None
@@ -85,19 +85,19 @@ def published_before(folder: Folder) -> PublishedBefore | None:
 
 
 def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
-    """Return when the published files that are as they were have been compared last, and say which are not.
+    """Return the times at which undamaged published files were last compared, by path. Warn of damaged files.
 
-    Those are read of which storage does not say what it said, and those that nobody has read for too long.
+    Files with another stamp, and files whose last reading is too long ago, are read.
     """
     folder, now = recipe.folder, moment()
     known = times_checked(folder, before.states)
-    in_doubt, gone = possibly_changed(known), missing(known)
-    unsure = pa.concat_tables([in_doubt, gone]).column("path").combine_chunks()
+    changed, lost = possibly_changed(known), missing(known)
+    unsure = pa.concat_tables([changed, lost]).column("path").combine_chunks()
     sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
-    aged = due(sure, in_time(recipe.reread_after))
-    read_files = [File(**row) for row in pa.concat_tables([in_doubt, aged]).select(DIGESTS).to_pylist()]
+    aged = due(sure, as_timedelta(recipe.reread_after))
+    read_files = [File(**row) for row in pa.concat_tables([changed, aged]).select(DIGESTS).to_pylist()]
     differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
-    faults = dict.fromkeys(gone.column("path").to_pylist(), "is gone")
+    faults = dict.fromkeys(lost.column("path").to_pylist(), "is missing")
     faults |= {file.path: fault for file, fault in zip(read_files, differences, strict=True) if fault}
     for path, fault in faults.items():
         warn(f"{folder.url}/{PUBLISHED}/{path} {fault}; it is published again")

@@ -1,4 +1,4 @@
-"""The columns of published files: which stages add them, and that each has a name and a type of its own."""
+"""The columns of published files, checked for equal names and different types."""
 
 import json
 import re
@@ -22,24 +22,24 @@ REMOVED = pa.schema(
     ]
 )
 SOURCE = pa.field("source", pa.string())
-# Of 64 bits, because polars adds up narrower integers in their own type, without an error when they overflow.
+# 64 bits, because polars sums narrower integers in their own type and overflows without an error.
 COUNTS = re.compile("n_tokens|cluster_(size|sources)[2-9]?")
 NEVER_NULL = re.compile("doc_id|n_tokens|cluster_(id|size|sources)[2-9]?")
 
 
 def for_readers(schema: pa.Schema) -> pa.Schema:
-    """Return the types in which columns are published: counts as int64, and integers as pandas has to read them.
+    """Return the published types of columns: counts as int64, and metadata with the pandas types of integers.
 
-    pandas reads an integer column with nulls as float64, which rounds ids above 2^53, unless the metadata name
-    its nullable type. Other readers ignore these metadata.
+    pandas reads an integer column with nulls as float64, which rounds ids above 2^53, unless the metadata have its
+    nullable type. Other readers ignore these metadata.
     """
-    fields = [one.with_type(pa.int64()) if COUNTS.fullmatch(one.name) else one for one in schema]
+    fields = [field.with_type(pa.int64()) if COUNTS.fullmatch(field.name) else field for field in schema]
     kinds = {pa.int64(): "Int64", pa.uint64(): "UInt64"}
     columns = [
-        {"name": one.name, "field_name": one.name, "pandas_type": str(one.type), "numpy_type": kinds[one.type],
-         "metadata": None}
-        for one in fields
-        if one.type in kinds and not NEVER_NULL.fullmatch(one.name)
+        {"name": field.name, "field_name": field.name, "pandas_type": str(field.type),
+         "numpy_type": kinds[field.type], "metadata": None}
+        for field in fields
+        if field.type in kinds and not NEVER_NULL.fullmatch(field.name)
     ]  # fmt: skip
     described = {"columns": columns, "index_columns": [], "column_indexes": []}
     return pa.schema(fields, {"pandas": json.dumps(described)} if columns else None)
@@ -48,7 +48,7 @@ def for_readers(schema: pa.Schema) -> pa.Schema:
 def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
     """Return the columns of the removed files: REMOVED, and the evidence that stages declare, in their order.
 
-    Raises NotConserved where two declare one name with two types.
+    Raises NotConserved if two stages declare a name with different types.
     """
     fields, declared_by = {field.name: field for field in REMOVED}, dict[str, str]()
     for manifest in manifests:
@@ -64,13 +64,13 @@ def removed_schema(manifests: Sequence[Manifest]) -> pa.Schema:
 
 
 def check_published_names(source: str, own: pa.Schema, manifests: Sequence[Manifest]) -> None:
-    """Raise NotConserved where two columns that are to be published have one name."""
-    whose = dict.fromkeys([*own.names, "doc_id", SOURCE.name, "n_tokens"], f"source {source}")
+    """Raise NotConserved if two published columns have the same name."""
+    owners = dict.fromkeys([*own.names, "doc_id", SOURCE.name, "n_tokens"], f"source {source}")
     for manifest in manifests:
         for name in manifest.added_columns:
-            if name in whose:
+            if name in owners:
                 raise NotConserved(
-                    f"stage {manifest.stage} puts a column {name} beside the documents of source {source}, and "
-                    f"{whose[name]} has one of that name; give it another"
+                    f"stage {manifest.stage} adds a column {name} to the documents of source {source}, and "
+                    f"{owners[name]} has a column of this name; give it another name"
                 )
-            whose[name] = f"stage {manifest.stage}"
+            owners[name] = f"stage {manifest.stage}"

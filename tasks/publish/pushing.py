@@ -1,8 +1,8 @@
-"""Push: a published corpus to a dataset repository of the Hugging Face hub, visible all at once.
+"""Push a published corpus to a dataset repository of the Hugging Face hub, so that all files appear at once.
 
-What is not there yet goes to a pull request of its own, some files with each commit. When all files there have the
-digests of the published ones, the pull request is merged: until then the main branch is as it was. A push that was
-interrupted leaves the pull request open, and the next one goes on with it.
+Missing files are sent to a pull request, some files with each commit. When all files of the pull request have the
+digests of the published files, it is merged; until then the main branch does not change. An interrupted push leaves
+the pull request open, and the next push continues with it.
 """
 
 import hashlib
@@ -12,154 +12,29 @@ from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
 from tempfile import TemporaryDirectory
-from typing import Any, TypeVar
+from typing import Any
 
 from zyda_flows.tasks.accounts.published import MANIFEST, REPAIR, File
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import BadInput, Damaged, Denied, Unavailable, ZydaError
+from zyda_flows.tasks.errors import Damaged, Denied, Unavailable
 from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.publish.hub_repository import Repository, first_sentence, repository_of
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.values import HUB
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.stores import ask_again, explain_errors
 from zyda_flows.tasks.words import counted
 
-DATASETS = f"{HUB}datasets/"
 MOST_FILES, MOST_BYTES = 64, 16 << 30  # of a commit
-ROUNDS = 3  # in which what does not arrive is sent
-GIT_ATTRIBUTES = ".gitattributes"  # which the hub keeps by itself
+ROUNDS = 3  # of sending files that did not arrive
+GIT_ATTRIBUTES = ".gitattributes"  # written by the hub
 TITLE = "zyda-flows: {corpus}"
-LOGIN = "no token for the hub: set HF_TOKEN, or run `hf auth login`; it must be one that may write"
-
-Answer = TypeVar("Answer")
-
-
-@dataclass(frozen=True)
-class Repository:
-    """A dataset repository of the hub, by its name; its methods raise Denied and Unavailable."""
-
-    name: str
-
-    @property
-    def url(self) -> str:
-        return f"{DATASETS}{self.name}"
-
-    @property
-    def page(self) -> str:
-        return f"{self.api.endpoint}/datasets/{self.name}"
-
-    @property
-    def api(self) -> Any:
-        from huggingface_hub import HfApi  # late: a third of a second
-
-        return HfApi()
-
-    @property
-    def its(self) -> dict[str, str]:
-        return {"repo_id": self.name, "repo_type": "dataset"}
-
-    def ask(self, question: Callable[[], Answer]) -> Answer:
-        """Ask the hub, again where it did not answer, and after as long as it says where it limits requests."""
-        from huggingface_hub.errors import HfHubHTTPError  # late
-
-        def once() -> Answer:
-            with explain_errors(self.url):
-                try:
-                    return question()
-                except HfHubHTTPError as error:
-                    if error.response is not None and error.response.status_code in (401, 403):
-                        raise Denied(
-                            f"{self.url}: the token may not write there: {first_sentence(error)}"
-                        ) from error
-                    raise
-                except RuntimeError as error:  # of a thread of the client's, which uploads a file
-                    raise error.__cause__ or error from None
-
-        return ask_again(once)
-
-    def prepare(self, *, private: bool) -> None:
-        """Make the repository, if it is not there, and see whether it may be written to."""
-        from huggingface_hub import get_token  # late
-
-        if not (get_token() or "").isascii() or not get_token():
-            raise Denied(f"{self.url}: {LOGIN}")
-        self.ask(lambda: self.api.create_repo(**self.its, private=private or None, exist_ok=True))
-        self.ask(lambda: self.api.auth_check(**self.its, write=True))
-
-    def tree(self, revision: str) -> dict[str, tuple[int, str]]:
-        """List the files of a revision by path, each with its size and its SHA-256, or else the digest of git's."""
-
-        def listed() -> dict[str, tuple[int, str]]:
-            entries = self.api.list_repo_tree(**self.its, revision=revision, recursive=True)
-            files = (entry for entry in entries if hasattr(entry, "blob_id"))
-            return {one.path: (one.size, one.lfs.sha256 if one.lfs else one.blob_id) for one in files}
-
-        return self.ask(listed)
-
-    def pull_request(self, title: str) -> tuple[str, int]:
-        """Return the open pull request of a title by the token's owner, or a new one: its revision and its number.
-
-        One by somebody else would bring along whatever that person has put there.
-        """
-
-        def find() -> int | None:
-            owner = self.api.whoami()["name"]
-            every = self.api.get_repo_discussions(**self.its, discussion_type="pull_request", author=owner)
-            return next(
-                (
-                    one.num
-                    for one in every
-                    if (one.title, one.author) == (title, owner) and one.status in ("open", "draft")
-                ),
-                None,
-            )
-
-        number = self.ask(find)
-        if number is None:
-            number = self.ask(lambda: self.api.create_pull_request(**self.its, title=title).num)
-        return f"refs/pr/{number}", number
-
-    def commit(self, operations: Callable[[], list[Any]], message: str, revision: str) -> None:
-        self.ask(
-            lambda: self.api.create_commit(
-                **self.its, operations=operations(), commit_message=message, revision=revision
-            )
-        )
-
-    def merge(self, number: int) -> None:
-        try:
-            self.ask(lambda: self.api.merge_pull_request(self.name, number, repo_type="dataset"))
-        except ZydaError as error:
-            where = f"{self.page}/discussions/{number}"
-            raise type(error)(
-                f"{error}; all files are in the pull request {where}, which is not merged"
-            ) from error
-
-
-def repository_of(name: str) -> Repository:
-    """Return the repository of a name, `lab/corpus`. Raises BadInput where it is none."""
-    from huggingface_hub.errors import HFValidationError  # late
-    from huggingface_hub.utils import validate_repo_id  # type: ignore[attr-defined]  # late
-
-    short = name.removeprefix(DATASETS).removeprefix("datasets/").strip("/")
-    try:
-        validate_repo_id(short)
-    except HFValidationError as error:
-        raise BadInput(f"{name!r} is no name of a repository on the hub: {first_sentence(error)}") from error
-    if short.count("/") != 1:
-        raise BadInput(f"{name!r} is no name of a repository on the hub; expected OWNER/NAME")
-    return Repository(short)
-
-
-def first_sentence(error: BaseException) -> str:
-    return " ".join(str(error).split("\n\n")[-1].split())[:300]
 
 
 @dataclass
 class Push:
-    """A push of the corpus that is published now. to_send: files that are to be sent; to_delete: those that go.
+    """A push of the present version of a corpus.
 
-    ours: paths that a push has put there. others: files that none has, and that stay.
+    files: the published files by path. to_send, to_delete: files to send and to delete. pushed: paths that a push
+    has written. others: files that no push has written, which are kept.
     """
 
     repository: Repository
@@ -169,7 +44,7 @@ class Push:
     number: int | None = None
     to_send: list[File] = field(default_factory=list)
     to_delete: list[str] = field(default_factory=list)
-    ours: set[str] = field(default_factory=set)
+    pushed: set[str] = field(default_factory=set)
     others: list[str] = field(default_factory=list)
 
     @property
@@ -183,26 +58,27 @@ class Push:
         return sum(file.size for file in self.files.values())
 
     def sentences(self) -> Iterator[str]:
-        """Say what is to be done."""
+        """Yield sentences that describe the push."""
         if not (self.to_send or self.to_delete) and self.number is not None:
-            yield "all files are in the pull request of a push before; it is merged now"
+            yield "all files are in the pull request of an earlier push; it is merged now"
         elif not (self.to_send or self.to_delete):
             yield f"nothing to send: {self.repository.url} has the corpus as it is published"
         else:
             yield (
                 f"{counted(len(self.to_send), 'file')} of {len(self.files):,} to send, {self.size:,} bytes; "
-                f"{counted(len(self.to_delete), 'file')} to delete there"
+                f"{counted(len(self.to_delete), 'file')} to delete"
             )
         if self.others:
-            yield f"{counted(len(self.others), 'file')} that no push has put there stay: {self.others[0]}" + (
-                ", ..." if len(self.others) > 1 else ""
+            yield (
+                f"{counted(len(self.others), 'file')} that no push has written are kept: {self.others[0]}"
+                + (", ..." if len(self.others) > 1 else "")
             )
         if not self.corpus.manifest.recipe.get("license"):
-            yield "the recipe says no `license`, so the card has none"
+            yield "the recipe has no `license`, so the card has none"
 
     def begin(self) -> None:
-        """Compare the repository with the corpus, and find or open the pull request where they differ."""
-        self.ours = pushed_before(self.repository)
+        """Compare the repository with the corpus, and find or open the pull request if they differ."""
+        self.pushed = pushed_before(self.repository)
         main = self.repository.tree("main")
         self.compare(main)
         if self.to_send or self.to_delete:
@@ -210,30 +86,31 @@ class Push:
                 TITLE.format(corpus=self.corpus.manifest.corpus)
             )
             waiting = self.repository.tree(self.revision)
-            self.ours |= waiting.keys() - main.keys()  # of a push that was interrupted
-            known = {*self.ours, *self.files, GIT_ATTRIBUTES}
+            self.pushed |= waiting.keys() - main.keys()  # of an interrupted push
+            known = {*self.pushed, *self.files, GIT_ATTRIBUTES}
             if changed := [path for path in waiting if path not in known and waiting[path] != main[path]]:
                 raise Denied(
                     f"{self.repository.page}/discussions/{self.number}: this pull request of a push changes "
-                    f"{changed[0]}, which no push does; close it and push again"
+                    f"{changed[0]}, which no push does; close it, and push again"
                 )
             self.compare(waiting)
 
-    def compare(self, there: dict[str, tuple[int, str]]) -> None:
-        """Find what of a revision is not as it is published."""
+    def compare(self, tree: dict[str, tuple[int, str]]) -> None:
+        """List the files of a revision that differ from the published files."""
         self.to_send = [
             file
             for file in self.files.values()
-            if not is_as_published(self.corpus.folder, file, there.get(file.path))
+            if not is_as_published(self.corpus.folder, file, tree.get(file.path))
         ]
-        self.to_delete = sorted(path for path in there if path in self.ours and path not in self.files)
-        known = {*self.ours, *self.files, GIT_ATTRIBUTES}
-        self.others = sorted(path for path in there if path not in known)
+        self.to_delete = sorted(path for path in tree if path in self.pushed and path not in self.files)
+        known = {*self.pushed, *self.files, GIT_ATTRIBUTES}
+        self.others = sorted(path for path in tree if path not in known)
 
     def send(self, tell: Callable[[int], object]) -> None:
-        """Send what is to be sent to the pull request, until all is there. tell: is called with the bytes sent.
+        """Send the files to the pull request until all have arrived. tell: called with the bytes of each commit.
 
-        Raises Unavailable where something does not arrive, Denied where the corpus is another one by now.
+        Raises Unavailable if a file does not arrive, Denied if another version of the corpus was published
+        meanwhile.
         """
         for _ in range(ROUNDS):
             for batch in batches(self.to_send):
@@ -245,7 +122,7 @@ class Push:
                 tell(sum(file.size for file in batch))
             if self.to_delete:
                 message = (
-                    f"{len(self.to_delete):,} files that are not in {self.corpus.manifest.corpus} any more"
+                    f"{len(self.to_delete):,} files that {self.corpus.manifest.corpus} does not have any more"
                 )
                 self.repository.commit(partial(deletions, self.to_delete), message, self.revision)
             self.compare(self.repository.tree(self.revision))
@@ -253,18 +130,18 @@ class Push:
                 return
         path = [*(file.path for file in self.to_send), *self.to_delete][0]
         raise Unavailable(
-            f"{self.repository.url}: {path} was sent {ROUNDS} times, and what is there is not as it is published; "
+            f"{self.repository.url}: {path} was sent {ROUNDS} times, and still differs from the published file; "
             "nothing of it is visible; push again later"
         )
 
     def finish(self) -> None:
-        """Make what was sent visible. Raises Denied where the corpus is another one by now."""
+        """Merge the pull request. Raises Denied if another version of the corpus was published meanwhile."""
         self.expect_unchanged()
         if self.number is not None:
             self.repository.merge(self.number)
 
     def expect_whole(self, files: Sequence[File]) -> None:
-        """Raise Denied where published files are not as they were written."""
+        """Raise Denied if published files are damaged."""
         for file in files:
             if fault := self.corpus.folder.difference(file.path, file.size, file.sha256):
                 self.expect_unchanged()  # otherwise another version has replaced the file
@@ -279,51 +156,50 @@ class Push:
 
 
 def push_of(recipe: Recipe, name: str, *, private: bool = False) -> Push:
-    """Prepare to push the corpus that is published now. Raises BadInput, Denied, Unavailable."""
+    """Prepare a push of the present version of a corpus. Raises BadInput, Denied, Unavailable."""
     repository = repository_of(name)
     corpus = PublishedCorpus.of(recipe)
     files = [*corpus.files(), *corpus.manifest.named]
-    itself = File(path=MANIFEST, sha256=corpus.digest, size=corpus.folder.size_of(MANIFEST) or 0)
+    manifest = File(path=MANIFEST, sha256=corpus.digest, size=corpus.folder.size_of(MANIFEST) or 0)
     repository.prepare(private=private)
-    push = Push(repository, corpus, {file.path: file for file in (*files, itself)})
+    push = Push(repository, corpus, {file.path: file for file in (*files, manifest)})
     push.begin()
     return push
 
 
 def pushed_before(repository: Repository) -> set[str]:
-    """Return the paths of what was pushed to a repository before, by its manifest; nothing where it has none."""
-    commit = repository.ask(lambda: repository.api.repo_info(**repository.its).sha)
-    there = Folder(f"{repository.url}@{commit}")  # its client remembers what a branch had
+    """Return the paths of earlier pushes to a repository, by its manifest; none if it has no manifest."""
+    commit = repository.request(lambda: repository.api.repo_info(**repository.identity).sha)
+    folder = Folder(f"{repository.url}@{commit}")  # a commit, because the client caches the files of a branch
     try:
-        content = there.read_if_there(MANIFEST)
+        content = folder.read_if_there(MANIFEST)
         if content is None:
             return set()
-        corpus = PublishedCorpus.from_manifest(there, content)
+        corpus = PublishedCorpus.from_manifest(folder, content)
         paths = {file.path for file in (*corpus.manifest.named, *corpus.files())}
     except (Damaged, Denied) as error:  # the manifest is not of a corpus
         warn(
-            f"{repository.url}/{MANIFEST} is of no corpus; nothing is deleted there ({first_sentence(error)})"
+            f"{repository.url}/{MANIFEST} is not of a corpus; nothing is deleted there ({first_sentence(error)})"
         )
         return set()
     return {MANIFEST, *paths}
 
 
-def is_as_published(folder: Folder, file: File, there: tuple[int, str] | None) -> bool:
-    """Say whether a file of a repository is that of the corpus: by its SHA-256, or git's digest."""
-    if there is None or there[0] != file.size:
+def is_as_published(folder: Folder, file: File, entry: tuple[int, str] | None) -> bool:
+    """Return whether the entry of a repository's tree is of a published file, by its SHA-256 or git's digest."""
+    if entry is None or entry[0] != file.size:
         return False
-    if there[1] == file.sha256:
-        return True
-    if len(there[1]) == len(file.sha256):
-        return False
+    digest = entry[1]
+    if len(digest) == len(file.sha256):
+        return digest == file.sha256
     content = folder.read(file.path)
-    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == there[1]
+    return hashlib.sha1(b"blob %d\0" % len(content) + content, usedforsecurity=False).hexdigest() == digest
 
 
 def batches(files: Sequence[File]) -> Iterator[list[File]]:
-    """Cut files into as many as one commit takes; the manifest comes last."""
+    """Yield the files of each commit; the manifest is the last file."""
     batch, size = list[File](), 0
-    for file in sorted(files, key=lambda one: (one.path == MANIFEST, one.path)):
+    for file in sorted(files, key=lambda file: (file.path == MANIFEST, file.path)):
         if batch and (len(batch) == MOST_FILES or size + file.size > MOST_BYTES):
             yield batch
             batch, size = [], 0
@@ -335,7 +211,7 @@ def batches(files: Sequence[File]) -> Iterator[list[File]]:
 
 @contextmanager
 def local_files(folder: Folder, files: Sequence[File]) -> Iterator[dict[str, str]]:
-    """Give the paths of published files on this machine's disk: where they are, or copies of them."""
+    """Yield the paths of published files on a local disk; files of a store are copied to a scratch folder."""
     if folder.is_local:
         yield {file.path: folder.path(file.path) for file in files}
         return

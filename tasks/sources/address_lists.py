@@ -1,11 +1,11 @@
-"""Lists of domains and addresses of the web, in the forms in which such lists are published.
+"""Parse lists of domains and web addresses, in the forms in which such lists are published.
 
-    example.org                    a domain with all below it; also `*.example.org`, `.example.org`
-    https://example.org/page       an address; with `/*` at its end all below that folder
+    example.org                    a domain and its subdomains; also `*.example.org`, `.example.org`
+    https://example.org/page       an address; with `/*` at its end, all addresses below that folder
     0.0.0.0 example.org            a line of a hosts file, of one or more names
     ||example.org^                 a rule of an ad blocker for a whole domain
     address=/example.org/0.0.0.0   dnsmasq
-    example.org, example.net       several in a line, between commas, semicolons or white space
+    example.org, example.net       several in a line, separated by commas, semicolons or white space
 
 `#`, `!` and `;` begin a comment at the start of a line or after white space. A line in any other form is an error.
 """
@@ -24,7 +24,7 @@ from zyda_flows.tasks.sources.web_addresses import normalise_address, normalise_
 
 T = TypeVar("T")
 
-FEW = 3  # faults of a list that are named
+MAX_NAMED_FAULTS = 3  # of a list
 PLAIN = re.compile(r"(?:https?://)?[A-Za-z][A-Za-z0-9._~/?&%+-]*")
 COMMENT = re.compile(r"(?:^|\s)[#;!].*")
 BETWEEN = re.compile(r"[\s,;]+")
@@ -40,7 +40,7 @@ WHOLE_PAGES = {
 }  # options of ad blockers' rules that mean a domain's pages
 WHOLE_DOMAIN = re.compile(r"(?:(?:\*|https?)://)?\*\.([^/*]+)/?\*?")
 HOST = re.compile(r"[a-z0-9_.-]+|\[[0-9a-f:]+\]")
-# Names of a hosts file that are of no domain of the web.
+# Names in hosts files that are not web domains.
 LOCAL = {
     "localhost", "localhost.localdomain", "local", "broadcasthost", "ip6-localhost", "ip6-loopback", "ip6-localnet",
     "ip6-mcastprefix", "ip6-allnodes", "ip6-allrouters", "ip6-allhosts", "0.0.0.0",  # noqa: S104
@@ -48,9 +48,9 @@ LOCAL = {
 
 
 class Entry(NamedTuple):
-    """A domain with all below it, an address, or a folder with all below it, as they are compared.
+    """A domain with its subdomains, an address, or a folder with all addresses below it, in normal form.
 
-    A folder has no slash at its end.
+    The value of a folder has no slash at its end.
     """
 
     kind: Literal["domain", "url", "folder"]
@@ -59,36 +59,36 @@ class Entry(NamedTuple):
 
 
 def entries_of(line: str) -> list[Entry]:
-    """Read a line: none of a blank one or a comment. Raises ValueError for one that is in no known form."""
+    """Parse a line; a blank line or a comment has no entries. Raises ValueError for an unknown form."""
     return [entry_of(field) for field in fields_of(line)]
 
 
 def entry_of(field: str) -> Entry:
-    """Read a domain or an address. Raises ValueError."""
-    if (found := WHOLE_DOMAIN.fullmatch(field)) or "/" not in field:
-        if host := normalise_domain(found[1] if found else field):
+    """Parse a domain or an address. Raises ValueError."""
+    if (pattern := WHOLE_DOMAIN.fullmatch(field)) or "/" not in field:
+        if host := normalise_domain(pattern[1] if pattern else field):
             return Entry("domain", host, host)
-        raise ValueError(f"{field!r} is no domain")
+        raise ValueError(f"{field!r} is not a domain")
     return address_of(field)
 
 
 def address_of(field: str) -> Entry:
-    """Read the address of a page or, with `/*` at its end, of a folder. Raises ValueError."""
+    """Parse the address of a page or, with `/*` at its end, of a folder. Raises ValueError."""
     is_folder = field.endswith("/*")
     address = None if BLANK.search(field) else normalise_address(field[:-1] if is_folder else field)
     if address is None or not HOST.fullmatch(address[0]):
-        raise ValueError(f"{field!r} is no address of the web")
+        raise ValueError(f"{field!r} is not a web address")
     host, whole = address
     return Entry("folder", whole.rstrip("/"), host) if is_folder else Entry("url", whole, host)
 
 
 def fields_of(line: str) -> list[str]:
-    """Return the domains and addresses of a line without what marks them; none of a blank line or a comment.
+    """Return the domains and addresses of a line, without the syntax of its form.
 
-    Raises ValueError for a line that asks for something else.
+    A blank line or a comment has none. Raises ValueError for a line that states another rule.
     """
     if PLAIN.fullmatch(line):
-        return [line]  # in haste: there are millions
+        return [line]  # a fast path: lists have millions of these
     if line.startswith(("[Adblock", "[uBlock")):
         return []
     line = COMMENT.sub("", line).strip()
@@ -125,21 +125,21 @@ def is_number(word: str) -> bool:
 
 
 def rule_of(line: str) -> str:
-    """Return the domain or address of a rule of an ad blocker. Raises ValueError for one of less than its pages."""
+    """Return the domain or address of an ad blocker's rule. Raises ValueError for a rule for some requests."""
     body, _, options = line.strip("|").partition("$")
     if {option.strip() for option in options.split(",") if option} - WHOLE_PAGES:
         raise ValueError(f"{line!r} is for some requests only")
     body = body.removesuffix("|").removesuffix("^")
     if "^" in body or ("*" in body and not body.startswith("*.")):
-        raise ValueError(f"{line!r} is a pattern, no domain and no address")
+        raise ValueError(f"{line!r} is a pattern, neither a domain nor an address")
     host, _, path = body.partition("/")
     return f"{body}*" if path.endswith("/") else body if path else host
 
 
 def lines_of_list(name: str, file: PlannedFile) -> Iterator[str]:
-    """Return the lines of a list, in UTF-8 or, with a byte order mark, UTF-16. name: says whose it is in errors.
+    """Return the lines of a list in UTF-8 or, with a byte order mark, UTF-16.
 
-    Raises BadInput.
+    name: names the owner of the list in errors. Raises BadInput if the list cannot be read.
     """
     content = read_planned_file(name, file)
     try:
@@ -154,9 +154,9 @@ def lines_of_list(name: str, file: PlannedFile) -> Iterator[str]:
 def read_entries(
     where: str, lines: Iterable[str], read: Callable[[str], Iterable[T]], fault: str
 ) -> Iterator[T]:
-    """Yield what each line is read as. Raises BadInput with the first lines for which `read` raises ValueError.
+    """Yield the results of `read` for each line. Raises BadInput with the first lines that raise ValueError.
 
-    fault: what is wrong with such lines.
+    fault: the words of the error for such lines.
     """
     faults, count, number = list[str](), 0, 0
     for number, line in enumerate(lines, 1):
@@ -164,7 +164,7 @@ def read_entries(
             yield from read(line)
         except ValueError as error:
             count += 1
-            if len(faults) < FEW:
+            if len(faults) < MAX_NAMED_FAULTS:
                 faults.append(f"line {number:,}: {first_line(error)}")
     if faults:
         raise BadInput(f"{where}: {count:,} of its {number:,} lines {fault}; {'; '.join(faults)}")

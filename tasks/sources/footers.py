@@ -1,7 +1,7 @@
-"""Footers of Parquet files, of which another process is asked first: pyarrow ends a process that asks about some.
+"""Check Parquet footers in a child process, because pyarrow aborts the process for some of them.
 
-Of columns that are encrypted, or damaged in a certain way, it raises an error where nobody can catch it. The other
-process goes on for as long as this one: to start one for each footer would take half a second each.
+Reading the metadata of encrypted columns, or of certain damaged ones, raises an error in C++ that nothing catches.
+The child process runs as long as this one, because starting a process takes half a second.
 """
 
 import atexit
@@ -28,17 +28,17 @@ while size := int.from_bytes(sys.stdin.buffer.read(8), "little"):
 
 
 class FooterChecker:
-    """A process that asks about the columns of footers, one after another; where one ends it, it begins anew."""
+    """A child process that reads the columns of footers. It is started again after a footer aborts it."""
 
     def __init__(self) -> None:
         self.lock = Lock()
         self.process: subprocess.Popen[bytes] | None = None
 
     def is_safe(self, footer: bytes) -> bool:
-        """Say whether a process that asks about all columns of a footer lives on."""
+        """Return whether a process survives reading the metadata of all columns of a footer."""
         with self.lock:
             process = self.process or self.start()
-            with suppress(OSError):  # it has ended
+            with suppress(OSError):  # the process was aborted
                 for content in (len(footer).to_bytes(8, "little"), footer):
                     process.stdin.write(content)  # type: ignore[union-attr]
                 process.stdin.flush()  # type: ignore[union-attr]
@@ -48,12 +48,12 @@ class FooterChecker:
             return False
 
     def start(self) -> "subprocess.Popen[bytes]":
-        ask = [sys.executable, "-P", "-c", CHECK_COLUMNS]
-        self.process = subprocess.Popen(ask, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
+        command = [sys.executable, "-P", "-c", CHECK_COLUMNS]
+        self.process = subprocess.Popen(command, stdin=PIPE, stdout=PIPE, stderr=DEVNULL)  # noqa: S603
         return self.process
 
     def end(self) -> None:
-        """Let the process end: it does where nothing more comes."""
+        """Close the input of the process, which ends it."""
         if self.process is not None:
             with suppress(OSError):
                 self.process.communicate()

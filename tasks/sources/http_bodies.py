@@ -1,8 +1,8 @@
-"""Bodies of HTTP responses, decoded as browsers decode them, with a bound on what comes out of each coding.
+"""Decode the bodies of HTTP responses as browsers do, with a limit for the decoded size of each coding.
 
-Crawlers often keep a body decoded below a head that still names its codings. A coding that the body does not have
-is skipped if the body is readable as it is. A body that breaks off is decoded as far as it goes. One that is
-damaged cannot be read. Sources: RFC 9110, section 8.4; RFC 9112, section 7; RFC 8878.
+Crawlers often store a decoded body under a head that still names its codings. A coding that the body does not have
+is skipped if the body is plain text. A truncated body is decoded up to its end. A damaged body raises BadBody.
+Sources: RFC 9110, section 8.4; RFC 9112, section 7; RFC 8878.
 """
 
 import re
@@ -18,12 +18,12 @@ from zyda_flows.tasks.sources.message_heads import Head
 
 GZIP = b"\x1f\x8b"
 GZIP_MEMBER = b"\x1f\x8b\x08"
-# As much is given to a decoder, and taken from it, at once.
-AT_ONCE = 1 << 16
-OUT_AT_ONCE = 1 << 20
+# Bytes that a decoder is given, and bytes that it returns, at a time.
+INPUT_BYTES = 1 << 16
+OUTPUT_BYTES = 1 << 20
 WINDOW = 1 << 23  # bytes: the largest window of a body in Zstandard (RFC 9659)
-LAST = 64  # bytes at the end of a body in brotli, one of which is given at once: something may follow its end
-BLANK = b"\r\n\t \0"  # which often does
+LAST = 64  # final bytes of a brotli body, which are decoded singly, because other bytes may follow its end
+BLANK = b"\r\n\t \0"  # bytes that often follow the end
 MOST_BLANK = 1 << 12
 PLAIN_WITHIN = 1 << 10
 CONTROLS = re.compile(rb"[\x00-\x08\x0b\x0e-\x1a\x1c-\x1f\x7f]")
@@ -33,7 +33,7 @@ NO_CODING = {"identity", "none", "chunked"}
 
 
 class BadBody(ValueError):
-    """A body that cannot be decoded, with the reason."""
+    """The reason why a body cannot be decoded."""
 
 
 def decoded_body(body: bytes, head: Head) -> bytes:
@@ -41,7 +41,8 @@ def decoded_body(body: bytes, head: Head) -> bytes:
     transfer = head.listed("transfer-encoding")
     if "chunked" in transfer:
         body = without_chunks(body)
-    codings = [one for one in (*head.listed("content-encoding"), *transfer) if one not in NO_CODING]
+    named = (*head.listed("content-encoding"), *transfer)
+    codings = [coding for coding in named if coding not in NO_CODING]
     most = limits().http_codings
     for count, coding in enumerate(reversed(codings)):
         if count >= most:
@@ -51,7 +52,7 @@ def decoded_body(body: bytes, head: Head) -> bytes:
 
 
 def without_more_gzip(body: bytes, most: int) -> bytes:
-    """Return a body that may be compressed more often than its head says. Raises BadBody."""
+    """Decompress a body that is compressed more often than its head states. Raises BadBody."""
     count = 0
     while body.startswith(GZIP_MEMBER):
         if count == most:
@@ -61,9 +62,9 @@ def without_more_gzip(body: bytes, most: int) -> bytes:
 
 
 def without_chunks(body: bytes) -> bytes:
-    """Return the contents of chunks; a body without any as it is. Raises BadBody.
+    """Return a body without its chunked coding; a body without chunks is unchanged. Raises BadBody.
 
-    Extensions and trailers are skipped. The last chunk may be missing, and the one before it may be cut off.
+    Extensions and trailers are skipped. The final chunk may be missing, and the chunk before it may be truncated.
     """
     parts, place, view = list[memoryview](), 0, memoryview(body)
     while place < len(body):
@@ -71,7 +72,7 @@ def without_chunks(body: bytes) -> bytes:
         if chunk is None and not parts:
             return body
         if chunk is None:
-            if len(body) - place < 20 and b"\n" not in body[place:]:  # the head of a chunk that is cut off
+            if len(body) - place < 20 and b"\n" not in body[place:]:  # a truncated head of a chunk
                 break
             raise BadBody(f"its body is damaged: no chunk begins at byte {place:,} of it")
         size = int(chunk[1], 16)
@@ -84,7 +85,7 @@ def without_chunks(body: bytes) -> bytes:
 
 
 def without_coding(body: bytes, coding: str) -> bytes:
-    """Return a body without one content coding; one that does not have it as it is. Raises BadBody."""
+    """Return a body without a content coding; unchanged if it does not have the coding. Raises BadBody."""
     if not body:
         return body
     decode = decoder_of(body, coding)
@@ -92,7 +93,9 @@ def without_coding(body: bytes, coding: str) -> bytes:
         if is_plain(body):
             return body
         known = "gzip, deflate, br, zstd"
-        raise BadBody(f"its body is not encoded as its head says ({coding[:40]!r}), or not in one of {known}")
+        raise BadBody(
+            f"its body is not encoded as its head states ({coding[:40]!r}), or not in one of {known}"
+        )
     try:
         return bounded(decode(body), coding)
     except BadBody:
@@ -102,7 +105,7 @@ def without_coding(body: bytes, coding: str) -> bytes:
 
 
 def decoder_of(body: bytes, coding: str) -> Callable[[bytes], Iterator[bytes]] | None:
-    """Return what decodes a coding. The first bytes tell gzip's form from zlib's, whichever the head names."""
+    """Return the decoder of a coding. The first bytes decide between gzip and zlib, regardless of the head."""
     if coding in {"gzip", "x-gzip", "deflate"}:
         if body.startswith(GZIP):
             return gunzipped
@@ -117,31 +120,31 @@ def has_zlib_head(body: bytes) -> bool:
 
 
 def is_plain(body: bytes) -> bool:
-    """Return whether a body seems to be text: compressed bytes have control characters within a few bytes."""
+    """Return whether a body seems to be text: compressed data has control characters near its start."""
     return body.startswith(BYTE_ORDER_MARKS) or not CONTROLS.search(body, 0, PLAIN_WITHIN)
 
 
 def bounded(parts: Iterable[bytes], coding: str) -> bytes:
-    """Return decoded parts as one, as far as they go. Raises BadBody where they are damaged, too many or none."""
-    found, size, most = list[bytes](), 0, limits().http_body
+    """Join decoded parts up to a truncation. Raises BadBody if they are damaged, too large or empty."""
+    decoded, size, most = list[bytes](), 0, limits().http_body
     try:
         for part in parts:
             size += len(part)
             if size > most:
                 raise BadBody(f"it has more than {most:,} bytes when it is decoded")
-            found.append(part)
+            decoded.append(part)
     except EOFError as error:
         if not size:
             raise BadBody(f"its body ends before any of it can be decoded (coding {coding})") from error
     except (GzipError, zstandard.ZstdError, brotli.error) as error:
         raise BadBody(f"its body is damaged (coding {coding}): {error}") from error
     except MemoryError as error:
-        raise BadBody(f"its body takes more memory than there is (coding {coding})") from error
-    return b"".join(found)
+        raise BadBody(f"its body needs more memory than is available (coding {coding})") from error
+    return b"".join(decoded)
 
 
 def gunzipped(body: bytes) -> Iterator[bytes]:
-    """Yield what all members of gzip have; what follows them is skipped. Raises GzipError, EOFError."""
+    """Yield the content of all gzip members; bytes after them are skipped. Raises GzipError, EOFError."""
     end = yield from inflated(body, 0, 31)
     while body.startswith(GZIP_MEMBER, end):
         end = yield from inflated(body, end, 31)
@@ -156,13 +159,13 @@ def inflated_raw(body: bytes) -> Iterator[bytes]:
 
 
 def inflated(body: bytes, start: int, wbits: int) -> Generator[bytes, None, int]:
-    """Yield what one stream of DEFLATE has, from a byte on; return where it ends. Raises GzipError, EOFError."""
+    """Yield the content of one DEFLATE stream from `start` on; return its end. Raises GzipError, EOFError."""
     engine, place, pending = isal_zlib.decompressobj(wbits=wbits), start, b""
     while not engine.eof:
         if not pending:
-            pending = body[place : place + AT_ONCE]
+            pending = body[place : place + INPUT_BYTES]
             place += len(pending)
-        part = engine.decompress(pending, OUT_AT_ONCE)
+        part = engine.decompress(pending, OUTPUT_BYTES)
         if not (part or pending or engine.eof):
             raise EOFError
         pending = engine.unconsumed_tail
@@ -171,15 +174,15 @@ def inflated(body: bytes, start: int, wbits: int) -> Generator[bytes, None, int]
 
 
 def unbrotlied(body: bytes) -> Iterator[bytes]:
-    """Yield what a body in brotli has. Raises brotli.error, EOFError."""
+    """Yield the content of a brotli body. Raises brotli.error, EOFError."""
     engine, blank = brotli.Decompressor(), min(len(body) - len(body.rstrip(BLANK)), MOST_BLANK)
     last = max(0, len(body) - LAST - blank)
-    ends = [*range(AT_ONCE, last, AT_ONCE), *range(last, len(body) + 1)]
+    ends = [*range(INPUT_BYTES, last, INPUT_BYTES), *range(last, len(body) + 1)]
     start = 0
     for end in ends:
-        yield engine.process(body[start:end], output_buffer_limit=OUT_AT_ONCE)
+        yield engine.process(body[start:end], output_buffer_limit=OUTPUT_BYTES)
         while not (engine.can_accept_more_data() or engine.is_finished()):
-            yield engine.process(b"", output_buffer_limit=OUT_AT_ONCE)
+            yield engine.process(b"", output_buffer_limit=OUTPUT_BYTES)
         if engine.is_finished():
             return
         start = end
@@ -187,15 +190,14 @@ def unbrotlied(body: bytes) -> Iterator[bytes]:
 
 
 def unzstded(body: bytes) -> Iterator[bytes]:
-    """Yield what all frames of Zstandard have; something else may follow them. Raises ZstdError, EOFError."""
+    """Yield the content of all Zstandard frames; other bytes may follow them. Raises ZstdError, EOFError."""
     engine, is_empty = zstandard.ZstdDecompressor(max_window_size=WINDOW), True
-    for are_many in (
-        True,
-        False,
-    ):  # what follows a short frame is seen before anything of the frame is given out
+    # zstandard reports the bytes after a short frame before it returns the content of the frame: read it again
+    # alone.
+    for are_many in (True, False):
         reader = engine.stream_reader(body, read_across_frames=are_many)
         try:
-            while part := reader.read(OUT_AT_ONCE):
+            while part := reader.read(OUTPUT_BYTES):
                 is_empty = False
                 yield part
             break
@@ -206,6 +208,6 @@ def unzstded(body: bytes) -> Iterator[bytes]:
                 return
     if is_empty:
         first = engine.decompressobj()
-        first.decompress(body)  # of which nothing came
+        first.decompress(body)  # it has no content
         if not first.eof:
             raise EOFError

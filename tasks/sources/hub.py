@@ -1,7 +1,8 @@
 """Files of the Hugging Face hub, listed and read at one commit.
 
-A branch or a tag is looked up once, when a source is listed. What is read afterwards is read at the commit that it
-named then, so that a repository that moves meanwhile gives no mixture. Buckets have no commits: fsspec reads them.
+A branch or a tag is resolved once, when a source is listed. All files are then read at that commit, so that a
+repository that changes during a build does not give a mixture of versions. Buckets have no commits: fsspec reads
+them.
 """
 
 import io
@@ -19,8 +20,8 @@ SECONDS_FOR_ANSWER = 60
 
 
 def uri_of(url: str) -> Any:
-    """Read a URL of the hub. Raises ValueError."""
-    from huggingface_hub import parse_hf_uri  # late: a third of a second
+    """Parse a URL of the hub. Raises ValueError."""
+    from huggingface_hub import parse_hf_uri  # a late import: it takes a third of a second
 
     return parse_hf_uri(HUB + url[len(HUB) :])
 
@@ -31,15 +32,15 @@ def at_commit(url: str, commit: str) -> str:
 
 
 def as_in_pattern(url: str, pattern: str) -> str:
-    """Return the URL of a file at a commit as its pattern would name it: without one, or with the pattern's."""
+    """Return the URL of a file at a commit with the revision of its pattern, if the pattern has one."""
     uri = replace(uri_of(url), revision=uri_of(pattern).revision, _raw=None)
     return str(uri.to_uri()).replace(f"{HUB}models/", HUB)
 
 
 def commit_of(url: str, revision: str | None = None) -> str:
-    """Return the commit that a revision names now: that of the URL, one of its repository, or its main branch.
+    """Return the current commit of the URL's revision, else of `revision`, else of the main branch.
 
-    Raises what the hub's client raises.
+    Raises the errors of the hub's client.
     """
     from huggingface_hub import HfApi  # late
     from huggingface_hub.errors import RevisionNotFoundError  # late
@@ -50,12 +51,12 @@ def commit_of(url: str, revision: str | None = None) -> str:
         return str(HfApi().repo_info(uri.id, repo_type=uri.type, revision=wanted).sha)
     except RevisionNotFoundError as error:
         raise FileNotFoundError(f"{uri.id} has no branch, tag or commit {wanted or 'main'!r}") from error
-    except (KeyError, TypeError, AttributeError) as error:  # of a page that asks for a login, say
-        raise Unavailable(f"{url}: what answers in the hub's place is not the hub") from error
+    except (KeyError, TypeError, AttributeError) as error:  # for example, a login page
+        raise Unavailable(f"{url}: the server that answers is not the hub") from error
 
 
 class HubFile(FileInParts):
-    """A file of a repository at a commit; each part of it is one request to the hub."""
+    """A file of a repository at a commit; each part is read with one request."""
 
     def __init__(self, url: str, size: int) -> None:
         from huggingface_hub import constants, hf_hub_url  # late
@@ -68,7 +69,7 @@ class HubFile(FileInParts):
         self.host = urlsplit(self.address).hostname or ""
 
     def part(self, start: int, stop: int) -> bytes:
-        """Return the bytes from start to before stop. Raises Unavailable, and what the hub's client raises."""
+        """Return the bytes from start up to stop, exclusive. Raises Unavailable and the errors of the client."""
         return self.ask(start, stop) if start < stop else b""
 
     def ask(self, start: int, stop: int) -> bytes:
@@ -76,28 +77,28 @@ class HubFile(FileInParts):
         from huggingface_hub.errors import EntryNotFoundError, RevisionNotFoundError  # late
         from huggingface_hub.utils import build_hf_headers  # type: ignore[attr-defined]  # late
 
-        asked = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-        headers = {**build_hf_headers(), **asked}
+        range_headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+        headers = {**build_hf_headers(), **range_headers}
         options: dict[str, Any] = {"timeout": SECONDS_FOR_ANSWER, "follow_redirects": True}
         session = get_session()
-        with place_at(self.host), session.stream("GET", self.address, headers=headers, **options) as answer:
+        with place_at(self.host), session.stream("GET", self.address, headers=headers, **options) as response:
             try:
-                hf_raise_for_status(answer)
+                hf_raise_for_status(response)
             except (EntryNotFoundError, RevisionNotFoundError) as error:
                 raise FileNotFoundError(self.path) from error
-            if fault := self.fault_of(answer.status_code, answer.headers, start, stop):
+            if fault := self.fault_of(response.status_code, response.headers, start, stop):
                 raise Unavailable(f"{self.path}: the hub answered with {fault}")
-            return bytes(answer.read())
+            return bytes(response.read())
 
     def fault_of(self, status: int, headers: Mapping[str, str], start: int, stop: int) -> str | None:
-        """Say in what the head of an answer is not that of the part that was asked for, or nothing."""
+        """Return the fault of a response's head for a requested part, or None."""
         if status == PART:
             return fault_of_part(headers, start, stop, self.size)
         is_all = range(start, stop) == range(self.size) and headers.get("Content-Length") == str(self.size)
-        return None if is_all else f"status {status}, where bytes {start}-{stop - 1} were asked for"
+        return None if is_all else f"status {status}, expected bytes {start}-{stop - 1}"
 
 
 def opened_on_hub(url: str, size: int, *, at_random: bool) -> Any:
-    """Open a file at a commit: asked for what is read, or, from end to end, for some MiB ahead."""
+    """Open a file at a commit: at random with exact requests, from start to end with some MiB ahead."""
     file = HubFile(url, size)
     return file if at_random else io.BufferedReader(file, AHEAD)

@@ -22,8 +22,8 @@ LIST_SEPARATOR = "\x1f"  # between the values of a list in one text
 def column_texts(table: pa.Table, path: str, subject: str, *, lists: bool = False) -> pa.Array:
     """Return the values of a column, or of a field in a column of objects, as text: (n,) strings.
 
-    subject: the noun for the values in errors. lists: whether a value may be a list of texts, which are joined with
-    LIST_SEPARATOR. Raises ValueError for a column of another type.
+    subject: the noun for the values in errors. lists: whether a value may be a list of texts, which are joined
+    with LIST_SEPARATOR. Raises ValueError for a column of another type.
     """
     values = column_values(table, path)
     if values is None:

@@ -1,6 +1,6 @@
-"""Digests of WARC records: whether a block has the digest that its head states.
+"""Compare the blocks of WARC records with the digests in their heads.
 
-The standard names no algorithms and no way to write digests. Crawlers write them in Base32, in hexadecimal digits
+The standard names no algorithms and no encoding of digests. Crawlers write them in Base32, in hexadecimal digits
 or in Base64, in capitals or small letters, with or without padding.
 """
 
@@ -13,11 +13,11 @@ ALGORITHMS = {name for name in hashlib.algorithms_guaranteed if not name.startsw
 
 
 def wrong_digest(stated: list[str], block: memoryview) -> str | None:
-    """Return the first of some digests that a block does not have.
+    """Return the first stated digest that differs from the block's, or None.
 
-    One of an unknown algorithm, or in an unknown form, cannot be computed, and is not wrong.
+    Digests with an unknown algorithm or encoding cannot be compared and are ignored.
     """
-    return next((one for one in stated if is_wrong(one, block)), None)
+    return next((digest for digest in stated if is_wrong(digest, block)), None)
 
 
 def is_wrong(stated: str, block: memoryview) -> bool:
@@ -27,7 +27,7 @@ def is_wrong(stated: str, block: memoryview) -> bool:
         return False
     digest = hashlib.new(algorithm, block, usedforsecurity=False).digest()
     base32 = base64.b32encode(digest).decode().rstrip("=")
-    if value == base32:  # as most crawlers write it
+    if value == base32:  # the encoding of most crawlers
         return False
     texts = [
         base64.b64encode(digest).decode().rstrip("="),
@@ -39,7 +39,7 @@ def is_wrong(stated: str, block: memoryview) -> bool:
 
 @lru_cache(maxsize=64)
 def algorithm_of(stated: str) -> str | None:
-    """Return hashlib's name of an algorithm, as `sha1` of `SHA-1`; None where it has none."""
+    """Return hashlib's name of an algorithm, for example `sha1` for `SHA-1`; None if it is unknown."""
     plain = stated.strip().lower().replace("_", "-")
     names = (plain.replace("-", ""), plain.replace("-", "_"))
-    return next((name for one in names if (name := NAMES.get(one, one)) in ALGORITHMS), None)
+    return next((known for name in names if (known := NAMES.get(name, name)) in ALGORITHMS), None)

@@ -1,12 +1,11 @@
-"""Addresses of the web, in the one form in which they are compared: the URL Standard's, as browsers have it.
+"""Web addresses in the normal form in which they are compared, which follows the URL Standard of browsers.
 
-All that compares addresses (deny lists, `zyda forget`, `url_rules`, rounds of equal values with
-`normalize: address`) does so in this form:
+Deny lists, `zyda forget`, `url_rules` and rounds of equal values with `normalize: address` compare this form:
 
-- an address without a scheme is one by HTTPS: `example.org/x`, `//example.org/x`, `www.example.org`;
-- scheme, login, fragment, ports 80 and 443, and dots behind the host are left out;
-- the host is in lower case and in Punycode, numbers of IPv4 and IPv6 in one form, dots in the path are resolved;
-- `%7E` and `~` are the same, as RFC 3986 (6.2.2) has it, for all characters that need no escape; `%c3` is `%C3`.
+- an address without a scheme is an HTTPS address: `example.org/x`, `//example.org/x`, `www.example.org`;
+- scheme, login, fragment, ports 80 and 443, and dots after the host are removed;
+- the host is in lower case and in Punycode, IPv4 and IPv6 numbers have one form, dots in the path are resolved;
+- `%7E` and `~` are equal (RFC 3986, 6.2.2), as are all characters that need no escape; `%c3` is `%C3`.
 """
 
 import re
@@ -15,7 +14,7 @@ from collections.abc import Iterator
 SCHEMES = ("http:", "https:")
 DEFAULT_PORTS = ("", "80", "443")
 AUTHORITY = re.compile(r"[^/\\?#]*")
-DOT = re.compile(r"[.\u3002\uff0e\uff61]|%2[eE]")  # all that the URL Standard takes for a dot
+DOT = re.compile(r"[.\u3002\uff0e\uff61]|%2[eE]")  # the characters that the URL Standard reads as a dot
 PORT = re.compile(r"[0-9]{0,5}")
 BLANK = re.compile(r"\s")
 ESCAPE = re.compile(r"%([0-9a-fA-F]{2})")
@@ -33,12 +32,12 @@ NO_WEB = (
     "jabber",
     "skype",
     "news",
-)  # schemes before a name with @
+)  # schemes of names with @
 LONGEST_HOST = 253  # characters, of a domain name
 
 
 def normalise_address(address: str) -> tuple[str, str] | None:
-    """Return the host of an address and the whole as it is compared; None for what is no address of the web."""
+    """Return the host and the normal form of an address, or None if it is not a web address."""
     import can_ada  # late: few recipes compare addresses
 
     try:
@@ -53,32 +52,43 @@ def normalise_address(address: str) -> tuple[str, str] | None:
 
 
 def comparable_text(text: str) -> str:
-    """Return an address as it is compared, and any other text as it is."""
-    found = normalise_address(text)
-    return found[1] if found else text
+    """Return the normal form of an address; any other text is unchanged."""
+    normal = normalise_address(text)
+    return normal[1] if normal else text
 
 
 def with_scheme(address: str) -> str:
-    """Return an address of the web that has no scheme with one, and any other text as it is."""
+    """Return a web address without a scheme with `https:`; any other text is unchanged."""
     if address[:2] in ("//", "\\\\", "/\\", "\\/"):
         return f"https:{address}"
-    authority = AUTHORITY.match(address)[0]  # type: ignore[index]  # it matches nothing, too
-    after = address[len(authority) :]
+    return f"https://{address}" if begins_with_host(address) else address
+
+
+def begins_with_host(address: str) -> bool:
+    """Return whether a text begins with the host of a web address, not with a scheme or an e-mail address."""
+    authority = AUTHORITY.match(address)[0]  # type: ignore[index]  # it also matches an empty text
+    path = address[len(authority) :]
     login, at, host = authority.rpartition("@")
-    name, is_port, port = (
-        (host, "", "") if host.endswith("]") else host.partition("]:" if "]" in host else ":")
-    )
-    name = f"{name}]" if is_port == "]:" else name
-    is_scheme = is_port and not port and after[:1] in ("/", "\\") and after[1:2] in ("/", "\\")
-    is_mail = at and (not after or login.partition(":")[0].lower() in NO_WEB)
+    if BLANK.search(authority) or (at and (not path or login.partition(":")[0].lower() in NO_WEB)):
+        return False
+    name, colon, port = split_port(host)
+    is_scheme = colon and not port and path[:1] in ("/", "\\") and path[1:2] in ("/", "\\")
     is_host = DOT.search(name.rstrip(".")) or (name.startswith("[") and name.endswith("]"))
-    if is_scheme or is_mail or not is_host or not PORT.fullmatch(port) or BLANK.search(authority):
-        return address
-    return f"https://{address}"
+    return bool(is_host and not is_scheme and PORT.fullmatch(port))
+
+
+def split_port(host: str) -> tuple[str, str, str]:
+    """Split a host into its name, the colon before its port, and the port."""
+    if host.endswith("]"):
+        return host, "", ""
+    if "]" not in host:
+        return host.partition(":")
+    name, colon, port = host.partition("]:")
+    return f"{name}]" if colon else name, colon, port
 
 
 def unescape(text: str) -> str:
-    """Return a path or a query without escapes of characters that need none, and others in upper case."""
+    """Return a path or a query without needless escapes, and with the other escapes in upper case."""
     return ESCAPE.sub(unescape_character, text) if "%" in text else text
 
 
@@ -88,18 +98,18 @@ def unescape_character(escape: re.Match[str]) -> str:
 
 
 def normalise_domain(name: str) -> str | None:
-    """Return a domain as hosts are compared, `*.example.org` as `example.org`; None for a text that is none."""
+    """Return the normal form of a domain, `example.org` for `*.example.org`; None if the text is not a domain."""
     name = name.removeprefix("*.").removeprefix(".")
     if ":" in name and not name.startswith("["):
-        name = f"[{name}]"  # of IPv6, or nothing
-    found = None if NO_DOMAIN.search(name) or "]:" in name else normalise_address(f"https://{name}/")
-    return found[0] if found and HOST.fullmatch(found[0]) else None
+        name = f"[{name}]"  # an IPv6 address, or invalid
+    normal = None if NO_DOMAIN.search(name) or "]:" in name else normalise_address(f"https://{name}/")
+    return normal[0] if normal and HOST.fullmatch(normal[0]) else None
 
 
 def host_and_parents(host: str) -> Iterator[str]:
-    """Return a host and the domains that it is in, the nearest first: a.b.org, b.org, org.
+    """Yield a host and its parent domains, the nearest first: a.b.org, b.org, org.
 
-    A domain name has at most LONGEST_HOST characters: what is longer is in no domain of that length.
+    Parents with more than LONGEST_HOST characters, which no domain name has, are skipped.
     """
     yield host
     place = host.find(".", max(0, len(host) - LONGEST_HOST - 1))
@@ -109,9 +119,9 @@ def host_and_parents(host: str) -> Iterator[str]:
 
 
 def folder_ends(address: str) -> Iterator[int]:
-    """Return where the folders end that an address, without its query, is in: before each slash, ascending.
+    """Yield the ends of the folders that contain an address, without its query: before each slash, ascending.
 
-    Not the folders themselves, which together are as long as the square of a long address.
+    The folders themselves would have a total length that is quadratic in the length of the address.
     """
     last = len(address.partition("?")[0])
     end = address.find("/")

@@ -1,7 +1,7 @@
-"""Files of web servers, of which every answer is compared with what was asked and with the file as it was opened.
+"""Files of web servers. Each response is checked against its request and against the file as it was opened.
 
-A page in place of data, a part that was not asked for, or one of another version is never handed on: it counts as
-no answer. A server that has no ranges sends the whole file, which is kept on disk as far as it was read.
+A web page in place of data, a part that was not requested and a part of another version are errors of the server.
+If a server does not support ranges, the response with the whole file is kept on disk as far as it was read.
 """
 
 import io
@@ -17,22 +17,22 @@ from fsspec.implementations.http import HTTPFileSystem
 from zyda_flows.tasks.errors import Unavailable
 from zyda_flows.tasks.workers.host_limits import place_at
 
-AHEAD = 16 << 20  # bytes of one request for a file that is read from end to end
+AHEAD = 16 << 20  # bytes of a request for a file that is read from start to end
 WHOLE, PART = 200, 206
-NOTHING_THERE = 416  # where the range that is asked for lies beyond the end
+OUT_OF_RANGE = 416  # the requested range lies after the end
 PAGE = "text/html"
 VALIDATORS = ("ETag", "Last-Modified")
 
 
 class FileInParts(io.RawIOBase):
-    """A file of so many bytes, read by asking its server for parts of it."""
+    """A file of a known size that is read by requests for parts of it."""
 
     def __init__(self, path: str, size: int) -> None:
         super().__init__()
         self.path, self.size, self.place = path, size, 0
 
     def part(self, start: int, stop: int) -> bytes:
-        """Return the bytes from start to before stop, or fewer of them."""
+        """Return bytes from start up to stop, exclusive; possibly fewer."""
         raise NotImplementedError
 
     def readable(self) -> bool:
@@ -49,7 +49,7 @@ class FileInParts(io.RawIOBase):
         return self.place
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer as far as one answer goes. Raises Unavailable, and what the server's client raises."""
+        """Fill a buffer with the bytes of a response. Raises Unavailable and the errors of the client."""
         content = self.part(self.place, min(self.place + len(buffer), self.size))
         buffer[: len(content)] = content
         self.place += len(content)
@@ -57,13 +57,13 @@ class FileInParts(io.RawIOBase):
 
 
 class WebFile(FileInParts):
-    """A file of a web server. `info` is what the server said of it when it was opened."""
+    """A file of a web server. info: the entry of the file when it was opened."""
 
     def __init__(self, fs: HTTPFileSystem, path: str, info: Mapping[str, Any]) -> None:
         super().__init__(path, int(info["size"]))
         self.fs, self.info = fs, info
         self.host = urlsplit(path).hostname or ""
-        self.whole: Whole | None = None
+        self.whole: WholeResponse | None = None
         if info.get("mimetype") == PAGE and self.part(0, min(self.size, 512)).lstrip().startswith(b"<"):
             raise Unavailable(f"{path}: its server answers with a web page, where a file is expected")
 
@@ -72,7 +72,7 @@ class WebFile(FileInParts):
         super().close()
 
     def part(self, start: int, stop: int) -> bytes:
-        """Return the bytes from start to before stop, or fewer of them."""
+        """Return bytes from start up to stop, exclusive; possibly fewer."""
         if start >= stop:
             return b""
         if self.whole is None:
@@ -87,27 +87,27 @@ class WebFile(FileInParts):
             raise
 
     async def ask(self, start: int, stop: int) -> bytes:
-        """Ask for a part, and return it; nothing where the whole file comes instead."""
+        """Request a part and return it; empty if the server sends the whole file, which is then kept."""
         session = await self.fs.set_session()
         options = dict(self.fs.kwargs)
-        asked = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
-        options["headers"] = {**options.get("headers", {}), **asked}
+        range_headers = {"Range": f"bytes={start}-{stop - 1}", "Accept-Encoding": "identity"}
+        options["headers"] = {**options.get("headers", {}), **range_headers}
         response = await session.get(self.fs.encode_url(self.path), **options)
         try:
-            if response.status != NOTHING_THERE:
+            if response.status != OUT_OF_RANGE:
                 response.raise_for_status()
             if fault := self.fault_of(response, start, stop):
                 raise Unavailable(f"{self.path}: its server answered with {fault}")
             if response.status == PART:
                 return bytes(await response.read())
-            self.whole = Whole(self, response)
+            self.whole = WholeResponse(self, response)
             return b""
         finally:
             if self.whole is None:
                 response.close()
 
     def fault_of(self, response: Any, start: int, stop: int) -> str | None:
-        """Say in what an answer is not what was asked for, or nothing."""
+        """Return the fault of a response, or None."""
         if response.status == PART:
             fault = fault_of_part(response.headers, start, stop, self.size)
             return fault or self.other_version(response.headers)
@@ -119,14 +119,14 @@ class WebFile(FileInParts):
         return self.other_version(response.headers)
 
     def other_version(self, headers: Mapping[str, str]) -> str | None:
-        """Say in what an answer is of another version, or of another kind where it names no version."""
-        both = [name for name in VALIDATORS if name in headers and self.info.get(name)]
-        for name in both:
+        """Return a fault if a response has another version than the file, or another kind without a version."""
+        shared = [name for name in VALIDATORS if name in headers and self.info.get(name)]
+        for name in shared:
             before, now = self.info[name].removeprefix("W/"), headers[name].removeprefix("W/")
             if now != before:
-                return f"another version of it: {name} {now}, where it was {before}"
+                return f"another version: {name} {now}, expected {before}"
         kind, before = headers.get("Content-Type", "").partition(";")[0], self.info.get("mimetype")
-        return "a web page, where a file is expected" if not both and kind == PAGE != before else None
+        return "a web page, where a file is expected" if not shared and kind == PAGE != before else None
 
     def forget_whole(self) -> None:
         if self.whole is not None:
@@ -135,18 +135,18 @@ class WebFile(FileInParts):
 
 
 def fault_of_part(headers: Mapping[str, str], start: int, stop: int, size: int) -> str | None:
-    """Say in what the headers of an answer are not those of a part of a file of so many bytes, or nothing."""
+    """Return the fault of a response with a part of a file of `size` bytes, or None."""
     sent = headers.get("Content-Range", "")
     known = re.fullmatch(r"bytes (\d+)-(\d+)/(\d+|\*)", sent.strip())
     if known is None or int(known[1]) != start or not start <= int(known[2]) < stop:
-        return f"{sent or 'no Content-Range'!r}, where bytes {start}-{stop - 1} were asked for"
+        return f"{sent or 'no Content-Range'!r}, expected bytes {start}-{stop - 1}"
     if known[3] not in ("*", str(size)):
-        return f"a part of a file of {int(known[3]):,} bytes, where it says that it has {size:,}"
+        return f"a part of a file of {int(known[3]):,} bytes, expected {size:,}"
     return None
 
 
-class Whole:
-    """The one answer of a server without ranges, kept in a file without a name as far as it was read."""
+class WholeResponse:
+    """The response of a server without ranges, kept in a temporary file as far as it was read."""
 
     def __init__(self, file: WebFile, response: Any) -> None:
         self.file, self.response, self.held = file, response, 0
@@ -158,7 +158,7 @@ class Whole:
         return self.kept.read(stop - start)
 
     async def keep(self, stop: int) -> None:
-        """Receive until `stop` is there. Raises Unavailable where the answer is shorter or longer than the file."""
+        """Receive up to `stop`. Raises Unavailable if the response is shorter or longer than the file."""
         self.kept.seek(self.held)
         while self.held < stop and (content := await self.response.content.read(AHEAD)):
             self.kept.write(content)
@@ -166,7 +166,7 @@ class Whole:
         more = await self.response.content.read(1) if self.held == self.file.size else b""
         if more or self.held > self.file.size:
             raise Unavailable(
-                f"{self.file.path}: its server sent more than the {self.file.size:,} bytes that it has"
+                f"{self.file.path}: its server sent more than the file's {self.file.size:,} bytes"
             )
         if self.held < stop:
             raise Unavailable(f"{self.file.path}: it ended after {self.held:,} of {self.file.size:,} bytes")
@@ -177,6 +177,6 @@ class Whole:
 
 
 def opened_on_web(fs: HTTPFileSystem, path: str, info: Mapping[str, Any], *, at_random: bool) -> Any:
-    """Open a file of a web server: asked for what is read, or, from end to end, for some MiB ahead."""
+    """Open a file of a web server: at random with exact requests, from start to end with some MiB ahead."""
     file = WebFile(fs, path, info)
     return file if at_random else io.BufferedReader(file, AHEAD)

@@ -1,4 +1,4 @@
-"""A corpus that is built, to be looked at."""
+"""A built corpus for the tests."""
 
 import pytest
 from small_corpus import Corpus, build_here

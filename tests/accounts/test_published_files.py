@@ -1,4 +1,4 @@
-"""The files of a corpus in a table of their own: who looks for some reads those, and old manifests are read."""
+"""The table of published files: it is read in parts, and it shows missing and changed files."""
 
 import os
 import re
@@ -35,7 +35,7 @@ def files_called(names):
 
 
 @given(st.sets(NAMES, max_size=40), st.one_of(st.just(""), NAMES), st.integers(1, 7))
-def test_rows_below_a_prefix_are_those_whose_path_begins_so(names, prefix, of_group):
+def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, of_group):
     table = file_table(files_called(names))
     parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, of_group)))
     found = rows_below(parquet, prefix, ["path", "size"])
@@ -43,7 +43,7 @@ def test_rows_below_a_prefix_are_those_whose_path_begins_so(names, prefix, of_gr
     assert rows_below(parquet, prefix).schema.equals(SCHEMA)
 
 
-def test_only_the_row_groups_that_may_have_it_are_read(monkeypatch):
+def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
     names = [f"{place}/{i:06d}-000.parquet" for place in "abc" for i in range(1000)]
     parquet = pq.ParquetFile(pa.BufferReader(as_parquet(file_table(files_called(names)), 100)))
     read, read_row_group = [], pq.ParquetFile.read_row_group
@@ -57,7 +57,7 @@ def test_only_the_row_groups_that_may_have_it_are_read(monkeypatch):
     assert read == [*range(10, 20)]
 
 
-def test_each_published_file_is_looked_at_once(built):
+def test_states_list_each_published_file_once(built):
     recipe = built.load()
     folder, manifest = recipe.folder, manifest_if_there(recipe.folder)
     found = pa.concat_tables(states(folder, manifest))
@@ -75,7 +75,7 @@ def test_each_published_file_is_looked_at_once(built):
 
 
 @pytest.mark.parametrize("url", ["memory://stamps", "s3"])
-def test_stores_list_a_folder_with_stamps_and_nothing_of_others(request, url):
+def test_stores_list_the_stamps_of_one_folder_only(request, url):
     base = f"{request.getfixturevalue('s3')}/stamps" if url == "s3" else url
     folder = Folder(base)
     for path in ("published/a.json", "published/b/1", "published/b/2", "published/bc/3"):
@@ -85,7 +85,7 @@ def test_stores_list_a_folder_with_stamps_and_nothing_of_others(request, url):
     assert len(current_stamps(folder, "c/")) == 0
 
 
-def test_stamps_of_local_files_are_those_of_any_listing(tmp_path):
+def test_stamps_of_local_files_equal_stamps_of_a_listing(tmp_path):
     folder = Folder(str(tmp_path))
     folder.write("published/a/x", b"four")
     (row,) = current_stamps(folder, "a/").to_pylist()
@@ -111,7 +111,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("said", DAMAGES)
-def test_damaged_table_is_one_line_of_status_and_is_rebuilt(built, said):
+def test_damaged_table_is_reported_in_one_line_and_rebuilt(built, said):
     recipe = built.load()
     undisturbed = contents(recipe)
     (path,) = (built.folder / "out/small/published").glob("files-*.parquet")

@@ -1,4 +1,4 @@
-"""What a manifest says of its files is true: when each was read, and that it is what it was."""
+"""The manifest has the true reading time of each file, and a changed manifest or file is found."""
 
 import json
 import os
@@ -46,7 +46,7 @@ def ago(days):
 
 
 def as_if_read(folder, when):
-    """Have the published files been read at another time, as far as anybody knows."""
+    """Change the recorded reading times of the published files."""
     kept = saved_stamps(folder)
     table = stamps_of(folder, kept, [""])
     times = pc.if_else(pc.is_valid(table.column("checked_at")), when, None)
@@ -59,7 +59,7 @@ def times_in(folder):
 
 
 def rot(*paths):
-    """Change a bit of a file, by all its names, and keep what a listing shows."""
+    """Change a bit of a file under all its names; keep its size and time."""
     content = bytearray(paths[0].read_bytes())
     content[len(content) // 2] ^= 1
     for path in paths:
@@ -70,7 +70,7 @@ def rot(*paths):
 
 
 def changed(corpus, **more):
-    """Return a recipe by which some files stay and others do not."""
+    """Return a recipe that keeps some published files and changes others."""
     corpus.recipe["sources"][1]["keep"] = "name <> 'middle_alone' and name <> 'twin_1'"
     return corpus.load(**more)
 
@@ -81,7 +81,7 @@ def paths_read(monkeypatch):
     return read
 
 
-def test_manifest_says_when_each_file_was_read_and_nothing_else_of_the_time(built):
+def test_manifest_has_no_times_but_the_reading_times_of_files(built):
     folder = built.load().folder
     began = {*times_in(folder).values()}
     assert all(
@@ -93,7 +93,7 @@ def test_manifest_says_when_each_file_was_read_and_nothing_else_of_the_time(buil
     assert None not in times_in(folder).values()
 
 
-def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built, monkeypatch):
+def test_kept_files_keep_their_reading_times_and_new_files_are_read(built, monkeypatch):
     folder, old = built.load().folder, ago(10)
     as_if_read(folder, old)
     read = paths_read(monkeypatch)
@@ -112,7 +112,7 @@ def test_what_stays_is_not_read_and_keeps_its_time_and_what_is_new_is_read(built
 
 @pytest.mark.slow
 @pytest.mark.parametrize(("days", "after"), [(40, "30d"), (0, "0m"), (3, "2d"), (15, "2w")])
-def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, after, caplog):
+def test_decayed_kept_file_is_found_by_its_age_and_published_again(built, days, after, caplog):
     recipe = changed(built, storage=str(built.folder / "right"))
     build_here(recipe)
     right = contents(recipe)
@@ -128,7 +128,7 @@ def test_rot_in_what_stays_is_found_by_its_age_and_published_right(built, days, 
     assert min(times_in(folder).values()) > ago(0.1)
 
 
-def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkeypatch):
+def test_file_with_an_old_reading_time_makes_the_corpus_incomplete(built, monkeypatch):
     recipe = built.load()
     folder, before = recipe.folder, recipe.folder.read(MANIFEST)
     as_if_read(folder, ago(29))
@@ -139,12 +139,12 @@ def test_file_that_nobody_has_read_for_too_long_is_something_to_do(built, monkey
     build_here(recipe)
     assert len(read) == len(listed_files(folder)) + len(manifest_if_there(folder).named)
     assert ledger_if_complete(recipe) is not None
-    assert folder.read(MANIFEST) == before  # others know the corpus by its manifest
+    assert folder.read(MANIFEST) == before  # other corpora identify the corpus by its manifest
     as_if_read(folder, ago(31))
     assert ledger_if_complete(built.load(reread_after="8w")) is not None
 
 
-def test_files_of_one_build_do_not_fall_due_together():
+def test_files_of_one_build_are_due_at_different_times():
     digests = [f"{i * 0x01000000:08x}" + "0" * 56 for i in range(256)]
     after = timedelta(days=30)
 
@@ -170,7 +170,7 @@ def test_files_of_one_build_do_not_fall_due_together():
         ("memory://corpus", "3|created=abc", False),
     ],
 )
-def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(url, stamp, is_compared):
+def test_checksum_kept_by_a_store_counts_as_a_reading(url, stamp, is_compared):
     old = ago(20)
     known = {"path": ["a", "b", "c"], "stamp": [stamp] * 3, "now": [stamp, f"{stamp}d", None]}
     files = pa.table({**known, "checked_at": [old] * 3})
@@ -179,7 +179,7 @@ def test_checksum_that_a_store_keeps_itself_counts_as_a_reading(url, stamp, is_c
     assert others == [old, old]
 
 
-def test_verify_remembers_what_it_has_read_and_found_whole(built):
+def test_verify_saves_the_reading_times_of_undamaged_files(built):
     recipe = built.load()
     folder, old = recipe.folder, ago(20)
     before = folder.read(MANIFEST)
@@ -196,7 +196,7 @@ def test_verify_remembers_what_it_has_read_and_found_whole(built):
     assert min(times_in(folder).values()) > old
 
 
-def test_rot_in_work_on_a_store_is_not_published(tmp_path):
+def test_decayed_work_file_on_a_store_is_not_published(tmp_path):
     corpus = Corpus(tmp_path)
     recipe = corpus.load(storage="memory://of-rot")
     build_here(recipe)
@@ -211,7 +211,7 @@ def test_rot_in_work_on_a_store_is_not_published(tmp_path):
 
 
 def with_another_digit(folder):
-    """Change a number in the manifest, and keep what a listing shows."""
+    """Change a digit of the manifest; keep its size and time."""
     path = folder / "out/small" / MANIFEST
     before, text = path.stat(), path.read_bytes()
     path.chmod(0o644)
@@ -220,7 +220,7 @@ def with_another_digit(folder):
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
 
 
-def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
+def test_commands_refuse_a_manifest_with_a_changed_digit(built):
     recipe = built.load()
     before = contents(recipe)
     with_another_digit(built.folder)
@@ -239,19 +239,19 @@ def test_changed_digit_in_the_manifest_is_told_by_nobody(built):
     assert ledger_if_complete(recipe) is not None
 
 
-def test_build_that_ends_while_it_publishes_leaves_a_manifest_that_is_believed(built):
+def test_manifest_of_a_build_that_died_while_publishing_is_accepted(built):
     recipe = built.load()
     folder = recipe.folder
     before, content = manifest_if_there(folder), folder.read(MANIFEST)
     expect_manifest(folder, content.replace(b'"tokens": 2391', b'"tokens": 2392'))
-    assert manifest_if_there(folder) == before  # it ended before the folders were exchanged
+    assert manifest_if_there(folder) == before  # the build died before the folders were exchanged
     with_another_digit(built.folder)
-    assert manifest_if_there(folder) != before  # it ended after that
+    assert manifest_if_there(folder) != before  # the build died after that
     folder.write(MANIFEST, content.replace(b'"tokens": 2391', b'"tokens": 2393'))
     with pytest.raises(Damaged):
         manifest_if_there(folder)
     folder.delete(STAMPS)
-    assert manifest_if_there(folder) is not None  # nothing is known of it
+    assert manifest_if_there(folder) is not None  # no stamps are saved
 
 
 DAMAGES = {
@@ -264,7 +264,7 @@ DAMAGES = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("place", ["removed", "clusters", "best", "middle", "bands", "audit"])
-def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, place):
+def test_commands_report_a_damaged_published_file_in_one_line(built, place):
     recipe = built.load()
     (row, *_) = table_of(recipe, "removed")
     paths = sorted((built.folder / "out/small/published" / place).glob("*.parquet"))
@@ -279,7 +279,7 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
             path.unlink()
             path.write_bytes(damage(content))
         said = [line for line in map(run_jobs, looks.values()) if line]
-        assert said or name == "a bit"  # which nobody may read
+        assert said or name == "a bit"  # the bit may be in an unread part
         assert all(line.endswith("zyda verify --repair repairs it") for line in said)
         for path, content in whole.items():
             path.write_bytes(content)
@@ -290,7 +290,7 @@ def test_command_that_reads_a_damaged_published_file_says_it_in_a_line(built, pl
 
 
 def run_jobs(look):
-    """Return the line that something ends with, if it does."""
+    """Return the error of a call as a line; "" if it succeeds."""
     try:
         look()
     except Denied as error:
@@ -300,14 +300,14 @@ def run_jobs(look):
 
 
 @pytest.mark.parametrize("given", ["30", 30, "d", "1.5d", "30 days", "-1d", True, None, "99999d", "1y"])
-def test_duration_that_is_none_is_one_line(corpus, given):
+def test_invalid_duration_is_reported_in_one_line(corpus, given):
     with pytest.raises(BadRecipe) as caught:
         corpus.load(reread_after=given)
     assert str(caught.value).count("\n") == 0
     assert "reread_after: a duration is expected: 90m, 12h, 30d, 8w" in str(caught.value)
 
 
-def test_how_often_files_are_read_is_no_other_corpus(built):
+def test_reread_after_does_not_change_the_corpus(built):
     assert "reread_after" not in json.loads(built.load().folder.read(MANIFEST))["recipe"]
     assert ledger_if_complete(built.load(reread_after="1d")) is not None
     assert current_stamps(built.load().folder)

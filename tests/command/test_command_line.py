@@ -237,7 +237,7 @@ def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
 def test_fault_of_an_option_names_the_option_and_no_line_of_the_recipe(corpus):
     said = zyda_here("check", corpus.write(), "--storage=nosuch://x")
     assert said.returncode == 1
-    assert said.stderr.startswith("zyda: --storage: nosuch:// is no kind of URL")
+    assert said.stderr.startswith("zyda: --storage: nosuch:// is not a supported kind of URL")
 
 
 def test_ledger_of_nothing_says_so(corpus):
@@ -255,7 +255,7 @@ def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
     assert "It was removed by stage removals, reason duplicate" in said
     assert "4 documents" in said
     assert said.count("<- this, removed by deduplication\n") == 1
-    assert said.count("<- kept for it\n") == 1
+    assert said.count("<- kept instead of it\n") == 1
     assert said.count("<- removed by deduplication\n") == 1
     assert re.search(r"^-.*edit0", said, re.MULTILINE)
 

@@ -71,7 +71,7 @@ FAULTS = {
     "semicolons": (write("a.csv", b"text;n\na;1\n"), "a.csv", "its columns are not separated by commas: 'text;n'"),
     "nothing in it": (write("a.jsonl", b""), "a.jsonl", r"file .*/a\.jsonl: it has 0 bytes"),
     "a Parquet file that is cut": (write("a.parquet", b"PAR1 and no footer"), "a.parquet", r"file .*/a\.parquet: cannot be read"),
-    "a password": (nothing, "https://me:secret@example.org/a.jsonl", "a recipe holds no credentials"),
+    "a password": (nothing, "https://me:secret@example.org/a.jsonl", "a recipe must not contain credentials"),
 }  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def test_recipe_that_is_there_is_not_replaced(here):
     (here / "recipe.yaml").write_text("mine")
     said = init("flat.parquet")
     assert (said.returncode, said.stderr) == (
-        1, "zyda: recipe.yaml: it is there already; name another file by --output, or replace it by --replace\n"
+        1, "zyda: recipe.yaml: the file exists; give another --output, or replace it with --replace\n"
     )  # fmt: skip
     assert (here / "recipe.yaml").read_text() == "mine"
     printed = init("flat.parquet", "--output", "-")
@@ -142,7 +142,7 @@ def test_tokenizer_that_cannot_be_loaded_is_an_error_unless_it_is_the_default(he
     assert (said.returncode, said.stderr.partition(" cannot")[0]) == (1, "zyda: tokenizer: nothing.json")
     said = zyda_here("init", "flat.parquet")  # no test reaches the hub
     assert said.returncode == 0
-    assert "Name another by --tokenizer, or in the recipe" in said.stderr
+    assert "Give another with --tokenizer, or in the recipe" in said.stderr
     assert yaml.safe_load((here / "recipe.yaml").read_text())["tokenizer"] == "EleutherAI/gpt-neox-20b"
 
 

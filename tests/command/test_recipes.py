@@ -49,7 +49,7 @@ def test_copy_never_overwrites_a_file(tmp_path):
     again = zyda_here("recipes", "zyda1", "--to", str(copy))
     assert (again.returncode, again.stderr) == (
         1,
-        f"zyda: {copy}: there is a file of this name; name another one, or remove it\n",
+        f"zyda: {copy}: the file exists; give another name, or remove it\n",
     )
     assert copy.read_bytes() == before
 
@@ -59,9 +59,9 @@ def test_copy_never_overwrites_a_file(tmp_path):
     [
         (
             ["zyda3"],
-            "zyda3: no recipe or mixture of this name comes with the package; zyda recipes lists them",
+            "zyda3: the package has no recipe or mixture of this name; zyda recipes lists them",
         ),
-        (["../recipes/zyda2"], "../recipes/zyda2: no recipe or mixture of this name"),
+        (["../recipes/zyda2"], "../recipes/zyda2: the package has no recipe or mixture of this name"),
         (["zyda2", "--to", "/nowhere/my.yaml"], "/nowhere/my.yaml: No such file or directory"),
     ],
 )
@@ -90,7 +90,7 @@ def test_demo_leaves_a_file_that_is_not_its_own(tmp_path, name):
     path = tmp_path / f"{name}.yaml"
     path.write_text(yaml.safe_dump({"name": "mine"}))
     with pytest.raises(
-        Denied, match=rf"{name}\.yaml: it is not as the demo writes it; zyda \w+ \S+{name}\.yaml works"
+        Denied, match=rf"{name}\.yaml: this file has been changed; use zyda \w+ \S+{name}\.yaml, or"
     ):
         write_demo(tmp_path, 2)
     assert list(tmp_path.iterdir()) == [path]

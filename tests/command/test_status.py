@@ -12,14 +12,14 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.actions import GlobalConcurrencyLimitCreate
 from small_corpus import build_here, kept_names, prose, rows, write_rows, zyda
 
-from zyda_flows.flows.command.status import of_corpus, of_machine
+from zyda_flows.flows.command.status import corpus_lines, machine_lines
 from zyda_flows.flows.server.exclusion import lock_name
 from zyda_flows.flows.server.liveness import RunHeartbeat, with_heartbeat
 from zyda_flows.tasks.errors import BadRecipe
 
 
 def said_of(corpus):
-    return list(of_corpus(str(corpus.path), None, None))
+    return list(corpus_lines(str(corpus.path), None, None))
 
 
 def state_of(folder):
@@ -85,7 +85,7 @@ def test_what_has_changed_since(corpus, alone):
     )
     assert middle.startswith("source middle: files 1 changed")
     assert recipe == "recipe: changed in shard_mib"
-    assert todo == "up to date: no; zyda build makes what is missing"
+    assert todo == "up to date: no; start zyda build"
     assert state_of(corpus.folder) == before
 
 
@@ -106,8 +106,8 @@ def test_published_file_that_somebody_deleted(corpus, alone):
     recipe = corpus.load()
     build_here(recipe)
     (corpus.folder / "out/small/published/README.md").unlink()
-    assert "published files: 1 missing, 0 perhaps changed" in said_of(corpus)
-    assert "up to date: no; zyda build makes what is missing" in said_of(corpus)
+    assert "published files: 1 missing, 0 possibly changed" in said_of(corpus)
+    assert "up to date: no; start zyda build" in said_of(corpus)
 
 
 def test_sources_that_cannot_be_listed(corpus, alone):
@@ -126,7 +126,7 @@ def test_recipe_that_cannot_be_read(corpus, alone):
 
 
 def test_nothing_runs(alone):
-    assert list(of_machine()) == ["nothing runs here; start it with: zyda up"]
+    assert list(machine_lines()) == ["nothing runs here; start it with: zyda up"]
 
 
 def test_server_that_does_not_answer_is_one_line(tmp_path):
@@ -148,7 +148,7 @@ def test_runs_of_a_server(server, corpus):
     @flow(name="build", flow_run_name="build living", persist_result=False)
     def lives_now():
         with with_heartbeat(lock_name(plan)):
-            seen.extend([list(of_machine()), said_of(corpus)])
+            seen.extend([list(machine_lines()), said_of(corpus)])
 
     @flow(name="build", flow_run_name="build failing", persist_result=False)
     def fails():
@@ -160,7 +160,7 @@ def test_runs_of_a_server(server, corpus):
     of_server, of_recipe = seen
     assert any(re.search(r"Running +for \d+ (second|minute)s? +build living$", line) for line in of_server)
     assert re.fullmatch(r"running build: Running for \d+ (second|minute)s? build living", of_recipe[-1])
-    lines = list(of_machine())
+    lines = list(machine_lines())
     assert any(re.search(r"Completed +\d+ (second|minute)s? ago +build living$", line) for line in lines)
     assert any(re.search(r"Failed .* build failing: .*of no use$", line) for line in lines)
     assert said_of(corpus)[-1] == "running builds: none on this server"
@@ -180,7 +180,7 @@ def test_run_whose_process_is_gone_is_said_to_be(server):
         )
         client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
         try:
-            assert any("build gone; its process is gone" in line for line in of_machine())
+            assert any("build gone; its process has ended" in line for line in machine_lines())
             assert client.read_flow_run(run.id).state_name == "Running"
         finally:
             client.delete_flow_run(run.id)

@@ -70,7 +70,7 @@ def test_commands_print_no_control_sequences_of_a_corpus(hostile, command):
 
 
 def test_table_that_is_too_wide_for_a_terminal_is_a_list():
-    columns = ("part", "documents", "unique tokens", "copied in an epoch", "asked for", "tokens", "share")
+    columns = ("part", "documents", "unique tokens", "copied in an epoch", "target", "tokens", "share")
     table = terminal.table_of(*columns, words=["part"], title="The parts")
     table.add_row("web", "1,234,567", "12,345,678,901", "0", "12,345,678", "12,345,678", "43.21%")
     shown = {}

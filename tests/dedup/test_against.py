@@ -527,7 +527,7 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
     [
 ("", "a path or a URL"), (7, "a URL or a list of URLs is expected"), (None, "a URL or a list"),
         ([f"c{i}" for i in range(256)], "at most 255"),
-        ("nosuch://x", "is no kind of URL"),
+        ("nosuch://x", "is not a supported kind of URL"),
     ],
 )  # fmt: skip
 def test_against_something_odd_is_one_line(new, against, said):

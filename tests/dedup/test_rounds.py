@@ -106,7 +106,7 @@ def test_exact_round_removes_exactly_the_equal_texts(twins, exact, reason, expec
     recipe = twins.load(dedup={"exact": exact})
     ledger = build_here(recipe)
     assert gone(recipe, "removals") == dict.fromkeys(expected, reason)
-    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## What is here")[0]
+    assert "audit" not in recipe.folder.read("published/README.md").decode().split("## Files")[0]
     assert ledger.removed("removals").documents == len(expected)
 
 
@@ -148,7 +148,7 @@ def test_explain_reports_a_kept_document_that_a_later_round_removed(twins):
         second["doc_id"],
     )
     assert (
-        "(which deduplication 2 removed later)"
+        "(the kept document was later removed by deduplication 2)"
         in zyda_here("explain", str(twins.path), str(first["doc_id"])).stdout
     )
     twins.load(dedup=rounds[0], sources=[{"name": "only", "files": "in/only.jsonl"}])

@@ -366,7 +366,7 @@ def test_similarities_are_explained(chains):
         ({"containment": 0}, "more than 0"),
         ({"jaccard": 1.01}, "at most 1"),
         ({"jaccard": "0.8"}, "a number is expected"),
-        ({"edit": 0.8}, "there is no such field"),
+        ({"edit": 0.8}, "unknown field"),
         (0.8, "verify"),
     ],
     ids=str,

@@ -24,7 +24,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.tasks.accounts.ledger import large_losses
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.dedup import by_documents, contested
 from zyda_flows.tasks.dedup.losses import check_losses
 from zyda_flows.tasks.dedup.preference import Preference, comparable
@@ -100,7 +100,7 @@ def test_preferred_document_is_kept(dated, prefer, expected, rule):
 @pytest.mark.parametrize(
     ("prefer", "said"),
     [
-        (["source"], "stayed, that of the best-ranked source."),
+        (["source"], "kept, a document of the best-ranked source."),
         (["date desc", "longest"], "stayed: the first by `date desc`, then `longest`."),
     ],
     ids=str,
@@ -416,7 +416,7 @@ def test_missing_preferred_column_is_reported_before_any_work(dated):
         ),
         ({"dedup": {"prefer": ["date down"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
         ({"dedup": {"prefer": [" desc"]}}, "dedup.prefer[0]: `source`, `longest`, or a column with"),
-        ({"dedup": {"prefer": ["source", "source"]}}, "dedup: prefer: one of these is there twice"),
+        ({"dedup": {"prefer": ["source", "source"]}}, "dedup: prefer: an entry is given twice"),
         (
             {"dedup": {"prefer": ["longest"]}},
             "dedup: prefer: scope across keeps all documents of a cluster's best",
@@ -424,7 +424,7 @@ def test_missing_preferred_column_is_reported_before_any_work(dated):
         ({"max_loss": 1}, "max_loss: expected less than 1"),
         ({"max_loss": "half"}, "max_loss: a number is expected"),
         ({"max_loss": {"rules": 2}}, "max_loss.rules: expected less than 1"),
-        ({"max_loss": {"ingest": 0.1}}, "max_loss.ingest: there is no such field"),
+        ({"max_loss": {"ingest": 0.1}}, "max_loss.ingest: unknown field"),
     ],
     ids=str,
 )

@@ -169,7 +169,7 @@ def test_deployments_export_and_try_bandings(stack, corpus):
     assert [one.threshold for one in tried_before(recipe.folder).tried] == [0.5, 0.9]
     failed = run("export/export", recipe=str(corpus.path), to=str(corpus.folder / "out"))
     assert failed.state.is_failed()
-    assert "that is where the corpus itself is" in failed.state.message
+    assert "this is the folder of the corpus" in failed.state.message
 
 
 def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_path):

@@ -52,7 +52,7 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     assert build.returncode == 1
     assert len(errors.splitlines()) == 3, errors
     on_stack, _, end = errors.splitlines()
-    assert on_stack == "on the server and the cluster of `zyda up`"
+    assert on_stack == "using the server and the cluster of `zyda up`"
     assert end.startswith("zyda: the Dask cluster is gone: ")
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
     for name in ("scheduler", "dask-workers", "worker"):

@@ -95,8 +95,8 @@ def test_domains_are_hosts_alone():
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("not a domain", "'not' is no domain"),
-        ("ftp://example.org/x", "is no address of the web"),
+        ("not a domain", "'not' is not a domain"),
+        ("ftp://example.org/x", "is not a web address"),
         ("{", "unexpected end"),
         ("{}", "one of url, domain, id"),
         ('{"id": 1, "url": "https://x.org/"}', "one of url, domain, id"),
@@ -113,10 +113,10 @@ def test_domains_are_hosts_alone():
         ("@@||example.org^", "is an exception"),
         ("||example.org^$third-party", "for some requests only"),
         ("||example.org^*/ads", "is a pattern"),
-        ("example.org##.ad", "is no domain"),
-        ("https://*.example.org/page", "is no address"),
+        ("example.org##.ad", "is not a domain"),
+        ("https://*.example.org/page", "is not a web address"),
         ("10.0.0.0/8", "is a network"),
-        ("example.org a/b", "is no address"),
+        ("example.org a/b", "is not a web address"),
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
             % ("0" * 64),
@@ -127,8 +127,8 @@ def test_domains_are_hosts_alone():
             % ("0" * 64),
             "values of 64 bits",
         ),
-        ("example..org", "is no domain"),
-        ("https://a,b.org/", "is no address"),
+        ("example..org", "is not a domain"),
+        ("https://a,b.org/", "is not a web address"),
     ],
 )
 def test_line_that_asks_for_nothing_is_told(line, fault):

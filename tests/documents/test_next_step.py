@@ -68,7 +68,7 @@ def test_step_of_the_guide_removes_documents_with_its_reason_and_is_tried(corpus
     assert 4.0 in {row["value"] for row in gone}
     assert "it has more words than the recipe allows" in decision(explain(recipe, str(gone[0]["doc_id"])))
     assert (limits(trial.rules["most_words"]), trial.rules["most_words"].total) == (
-        "at most 3 stays", len(gone),
+        "at most 3 is kept", len(gone),
     )  # fmt: skip
 
 

@@ -1,4 +1,4 @@
-"""Everything that holds a document is named, in the folders that are searched: one build, and many things made of it."""
+"""All places with a document are listed in the searched folders: a corpus, and exports, mixtures and corpora of it."""
 
 import json
 import shutil
@@ -6,13 +6,14 @@ import shutil
 import numpy as np
 import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
-from small_mixtures import here, mixed_in, mixing_of, mixture_file
+from small_mixtures import mixed_in, mixing_of, mixture_file, run_here
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.erasure.dependent_kinds import TODO, Subject
 from zyda_flows.tasks.erasure.dependents import Search
 from zyda_flows.tasks.planning.fetching import Fetch
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 ASKED, OTHER = prose("asked"), prose("the other one")
@@ -20,7 +21,7 @@ ASKED, OTHER = prose("asked"), prose("the other one")
 
 @pytest.fixture(scope="module")
 def made(tmp_path_factory, compiled):
-    """Give the folder of a corpus with all that was made of it, and the ids of two documents."""
+    """Return the folder of a corpus and its dependents, and the ids of two documents."""
     folder = tmp_path_factory.mktemp("made")
     corpus = Corpus(folder)
     write_rows(folder / "in/a-0.jsonl", rows(asked=ASKED, kept=prose("kept")))
@@ -40,7 +41,7 @@ def made(tmp_path_factory, compiled):
         Export(recipe, Folder(str(folder / "exports" / name)), options).write(
             lambda jobs: [job() for job in jobs]
         )
-    # Of a corpus of another name, with documents of the same ids.
+    # An export of a corpus of another name with equal doc_ids.
     others = [{"name": "a", "files": "in/a-1.jsonl"}, {"name": "b", "files": "in/a-1.jsonl"}]
     unlike = corpus.load(name="unlike", sources=others)
     build_here(unlike)
@@ -65,7 +66,7 @@ def made(tmp_path_factory, compiled):
         if step == "files of ids":
             jobs[0]()
             raise KeyboardInterrupt
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     with pytest.raises(KeyboardInterrupt):
         mixing_of(mixture_file(folder, [corpus], **mix, storage=str(folder / "mixes/cut")), interrupted).mix()
@@ -73,14 +74,14 @@ def made(tmp_path_factory, compiled):
     return folder, [ids[ASKED], ids[OTHER]]
 
 
-def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
+def test_all_places_with_a_document_are_listed_with_the_next_step(made):
     folder, ids = made
     search = Search()
     for name in ("exports/lines", "out", "exports", "fetched", "fetched-b", "copy", "mixes", "half"):
         search.look_into(str(folder / name))
     search.follow(Subject(PublishedCorpus.at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
     found = [(one.kind, one.url.removeprefix(f"{folder}/"), one.documents) for one in search.dependents]
-    assert len(found) == len({*found})  # though a folder is searched twice
+    assert len(found) == len({*found})  # although a folder is searched twice
     versions = {url for kind, url, _ in found if kind in {"mixture", "unfinished mix"}}
     expected = {
         ("export", "exports/lines", 2), ("export", "exports/parquet", 1), ("export", "exports/plain", 0),
@@ -97,7 +98,7 @@ def test_everything_that_holds_a_document_is_named_with_what_to_do(made):
     assert search.not_searched == [f"{folder}/half/mine/work/ingest: texts of a corpus that is not published"]
 
 
-def test_what_cannot_be_read_is_named(made, tmp_path):
+def test_unreadable_places_are_listed(made, tmp_path):
     folder, ids = made
     shutil.copytree(folder / "exports/lines", tmp_path / "cut")
     shutil.copytree(folder / "exports/parquet", tmp_path / "bent")

@@ -1,4 +1,4 @@
-"""Requests for removal: what they find, what a build makes of them, and that nothing of it is left anywhere."""
+"""Removal requests: the documents that they match, the builds that remove them, and the certificates."""
 
 import json
 import re
@@ -21,15 +21,10 @@ from zyda_flows.flows.command.forget import text_in
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request
+from zyda_flows.tasks.erasure.certified_removal import new_lines, promise, published_files
 from zyda_flows.tasks.erasure.dependent_kinds import Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import (
-    Certificate,
-    new_lines,
-    promise,
-    published_files,
-    unfinished,
-)
+from zyda_flows.tasks.erasure.removal_certificate import Certificate, unfinished
 from zyda_flows.tasks.erasure.removal_request import RemovalRequest
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
@@ -45,7 +40,7 @@ BROKEN = '{"url": "' + PAGE + '", "text": ' + json.dumps(ASKED)  # a line that e
 
 @pytest.fixture
 def mine(corpus):
-    """Give a corpus in which a page is in two sources, once as it is and once edited, and in a broken line."""
+    """Return a corpus in which a page is in two sources, once unchanged and once edited, and in an invalid line."""
     pages = [
         {"url": f"https://site{i}.example/p", "author": f"a{i}", "text": prose(f"page {i}")}
         for i in range(12)
@@ -95,7 +90,7 @@ def ids_of(recipe, text):
 
 @pytest.fixture
 def made_with_it(mine):
-    """Give the folders of a corpus against mine, of one made from it, and of a mixture of mine and that."""
+    """Return the folders of a corpus against mine, of a corpus made from mine, and of a mixture of both."""
     build_here(mine.load())
     write_report(mine.load())
     out = mine.folder / "out"
@@ -124,7 +119,7 @@ def made_with_it(mine):
 
 
 @pytest.mark.slow
-def test_request_is_walked_from_the_command_to_a_corpus_without_it(mine, made_with_it, terminal):
+def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it, terminal):
     out, place = made_with_it
     (mine.folder / "asked.txt").write_text(f"# from a letter\n{PAGE}\n")
     home = terminal()
@@ -199,7 +194,7 @@ def names_page(path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("steps", [[], [{"measure": "pii"}, *STEPS]])
-def test_documents_are_found_in_every_source_and_counted_by_how_they_are_known(mine, steps):
+def test_documents_of_all_sources_are_matched_and_counted_by_kind(mine, steps):
     build_here(mine.load(documents=steps))
     found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), documents=steps)
     assert places(found) == {
@@ -223,7 +218,7 @@ def jaccard(text, other):
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
 
 
-def test_document_that_comes_again_elsewhere_is_known_by_its_text_and_by_likeness(mine):
+def test_later_copy_at_another_address_is_removed_by_text_and_similarity(mine):
     build_here(mine.load())
     _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
     rows = [
@@ -246,7 +241,7 @@ def test_document_that_comes_again_elsewhere_is_known_by_its_text_and_by_likenes
 
 @pytest.mark.slow
 @pytest.mark.parametrize("dedup", [{"exact": "text"}, {"width": 9}, {"bands": 4, "rows": 32}])
-def test_recipe_with_other_rounds_knows_the_text_as_it_is(mine, dedup, caplog):
+def test_equal_text_is_removed_after_the_rounds_change(mine, dedup, caplog):
     build_here(mine.load())
     forget(mine, asking(domains=["jane.example"]))
     write_rows(mine.folder / "in/new.jsonl", [{"text": ASKED}, {"text": prose("innocent")}])
@@ -257,7 +252,7 @@ def test_recipe_with_other_rounds_knows_the_text_as_it_is(mine, dedup, caplog):
     assert ("the recipe has no round with such signatures" in caplog.text) == ("bands" not in dedup)
 
 
-def test_only_equal_texts_go_with_it_where_that_is_asked_for(mine):
+def test_exact_request_removes_equal_texts_only(mine):
     build_here(mine.load())
     found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), alike=False)
     assert places(found) >= {("pages", 1, True, None), ("others", 5, True, "removals")}
@@ -275,7 +270,7 @@ def test_only_equal_texts_go_with_it_where_that_is_asked_for(mine):
 @pytest.mark.parametrize(
     "dedup", [{"exact": "text"}, {"exact": "normalised"}, [{"exact": "normalised"}, {"bands": 8, "rows": 16}]]
 )
-def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
+def test_duplicates_of_a_removed_document_are_not_published(mine, dedup):
     rows = [
         {"address": "https://b.example/", "text": text} for text in (ASKED, ASKED.upper(), prose("other"))
     ]
@@ -291,7 +286,7 @@ def test_nobody_comes_in_who_went_for_a_document_that_is_removed(mine, dedup):
     assert ASKED not in after
 
 
-def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
+def test_request_to_an_outdated_corpus_is_an_error(mine):
     build_here(mine.load())
     write_rows(mine.folder / "in/pages-3.jsonl", [{"url": PAGE, "text": ASKED}])
     with pytest.raises(Denied, match="build the corpus"):
@@ -302,7 +297,7 @@ def test_corpus_that_is_not_as_its_sources_are_is_built_first(mine):
 
 
 @pytest.mark.slow
-def test_what_came_after_a_request_and_never_was_published_is_erased_by_the_next(mine):
+def test_unpublished_later_copies_are_erased_by_the_next_request(mine):
     build_here(mine.load())
     forget(mine, asking(domains=["jane.example"]))
     write_rows(mine.folder / "in/new.jsonl", [{"text": ASKED}, {"text": prose("innocent")}])
@@ -326,7 +321,7 @@ BROKEN_LINES = {
 }
 
 
-def test_row_that_was_set_aside_goes_by_what_it_holds(mine):
+def test_row_set_aside_is_removed_by_its_content(mine):
     with (mine.folder / "in/pages-2.jsonl").open("a") as file:
         file.writelines(f"{line}\n" for line in BROKEN_LINES)
     build_here(mine.load())
@@ -336,7 +331,7 @@ def test_row_that_was_set_aside_goes_by_what_it_holds(mine):
     assert [not left[row] for row in sorted(left)] == [*BROKEN_LINES.values()]
 
 
-def test_nothing_of_a_document_stays_in_the_accounts(mine):
+def test_no_file_of_the_corpus_contains_the_removed_document(mine):
     mine.recipe["sources"][0]["component"] = {"column": "author"}
     steps = [{"license_filter": {"column": "author", "keep": ["MIT"], "names": {"a0": "MIT", "a1": "MIT"}}}]
     mine.recipe["sources"][0]["documents"] = steps
@@ -348,12 +343,12 @@ def test_nothing_of_a_document_stays_in_the_accounts(mine):
     ]
     _, recipe, _ = forget(mine, asking(columns=["author=Jane Doe"], domains=["jane.example"]))
     write_report(recipe)
-    (asked,) = (mine.folder / "out/mine/denied").iterdir()  # a domain stands there as it is
+    (asked,) = (mine.folder / "out/mine/denied").iterdir()  # a domain is written without a hash
     left = [path for path in (mine.folder / "out/mine").rglob("*") if path.is_file() and names_page(path)]
     assert left == [asked]
 
 
-def test_text_of_an_editor_is_that_of_the_document(mine):
+def test_text_with_editor_line_ends_matches_the_document(mine):
     rows = [{"url": "https://x.example/", "author": "x", "text": "Jane Doe lives at 5 Elm Rd.\nŁódź"}]
     write_rows(mine.folder / "in/pages-9.jsonl", rows)
     build_here(mine.load())
@@ -374,7 +369,7 @@ def test_text_of_an_editor_is_that_of_the_document(mine):
     assert rows[0]["text"] not in published_texts(recipe)
 
 
-def test_source_that_no_request_can_reach_is_named(mine):
+def test_source_without_the_requested_column_is_noted(mine):
     mine.recipe["sources"][1].pop("url")
     build_here(mine.load())
     found = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
@@ -386,7 +381,7 @@ def test_source_that_no_request_can_reach_is_named(mine):
     ]
 
 
-def test_request_that_was_killed_before_its_list_is_as_if_it_had_not_been(mine, monkeypatch):
+def test_request_killed_before_its_list_leaves_no_trace(mine, monkeypatch):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
     found = find_documents(recipe, asked, in_turn)
@@ -410,8 +405,8 @@ def test_request_that_was_killed_before_its_list_is_as_if_it_had_not_been(mine, 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("lost", ["the last line", "a line", "a digit"])
-def test_list_that_is_cut_or_changed_ends_the_build(mine, lost):
-    """Or what it asks for would be published again, and nobody would know."""
+def test_build_with_a_damaged_deny_list_is_an_error(mine, lost):
+    """Otherwise the requested documents would be published again without a warning."""
     build_here(mine.load())
     _, recipe, certificate = forget(mine, asking(domains=["jane.example"]))
     before = recipe.folder.read(certificate.deny_list)
@@ -428,11 +423,11 @@ def test_list_that_is_cut_or_changed_ends_the_build(mine, lost):
     build_here(mine.load())
     recipe.folder.write(
         certificate.deny_list, b"".join(content[lost][1:])
-    )  # who means it removes the first line
+    )  # without the first line the list is valid
     build_here(mine.load())
 
 
-def test_strange_files_beside_the_corpus_are_passed_over(mine, caplog):
+def test_unknown_files_beside_the_corpus_are_ignored(mine, caplog):
     build_here(mine.load())
     for path in ("denied/.DS_Store", "forgotten/.DS_Store", "forgotten/cut.json"):
         mine.load().folder.write(path, b"\0")
@@ -442,7 +437,7 @@ def test_strange_files_beside_the_corpus_are_passed_over(mine, caplog):
 
 
 @pytest.mark.slow
-def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, made_with_it):
+def test_corpus_made_from_an_earlier_version_is_matched_by_ids(mine, made_with_it):
     out, _ = made_with_it
     (doc_id,) = ids_of(mine.load(), prose("page 0"))
     forget(mine, asking(domains=["site1.example"]))
@@ -466,7 +461,7 @@ def test_corpus_that_was_made_of_an_earlier_version_is_known_by_its_ids(mine, ma
     ],
     ids=lambda asked: next(iter(asked)),
 )
-def test_document_is_forgotten_by_whatever_it_is_known(mine, asked):
+def test_document_is_removed_by_any_kind_of_entry(mine, asked):
     build_here(mine.load())
     if "ids" in asked:
         (doc_id,) = ids_of(mine.load(), ASKED)
@@ -482,7 +477,7 @@ def test_document_is_forgotten_by_whatever_it_is_known(mine, asked):
     assert ASKED.encode() not in kept
 
 
-def test_request_makes_again_only_the_pieces_that_it_touches(mine):
+def test_request_rebuilds_only_affected_shards(mine):
     recipe = mine.load()
     build_here(recipe)
     before = set(recipe.folder.files("work/ingest"))
@@ -511,7 +506,7 @@ def shards_of(recipe):
 
 
 @pytest.mark.slow
-def test_request_is_obeyed_on_an_object_store(mine, s3):
+def test_request_removes_documents_on_an_object_store(mine, s3):
     storage = f"{s3}/[forgotten]"
     build_here(mine.load(storage=storage))
     _, recipe, finished = forget(mine, asking(domains=["jane.example"]), storage=storage)
@@ -529,7 +524,7 @@ def test_request_is_obeyed_on_an_object_store(mine, s3):
     ]
 
 
-def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
+def test_removed_documents_are_not_in_samples(mine):
     build_here(mine.load())
     _, recipe, _ = forget(mine, asking(domains=["jane.example"]))
     with pytest.raises(BadInput, match="no document matches"):
@@ -537,7 +532,7 @@ def test_what_was_forgotten_is_not_shown_to_be_looked_at(mine):
 
 
 @pytest.mark.slow
-def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, server):
+def test_interrupted_request_is_finished_by_the_next_call(mine, server):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
     found = find_documents(recipe, asked, in_turn)
@@ -550,7 +545,7 @@ def test_request_that_was_interrupted_is_finished_by_the_next_call(mine, server)
     assert ASKED not in published_texts(mine.load())
 
 
-def test_folders_that_cannot_be_searched_are_named(mine, tmp_path):
+def test_folders_that_cannot_be_searched_are_listed(mine, tmp_path):
     build_here(mine.load())
     for name, content in (
         ("a/manifest.json", b"{}"),
@@ -588,14 +583,14 @@ def test_copy_and_another_version_are_found(mine):
     [
         ({}, "the request is empty"),
         ({"ids": ["x"]}, "--ids x: expected a document id"),
-        ({"domains": ["not a domain"]}, "--domain not a domain: .* is no domain"),
+        ({"domains": ["not a domain"]}, "--domain not a domain: .* is not a domain"),
         ({"columns": ["author"]}, "--column author: expected name=value"),
         ({"columns": ["author="]}, "--column author=: one of url"),
         ({"texts": [" "]}, "--text: the text is empty"),
         ({"urls": [""]}, "--urls: a file is expected"),
     ],
 )
-def test_request_for_nothing_is_an_error(asked, fault):
+def test_invalid_or_empty_request_is_an_error(asked, fault):
     with pytest.raises(BadInput, match=fault):
         asking(**asked)
 
@@ -615,6 +610,6 @@ def test_list_with_a_thousand_broken_lines_is_an_error_with_their_count(tmp_path
         asking([str(tmp_path / "none.txt")])
 
 
-def test_corpus_that_is_not_there_can_forget_nothing(mine):
+def test_request_to_a_missing_corpus_is_an_error(mine):
     with pytest.raises(Denied, match="nothing is published there yet"):
         find_documents(mine.load(), asking(domains=["jane.example"]), in_turn)

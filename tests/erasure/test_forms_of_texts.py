@@ -1,4 +1,4 @@
-"""A text that is asked about is found in the forms that other copies of it have, and no other text is."""
+"""A requested text matches all forms of its copies, and no other text."""
 
 import hashlib
 import json
@@ -69,7 +69,7 @@ def innocent():
 
 @pytest.fixture
 def letters(corpus):
-    """Give a corpus of texts in many forms, each once, and of texts that nobody asks about."""
+    """Return a corpus of a text in many forms, each once, and of other texts."""
     texts = [make(text) for text in (LETTER, SHORT, CHINESE, HINDI) for make in FORMS.values()]
     texts += [LONG.upper(), POINTED]
     rows = [{"text": text, "name": "asked"} for text in dict.fromkeys(texts)]
@@ -87,7 +87,7 @@ def rows_found(corpus, *texts, **options):
     return {corpus.names[one.row] for one in found.documents}, len(found.documents)
 
 
-def test_text_is_found_in_all_forms_and_is_removed_for_good(letters):
+def test_all_forms_of_a_text_are_matched_and_removed(letters):
     recipe = letters.load()
     build_here(recipe)
     asked_rows = letters.names.count("asked")
@@ -98,7 +98,7 @@ def test_text_is_found_in_all_forms_and_is_removed_for_good(letters):
     assert rows_found(letters, *other_forms) == ({"asked"}, in_forms)
     assert rows_found(letters, POINTED) == ({"asked"}, 1)
     exactly, count = rows_found(letters, SHORT, alike=False)
-    # As it is, and with a byte order mark.
+    # Unchanged, and with a byte order mark.
     assert (exactly, count) == ({"asked"}, 2)
 
     write_forms = [{"text": make(LETTER), "name": "new"} for make in FORMS.values()]
@@ -115,7 +115,7 @@ def test_text_is_found_in_all_forms_and_is_removed_for_good(letters):
     assert reasons == {"requested"}
 
 
-def test_copy_in_a_longer_page_is_found_as_far_as_signatures_reach(corpus):
+def test_copy_in_a_longer_page_is_matched_by_signatures(corpus):
     copy, half = prose("the text", 400), prose("the text", 200)
     texts = {
         "some more": f"{prose('before', 60)} {copy} {prose('behind', 60)}",
@@ -132,12 +132,12 @@ def test_copy_in_a_longer_page_is_found_as_far_as_signatures_reach(corpus):
     found = find_documents(recipe, asking(texts=[copy]), in_turn)
     names = {rows[one.row]["name"]: one.likeness for one in found.documents}
     assert {*names} == {"some more", "twice as long"}
-    assert all(likeness > 0.85 for likeness in names.values())  # of the text, all is in them
+    assert all(likeness > 0.85 for likeness in names.values())  # they contain the whole text
     assert find_documents(recipe, asking(texts=[copy]), in_turn, alike=False).documents == []
 
 
-def test_hash_of_letters_in_a_list_is_that_of_the_documentation():
-    """As docs/removal.md says: NFKD, case folding, and neither white space nor punctuation."""
+def test_hash_of_letters_matches_the_documentation():
+    """docs/removal.md: NFKD, case folding, without white space and punctuation."""
     digest = hashlib.sha256("janesbighouseinło\u0301dz\u0301".encode()).hexdigest()
     assert letter_hash("Jane's BIG house\nin Łódź!") == digest
     line = json.dumps({"letters_sha256": digest})
@@ -145,7 +145,7 @@ def test_hash_of_letters_in_a_list_is_that_of_the_documentation():
     assert letter_hash(POINTED) is letter_hash("") is letter_hash("\u200b \n") is None
 
 
-def test_letters_are_those_of_a_plain_implementation():
+def test_letters_match_a_plain_implementation():
     texts = [
         make(text)
         for text in (LETTER, CHINESE, HINDI, "ﬁne ﷺ ½ Straße İı ǅ ﾊﾞ", "e\u0302\u0323 ệ")
@@ -172,7 +172,7 @@ def plain_letters(text):
     return unicodedata.normalize("NFKD", "".join(kept))
 
 
-def test_hash_of_letters_is_that_of_the_program_in_the_documentation():
+def test_hash_of_letters_matches_the_documented_program():
     page = (REPOSITORY / "docs/removal.md").read_text(encoding="utf-8")
     program = page.partition("### Letters")[2].split("```python\n")[1].partition("```")[0]
     for text in (

@@ -1,4 +1,4 @@
-"""A request that was killed is finished by the next call, with the certificate that an undisturbed one has."""
+"""A killed request is finished by the next call, with the certificate of an undisturbed request."""
 
 import re
 import shutil
@@ -9,8 +9,9 @@ from killed_child import run_and_kill
 from leaks import files_with
 from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise, unfinished
+from zyda_flows.tasks.erasure.removal_certificate import unfinished
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
@@ -33,7 +34,7 @@ def in_turn(function, items):
 
 
 def forget_or_finish(path):
-    """Do what `zyda forget` does, here, and what it does after an interruption."""
+    """Run the steps of `zyda forget` in this process, or finish an interrupted request."""
     recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
     if not begun:
         asking = RequestReader()
@@ -49,7 +50,7 @@ def forget_or_finish(path):
 
 
 def told(certificate):
-    """Return what a certificate says, without times, and without the digests of files that have times in them."""
+    """Return a certificate without times, and without the digests of files that contain times."""
     told = certificate.model_dump(exclude=TIMES)
     for name in ("removed_files", "new_files"):
         told[name] = sorted(re.sub(r"files-[0-9a-f]{8}", "files", file["path"]) for file in told[name])
@@ -58,7 +59,7 @@ def told(certificate):
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory, compiled):
-    """Give a corpus that has a document, its near-duplicate and what went for that."""
+    """Return a corpus with a document, a near-duplicate of it, and a removed duplicate of that."""
     corpus = Corpus(tmp_path_factory.mktemp("corpus"))
     write_rows(corpus.folder / "in/a.jsonl", rows(asked=ASKED, kept=prose("kept")))
     write_rows(corpus.folder / "in/b.jsonl", rows(copy=ASKED, alike=edited(ASKED), other=prose("other")))
@@ -78,7 +79,7 @@ def copied(corpus, folder):
 
 
 @pytest.mark.slow
-def test_certificate_after_an_interruption_is_that_of_an_undisturbed_request(corpus, tmp_path):
+def test_certificate_after_an_interruption_equals_an_undisturbed_one(corpus, tmp_path):
     expected = told(forget_or_finish(copied(corpus, tmp_path / "undisturbed")))
     assert [of["documents"] for of in expected["gone"]] == [1, 2]
     for number, (name, moment) in enumerate(MOMENTS.items()):

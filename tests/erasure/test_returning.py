@@ -1,4 +1,7 @@
-"""What was removed on request stays out when files, rules and recipes change, and certificates count what returned."""
+"""Requested documents stay removed after files, rules and recipes change.
+
+Certificates count documents that return.
+"""
 
 import json
 
@@ -6,8 +9,8 @@ from forgetting import asking, forget, in_turn
 from leaks import files_with
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 
@@ -22,8 +25,8 @@ def ids_of_removed(recipe):
     return [row["doc_id"] for row in table_of(recipe, "removed")]
 
 
-def test_document_of_a_rule_stays_out_by_its_text_when_its_file_changes_and_the_rule_is_relaxed(corpus):
-    """Also where another step cleans it otherwise, and under `--exact`."""
+def test_text_removed_by_a_rule_is_denied_after_its_file_and_the_rule_change(corpus):
+    """Also if another step changes the text, and with `--exact`."""
     texts = [RAW, "short " + edited("x y"), prose("long"), prose("longer")]
     write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in texts])
     sources = [{"name": "all", "files": "in/all.jsonl"}]
@@ -43,7 +46,7 @@ def test_document_of_a_rule_stays_out_by_its_text_when_its_file_changes_and_the_
         write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in texts])
 
 
-def test_source_that_is_gone_is_named(corpus):
+def test_missing_source_is_noted(corpus):
     write_rows(corpus.folder / "in/all.jsonl", [{"text": RAW}, {"text": prose("long")}])
     recipe = corpus.load(
         name="mine", sources=[{"name": "all", "files": "in/all.jsonl"}],
@@ -53,7 +56,7 @@ def test_source_that_is_gone_is_named(corpus):
     stored = corpus.folder / "in/all.jsonl"
 
     def without_file(function, items):
-        stored.unlink(missing_ok=True)  # while it is searched
+        stored.unlink(missing_ok=True)  # during the search
         return in_turn(function, items)
 
     found = find_documents(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
@@ -61,7 +64,7 @@ def test_source_that_is_gone_is_named(corpus):
     assert "all.jsonl: 1 of its rows can be matched by their ids alone" in found.notes[0]
 
 
-def test_certificate_counts_what_returned_and_not_what_is_new_after_an_interruption(corpus):
+def test_certificate_counts_documents_published_again_without_new_files(corpus):
     text = prose("asked about")
     write_rows(corpus.folder / "in/first.jsonl", [{"text": text}, {"text": prose("other")}])
     write_rows(corpus.folder / "in/second.jsonl", [{"text": edited(text, 2)}])

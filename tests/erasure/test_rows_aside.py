@@ -1,4 +1,4 @@
-"""Rows that are set aside: what of them is published, how deny lists judge them, and that none of them returns."""
+"""Rows set aside: their published content, deny lists that match them, and requests that remove them."""
 
 import hashlib
 import json
@@ -17,7 +17,7 @@ ASKED, OTHER = prose("asked about"), prose("another")
 PAGE = "https://jane.example/me"
 GOOD = {"url": "https://a.example/", "author": "a", "text": prose("good")}
 SIGNED = {"column": "author", "value_sha256": hashlib.sha256(b"Jane Doe").hexdigest()}
-# Lines of JSON that are no documents, and whether lists ask about them.
+# Lines of JSON that are no documents, and whether deny lists match them.
 LINES = {
     json.dumps({"url": PAGE, "text": None}): True,
     json.dumps({"url": "jane.example/me/", "text": 1}): True,
@@ -64,7 +64,7 @@ PARQUET = [
 
 @pytest.fixture
 def broken(corpus):
-    """Give a corpus of three sources with rows that are set aside, and a deny list."""
+    """Return a corpus of three sources with rows set aside, and a deny list."""
     folder = corpus.folder / "in"
     (folder / "lines.jsonl").write_text("".join(f"{line}\n" for line in [json.dumps(GOOD), *LINES]))
     (folder / "table.csv").write_text("".join(TABLE))
@@ -108,7 +108,7 @@ def check_accounts(ledger, recipe):
             assert line.set_aside.documents == len(rows)
 
 
-def test_content_is_neither_published_nor_stored_unless_the_recipe_asks_for_it(broken):
+def test_content_is_published_only_if_the_recipe_sets_it(broken):
     recipe = broken.load()
     ledger = build_here(recipe)
     check_accounts(ledger, recipe)
@@ -118,7 +118,7 @@ def test_content_is_neither_published_nor_stored_unless_the_recipe_asks_for_it(b
     )
 
 
-def test_deny_lists_judge_rows_by_all_that_could_be_read(broken):
+def test_deny_lists_match_all_readable_content_of_rows(broken):
     recipe = broken.load(deny="in/asked.txt", publish_set_aside=True)
     ledger = build_here(recipe)
     check_accounts(ledger, recipe)
@@ -145,10 +145,10 @@ def test_deny_lists_judge_rows_by_all_that_could_be_read(broken):
 
 
 @pytest.mark.slow
-def test_row_that_was_forgotten_does_not_return_when_its_file_changes(broken):
+def test_removed_row_is_denied_after_its_file_changes(broken):
     broken.recipe["publish_set_aside"] = True
     build_here(broken.load())
-    cut = '{"text": "' + OTHER  # of which a request for the text finds a part
+    cut = '{"text": "' + OTHER  # a request for the text matches a part of it
     found, recipe, _ = forget(
         broken, asking(domains=["jane.example"], columns=["author=Jane Doe"], texts=[OTHER + " and more."])
     )
@@ -171,13 +171,13 @@ def test_row_that_was_forgotten_does_not_return_when_its_file_changes(broken):
         for line, is_asked in LINES.items()
         if line != cut and (not is_asked or has(line, ASKED) or "nchen.example" in line)
     ]
-    # What was not published before it was asked about again is erased by the next request.
+    # Rows that were never published are erased by the next request.
     _, recipe, _ = forget(broken, asking(domains=["jane.example"]))
     assert files_with(OTHER, broken.folder / "out/mine") == []
 
 
-def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
-    """Also where its content is not stored yet."""
+def test_row_requested_by_id_is_matched_by_its_content_in_the_source(broken):
+    """Also if its content is not stored yet."""
     build_here(broken.load())
     place = [*LINES].index('{"text": "' + OTHER) + 1
     first = broken.load().folder  # the source is number 0, its file too: the id is the row
@@ -190,7 +190,7 @@ def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
     build_here(recipe)
     contents = contents_of(recipe, "lines")
     assert [place for place, content in enumerate(contents, 1) if content is None] == [place]
-    # A row that was mended is a document, and its text is known.
+    # A repaired row is a document, and its text is denied.
     with (broken.folder / "in/lines.jsonl").open("a") as file:
         file.write('{"text": "' + OTHER + '"}\n{"text": "innocent"}\n')
     recipe = broken.load(publish_set_aside=True)
@@ -209,14 +209,14 @@ def test_row_that_is_named_by_its_id_is_known_by_its_source(broken):
         ('{"text": "cut in the middle of it"', '{"text": "cut in the middle of it", "x'),
     ],
 )
-def test_row_that_was_forgotten_is_known_when_more_is_added_to_it(row, grown):
+def test_removed_row_is_matched_after_more_is_added(row, grown):
     judge = RowJudge(DenyList([request_for_row(row.encode(), None)]))
     assert judge.asks_about(row.encode(), None)
     assert judge.asks_about(grown.encode(), None)
     assert not judge.asks_about(b'{"text": "another row, also cut', None)
 
 
-def test_short_row_is_known_only_as_it_is():
+def test_short_row_is_matched_only_if_equal():
     judge = RowJudge(DenyList([request_for_row(b'{"text": null}', None)]))
     assert judge.asks_about(b'{"text": null}', None)
     assert not judge.asks_about(b'{"text": null, "id": 7}', None)
@@ -246,7 +246,7 @@ def test_short_row_is_known_only_as_it_is():
         (b"\0" * 100_000, None, False),
     ],
 )
-def test_any_bytes_are_judged(content, columns, is_asked):
+def test_rows_of_any_bytes_are_matched(content, columns, is_asked):
     lines = [
         "jane.example",
         '{"column": "author", "value": "Jane Doe"}',

@@ -1,4 +1,4 @@
-"""Clusters counted while they are read, against the same counted from all rows at once by plain Python."""
+"""Counts of clusters, compared with counts from all rows by plain Python."""
 
 from collections import Counter
 from types import SimpleNamespace
@@ -53,7 +53,7 @@ def made(seed, count=2000):
         random.integers(0, 11, count).astype(np.uint64) << np.uint64(SOURCE_SHIFT)
         | random.integers(0, 10**6, count).astype(np.uint64)
     )
-    groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one that is large
+    groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one large cluster
     _, first, places = np.unique(groups, return_index=True, return_inverse=True)
     clusters = ids[first][places]
     sizes = Counter(clusters.tolist())
@@ -72,7 +72,7 @@ def made(seed, count=2000):
 @pytest.mark.slow
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
-def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, counted_bytes):
+def test_counts_do_not_depend_on_the_memory_limit(tmp_path, seed, counted_bytes):
     limits = cluster_stats.Limits(counted_bytes, clusters=13, small_sizes=5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
     found = cluster_stats.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
@@ -93,13 +93,13 @@ def test_counts_do_not_depend_on_how_much_is_counted_at_once(tmp_path, seed, cou
     assert [(-cluster.documents, cluster.cluster_id) for cluster in found.largest] == most
 
 
-def test_no_more_than_a_row_group_is_read_at_once(tmp_path, monkeypatch):
+def test_at_most_one_row_group_is_read_at_once(tmp_path, monkeypatch):
     table, _ = made(0)
     corpus = corpus_in(tmp_path, table, row_group_size=50)
     assert max(len(rows.doc_ids) for rows in cluster_stats.rows_of(corpus, "clusters")) <= 50
 
 
-def test_table_in_another_order_is_refused(tmp_path):
+def test_unsorted_table_is_an_error(tmp_path):
     table, _ = made(0)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
     with pytest.raises(Denied, match="not sorted by doc_id"):

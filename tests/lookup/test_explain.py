@@ -1,4 +1,4 @@
-"""What `zyda explain` shows of a document that went for what its own row says."""
+"""`zyda explain` for documents that were removed by a filter, and for rows set aside."""
 
 import pytest
 from small_corpus import build_here, prose, table_of, write_rows
@@ -8,7 +8,7 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.lookup.explain import explain
 
 
-def test_values_that_keep_read_are_shown(corpus):
+def test_columns_of_keep_are_shown(corpus):
     recipe = corpus.load()
     build_here(recipe)
     (gone,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
@@ -18,7 +18,7 @@ def test_values_that_keep_read_are_shown(corpus):
     assert found.text == prose("middle alone")
 
 
-def test_keep_that_the_recipe_has_no_more_has_no_values(corpus):
+def test_no_columns_are_shown_if_keep_was_removed_from_the_recipe(corpus):
     recipe = corpus.load()
     build_here(recipe)
     (gone,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
@@ -26,7 +26,7 @@ def test_keep_that_the_recipe_has_no_more_has_no_values(corpus):
     assert "name" not in explain(corpus.load(), str(gone["doc_id"])).evidence
 
 
-def test_row_that_was_set_aside_says_so_with_its_reason(corpus):
+def test_row_set_aside_is_reported_with_its_reason(corpus):
     write_rows(corpus.folder / "in/bad.jsonl", [{"text": prose("a")}, {"text": None}])
     source = {"name": "bad", "files": "in/bad.jsonl", "on_bad_rows": "set_aside"}
     recipe = corpus.load(sources=[source])

@@ -1,4 +1,4 @@
-"""`zyda find`: the published documents that are most like a text."""
+"""`zyda find`: the published documents that are most similar to a text."""
 
 import json
 import os
@@ -49,7 +49,7 @@ def built(tmp_path_factory, compiled):
     return corpus, recipe
 
 
-def test_nearest_are_found_with_their_exact_likeness(built):
+def test_nearest_documents_have_exact_similarities(built):
     _, recipe = built
     text = edited(prose("family"), 2) + " and more"
     found = nearest(recipe, text)
@@ -69,11 +69,13 @@ def test_nearest_are_found_with_their_exact_likeness(built):
     assert len(nearest(recipe, text, 3)) == 3
 
 
-def test_what_was_removed_is_not_found(built):
+def test_removed_documents_are_not_nearest(built):
     _, recipe = built
     (near,) = nearest(recipe, prose("in one source"), 1)
     assert near.source == "middle"
-    assert nearest(recipe, prose("middle alone")) == []  # one went by a filter, the other as its duplicate
+    assert (
+        nearest(recipe, prose("middle alone")) == []
+    )  # a filter removed one document, the other is its duplicate
     assert nearest(recipe, prose("nobody has this")) == []
 
 
@@ -97,11 +99,11 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     nobody = zyda_here("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (
         1,
-        "no published document as a whole is like this text; parts of documents are not looked for\n",
+        "no published document is similar to this text as a whole; parts of documents are not searched\n",
     )
     mistyped = zyda_here("find", str(corpus.path), "no-such-file.txt")
     assert mistyped.stdout == (
-        "no-such-file.txt is no file; read as a text: no published document as a whole is like this text; parts of documents are not looked for\n"
+        "there is no file no-such-file.txt; searched as a text: no published document is similar to this text as a whole; parts of documents are not searched\n"
     )
     fifo = tmp_path / "fifo"
     os.mkfifo(fifo)
@@ -119,7 +121,7 @@ def test_published_folder_alone_is_enough(built, tmp_path):
     corpus.write()
 
 
-def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path):
+def test_doc_ids_of_an_earlier_version_are_an_error(built, tmp_path):
     corpus, recipe = built
     shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
     manifest = tmp_path / "small/published/manifest.json"
@@ -135,7 +137,7 @@ def test_ids_of_an_earlier_version_are_not_read_as_those_of_now(built, tmp_path)
     corpus.write()
 
 
-def test_keys_that_this_version_does_not_make_are_not_looked_up(built, tmp_path):
+def test_band_keys_of_another_version_are_an_error(built, tmp_path):
     corpus, recipe = built
     shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
     manifest = tmp_path / "small/published/manifest.json"
@@ -152,7 +154,7 @@ def test_keys_that_this_version_does_not_make_are_not_looked_up(built, tmp_path)
     corpus.write()
 
 
-def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
+def test_nearest_document_does_not_depend_on_the_number_of_results(tmp_path):
     corpus = Corpus(tmp_path)
     family = {f"family{i}": edited(prose("family", 400), i % 25) for i in range(60)}
     write_rows(corpus.folder / "in/best-5.parquet", rows(**family))
@@ -169,7 +171,7 @@ def test_first_does_not_depend_on_how_many_are_shown(tmp_path):
     ("text", "said"),
     [(b"\xfb\xfe", "byte 0 is not UTF-8; a text is expected"), (b"", "the text has no characters")],
 )  # fmt: skip
-def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
+def test_invalid_text_is_reported_in_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
     path.write_bytes(text)
     done = zyda_here("find", str(built[0].path), str(path))
@@ -181,15 +183,15 @@ def test_what_is_no_text_is_one_line(built, tmp_path, text, said):
 
 
 @pytest.mark.slow
-def test_argument_that_is_no_text_is_one_line(built):
+def test_empty_argument_is_reported_in_one_line(built):
     assert "the text has no characters" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
-    assert endless.stderr == "zyda: /dev/zero: a text of more than 64 MiB; give a part of it\n"
+    assert endless.stderr == "zyda: /dev/zero: the text exceeds 64 MiB; give a part of it\n"
     said = zyda("find", str(built[0].path), b"\xfb\xfe")
     assert said.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
 
 
-def test_rounds_are_looked_up_together(tmp_path):
+def test_all_rounds_are_searched(tmp_path):
     corpus = Corpus(tmp_path)
     recipe = corpus.load(dedup=[{"exact": "normalised"}, {"scope": "global"}])
     build_here(recipe)
@@ -201,10 +203,10 @@ def test_rounds_are_looked_up_together(tmp_path):
     assert near.buckets == 1
     with pytest.raises(BadInput, match="the text has no characters"):
         nearest(exact, "?!")
-    assert nearest(recipe, "?!") == []  # which has no words, and characters
+    assert nearest(recipe, "?!") == []  # the text has characters, but no words
 
 
-def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
+def test_missing_and_damaged_band_keys_are_errors(tmp_path):
     corpus = Corpus(tmp_path)
     silent = corpus.load(name="silent", publish_bands=False)
     build_here(silent)
@@ -226,7 +228,7 @@ def test_corpus_without_keys_and_broken_keys_are_said(tmp_path):
         nearest(recipe, prose("best alone"))
 
 
-def test_needs_neither_prefect_nor_dask(built):
+def test_nearest_imports_neither_prefect_nor_dask(built):
     """They take a second to import."""
     code = (
         "import sys; from zyda_flows.flows.command.cli import app; from zyda_flows.flows.command.find import print_nearest; "

@@ -1,4 +1,4 @@
-"""The numbers of the report: each is computed here once more, by plain Python, from the published tables."""
+"""The numbers of the report, compared with numbers that plain Python computes from the published tables."""
 
 from collections import Counter
 
@@ -16,7 +16,7 @@ from zyda_flows.tasks.lookup.report_data import findings_of
 
 @pytest.mark.slow
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
-def test_counts_of_clusters_are_those_of_the_table_whatever_is_counted_at_once(labelled, counted_bytes):
+def test_counts_of_clusters_match_the_table_with_any_memory_limit(labelled, counted_bytes):
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
@@ -44,7 +44,7 @@ def labels_of_clusters(recipe):
 
 
 @pytest.mark.slow
-def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
+def test_labels_and_lengths_match_the_published_documents(labelled):
     recipe = labelled.load()
     build_here(recipe)
     findings = findings_of(recipe)
@@ -63,7 +63,7 @@ def test_labels_and_lengths_are_those_of_the_published_documents(labelled):
     assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == of_labels
 
 
-def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
+def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):
     recipe = labelled.load()
     build_here(recipe)
     monkeypatch.setattr("zyda_flows.tasks.quality.mixed_labels.MOST_KEPT", 6)
@@ -77,7 +77,7 @@ def test_sample_of_labels_is_said_to_be_one(labelled, monkeypatch):
     )
 
 
-def test_table_of_tokens_is_that_of_the_published_documents(labelled):
+def test_table_of_tokens_matches_the_published_documents(labelled):
     recipe = labelled.load()
     ledger = build_here(recipe)
     found = cells_of(page_of(recipe, has_plots=False), "By source")

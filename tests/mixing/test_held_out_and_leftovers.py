@@ -1,7 +1,7 @@
 """What a mixture says of what it holds out, and of what mixes left that did not end."""
 
 import pytest
-from small_mixtures import all_files, corpus_of, here, mixed_in, mixing_of, mixture_file
+from small_mixtures import all_files, corpus_of, mixed_in, mixing_of, mixture_file, run_here
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
@@ -48,10 +48,10 @@ def test_validation_that_holds_out_nothing_is_said_in_plan_and_result(corpus, tm
 
 
 def test_recall_of_near_duplicates_is_said_of_one_corpus_too(corpus, tmp_path):
-    """Of eight bands of sixteen values each, 1 - (1 - 0.9 ** 16) ** 8 share a bucket at a likeness of 0.9."""
+    """Of eight bands of sixteen values each, 1 - (1 - 0.9 ** 16) ** 8 share a bucket at a similarity of 0.9."""
     lines = recall_lines(mixing_of(mixture_file(tmp_path, [corpus], validation={"share": 0.3})))
     assert lines == [
-        f"of near-duplicates in small itself, {1 - (1 - 0.9**16) ** 8:.1%} are found at a likeness of 0.9"
+        f"of near-duplicates within small, {1 - (1 - 0.9**16) ** 8:.1%} are found at a similarity of 0.9"
     ]
 
 
@@ -64,7 +64,7 @@ def test_folders_of_mixes_that_did_not_end_are_listed_and_removed(corpus, tmp_pa
         if step == "files of ids":
             jobs[0]()
             raise KeyboardInterrupt
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     other = mixture_file(tmp_path, [corpus], budget={"tokens": 3000}, seed=2)
     with pytest.raises(KeyboardInterrupt):
@@ -80,7 +80,7 @@ def test_folders_of_mixes_that_did_not_end_are_listed_and_removed(corpus, tmp_pa
     assert not unfinished_lines(mixing, "m.yaml")  # its own, which it goes on with
     (line,) = unfinished_lines(mixing_of(mixture_file(tmp_path, [corpus], budget={"tokens": 3000})), "m.yaml")
     assert line.startswith(f"{mixing.folder.url}/{mixing.place}: ")
-    assert line.endswith("of a mix that did not end; zyda clean m.yaml removes it")
+    assert line.endswith("of an interrupted mix; remove it with zyda clean m.yaml")
 
     def typed(*arguments):
         return CliRunner().invoke(app, ["clean", str(path), *arguments]).output

@@ -195,7 +195,7 @@ def test_command_copies_and_says_how_to_build_from_there(corpus, capsys):
     said = capsys.readouterr().out
     assert "copied 5 files" in said
     line = said.splitlines()[-1]
-    assert line == f"to build from there, write in the recipe: inputs: {corpus.folder}/copies"
+    assert line == f"to build from the copies, add to the recipe: inputs: {corpus.folder}/copies"
     recipe = corpus.load(**yaml.safe_load(line.partition("recipe: ")[2]))
     build_here(recipe)
     command.fetch(corpus.write(inputs="copies"), to=None, at_once=2, verify=True, sample=None)
@@ -206,7 +206,7 @@ def test_command_says_where_there_is_no_room(corpus, monkeypatch):
     import shutil
 
     monkeypatch.setattr(shutil, "disk_usage", lambda _: shutil._ntuple_diskusage(10, 9, 1))
-    with pytest.raises(Denied, match="are to be copied, and 1 bytes are free there"):
+    with pytest.raises(Denied, match="are needed for the copies, and 1 bytes are free"):
         command.fetch(corpus.write(), to="copies", at_once=2, verify=False, sample=None)
 
 
@@ -366,7 +366,8 @@ def test_wait_for_a_host_ends_with_an_interrupt(corpus, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("to", "fault"), [("s3://user:pw@lab/in", "--to: a recipe holds no credentials"), ("foo://x", "--to: ")]
+    ("to", "fault"),
+    [("s3://user:pw@lab/in", "--to: a recipe must not contain credentials"), ("foo://x", "--to: ")],
 )
 def test_place_for_copies_is_checked_as_any_url_of_a_recipe(corpus, to, fault):
     with pytest.raises(BadRecipe, match=fault):

@@ -41,7 +41,7 @@ def documents_of(dump):
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Return a corpus of two dumps in folders, and a file of two subsets and of what is in none."""
+    """Return a corpus of two dumps in folders, and of a file with two subsets and rows without a subset."""
     corpus = Corpus(tmp_path)
     for dump in DUMPS:
         write_rows(tmp_path / f"in/data/{dump}/000.parquet", documents_of(dump))
@@ -70,7 +70,7 @@ def changed(corpus, place, **fields):
     return corpus.load(sources=sources)
 
 
-def test_components_are_a_column_and_folders_and_add_up(corpus):
+def test_components_have_a_column_and_folders_and_their_counts_add_up(corpus):
     write_rows(corpus.folder / "in/data/CC-MAIN-2024-18/002.jsonl.gz", rows(short="Too short."))
     recipe = corpus.load()
     build_here(recipe)
@@ -123,7 +123,7 @@ def test_components_are_a_column_and_folders_and_add_up(corpus):
 
 
 @pytest.mark.slow
-def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
+def test_setting_folders_moves_files_without_reading_sources(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
     before, again = contents(recipe), []
@@ -136,7 +136,7 @@ def test_folders_move_files_and_nothing_is_read_again(corpus, monkeypatch):
     assert contents(corpus.load()) == before
 
 
-def test_on_a_store_each_file_in_a_folder_is_there_once(corpus, s3, request):
+def test_store_has_one_copy_of_each_file_in_a_folder(corpus, s3, request):
     recipe = corpus.load(storage=f"{s3}/{request.node.name}", shard_mib=0.005)
     build_here(recipe)
     local = corpus.load(shard_mib=0.005)
@@ -167,7 +167,7 @@ def test_on_a_store_each_file_in_a_folder_is_there_once(corpus, s3, request):
         ({"column": "subset"}, "component.column: no column 'subset'"),
     ],
 )
-def test_what_no_file_has_is_said_before_any_work(corpus, component, fault):
+def test_missing_component_is_an_error_before_any_work(corpus, component, fault):
     with pytest.raises(BadRecipe, match=fault) as raised:
         prepare.fn(changed(corpus, 0, files="in/data/*/000.parquet", component=component))
     assert "crawl" in str(raised.value)
@@ -187,12 +187,12 @@ def test_what_no_file_has_is_said_before_any_work(corpus, component, fault):
         ({"column": "name", "folders": "perhaps"}, "component.folders"),
     ],
 )
-def test_a_component_that_says_nothing_is_refused(corpus, component, fault):
+def test_empty_component_is_an_error(corpus, component, fault):
     with pytest.raises(BadRecipe, match=fault):
         changed(corpus, 0, component=component)
 
 
-def test_the_column_of_a_component_is_carried(corpus):
+def test_column_of_a_component_is_published(corpus):
     for fields in ({"columns": ["name"]}, {"without": ["meta"]}, {"without": ["meta.subset"]}):
         with pytest.raises(BadRecipe, match="component: "):
             changed(corpus, 1, **fields)
@@ -201,7 +201,7 @@ def test_the_column_of_a_component_is_carried(corpus):
     assert {row["component"] for row in table_of(recipe, "piled")} == {"arXiv", None}
 
 
-def test_a_column_of_lists_is_refused_with_its_file(corpus):
+def test_component_column_of_lists_is_an_error_that_names_the_file(corpus):
     for part in ("000.parquet", "001.parquet"):
         table = pa.Table.from_pylist([{"text": prose(part), "tags": ["a", "b"]}])
         pq.write_table(table, corpus.folder / f"in/{part}")
@@ -210,7 +210,7 @@ def test_a_column_of_lists_is_refused_with_its_file(corpus):
         prepare.fn(recipe)
 
 
-def test_values_of_columns_and_of_fields_at_any_level():
+def test_components_are_read_from_columns_and_nested_fields():
     table = pa.table(
         {
             "a.b": ["dotted", None],
@@ -232,7 +232,7 @@ def test_values_of_columns_and_of_fields_at_any_level():
         column_texts(table, "day.of", "component")
 
 
-def test_names_of_components_are_inert_in_the_card(corpus):
+def test_names_of_components_are_escaped_in_the_card(corpus):
     odd = ["<b>h|i</b>", "<script>alert(9)</script>", "x" * 400, "", "a\nb", "`code` [link](javascript:1)"]
     write_rows(
         corpus.folder / "in/plain.parquet",
@@ -257,12 +257,12 @@ def test_names_of_components_are_inert_in_the_card(corpus):
         (None, "other"), ("a b/c\\d", "a-b-c-d"), ("漢字", "other"), ("x" * 300, "x" * 100), (".hidden", "hidden"),
     ],
 )  # fmt: skip
-def test_folders_have_names_that_lead_nowhere_else(component, folder):
+def test_folder_names_are_safe(component, folder):
     assert folder_name(component) == folder
 
 
-def test_too_many_folders_are_refused_with_an_example(corpus, monkeypatch):
-    monkeypatch.setattr("zyda_flows.tasks.publish.files.MOST_FOLDERS", 2)
+def test_too_many_folders_are_an_error_with_an_example(corpus, monkeypatch):
+    monkeypatch.setattr("zyda_flows.tasks.publish.published_shards.MOST_FOLDERS", 2)
     with pytest.raises(
         BadInput, match=r"source piled: component\.folders: a shard has documents of 3 components"
     ):

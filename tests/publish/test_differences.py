@@ -1,4 +1,4 @@
-"""Differences of two texts: what they say, and how little of long texts is compared."""
+"""Differences of two texts, and the limits for long texts."""
 
 import random
 
@@ -24,7 +24,7 @@ WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""])
 
 
 @given(WORDS, WORDS)
-def test_changes_make_the_one_text_into_the_other(units, others):
+def test_changes_turn_a_text_into_the_other(units, others):
     made, done = [], 0
     for a, b, c, d in changes(units, others):
         made += units[done:a] + others[c:d]
@@ -33,7 +33,7 @@ def test_changes_make_the_one_text_into_the_other(units, others):
 
 
 @given(st.text(), st.text(), st.sampled_from(["lines", "words"]))
-def test_texts_are_cut_without_loss_and_begin_alike_up_to_a_difference(text, other, by):
+def test_texts_are_cut_without_loss_and_are_equal_before_the_difference(text, other, by):
     assert ("\n" if by == "lines" else "").join(cut(text, by)) == text
     same = common_beginning(text, other)
     assert text[:same] == other[:same]
@@ -41,13 +41,13 @@ def test_texts_are_cut_without_loss_and_begin_alike_up_to_a_difference(text, oth
 
 
 @given(WORDS.map(" ".join), WORDS.map(" ".join))
-def test_two_texts_have_a_difference_unless_they_are_equal(text, other):
+def test_different_texts_have_a_difference(text, other):
     lines = diff(text, other)
     assert bool(lines) is (text != other)
     assert not lines or any(line[0] in "+-" for line in lines[2:])
 
 
-def test_lines_and_words_are_shown_with_what_is_around_them():
+def test_lines_and_words_are_shown_with_their_context():
     lines = [f"line {i}" for i in range(30)]
     changed = [*lines[:12], "another", *lines[13:]]
     assert diff("\n".join(lines), "\n".join(changed), kept="other") == (
@@ -76,13 +76,13 @@ def marked(segments):
         ("same", "same", [], []),
     ],
 )
-def test_of_a_changed_word_only_the_changed_part_is_marked(text, other, left, right):
+def test_only_the_changed_part_of_a_word_is_marked(text, other, left, right):
     sides = side_by_side(text, other)
     assert [marked(side) for side in sides] == [left, right]
 
 
 @given(WORDS.map(" ".join), WORDS.map(" ".join))
-def test_segments_are_the_whole_texts_and_have_the_same_in_common(text, other):
+def test_segments_join_to_the_texts_and_have_equal_common_parts(text, other):
     sides = side_by_side(text, other)
     assert ["".join(one.text for one in side) for side in sides] == [text, other]
     ours, theirs = ("".join(one.text for one in side if one.is_same) for side in sides)
@@ -104,7 +104,7 @@ def hostile():
 
 
 @pytest.mark.parametrize(("name", "text", "other"), [pytest.param(*one, id=one[0]) for one in hostile()])
-def test_of_no_texts_more_is_compared_than_some_thousand_words(name, text, other, monkeypatch):
+def test_at_most_some_thousand_words_are_compared(name, text, other, monkeypatch):
     compared = []
 
     def noted(units, others):

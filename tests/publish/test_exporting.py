@@ -1,4 +1,4 @@
-"""Exports: the same documents in other files, written once, whole, and listed with their digests."""
+"""Exports: equal documents in other files, written once and listed with their digests."""
 
 import hashlib
 import json
@@ -12,7 +12,7 @@ from small_corpus import (
     Corpus,
     build_here,
     contents,
-    of_many_files,
+    corpus_of_many_files,
     prose,
     published,
     rows,
@@ -24,10 +24,11 @@ from small_corpus import (
 
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check, strangers_published
-from zyda_flows.tasks.publish import exporting
+from zyda_flows.tasks.publish import export_files
 from zyda_flows.tasks.publish.export_card import features_of
 from zyda_flows.tasks.publish.export_places import above
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
@@ -35,8 +36,8 @@ SOURCES = ("best", "middle", "worst")
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Return a published corpus with a column of mixed types, one of bytes' kin and one of nested objects."""
-    corpus = of_many_files(tmp_path, 4)
+    """Return a published corpus with columns of mixed types, binary values and nested objects."""
+    corpus = corpus_of_many_files(tmp_path, 4)
     odd = [
         {"name": "odd_1", "text": prose("odd 1"), "mixed": 1, "nested": {"a": [1, None]}, "far": 2**63},
         {"name": "odd_2", "text": prose("odd 2") + '\n"\u2028\x00', "mixed": "one", "nested": None},
@@ -49,14 +50,14 @@ def corpus(tmp_path):
 
 
 def exported(corpus, to, *, replace=False, **options):
-    """Export a corpus; return how many files were written."""
+    """Export a corpus; return the number of written files."""
     planned = Export(corpus.load(), Folder(str(to)), ExportOptions(**options), replace=replace)
     planned.write(lambda jobs: [job() for job in jobs])
     return len(planned.jobs)
 
 
 def documents_in(to, source, kind="jsonl.zst"):
-    """Read what was exported of a source, with other libraries."""
+    """Read the exported rows of a source with other libraries."""
     found = []
     for path in sorted((to / source).rglob(f"*.{kind}")):
         content = path.read_bytes()
@@ -78,7 +79,7 @@ def listed(to):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["jsonl.zst", "jsonl", "parquet"])
-def test_documents_are_those_that_are_published(corpus, tmp_path, kind):
+def test_exported_documents_equal_the_published_documents(corpus, tmp_path, kind):
     to = tmp_path / "to"
     exported(corpus, to, format=kind, file_mib=0.01)
     for source in SOURCES:
@@ -99,7 +100,7 @@ def test_documents_are_those_that_are_published(corpus, tmp_path, kind):
         assert (row["size"], row["sha256"]) == (len(content), hashlib.sha256(content).hexdigest())
 
 
-def test_columns_sources_and_sizes_are_those_that_were_asked_for(corpus, tmp_path):
+def test_export_has_the_requested_columns_sources_and_sizes(corpus, tmp_path):
     exported(
         corpus,
         tmp_path / "to",
@@ -116,7 +117,7 @@ def test_columns_sources_and_sizes_are_those_that_were_asked_for(corpus, tmp_pat
 
 
 def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
-    """It gives all sources without a name, and each with all its columns, though they differ."""
+    """The default configuration loads all sources, and a source has all its columns."""
     datasets = pytest.importorskip("datasets")
     monkeypatch.setattr(datasets.config, "HF_HUB_OFFLINE", True)
     for kind in ("jsonl.zst", "jsonl", "parquet"):
@@ -138,8 +139,8 @@ def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
         assert (to / "README.md").read_text() == "mine"
 
 
-def test_types_of_a_card_are_those_of_datasets():
-    """As `datasets` itself writes them, but for what JSON has as texts."""
+def test_types_of_the_card_match_datasets():
+    """Compared with the types of `datasets`, except for types that are strings in JSON."""
     datasets = pytest.importorskip("datasets")
     schema = pa.schema(
         [("a", pa.list_(pa.int64())), ("b", pa.struct([("x", pa.int32()), ("y", pa.list_(pa.string()))])),
@@ -156,7 +157,7 @@ def table_of_files(corpus, source):
     return [path for path in published(corpus.load()).files(source) if path.endswith(".parquet")]
 
 
-def test_jsonl_can_be_a_source_and_gives_the_same_texts(corpus, tmp_path):
+def test_exported_json_lines_can_be_a_source(corpus, tmp_path):
     exported(corpus, tmp_path / "to")
     again = Corpus(tmp_path / "again")
     sources = [{"name": source, "files": f"{tmp_path}/to/{source}/*.jsonl.zst"} for source in SOURCES]
@@ -169,7 +170,7 @@ def test_jsonl_can_be_a_source_and_gives_the_same_texts(corpus, tmp_path):
     assert json.loads(odd["mixed"]) == {"x": 1.5}
 
 
-def test_a_second_export_writes_what_changed_and_lets_go_of_what_is_no_more(corpus, tmp_path):
+def test_second_export_writes_changed_files_and_removes_old_files(corpus, tmp_path):
     to = tmp_path / "to"
     exported(corpus, to, file_mib=0.001)
     assert exported(corpus, to, file_mib=0.001) == 0
@@ -186,7 +187,7 @@ def test_a_second_export_writes_what_changed_and_lets_go_of_what_is_no_more(corp
 
 
 @pytest.mark.parametrize("kind", ["jsonl.zst", "parquet"])
-def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind):
+def test_damaged_exported_files_are_written_again(corpus, tmp_path, kind):
     to = tmp_path / "to"
     exported(corpus, to, format=kind, file_mib=0.001)
     before = listed(to)
@@ -201,19 +202,19 @@ def test_files_that_are_cut_or_changed_are_written_again(corpus, tmp_path, kind)
             path.write_bytes(b"")
         else:
             at = len(content) // 2
-            if kind == "parquet":  # whose checksums are of pages, not of their headers
+            if kind == "parquet":  # checksums cover pages, but not their headers
                 chunk = pq.read_metadata(path).row_group(0).column(2)
                 at = chunk.data_page_offset + chunk.total_compressed_size - 1
             content[at] ^= 4
             path.write_bytes(content)
-            (to / "exported.parquet").unlink()  # as if the export had been killed: then files are read
+            (to / "exported.parquet").unlink()  # as if the export had been killed: files are read then
         assert exported(corpus, to, format=kind, file_mib=0.001) >= 1
         assert listed(to) == before
         for name, row in before.items():
             assert hashlib.sha256((to / name).read_bytes()).hexdigest() == row["sha256"]
 
 
-def test_a_changed_file_of_the_same_size_is_found_where_digests_are_compared(corpus, tmp_path):
+def test_verify_finds_a_changed_file_of_the_same_size(corpus, tmp_path):
     to = tmp_path / "to"
     exported(corpus, to, format="jsonl", file_mib=0.001)
     path = to / next(iter(listed(to)))
@@ -227,7 +228,7 @@ def test_a_changed_file_of_the_same_size_is_found_where_digests_are_compared(cor
     assert job.path == path.relative_to(to).as_posix()
 
 
-def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
+def test_sources_that_are_not_exported_have_no_folder(corpus, tmp_path):
     exported(corpus, tmp_path / "to")
     exported(corpus, tmp_path / "to", sources=("best",), replace=True)
     assert sorted(path.name for path in (tmp_path / "to").iterdir()) == [
@@ -237,9 +238,9 @@ def test_sources_that_are_left_out_leave_no_folder(corpus, tmp_path):
     ]
 
 
-def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monkeypatch):
+def test_interrupted_export_keeps_finished_files(corpus, tmp_path, monkeypatch):
     to, wrote = tmp_path / "to", []
-    write = exporting.write_lines
+    write = export_files.write_lines
 
     def failing(job, scratch):
         if len(wrote) == 3:
@@ -247,18 +248,18 @@ def test_an_interrupted_export_keeps_what_it_has_written(corpus, tmp_path, monke
         wrote.append(job.path)
         write(job, scratch)
 
-    monkeypatch.setattr(exporting, "write_lines", failing)
+    monkeypatch.setattr(export_files, "write_lines", failing)
     with pytest.raises(KeyboardInterrupt):
         exported(corpus, to, file_mib=0.001)
     assert not (to / "exported.parquet").exists()
     monkeypatch.setattr(
-        exporting, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
+        export_files, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
     )
     exported(corpus, to, file_mib=0.001)
     assert len(wrote) == len({*wrote}) == len(listed(to))
 
 
-def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
+def test_export_to_a_store_writes_the_same_files(corpus, tmp_path, s3, request):
     url = f"{s3}/{request.node.name}"
     exported(corpus, tmp_path / "to")
     planned = Export(corpus.load(), Folder(url), ExportOptions())
@@ -277,43 +278,43 @@ def test_on_a_store_the_same_files_are_made(corpus, tmp_path, s3, request):
     [
         (
             {"columns": ("text", "nonsense")},
-            "source best: no column 'nonsense' is published; there are doc_id",
+            "source best: no column 'nonsense' is published; the columns are doc_id",
         ),
-        ({"columns": ("text", "text")}, "--columns text,text: one is named twice"),
+        ({"columns": ("text", "text")}, "--columns text,text: a column is named twice"),
         ({"columns": ("",)}, "no column '' is published"),
-        ({"sources": ("worse",)}, "no such source; there are best, middle, worst"),
-        ({"format": "csv"}, "--format csv: there are jsonl.zst, jsonl, parquet"),
+        ({"sources": ("worse",)}, "no such source; its sources are best, middle, worst"),
+        ({"format": "csv"}, "--format csv: expected jsonl.zst, jsonl, parquet"),
     ],
 )
-def test_what_the_corpus_does_not_have_is_said_before_anything_is_written(corpus, tmp_path, options, fault):
+def test_unknown_columns_and_sources_are_errors_before_writing(corpus, tmp_path, options, fault):
     with pytest.raises(BadInput, match=fault):
         exported(corpus, tmp_path / "to", **options)
     assert not (tmp_path / "to").exists()
 
 
-def test_an_export_into_the_corpus_itself_or_over_another_table_is_refused(corpus, tmp_path):
+def test_export_into_its_corpus_or_over_another_table_is_an_error(corpus, tmp_path):
     for place in ("out/small/published", "out/small", "out", "out/small/exports"):
-        with pytest.raises(BadInput, match="where the corpus itself is"):
+        with pytest.raises(BadInput, match="this is the folder of the corpus"):
             exported(corpus, corpus.folder / place)
     for place in ("in", "in/deeper"):
         with pytest.raises(
-            BadInput, match=r"source best reads .*in/best-\*\.parquet, which may take what is exported"
+            BadInput, match=r"source best reads .*in/best-\*\.parquet, which may match the exported files"
         ):
             exported(corpus, corpus.folder / place)
     (tmp_path / "to").mkdir()
     (tmp_path / "to/exported.parquet").write_bytes(b"mine")
-    with pytest.raises(BadInput, match="is not what an export writes"):
+    with pytest.raises(BadInput, match="is not a table of an export"):
         exported(corpus, tmp_path / "to")
     assert (tmp_path / "to/exported.parquet").read_bytes() == b"mine"
 
 
-def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus, tmp_path):
+def test_export_into_any_corpus_is_an_error_before_writing(corpus, tmp_path):
     other = Corpus(tmp_path)
     other.recipe["name"] = "other"
     build_here(other.load())
     (tmp_path / "link").symlink_to(tmp_path / "out/other")
     (tmp_path / "parent").mkdir()
-    (tmp_path / "parent/best").symlink_to(tmp_path / "out/other")  # as the folder of a source
+    (tmp_path / "parent/best").symlink_to(tmp_path / "out/other")  # like the folder of a source
     before = contents(other.load())
     for place in (
         "out/other",
@@ -331,7 +332,7 @@ def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus,
     assert [*above("s3://bucket/a")] == ["s3://bucket/a", "s3://bucket"]
     assert contents(other.load()) == before
     assert not list((tmp_path / "out").rglob("exported.parquet"))
-    assert exported(corpus, tmp_path / "out/beside")  # a folder of corpora is none
+    assert exported(corpus, tmp_path / "out/beside")  # a folder of corpora is not a corpus
     (tmp_path / "out/other/published/best/stray.parquet").write_bytes(b"stray")
     items, faults = files_to_check(other.load())
     assert strangers_published(other.load(), items) == ["published/best/stray.parquet"]
@@ -339,7 +340,7 @@ def test_an_export_into_any_corpus_is_refused_before_anything_is_written(corpus,
 
 
 @pytest.mark.slow
-def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_for(corpus, tmp_path):
+def test_other_export_in_the_folder_is_removed_only_with_replace(corpus, tmp_path):
     to = tmp_path / "to"
     exported(corpus, to, sources=("best",), columns=("doc_id", "text"))
     before = {path: path.read_bytes() for path in to.rglob("*.*")}
@@ -356,7 +357,7 @@ def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_f
         with pytest.raises(BadInput) as found:
             exported(recipe, to, **options)
         assert (
-            f"1 file of another export are there ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
+            f"the folder has 1 file of another export ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
             in (str(found.value))
         )
         assert "--replace" in str(found.value)
@@ -371,7 +372,7 @@ def test_another_export_in_the_same_folder_is_removed_only_where_that_is_asked_f
     }  # fmt: skip
 
 
-def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_path):
+def test_damaged_corpus_and_republished_corpus_have_different_errors(corpus, tmp_path):
     def build_first(jobs):
         write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new")))
         (corpus.folder / "in/worst-2.arrow").unlink()
@@ -389,11 +390,11 @@ def test_damage_of_the_corpus_and_a_build_meanwhile_are_told_apart(corpus, tmp_p
 
 
 @pytest.mark.slow
-def test_the_command_writes_in_processes_and_says_what(corpus, tmp_path):
+def test_command_exports_in_processes_and_prints_a_summary(corpus, tmp_path):
     to = tmp_path / "to"
     said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,text", "--file-mib", "0.01")
     assert said.returncode == 0, said.stderr
-    assert "0 were there already" in said.stdout
+    assert "0 of them written earlier" in said.stdout
     assert documents_in(to, "best") == [
         {"doc_id": row["doc_id"], "text": row["text"]} for row in table_of(corpus.load(), "best")
     ]

@@ -1,4 +1,4 @@
-"""A corpus on the hub: whole or not at all, sent once, and what is other people's stays."""
+"""Pushes to the hub: complete or invisible, sent once, and files of other people are kept."""
 
 import hashlib
 import json
@@ -38,7 +38,7 @@ def corpus(tmp_path):
 
 
 def push(recipe, name=NAME):
-    """Push a corpus; return how many bytes were sent."""
+    """Push a corpus; return the number of sent bytes."""
     pushed, told = push_of(recipe, name), []
     pushed.send(told.append)
     pushed.finish()
@@ -47,7 +47,7 @@ def push(recipe, name=NAME):
 
 
 def on_hub(hub, revision="main"):
-    """Return the SHA-256 of the files of a revision, without those that are not of the corpus."""
+    """Return the SHA-256 of the corpus's files in a revision."""
     return {path: digest for path, digest in hub.tree(NAME, revision)[1].items() if path != ".gitattributes"}
 
 
@@ -56,7 +56,7 @@ def on_disk(recipe):
     return {path: hashlib.sha256(folder.read(path)).hexdigest() for path in folder.files("")}
 
 
-def test_what_is_on_the_hub_is_what_is_published_and_a_change_sends_what_changed(hub, corpus):
+def test_hub_has_the_published_files_and_a_change_sends_changed_files(hub, corpus):
     recipe = corpus.load()
     push(recipe)
     assert on_hub(hub) == on_disk(recipe)
@@ -69,7 +69,7 @@ def test_what_is_on_the_hub_is_what_is_published_and_a_change_sends_what_changed
 
     hub.change(
         NAME, "main", {"figure.png": hub.uploaded and on_hub(hub)["README.md"]}, set()
-    )  # somebody else's
+    )  # a file of another person
     write_rows(corpus.folder / "in/worst-9.arrow", rows(new=prose("new"), newer=prose("newer")))
     (corpus.folder / "in/worst-1.arrow").unlink()
     before = on_disk(recipe)
@@ -86,7 +86,7 @@ def test_what_is_on_the_hub_is_what_is_published_and_a_change_sends_what_changed
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["commit", "upload", "api"])
-def test_a_hub_that_throttles_and_fails_gets_all_in_the_end(hub, corpus, kind):
+def test_push_to_a_throttling_hub_succeeds(hub, corpus, kind):
     for status, headers in ((429, {"Retry-After": "0"}), (503, {}), (500, {})):
         hub.refusal = (status, headers)
         hub.busy[kind] = 2
@@ -94,7 +94,7 @@ def test_a_hub_that_throttles_and_fails_gets_all_in_the_end(hub, corpus, kind):
         assert on_hub(hub) == on_disk(corpus.load())
 
 
-def test_what_the_hub_forgets_is_sent_again_and_if_it_always_does_nothing_is_visible(hub, corpus):
+def test_lost_files_are_sent_again_and_a_failing_push_shows_nothing(hub, corpus):
     recipe = corpus.load()
     hub.forgets = 3
     push(recipe)
@@ -108,7 +108,7 @@ def test_what_the_hub_forgets_is_sent_again_and_if_it_always_does_nothing_is_vis
     assert on_hub(hub) == before
 
 
-def test_an_interrupted_push_goes_on_where_it_was_and_shows_nothing_before(hub, corpus):
+def test_interrupted_push_continues_and_shows_nothing_before(hub, corpus):
     recipe, told = corpus.load(), []
 
     def interrupted(size):
@@ -135,7 +135,7 @@ def test_an_interrupted_push_goes_on_where_it_was_and_shows_nothing_before(hub, 
     assert hub.uploaded - sent == again_size
 
 
-def test_a_corpus_that_is_built_anew_while_it_is_pushed_is_not_mixed(hub, corpus):
+def test_corpus_republished_during_a_push_is_an_error(hub, corpus):
     recipe = corpus.load()
     push(recipe)
     before = on_hub(hub)
@@ -168,7 +168,7 @@ def test_a_damaged_file_is_not_pushed(hub, corpus, harm):
     assert on_hub(hub) == {}
 
 
-def test_a_corpus_in_a_store_is_pushed_from_there(hub, corpus, s3, request):
+def test_corpus_in_a_store_is_pushed(hub, corpus, s3, request):
     recipe = corpus.load(storage=f"{s3}/{request.node.name}")
     build_here(recipe)
     push(recipe)
@@ -180,13 +180,13 @@ def test_a_corpus_in_a_store_is_pushed_from_there(hub, corpus, s3, request):
     "name",
     ["small", "lab/small/more", "lab/", "lab/sm all", "https://huggingface.co/lab/small", "", "lab/a--b"],
 )
-def test_a_name_that_is_none_is_refused_before_anything(hub, corpus, name):
+def test_invalid_repository_name_is_an_error(hub, corpus, name):
     with pytest.raises(BadInput, match="is no name of a repository on the hub"):
         push_of(corpus.load(), name)
     assert not hub.requests
 
 
-def test_a_token_that_may_not_write_is_said_in_a_line_before_anything_is_sent(hub, corpus, monkeypatch):
+def test_token_without_write_permission_is_an_error_before_sending(hub, corpus, monkeypatch):
     hub.commit(NAME, {"README.md": b"# another's"})
     for token, said in (
         ("hf_read", "the token may not write there"), ("", "no token for the hub"), ("hf_é", "no token for the hub")
@@ -201,18 +201,18 @@ def test_a_token_that_may_not_write_is_said_in_a_line_before_anything_is_sent(hu
     assert hub.uploaded == 0
 
 
-def test_nothing_published_is_said(hub, tmp_path):
+def test_push_without_a_published_corpus_is_an_error(hub, tmp_path):
     with pytest.raises(Denied, match="nothing is published"):
         push_of(Corpus(tmp_path).load(), NAME)
 
 
-def test_a_repository_with_a_manifest_of_another_kind_loses_nothing(hub, corpus):
+def test_repository_with_a_foreign_manifest_keeps_its_files(hub, corpus):
     hub.commit(NAME, {"manifest.json": json.dumps({"files": ["a"]}).encode(), "a": b"a", "README.md": b"# a"})
     push(corpus.load())
     assert on_hub(hub).keys() == {*on_disk(corpus.load()), "a"}
 
 
-def test_main_that_moves_during_a_push_is_said_and_keeps_what_it_has(hub, corpus):
+def test_main_that_changes_during_a_push_is_an_error(hub, corpus):
     pushed = push_of(corpus.load(), NAME)
     pushed.send(lambda _: None)
     hub.change(NAME, "main", {"note.md": on_hub(hub, "refs/pr/1")["README.md"]}, set())
@@ -221,7 +221,7 @@ def test_main_that_moves_during_a_push_is_said_and_keeps_what_it_has(hub, corpus
     assert on_hub(hub).keys() == {"note.md"}
 
 
-def test_flow_shows_where_it_is_and_how_much_was_sent(hub, corpus, server):
+def test_flow_shows_progress_and_bytes_sent(hub, corpus, server):
     from prefect.client.orchestration import get_client
 
     from zyda_flows.flows.dashboard.artifact_keys import artifact_key
@@ -239,7 +239,7 @@ def test_flow_shows_where_it_is_and_how_much_was_sent(hub, corpus, server):
     assert len(hub.pulls[NAME]) == 1
 
 
-def test_pull_requests_of_strangers_and_changes_of_what_is_others_are_not_merged(hub, corpus):
+def test_foreign_pull_requests_and_foreign_changes_are_not_merged(hub, corpus):
     hub.commit(NAME, {".gitattributes": b"*.parquet", "note.md": b"theirs"})
     push_of(corpus.load(), NAME)
     hub.pulls[NAME][0]["author"] = "mallory"

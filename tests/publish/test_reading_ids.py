@@ -14,17 +14,18 @@ from small_corpus import SOURCES as DOCUMENTS
 from small_corpus import STEPS, Corpus, build_here, edited, prose, rows, write_rows
 
 from zyda_flows.tasks.errors import BadInput
-from zyda_flows.tasks.publish.exporting import Export, ExportOptions
+from zyda_flows.tasks.publish.export_planning import ExportOptions
+from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.storage.folder import Folder
 
 SOURCES = ("best", "middle", "worst")
-FAR = 2**60 + 1  # float64 has only each 256th integer there
+FAR = 2**60 + 1  # float64 has only multiples of 256 in this range
 IDS = ("doc_id", "cluster_id", "cluster_id2", "kept_doc_id", "reference")
 
 
 @pytest.fixture(scope="module")
 def recipe(tmp_path_factory, compiled):
-    """Give a corpus of two rounds whose last source has nullable integers of its own."""
+    """Return a corpus of two rounds whose last source has a column of nullable integers."""
     corpus = Corpus(tmp_path_factory.mktemp("ids"))
     found = [
         dict(row, reference=FAR + i if i % 2 else None) for i, row in enumerate(DOCUMENTS["worst-1.arrow"])
@@ -41,7 +42,7 @@ def recipe(tmp_path_factory, compiled):
 
 
 def exact(recipe, place):
-    """Read a table of the corpus with pyarrow, which has the types of the files."""
+    """Read a table of the corpus with pyarrow, which keeps the types of the files."""
     return ds.dataset(f"{recipe.folder.url}/published/{place}").to_table()
 
 
@@ -61,7 +62,7 @@ def test_no_id_is_rounded(recipe, place, reader):
         assert sorted((None if one is pd.NA else int(one) for one in frame[name]), key=str) == values
 
 
-def test_ids_of_documents_are_never_null_and_those_alone_are_clusters_of_their_own(recipe):
+def test_doc_ids_are_never_null_and_single_documents_have_own_clusters(recipe):
     removed = exact(recipe, "removed")
     assert removed["kept_doc_id"].null_count
     tables = [exact(recipe, source) for source in SOURCES]
@@ -84,13 +85,13 @@ def test_sums_of_counts_do_not_overflow_in_polars(recipe, place):
         assert counts.to_frame().select(pl.sum(name)).item() == 2**33 - 2
 
 
-def test_every_document_names_its_source_and_keeps_a_column_of_that_name(recipe):
+def test_every_document_has_its_source_and_a_source_column_of_the_input(recipe):
     for source in SOURCES:
         assert set(exact(recipe, source)["source"].to_pylist()) == {source}
     assert set(exact(recipe, "worst")["source_source"].to_pylist()) == {"theirs", None}
 
 
-def test_ids_in_json_are_strings_where_that_is_asked_for(recipe, tmp_path):
+def test_ids_in_json_are_strings_with_as_strings(recipe, tmp_path):
     to = tmp_path / "to"
     options = ExportOptions(as_strings=("doc_id", "cluster_id", "reference"))
     Export(recipe, Folder(str(to)), options).write(lambda jobs: [job() for job in jobs])
@@ -113,7 +114,7 @@ def test_ids_in_json_are_strings_where_that_is_asked_for(recipe, tmp_path):
         ({"as_strings": ("text",)}, "--as-strings text: expected an exported column of integers"),
         ({"as_strings": ("no",)}, "--as-strings no: expected"),
         ({"as_strings": ("doc_id",), "columns": ("text",)}, "--as-strings doc_id: expected"),
-        ({"as_strings": ("doc_id",), "format": "parquet"}, "--as-strings: that is for JSON Lines"),
+        ({"as_strings": ("doc_id",), "format": "parquet"}, "--as-strings is for JSON Lines"),
     ]:
         with pytest.raises(BadInput, match=fault):
             Export(recipe, Folder(str(tmp_path / "wrong")), ExportOptions(**wrong))

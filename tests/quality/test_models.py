@@ -1,4 +1,7 @@
-"""Quality models: both forms, against plain transformers, and what classify makes of them."""
+"""Quality models: both forms, against plain transformers, and what classify makes of them.
+
+Torch and transformers are imported in the tests: each process of a test run imports this file.
+"""
 
 import json
 import re
@@ -8,13 +11,9 @@ from concurrent.futures import ThreadPoolExecutor
 
 import numpy as np
 import pytest
-import torch
-from safetensors.torch import load_file, save_file
 from small_corpus import QUALITY, build_here, kept_names, prose, rows, table_of, write_rows
-from transformers import AutoModel, AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
 from zyda_flows.tasks.errors import BadInput, ZydaError
-from zyda_flows.tasks.quality import torch_models as models
 from zyda_flows.tasks.quality.forms import Model, cached_model, digest_of_model, load_model
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
@@ -24,6 +23,12 @@ TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90,
 
 
 def test_nvidia_form_says_what_transformers_says_one_text_at_a_time():
+    import torch
+    from safetensors.torch import load_file
+    from transformers import AutoModel, AutoTokenizer, DebertaV2Config
+
+    from zyda_flows.tasks.quality import torch_models as models
+
     config = json.loads((QUALITY / "config.json").read_text())
     state = load_file(QUALITY / "model.safetensors")
     tokenizer = AutoTokenizer.from_pretrained(QUALITY)
@@ -47,6 +52,9 @@ def test_nvidia_form_says_what_transformers_says_one_text_at_a_time():
 @pytest.fixture(scope="module")
 def regression(tmp_path_factory):
     """Save a small random model in the form of HuggingFaceFW/fineweb-edu-classifier."""
+    import torch
+    from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
+
     folder = tmp_path_factory.mktemp("regression")
     torch.manual_seed(3)
     config = DebertaV2Config(vocab_size=4096, hidden_size=32, num_hidden_layers=1, num_attention_heads=2,
@@ -57,6 +65,11 @@ def regression(tmp_path_factory):
 
 
 def test_fineweb_edu_form_says_what_transformers_says(regression):
+    import torch
+    from transformers import AutoTokenizer, DebertaV2ForSequenceClassification
+
+    from zyda_flows.tasks.quality import torch_models as models
+
     tokenizer = AutoTokenizer.from_pretrained(regression)
     model = DebertaV2ForSequenceClassification.from_pretrained(regression).eval()
     scores, int_scores = models.Classifier(regression, 64).score(TEXTS)
@@ -71,6 +84,8 @@ def test_fineweb_edu_form_says_what_transformers_says(regression):
 
 
 def test_batches_hold_texts_of_like_lengths_and_every_text_once():
+    from zyda_flows.tasks.quality import torch_models as models
+
     lengths = np.random.default_rng(0).integers(1, 1000, 5000).tolist()
     found = list(models.batches(lengths, 4096))
     assert sorted(i for batch in found for i in batch) == list(range(5000))
@@ -79,6 +94,8 @@ def test_batches_hold_texts_of_like_lengths_and_every_text_once():
 
 
 def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(QUALITY, 64)
     texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(20))]
     whole = classifier.logits(texts)
@@ -87,6 +104,10 @@ def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
 
 
 def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
+    import torch
+
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier, asked, said = models.Classifier(QUALITY, 64), [], []
     texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(40))]
     expected, network = classifier.logits(texts), classifier.network
@@ -109,6 +130,10 @@ def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
 
 
 def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
+    import torch
+
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(QUALITY, 64)
 
     def no_room(ids, mask):
@@ -120,6 +145,10 @@ def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
 
 
 def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monkeypatch):
+    import torch
+
+    from zyda_flows.tasks.quality import torch_models as models
+
     as_it_was = torch.nn.Module.to
 
     def to(network, device, *rest):
@@ -139,6 +168,8 @@ def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monk
 
 
 def test_cut_text_gives_the_same_tokens_as_the_whole():
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(QUALITY, 32)
     texts = ["  \n " * 2000 + prose("after much space", 100), prose("long", 5000)]
     whole = classifier.encode_all(texts)
@@ -176,6 +207,8 @@ def test_label_that_the_model_does_not_have_is_found_before_any_work(corpus):
 
 
 def test_documents_are_classified_once_whatever_happens_beside_them(corpus, monkeypatch):
+    from zyda_flows.tasks.quality import torch_models as models
+
     classify = {"model": str(QUALITY), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
@@ -204,6 +237,8 @@ def own_model(tmp_path):
 
 def train_again(folder):
     """Change a model in its folder: what was a good text is a bad one."""
+    from safetensors.torch import load_file, save_file
+
     weights = load_file(folder / "model.safetensors")
     save_file({n: -w if n.startswith("fc") else w for n, w in weights.items()}, folder / "model.safetensors")
 
@@ -246,6 +281,8 @@ def test_threads_that_want_a_model_at_once_load_it_once(own_model):
 
 
 def test_answer_does_not_depend_on_the_texts_beside_it():
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(QUALITY, 96)
     texts = [prose(f"beside {i}", 3 + i) for i in range(60)]
     raw = np.concatenate([classifier.logits([text]) for text in texts])
@@ -259,6 +296,8 @@ def test_answer_does_not_depend_on_the_texts_beside_it():
 
 
 def test_score_does_not_depend_on_the_texts_beside_it(regression):
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(regression, 64)
     texts = [prose(f"beside {i}", 3 + i) for i in range(40)]
     scores, whole = classifier.score(texts)
@@ -268,6 +307,8 @@ def test_score_does_not_depend_on_the_texts_beside_it(regression):
 
 
 def test_what_hangs_on_the_last_digits_is_asked_again():
+    from zyda_flows.tasks.quality import torch_models as models
+
     def logits(*probabilities):
         return np.log(np.array(probabilities, np.float64)).astype(np.float32)
 
@@ -278,11 +319,15 @@ def test_what_hangs_on_the_last_digits_is_asked_again():
 
 
 def pickle_weights(folder):
+    import torch
+
     (folder / "model.safetensors").unlink()
     torch.save({"a": torch.zeros(1)}, folder / "pytorch_model.bin")
 
 
 def take_rows(folder):
+    from safetensors.torch import load_file, save_file
+
     weights = load_file(folder / "model.safetensors")
     save_file({**weights, "fc.weight": weights["fc.weight"][:2].contiguous()}, folder / "model.safetensors")
 
@@ -346,6 +391,8 @@ def test_worker_without_the_libraries_of_a_model_says_so(own_model, monkeypatch)
 
 def spoil(folder, value):
     """Give the model's first output a value that is no finite number."""
+    from safetensors.torch import load_file, save_file
+
     weights = load_file(folder / "model.safetensors")
     bias = next(name for name in weights if name.endswith("bias") and name.startswith(("fc", "classifier")))
     changed = weights[bias].clone()
@@ -372,6 +419,8 @@ def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
 
 
 def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
+    from zyda_flows.tasks.quality import torch_models as models
+
     classifier = models.Classifier(QUALITY, 64, "cpu")
     expected = classifier.predict(TEXTS)
     logits = models.Classifier.logits

@@ -1,4 +1,4 @@
-"""Inputs: which files a pattern names, and what becomes of them when their store breaks or they change."""
+"""Inputs: the files of a pattern, failing stores and changed files."""
 
 import gzip
 import http.server
@@ -100,7 +100,7 @@ class Ranges(http.server.SimpleHTTPRequestHandler):
 
 @pytest.fixture
 def web(tmp_path):
-    """Give an HTTP server of a folder, and a function that starts one with TLS."""
+    """Return a function that starts an HTTP server of a folder, with TLS if a certificate is given."""
     folder = tmp_path / "web"
     folder.mkdir()
     servers = []
@@ -129,7 +129,7 @@ def sources_at(base):
 
 
 def published_bytes(recipe, attempts=60):
-    """Build a recipe, again and again while that may help; return the digests of what tells no address."""
+    """Build a recipe, with retries; return the digests of the files that contain no address."""
     for _ in range(attempts):
         try:
             build_here(recipe)
@@ -287,7 +287,7 @@ def test_file_that_ends_before_the_size_that_was_listed_is_not_damage(corpus, me
 
 
 @pytest.mark.parametrize("content", [b"", b"more"])
-def test_file_that_changed_since_it_was_listed_is_said_to_have_changed(corpus, content):
+def test_file_changed_since_it_was_listed_raises(corpus, content):
     path = corpus.folder / "in/x.jsonl"
     write_rows(path, DOCUMENTS)
     recipe = corpus.load(sources=[{"name": "x", "files": "in/x.jsonl", "on_bad_rows": "set_aside"}])
@@ -297,7 +297,7 @@ def test_file_that_changed_since_it_was_listed_is_said_to_have_changed(corpus, c
         ingest(recipe, found)
 
 
-def test_server_that_fails_while_files_are_listed_is_not_a_missing_file(web, impatient):
+def test_failing_server_is_not_reported_as_a_missing_file(web, impatient):
     folder, port = web()
     write_inputs(folder)
     with Proxy(port) as proxy:
@@ -337,7 +337,7 @@ def test_links_to_folders_are_walked_through(corpus, tmp_path):
 
 
 @pytest.mark.parametrize("pattern", ["in/x*.jsonl", "in/x.jsonl"])
-def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(corpus, pattern):
+def test_broken_link_is_reported_only_if_it_was_requested(corpus, pattern):
     (corpus.folder / "in/x.jsonl").symlink_to("nothing.jsonl")
     (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
     recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
@@ -349,7 +349,7 @@ def test_link_without_an_end_is_named_and_one_that_was_not_asked_for_is_nothing(
 
 
 @pytest.mark.parametrize("pattern", ["in/x*", "in/x.jsonl", "in/x*/*.jsonl"])
-def test_links_that_lead_back_are_said_or_not_followed(corpus, pattern):
+def test_cyclic_links_are_reported_or_not_followed(corpus, pattern):
     (corpus.folder / "in/x.jsonl").symlink_to("x.jsonl")
     (corpus.folder / "in/xx").symlink_to(".")
     with pytest.raises(BadInput, match=r"which leads back to itself|no file matches"):
@@ -379,7 +379,7 @@ def test_local_file_is_found_by_just_its_name(corpus, name):
         ("in/best-0.parquet/x.jsonl", "no file matches|cannot be listed"),
     ],
 )
-def test_pattern_that_cannot_be_listed_is_one_line(corpus, pattern, message):
+def test_error_for_an_invalid_pattern_has_one_line(corpus, pattern, message):
     with pytest.raises((BadInput, Unavailable), match=rf"source odd: .*({message})") as raised:
         list_files(corpus.load(sources=[{"name": "odd", "files": pattern}]).sources[0])
     assert len(str(raised.value).splitlines()) == 1
@@ -464,7 +464,7 @@ def test_file_of_no_bytes_is_damage_where_its_form_has_a_head(corpus, name):
     assert "the file is damaged" in aside["reason"]
 
 
-def test_array_of_objects_is_said_to_be_no_json_lines(corpus):
+def test_json_array_is_reported_as_not_json_lines(corpus):
     one = json.dumps({"text": "some text"})
     for content in (
         f"[{one}]",
@@ -486,7 +486,7 @@ def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus):
 
 
 class LookedAt(bytes):
-    """Bytes that count how many of them, and of what is made of them, are looked through or copied."""
+    """Bytes that count how many bytes are searched or copied, also in values made from them."""
 
     total = 0
 
@@ -514,7 +514,7 @@ def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
     assert size < LookedAt.total < 4 * size
 
 
-def test_damaged_arrow_file_says_how_many_rows_are_lost(corpus):
+def test_damaged_arrow_file_reports_the_number_of_lost_rows(corpus):
     path = corpus.folder / "in/x.arrow"
     table = pa.Table.from_pylist(DOCUMENTS)
     with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
@@ -538,7 +538,7 @@ def test_first_line_that_is_broken_does_not_hide_the_columns_of_the_others(corpu
         built(corpus, "x.jsonl", content, on_bad_rows="set_aside")
 
 
-def test_parquet_with_two_columns_of_one_name_is_refused(corpus):
+def test_parquet_with_duplicate_column_names_raises(corpus):
     table = pa.table([["a"], ["b"], ["c"]], names=["text", "twice", "twice"])
     pq.write_table(table, corpus.folder / "in/x.parquet")
     with pytest.raises(ZydaError, match=r"x\.parquet: two columns are called 'twice'"):
@@ -549,7 +549,7 @@ def test_parquet_with_two_columns_of_one_name_is_refused(corpus):
 
 
 @pytest.mark.parametrize("sample", [1, 0.3])
-def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(corpus, monkeypatch, sample):
+def test_rows_are_counted_by_footers_and_line_ends(corpus, monkeypatch, sample):
     write_inputs(corpus.folder / "in")
     lines = b"\n\n" + LINE * 50 + b"\n \n{broken\n" + LINE.strip()
     (corpus.folder / "in/d.jsonl").write_bytes(lines)
@@ -563,7 +563,9 @@ def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(
         (found,) = prepare.fn(recipe)
         with monkeypatch.context() as patch:
             lose_rows(patch)
-            with pytest.raises(NotConserved, match=rf"source s, file .*{name}: it has \d+ rows .* were read"):
+            with pytest.raises(
+                NotConserved, match=rf"source s, file .*{name}: expected \d+ rows, but \d+ were read"
+            ):
                 ingest(recipe, found)
         done = ingest(recipe, found)
         if sample == 1:
@@ -572,7 +574,7 @@ def test_rows_are_counted_by_footers_and_ends_of_lines_and_not_by_what_was_read(
 
 
 def lose_rows(patch):
-    """Lose all the rows of each chunk but one."""
+    """Drop all rows of each chunk except the first."""
 
     def losing(make):
         def made(*given):
@@ -586,7 +588,7 @@ def lose_rows(patch):
         patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
 
 
-def test_parquet_whose_footer_says_otherwise_than_before_is_said_to_have_changed(corpus):
+def test_parquet_with_a_changed_footer_raises(corpus):
     path = corpus.folder / "in/best-0.parquet"
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}])
     (found,) = prepare.fn(recipe)
@@ -618,14 +620,14 @@ def test_sample_goes_by_the_path_below_the_pattern(tmp_path):
     assert len({name.partition("/")[0] for name in names}) > 20
 
 
-def test_rows_of_a_sample_differ_between_files_of_one_name(tmp_path):
+def test_sampled_rows_differ_between_files_with_the_same_name(tmp_path):
     for i in range(2):
         write_rows(tmp_path / f"{i}/x.jsonl", [{"text": "x"}])
     one, other = list_files(Source(name="s", files=(f"{tmp_path}/*/x.jsonl",)))
     assert one.seed != other.seed
 
 
-def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus):
+def test_register_with_a_missing_entry_raises_and_no_number_is_reused(corpus):
     recipe = corpus.load()
     for i in range(2, 5):
         prepare.fn(recipe)
@@ -637,24 +639,24 @@ def test_register_that_lost_an_entry_is_said_and_no_number_is_given_twice(corpus
 
 
 @pytest.mark.parametrize(
-    ("limits", "said"),
+    ("limits", "message"),
     [
         ({"max_rows": 2}, r"source best, file .*: more than 2 rows"),
         ({"max_text": 100}, r"source best, file .*, row \d: a text of [0-9,]+ bytes, expected"),
     ],
 )
-def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, said):
+def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, message):
     recipe = corpus.load()
     plan = prepare.fn(recipe)[0]
     file = load_listing(recipe.folder, plan.listing)[0]
     engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
     reader = RowConverter("best", file, 0, plan.parameters, engine, **limits)
     aside = SimpleNamespace(add=list)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, RowTally()), aside))
 
 
-def test_damaged_place_in_gzip_costs_what_comes_after_it_and_little_before(corpus):
+def test_gzip_is_read_up_to_shortly_before_a_damaged_byte(corpus):
     lines = b"".join(b'{"text": "%s"}\n' % os.urandom(60).hex().encode() for _ in range(3000))
     content = bytearray(gzip.compress(lines, mtime=0))
     content[len(content) // 2] ^= 16

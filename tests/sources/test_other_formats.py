@@ -36,7 +36,7 @@ CSV = 'text,title\r\n"one, with ""quotes""",a\r\n"on two\r\nlines",b\r\n\r\nshor
         ("x.csv.bz2", bz2.compress),
     ],
 )
-def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compress):
+def test_csv_records_are_rows_with_any_quoted_content(tmp_path, name, compress):
     (tmp_path / name).write_bytes(compress(b"\xef\xbb\xbf" + CSV.encode()))
     documents, bad, skipped = read_file(tmp_path / name)
     assert documents == [
@@ -44,7 +44,7 @@ def test_records_of_csv_are_rows_whatever_stands_in_quotes(tmp_path, name, compr
         {"text": "last", "title": "é"},
     ]  # fmt: skip
     assert [(row.row, row.reason) for row in bad] == [
-        (3, "it has 1 fields, where there are 2 columns"), (4, "it has 3 fields, where there are 2 columns"),
+        (3, "it has 1 fields, expected 2"), (4, "it has 3 fields, expected 2"),
     ]  # fmt: skip
     assert skipped == {"blank line": 1}
 
@@ -77,7 +77,7 @@ def test_quote_that_is_not_as_it_should_be_costs_its_line_alone(tmp_path, odd):
     assert [row.row for row in bad] == [20] or documents[20]["text"].startswith("a ")
 
 
-def test_damaged_csv_says_what_is_lost(tmp_path):
+def test_damaged_csv_reports_its_lost_rows(tmp_path):
     content = gzip.compress(("text,n\n" + "".join(f"{prose(str(i), 20)},{i}\n" for i in range(400))).encode())
     (tmp_path / "x.csv.gz").write_bytes(content[: len(content) // 2])
     documents, bad, _ = read_file(tmp_path / "x.csv.gz")
@@ -86,7 +86,7 @@ def test_damaged_csv_says_what_is_lost(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         (b"title,n\na,1\n", "no column 'text'; there are 'title', 'n'"),
         (b"text,text\n", "two columns are called 'text'"),
@@ -97,9 +97,9 @@ def test_damaged_csv_says_what_is_lost(tmp_path):
         ),
     ],
 )
-def test_csv_without_a_text_is_told(tmp_path, content, said):
+def test_csv_without_a_text_column_raises(tmp_path, content, message):
     (tmp_path / "x.csv").write_bytes(content)
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         read_file(tmp_path / "x.csv")
 
 
@@ -164,25 +164,25 @@ def test_articles_of_a_dump_are_documents(tmp_path, name, compress):
 
 
 @pytest.mark.parametrize(
-    ("page", "said"),
+    ("page", "message"),
     [
-        (PAGES[0].replace("</text>", ""), "no page of a dump: mismatched tag"),
+        (PAGES[0].replace("</text>", ""), "not a page of a dump: mismatched tag"),
         (PAGES[0].replace("</page>", ""), "a page has no end"),
         (PAGES[0].replace("<page>", "<page><!DOCTYPE x>"), "it declares entities"),
         (
             PAGES[0].replace("<revision>", "<x>").replace("</revision>", "</x>"),
-            "no page of a dump: it has no revision",
+            "not a page of a dump: it has no revision",
         ),
-        (PAGES[0].replace("<ns>0", "<ns>zero"), "no page of a dump: invalid literal"),
-        (article("Deep", text="<a>" * 100_000), "no page of a dump"),
+        (PAGES[0].replace("<ns>0", "<ns>zero"), "not a page of a dump: invalid literal"),
+        (article("Deep", text="<a>" * 100_000), "not a page of a dump"),
     ],
 )
-def test_damaged_page_ends_by_itself(tmp_path, page, said):
+def test_damaged_page_does_not_affect_other_pages(tmp_path, page, message):
     (tmp_path / "dump.xml").write_text(HEAD + PAGES[0] + page + "".join(PAGES[1:]))
     documents, bad, skipped = read_file(tmp_path / "dump.xml")
     assert len(documents) == 2
     assert sum(skipped.values()) == 2
-    assert bad[0].reason.startswith(said)
+    assert bad[0].reason.startswith(message)
 
 
 def test_page_beyond_the_limit_is_not_held(tmp_path, monkeypatch):
@@ -195,7 +195,7 @@ def test_page_beyond_the_limit_is_not_held(tmp_path, monkeypatch):
 
 
 def test_dump_of_several_streams_goes_on_behind_a_damaged_one(tmp_path):
-    streams = [bz2.compress(part.encode()) for part in (HEAD, *(one * 30 for one in PAGES))]
+    streams = [bz2.compress(part.encode()) for part in (HEAD, *(page * 30 for page in PAGES))]
     streams[2] = streams[2][:20] + b"\0\0\0\0" + streams[2][24:]
     (tmp_path / "dump.xml.bz2").write_bytes(b"".join(streams))
     documents, bad, skipped = read_file(tmp_path / "dump.xml.bz2")
@@ -207,7 +207,7 @@ def test_dump_of_several_streams_goes_on_behind_a_damaged_one(tmp_path):
 
 @pytest.fixture(scope="module")
 def blocks_of_pages():
-    """Give a dump of one stream of bzip2 with some four blocks of 100 kB, and how many pages are in a block."""
+    """Return a dump as a bzip2 stream of about four blocks of 100 kB, and the number of pages in a block."""
     chance = random.Random(5)
     words = [[f"word{chance.randrange(10**6)}" for _ in range(300)] for _ in range(100)]
     pages = [article(f"Page {i}", text=" ".join(of_page)) for i, of_page in enumerate(words)]
@@ -262,7 +262,7 @@ def test_article_whose_end_is_lost_is_no_part_of_another(tmp_path, blocks_of_pag
 
 
 @pytest.mark.parametrize("byte", [b"\0", b"\xff"])
-def test_lost_sector_of_a_dump_costs_what_stood_there(tmp_path, byte):
+def test_lost_sector_of_a_dump_loses_only_its_pages(tmp_path, byte):
     streams = [
         bz2.compress("".join(article(f"{k} {i}", text=prose(f"{k} {i}", 300)) for i in range(40)).encode())
         for k in range(4)
@@ -348,7 +348,7 @@ def test_eprint_whose_inputs_have_no_end_is_a_bad_row(tmp_path):
     files = {f"f{i}.tex": b"\\input{f%d}\\input{f%d}" % (i + 1, i + 1) for i in range(15)}
     files["main.tex"] = rb"\documentclass{x}\begin{document}\input{f0}\end{document}"
     (tmp_path / "x.tar").write_bytes(tar_of({"2001.00009.gz": gzip.compress(tar_of(files))}))
-    assert "more than 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
+    assert "at most 1,000 inputs" in read_file(tmp_path / "x.tar")[1][0].reason
 
 
 def test_real_dump_and_eprints_are_read(shared):
@@ -399,16 +399,16 @@ def test_list_may_have_notes_and_names_a_file_once(tmp_path):
 
 
 @pytest.mark.parametrize(
-    ("lines", "fields", "said"),
+    ("lines", "fields", "message"),
     [
         (["gone.txt"], {}, "gone.txt is missing; it is in the list"),
         (["a.txt"], {"select": "*.bin"}, r"names 1 files, of which `select: \*\.bin` chooses none"),
         ([], {}, "names 0 files"),
     ],
 )
-def test_list_without_its_files_is_told(tmp_path, lines, fields, said):
+def test_list_with_missing_files_raises(tmp_path, lines, fields, message):
     (tmp_path / "a.txt").write_text("a")
-    with pytest.raises(BadInput, match=said):
+    with pytest.raises(BadInput, match=message):
         files_of_list(tmp_path, lines, **fields)
 
 
@@ -425,7 +425,7 @@ def test_line_of_csv_is_held_up_to_the_limit_of_a_record(tmp_path):
     assert peak < len(long)
 
 
-def test_list_that_is_none_is_told(tmp_path):
+def test_file_that_is_not_a_list_raises(tmp_path):
     (tmp_path / "list.gz").write_bytes(gzip.compress(b"a.txt\n" * 100)[:-9])
     with pytest.raises(BadInput, match=r"list\.gz: no list of files: it ends in the middle"):
         list_files(Source(name="s", files_from=str(tmp_path / "list.gz")))

@@ -258,7 +258,7 @@ def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stag
             table.append_column("n_words", pa.array(range(len(table)))), corpus.folder / "in" / name
         )
     with_stages("AFTER_DEDUP", example("brevity").brevity)
-    with pytest.raises(NotConserved, match=r"stage brevity puts a column n_words beside .* source best"):
+    with pytest.raises(NotConserved, match=r"stage brevity adds a column n_words to .* source best"):
         build_here(corpus.load())
 
 

@@ -380,7 +380,7 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
     said = zyda_here("verify", str(corpus.path))
     assert said.returncode == 1
     assert said.stdout.count("has another content than was written") == 2  # it has two names
-    assert said.stderr.startswith("zyda: 2 files not as written")
+    assert said.stderr.startswith("zyda: 2 files damaged or missing")
     artifact = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
     cut(folder / artifact.path)
     monkeypatch.setattr(build, "run_build", lambda *asked, **_: build_here(asked[3]))
@@ -415,7 +415,7 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
         os.utime(folder.path(path), (0, 0))
     said = zyda_here("clean", str(corpus.path))
     assert said.returncode == 0, said.stderr
-    assert "5 files in work/ written by no build, and kept: work/" in said.stdout
+    assert "5 files in work/ not written by a build, and kept: work/" in said.stdout
     left = set(folder.files("work"))
     assert needed | set(strangers) <= left
     assert len(left) < len(before)

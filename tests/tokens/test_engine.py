@@ -375,7 +375,9 @@ def test_piece_with_a_document_of_other_tokens_is_counted_again_by_the_judge(tmp
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
     found = build_here(corpus.load())
     assert found == exact
-    assert "fastokens gives other tokens for 1 of its documents; tokenizers counted them all" in caplog.text
+    assert (
+        "fastokens gives other tokens for 1 of its documents; all were counted by tokenizers" in caplog.text
+    )
 
 
 def test_source_with_too_many_of_them_ends_the_build_before_it_publishes(tmp_path, monkeypatch):
@@ -387,7 +389,7 @@ def test_source_with_too_many_of_them_ends_the_build_before_it_publishes(tmp_pat
     assert not recipe.folder.files("published")
     with pytest.raises(WrongTokens):  # also when all is found made
         build_here(recipe)
-    monkeypatch.setattr(ingest, "MOST_DIFFERING", 0.5)
+    monkeypatch.setattr(ingest, "MAX_DIFFERING_SHARE", 0.5)
     monkeypatch.setenv("ZYDA_TOKENS", "exact")
     tokens = build_here(recipe)
     monkeypatch.undo()

@@ -239,7 +239,7 @@ def test_mixture_with_another_setting_than_its_corpus_encodes_anew_and_says_so(c
     for setting in ("text", "control", "text"):  # in one folder: ids of one setting are not those of another
         path = mixture_of(tmp_path, corpus, special_tokens=setting)
         said = "\n".join(plan_lines(mixing_of(path)))
-        assert "special tokens are written in 3 documents, 4 times" in said
+        assert "special tokens occur in 3 documents, 4 times" in said
         assert ("was counted with another `special_tokens`" in said) is (setting == "text")
         _, place = mixed_in(path)
         ends[setting] = sum(one.tolist().count(end) for one in megatron(place, "train-00000"))

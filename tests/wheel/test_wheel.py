@@ -124,7 +124,7 @@ def test_demo_goes_on_where_it_stopped_and_keeps_what_was_changed(demo, environm
         [ZYDA, "demo", tmp_path], env=environment, capture_output=True, text=True, check=False
     )
     assert (said.returncode, len(said.stderr.splitlines())) == (1, 1)
-    assert f"{tmp_path}/recipe.yaml: it is not as the demo writes it" in said.stderr
+    assert f"{tmp_path}/recipe.yaml: this file has been changed" in said.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
 
 

@@ -160,7 +160,7 @@ def key(
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     corpora = [content_of(index_of(other, dedup_round.dedup)) for other in references]
-    taking_part = [trail.source for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    taking_part = [trail.source for trail in trails if dedup_round.recipe.is_removable(trail.source)]
     params = [dedup_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
@@ -178,7 +178,7 @@ def matches(
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
     folder, dedup = dedup_round.folder, dedup_round.dedup
-    taking_part = [trail for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    taking_part = [trail for trail in trails if dedup_round.recipe.is_removable(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
         keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
