@@ -186,8 +186,8 @@ def labels(findings: Findings) -> Iterator[Section]:
     note = (
         f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have several."
     )
-    if findings.mixed.one_of > 1:
-        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.one_of)}."
+    if findings.mixed.period > 1:
+        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
     yield Section("Quality labels", [note], plots.labels(findings))
 
 

@@ -132,7 +132,8 @@ def content_of(url: str) -> bytes:
 
 def terms_of(url: str, content: bytes) -> tuple[str, ...]:
     """Return the terms of a list, which are regular expressions. Raises ValueError for an invalid one."""
-    from zyda_flows.textkernels.texts.patterns import Patterns, word_list
+    from zyda_flows.textkernels.texts.patterns import Patterns
+    from zyda_flows.textkernels.texts.word_lists import word_list
 
     terms = word_list(content, url)
     for term in terms:

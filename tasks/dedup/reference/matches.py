@@ -53,7 +53,7 @@ MATCHES = pa.schema(
 class CollisionsInFile(ArtifactJob):
     """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
 
-    artifacts: our own band keys, of so many `bands`. of_artifacts: a hash of them.
+    artifacts: our own band keys, of so many `bands`. artifacts_digest: a hash of them.
     """
 
     stage, version = "matches", VERSION
@@ -61,7 +61,7 @@ class CollisionsInFile(ArtifactJob):
     other: Annotated[PublishedCorpus, NotInKey("`file` is all that is read of it")]
     file: Artifact
     artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
-    of_artifacts: str
+    artifacts_digest: str
     bands: int
 
     @property
@@ -184,7 +184,7 @@ def matches(
         keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
     artifacts = tuple(file for keys in of_sources for file in keys.files)
-    of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
+    artifacts_digest = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
     looking = [
         [
             CollisionsInFile(
@@ -193,7 +193,7 @@ def matches(
                 other=other,
                 file=file,
                 artifacts=artifacts,
-                of_artifacts=of_artifacts,
+                artifacts_digest=artifacts_digest,
                 bands=dedup.key_bands,
             )
             for file in index_of(other, dedup)
