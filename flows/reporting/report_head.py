@@ -71,7 +71,7 @@ def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
 def parameters(dedup: Dedup) -> Iterator[str]:
     """Yield the parameters of a round, in words."""
     yield from dedup.sentences.keys
-    yield from dedup.who_goes_in_words()
+    yield from dedup.removal_rules()
     if dedup.against:
         yield f"against: {', '.join(dedup.against)}"
 

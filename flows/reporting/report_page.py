@@ -188,6 +188,6 @@ def labels(findings: Findings) -> Section:
     note = (
         f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have several."
     )
-    if findings.mixed.one_of > 1:
-        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.one_of)}."
+    if findings.mixed.period > 1:
+        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
     return Section("Quality labels", [note], plots.labels(findings))

@@ -124,7 +124,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
 
 def dedup_sentences(dedup: Dedup) -> str:
     """Return sentences about the method of a round, and about the kept documents."""
-    return f"{dedup.sentences.method}\n{dedup.who_stayed()}"
+    return f"{dedup.sentences.method}\n{dedup.kept_sentence()}"
 
 
 def against(manifest: Published) -> list[str]:

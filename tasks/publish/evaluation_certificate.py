@@ -5,7 +5,7 @@ from collections.abc import Sequence
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.published import Published
-from zyda_flows.tasks.documents.contamination import judged_alike
+from zyda_flows.tasks.documents.contamination import distinct_steps
 from zyda_flows.tasks.documents.sought_items import BEGINNING, LEAST, MOST, WIDTH
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
@@ -39,7 +39,7 @@ def certificate(recipe: Recipe, manifest: Published, sets: pa.Table | None) -> s
     """Return the certificate as Markdown; "" without evaluation sets. sets: the table of `contamination`."""
     if sets is None:
         return ""
-    alike = judged_alike(recipe)
+    alike = distinct_steps(recipe)
     return "".join(account(step, names, manifest, sets, is_only=len(alike) == 1) for step, names in alike)
 
 

@@ -23,7 +23,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.publish.placing import Texts, unlisted_files
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.values import in_time
+from zyda_flows.tasks.recipe.values import as_timedelta
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -94,7 +94,7 @@ def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
     changed, lost = possibly_changed(known), missing(known)
     unsure = pa.concat_tables([changed, lost]).column("path").combine_chunks()
     sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
-    aged = due(sure, in_time(recipe.reread_after))
+    aged = due(sure, as_timedelta(recipe.reread_after))
     read_files = [File(**row) for row in pa.concat_tables([changed, aged]).select(DIGESTS).to_pylist()]
     differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
     faults = dict.fromkeys(lost.column("path").to_pylist(), "is missing")

@@ -68,11 +68,11 @@ def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):
     build_here(recipe)
     monkeypatch.setattr("zyda_flows.tasks.quality.mixed_labels.MOST_KEPT", 6)
     mixed = findings_of(recipe).mixed
-    assert mixed.one_of > 1
+    assert mixed.period > 1
     kept = {int(cluster) for ids, _ in mixed.parts for cluster in ids}
     labels = {cluster: of for cluster, of in labels_of_clusters(recipe).items() if cluster in kept}
     assert mixed.counts() == Counter(len(set(of)) for of in labels.values())
-    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.one_of}." in page_of(
+    assert f"These are a sample, by a hash of their ids: one cluster of {mixed.period}." in page_of(
         recipe, has_plots=False
     )
 

@@ -130,7 +130,7 @@ def flipped(body, place):
     ],
     ids=["gzip", "deflate", "zstd", "br", "no gzip", "compress", "unknown", "many"],
 )  # fmt: skip
-def test_damaged_body_or_one_of_an_unknown_coding_has_a_true_reason(body, coding, reason):
+def test_damaged_body_or_unknown_coding_has_its_reason(body, coding, reason):
     with pytest.raises(BadBody, match=f"(?i){reason}"):
         decoded(body, coding)
 
