@@ -15,7 +15,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks import pipeline
-from zyda_flows.tasks.documents.functions import function_named
+from zyda_flows.tasks.documents.functions import load_function
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, BadRecipe
@@ -422,7 +422,7 @@ def test_worker_that_lacks_a_function_says_how_workers_get_it(monkeypatch, envir
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(BadRecipe) as found:
-        function_named("steps_of_elsewhere:any", code="planned")
+        load_function("steps_of_elsewhere:any", code="planned")
     said = str(found.value)
     assert fault in said
     assert "`zyda down`, then `zyda up` with ZYDA_STEPS=steps_of_elsewhere" in said
