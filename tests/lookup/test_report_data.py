@@ -59,8 +59,8 @@ def test_labels_and_lengths_match_the_published_documents(labelled):
     drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
     assert {name: int(counts.sum()) for name, counts in findings.lengths.items()} == drawn
     assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
-    of_labels = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
-    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == of_labels
+    label_counts = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
+    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == label_counts
 
 
 def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):
