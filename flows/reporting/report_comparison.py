@@ -1,5 +1,7 @@
 """What is not as in the build before: the recipe and the software, the sources' files, documents and tokens."""
 
+from collections.abc import Iterator
+
 from zyda_flows.flows.reporting.report_head import as_yaml
 from zyda_flows.flows.reporting.report_parts import Section, Table, Text, count, with_sign
 from zyda_flows.tasks.accounts.ledger import Ledger
@@ -15,11 +17,11 @@ NAMES = [
 RECIPE_LINES = 200
 
 
-def comparison(findings: Findings) -> Section | None:
-    """Compare a build with the one before, or return None where that is not recorded."""
+def comparison(findings: Findings) -> Iterator[Section]:
+    """Yield the comparison of a build with the build before, if that is recorded."""
     before, build = findings.before, findings.build
     if before is None:
-        return None
+        return
     notes = [f"The build before is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
     section = Section("Since the build before", notes)
     left = Remaining(before.ledger), Remaining(findings.ledger)
@@ -35,7 +37,7 @@ def comparison(findings: Findings) -> Section | None:
         )
     if lines := changed_recipe(before, findings):
         section.texts.append(Text("What changed in the recipe", (("", "\n".join(lines)),), is_open=True))
-    return section
+    yield section
 
 
 def changed_recipe(before: Build, findings: Findings) -> tuple[str, ...]:

@@ -1,6 +1,6 @@
 """The report as a page: everything in one file, which loads nothing and can be printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment
@@ -48,27 +48,10 @@ def rendered(
     )
 
 
-def sections(findings: Findings) -> Iterator[Section]:
-    """Yield the chapters that there is something to say in."""
-    yield tokens(findings)
-    if compared := comparison(findings):
-        yield compared
-    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
-    yield lengths(findings)
-    if findings.rules:
-        yield rules(findings)
-    for dedup_round in findings.rounds:
-        yield from round_sections(dedup_round, findings)
-    if findings.labels:
-        yield labels(findings)
-    if section := taken(findings):
-        yield section
-
-
-def tokens(findings: Findings) -> Section:
-    """Show what was left of each source, as bars and as a table."""
+def tokens(findings: Findings) -> Iterator[Section]:
+    """Yield what remains of each source, as bars and as a table."""
     note = "Tokens at the start, and after each stage that removed documents."
-    return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
+    yield Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 
 def table_of_ways(ledger: Ledger) -> Table:
@@ -89,23 +72,36 @@ def cells(token_path: TokenPath) -> list[str]:
     ]  # fmt: skip
 
 
-def lengths(findings: Findings) -> Section:
-    """Show the lengths of the published documents."""
+def composition(findings: Findings) -> Iterator[Section]:
+    """Yield the share of each source in the tokens."""
+    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
+
+
+def lengths(findings: Findings) -> Iterator[Section]:
+    """Yield the lengths of the published documents."""
     notes = ["The tokens of the documents that are published."]
     if findings.not_drawn:
         notes.append(
             f"{count(findings.not_drawn)} documents of no token, or of more than a million, are not drawn."
         )
-    return Section("Lengths", notes, plots.lengths(findings))
+    yield Section("Lengths", notes, plots.lengths(findings))
 
 
-def rules(findings: Findings) -> Section:
-    """Show what each rule took."""
+def rules(findings: Findings) -> Iterator[Section]:
+    """Yield the shares of documents that each rule removed, if a rule removed any."""
+    if not findings.rules:
+        return
     note = (
         "Of each source's documents, the share that a rule removed. A document counts for the first rule that it "
         "broke; on the right, the share of them that broke another one, too, as far as that was looked at."
     )
-    return Section("What the rules took", [note], cluster_plots.rules(findings))
+    yield Section("What the rules took", [note], cluster_plots.rules(findings))
+
+
+def rounds(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of each round of deduplication."""
+    for dedup_round in findings.rounds:
+        yield from round_sections(dedup_round, findings)
 
 
 def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[Section]:
@@ -179,8 +175,10 @@ def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
     return Text(summary, tuple(parts), is_open)
 
 
-def labels(findings: Findings) -> Section:
-    """Show the labels of a quality model, and how they agree in a cluster."""
+def labels(findings: Findings) -> Iterator[Section]:
+    """Yield the labels of a quality model, and how they agree in a cluster, if documents have labels."""
+    if not findings.labels:
+        return
     counts = findings.mixed.counts()
     several = sum(counts.values())
     mixed = several - counts.get(1, 0)
@@ -190,4 +188,16 @@ def labels(findings: Findings) -> Section:
     )
     if findings.mixed.period > 1:
         note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
-    return Section("Quality labels", [note], plots.labels(findings))
+    yield Section("Quality labels", [note], plots.labels(findings))
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    tokens, comparison, composition, lengths, rules, rounds, labels, taken,
+)  # fmt: skip
+
+
+def sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters."""
+    for chapter in CHAPTERS:
+        yield from chapter(findings)
