@@ -5,9 +5,11 @@ BIN := .venv/bin
 # Without --no-compile pip compiles every file of every package, most of which nobody imports: two minutes.
 INSTALL := $(BIN)/pip install --no-compile --quiet --disable-pip-version-check --constraint constraints.txt
 
-# Two processes more than cores: the tests of servers and workers, which begin, mostly wait for them.
-PROCESSES := $(shell echo $$(( $$(getconf _NPROCESSORS_ONLN) + 2 )))
-BESIDE := --numprocesses $(PROCESSES) --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
+# All tests have two processes more than cores: the tests of servers and workers, which begin, mostly wait for them.
+# The fast tests do not wait, and each process needs ten seconds to import them.
+CORES := $(shell getconf _NPROCESSORS_ONLN)
+PROCESSES := $(shell echo $$(( $(CORES) + 2 )))
+IN_PARALLEL := --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
 .PHONY: run test test-fast test-readers test-wheel dist check format generate docs bench gpu pictures clean
 
@@ -15,10 +17,10 @@ run: .venv/installed  ## make a small corpus and a mixture of it, from the text 
 	$(BIN)/zyda demo demo
 
 test: .venv/installed-dev  ## run all the tests
-	$(BIN)/pytest $(BESIDE)
+	$(BIN)/pytest --numprocesses $(PROCESSES) $(IN_PARALLEL)
 
-test-fast: .venv/installed-dev  ## run the tests that take no longer than a moment: no server, cluster or command
-	$(BIN)/pytest $(BESIDE) -m "not slow"
+test-fast: .venv/installed-dev  ## run the tests without a server, a cluster, commands or long computation
+	$(BIN)/pytest --numprocesses $(CORES) $(IN_PARALLEL) -m "not slow"
 
 test-readers: .venv/installed-dev .readers/installed  ## read mixtures with the libraries of trainers
 	$(BIN)/pytest tests/readers

@@ -23,7 +23,7 @@ import pyarrow as pa
 import typer
 
 from benchmarks.harness import Table, benchmark, in_new_process, peak_mib, timed
-from zyda_flows.tasks.dedup import cluster_files, clusters, exchange
+from zyda_flows.tasks.dedup import cluster_files, clusters, document_names
 from zyda_flows.tasks.dedup.clusters import clusters_of
 from zyda_flows.tasks.signatures.bands import key_ranges, read_range, write_band_rows
 from zyda_flows.tasks.signatures.edges import EDGES, star_edges
@@ -37,7 +37,7 @@ DOCUMENTS_PER_FILE = 4_000_000
 ROWS = 8 << 20  # edges of a file, and documents between two cuts, at a limit of 1
 LIMITS = {
     (clusters, "STEP_DOCUMENTS"): 16 << 20, (clusters, "LAST_DOCUMENTS"): 32 << 20,
-    (exchange, "PART_ROWS"): 6 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20,
+    (document_names, "PART_ROWS"): 6 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20,
 }  # fmt: skip
 Shape = Literal["power", "chain", "star", "pairs"]
 

@@ -25,14 +25,13 @@ from benchmarks.harness import (
 from zyda_flows.textkernels.buffers import roomy_buffers
 from zyda_flows.textkernels.texts.ip_addresses import is_public
 from zyda_flows.textkernels.texts.personal import (
-    COUNTRIES,
     KINDS,
     Kind,
     count_matches,
     find_matches,
-    is_card,
     replace_matches,
 )
+from zyda_flows.textkernels.texts.personal_forms import COUNTRIES, is_card
 
 PLANTED = 2000  # of each kind
 SLOW_SECONDS = 20  # for `re` and for datatrove

@@ -21,7 +21,8 @@ from zyda_flows.flows.server.exclusion import build_lock
 from zyda_flows.flows.server.history import forget_runs, moment_of
 from zyda_flows.flows.server.run_names import name_by_corpus
 from zyda_flows.flows.server.run_states import completed
-from zyda_flows.tasks.accounts.ledger import Ledger, large_losses
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.erasure.removal_certificate import unfinished
 from zyda_flows.tasks.errors import ZydaError, all_but_poison
 from zyda_flows.tasks.log import warn

@@ -15,8 +15,9 @@ from zyda_flows.flows.server.run_names import name_by_mixture
 from zyda_flows.flows.server.run_states import completed
 from zyda_flows.tasks.erasure.removal_certificate import expect_finished
 from zyda_flows.tasks.mixing import removal
-from zyda_flows.tasks.mixing.mixing import Mixed, mix_all
+from zyda_flows.tasks.mixing.mixing import mix_all
 from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs, inputs_of
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -39,14 +40,14 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
     with mixture_lock(loaded):
         inputs = inputs_of(loaded)
         with reading(inputs.corpus_folders, f"zyda mix {loaded.name}"):
-            mixed: Mixed = mix_files.submit(inputs, forget).result()
+            mixed: MixtureManifest = mix_files.submit(inputs, forget).result()
         show(inputs, mixed)
     place = inputs.folder.folder(mixed.place).url
     return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)
-def mix_files(inputs: Inputs, forget: bool) -> Mixed:
+def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
     """Write the files that are missing, and show how far it is. forget: and remove all older versions."""
     page = MixturePage(inputs.mixture.name, inputs.folder.url)
     spread = partial(over_cluster, page)
@@ -70,7 +71,7 @@ def over_cluster(page: MixturePage, jobs: Sequence[Any], step: str) -> list[Any]
     return made
 
 
-def show(inputs: Inputs, mixed: Mixed) -> None:
+def show(inputs: Inputs, mixed: MixtureManifest) -> None:
     """Put the account of the parts into the dashboard."""
     rows = [part.model_dump(exclude_none=True) for part in mixed.parts]
     create_table_artifact(

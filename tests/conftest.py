@@ -1,4 +1,4 @@
-"""What the tests share: a small corpus, a real Prefect server, a real Dask cluster."""
+"""Fixtures of all tests: a small corpus, a real Prefect server, a real Dask cluster."""
 
 import gc
 import logging
@@ -15,7 +15,7 @@ import dask
 import distributed
 import pyarrow
 import pytest
-from browser import browser, deceived_browser, page  # noqa: F401 (fixtures)
+from browser import browser, browser_with_local_names, page  # noqa: F401 (fixtures)
 from clusters import small_cluster
 from filelock import FileLock
 from hypothesis import HealthCheck, settings
@@ -30,8 +30,8 @@ from small_corpus import (
     another,
     build_here,
     copy_of,
-    of_two_sources,
-    published_by_itself,
+    corpus_of_two_sources,
+    published_undisturbed,
     zyda,
 )
 
@@ -44,9 +44,9 @@ from zyda_flows.flows.server.local_server import (
 from zyda_flows.flows.server.login import saved_api, use_api
 from zyda_flows.tasks.workers.ports import free_port
 
-os.environ["HF_HUB_OFFLINE"] = "1"  # no test asks the hub, and none waits for it
+os.environ["HF_HUB_OFFLINE"] = "1"  # no test connects to the hub
 
-# What takes a minute of patience for people takes a moment here.
+# Loops of Prefect that run every few seconds here, and every minute or hour for users.
 IMPATIENT = {
     "PREFECT_SERVER_SERVICES_REPOSSESSOR_LOOP_SECONDS": "1",
     "PREFECT_SERVER_SERVICES_DB_VACUUM_LOOP_SECONDS": "5",
@@ -55,31 +55,31 @@ IMPATIENT = {
     "PREFECT_SERVER_CONCURRENCY_MAXIMUM_CONCURRENCY_SLOT_WAIT_SECONDS": "2",
 }
 os.environ.update(IMPATIENT)
-# And no example of Hypothesis fails because the machine has more to do.
+# No example of Hypothesis fails because the machine is busy.
 settings.register_profile("whenever", deadline=None, suppress_health_check=[HealthCheck.too_slow])
 settings.load_profile("whenever")
-# Dask's nannies kill a worker that does not end in 4 seconds, and fail where it lives for one more.
+# Dask's nannies kill a worker that does not end within 4 seconds, and fail if it still lives a second later.
 distributed.Nanny.close = partialmethod(distributed.Nanny.close, timeout=HANG)
 # Hundreds of processes are started here; each would compile every file of the project again.
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 os.environ.pop("ZYDA_ENGINE", None)
-# One thread for arithmetic, as Dask's workers have it: small tables cost more in several, and tests run beside each other.
+# One thread for arithmetic, as in Dask's workers: several threads are slower for small tables, and tests run in parallel.
 os.environ["OMP_NUM_THREADS"] = "1"
 pyarrow.set_cpu_count(1)
 OBJECTS_BETWEEN_COLLECTIONS = 20_000  # of garbage; Python's 700 are for small programs
 LONGEST_ID = {str: 80, bytes: 16}  # characters or bytes of a value that names a test
-ABOUT_GPUS = Path(__file__).parent / "gpu"
+GPU_TESTS = Path(__file__).parent / "gpu"
 
 
 def pytest_configure(config):
-    """Hide the machine's GPUs, but for the tests about them alone: elsewhere answers are a CPU's to the last digit.
+    """Hide the GPUs of the machine, except from tests/gpu: other tests expect the exact results of a CPU.
 
-    Processes that the tests start can be interrupted, also where a shell runs the tests in its background.
+    SIGINT ends processes of the tests, also if a shell runs the tests in its background.
     """
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
-    asked = [(config.invocation_params.dir / one.split("::")[0]).resolve() for one in config.args]
-    if not all(one.is_relative_to(ABOUT_GPUS) for one in asked):
+    paths = [(config.invocation_params.dir / argument.split("::")[0]).resolve() for argument in config.args]
+    if not all(path.is_relative_to(GPU_TESTS) for path in paths):
         os.environ["CUDA_VISIBLE_DEVICES"] = ""
 
 
@@ -88,21 +88,24 @@ def pytest_addoption(parser):
 
 
 def pytest_make_parametrize_id(val, argname):
-    """Name a long value by its argument: compressed bytes hold a time, and differ between two xdist processes."""
+    """Name a long value by its argument: compressed bytes contain a time, and differ between two xdist processes."""
     longest = LONGEST_ID.get(type(val))
     return argname if longest and len(val) > longest else None
 
 
-SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixtures that start one
-SERVERS_OF = {"server": ["server"], "stack": ["running_stack"]}  # of a group's tests
+SERVERS = {"server", "running_stack", "s3", "gcs", "bucket", "postgres"}  # fixtures that start a server
+GROUP_SERVERS = {
+    "server": ["server"],
+    "stack": ["running_stack"],
+}  # group of tests: its fixtures that start a server
 
 
 @pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
-    """Mark tests that start servers as slow, and begin with the tests that take longest.
+    """Mark tests that start servers as slow, and move the longest tests to the front.
 
-    Tests that share the Prefect server run in one process, so that one server and one cluster are started. The others
-    are grouped by their files.
+    Tests with the fixture `server` run in one process, which starts one server and one cluster. Other tests are
+    grouped by their files.
     """
     for item in items:
         if SERVERS & set(item.fixturenames):
@@ -115,7 +118,7 @@ def pytest_collection_modifyitems(items):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_collection():
-    """Collect no garbage while test modules are imported: that took a third of the time. What is imported stays."""
+    """Collect no garbage while test modules are imported, which halves the time. Imported objects are never collected."""
     gc.disable()
     try:
         return (yield)
@@ -128,9 +131,9 @@ def pytest_collection():
 
 @pytest.hookimpl(trylast=True)
 def pytest_runtest_teardown(item, nextitem):
-    """End a server after the last test of its group: for the rest of a run it would take a tenth of a core."""
+    """Stop a server after the last test of its group. An idle server uses a tenth of a core."""
     if "PYTEST_XDIST_WORKER" in os.environ and (nextitem is None or group_of(item) != group_of(nextitem)):
-        for name in SERVERS_OF.get(group_of(item), ()):
+        for name in GROUP_SERVERS.get(group_of(item), ()):
             for fixture in item.session._fixturemanager.getfixturedefs(name, item) or ():
                 fixture.finish(item._request)
 
@@ -165,54 +168,54 @@ def built_once(tmp_path_factory, compiled):
 
 @pytest.fixture
 def ready(built_once, tmp_path):
-    """Give a small corpus that is built: of its output a copy, which the test may change."""
+    """Return a small corpus that is built. Its output is a copy, which the test may change."""
     corpus = copy_of(built_once, tmp_path)
-    build_here(corpus.load())  # which looks through the files, as storage says something new of them
+    build_here(corpus.load())  # which reads the files once: they have new times
     return corpus
 
 
 @pytest.fixture(scope="module")
 def inputs(tmp_path_factory, compiled):
-    """Give a corpus of a dozen files with all that a build can have to do.
+    """Return a corpus of a dozen files that uses all stages of a build.
 
-    Its near-duplicates are verified, and it is against another corpus, which has some of its documents.
+    Near-duplicates are verified. Documents of another corpus, which has some of the same documents, are removed.
     """
     other = another(tmp_path_factory.mktemp("other"))
-    corpus = of_two_sources(tmp_path_factory.mktemp("inputs"), 8)
+    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 8)
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     return corpus
 
 
 @pytest.fixture(scope="module")
 def undisturbed(inputs, compiled):
-    """Give the digests of the files that a build of `inputs` publishes."""
-    return published_by_itself(inputs)
+    """Return the digests of the files that a build of `inputs` publishes."""
+    return published_undisturbed(inputs)
 
 
 @pytest.fixture
 def larger(inputs, tmp_path):
-    """Give the same corpus, to be built in a folder of the test's own."""
+    """Return the corpus of `inputs`, to be built in the folder of the test."""
     return inputs.elsewhere(tmp_path)
 
 
 @pytest.fixture(autouse=True)
-def logs_are_heard():
-    """Begin each test with our logs as Python has them: libraries that configure logging switch off those of others."""
+def enable_logs():
+    """Enable our loggers before each test: libraries that configure logging disable the loggers of others."""
     logging.disable(logging.NOTSET)
     for name in ("zyda", "textkernels"):
         logging.getLogger(name).disabled = False
     if logging.root.level > logging.WARNING:
         logging.root.setLevel(logging.WARNING)
-    for handler in logging.root.handlers:  # a cluster of Dask's that is not closed in time leaves them silent
+    for handler in logging.root.handlers:  # a cluster of Dask that is not closed in time leaves a high level
         handler.setLevel(min(handler.level, logging.WARNING))
 
 
 @pytest.fixture(scope="module", autouse=True)
-def senders_of_this_module():
-    """Have Prefect's senders of events and log lines end with the module whose server they know.
+def end_senders():
+    """End Prefect's senders of events and of log lines after each module.
 
-    A process has one of each, which stays with the server for which it was started, and another module may
-    have another server.
+    A process has one sender of each kind, which keeps the address of the server for which it was started. The next
+    module may have another server.
     """
     yield
     if "prefect.events.worker" in sys.modules:
@@ -220,44 +223,44 @@ def senders_of_this_module():
 
 
 @pytest.fixture(scope="session")
-def of_all(tmp_path_factory):
-    """Give a folder that the processes of the tests, which run beside each other, share."""
+def run_folder(tmp_path_factory):
+    """Return a folder that all processes of this test run share."""
     own = tmp_path_factory.getbasetemp()
     return own.parent if "PYTEST_XDIST_WORKER" in os.environ else own
 
 
 @pytest.fixture(scope="session")
-def compiled(of_all, tmp_path_factory):
-    """Compile the kernels once, where no run before has: half a minute for each process that has to."""
-    with FileLock(of_all / "compiled.lock"):
+def compiled(run_folder, tmp_path_factory):
+    """Compile the kernels in one process, if they are not compiled yet: it takes half a minute."""
+    with FileLock(run_folder / "compiled.lock"):
         build_here(Corpus(tmp_path_factory.mktemp("compiled")).load())
 
 
 @pytest.fixture(scope="session")
-def prefect_database(of_all):
-    """Make an empty database of Prefect once for all tests: every server would take ten seconds for it."""
-    home = of_all / "prefect-database"
-    with FileLock(of_all / "prefect-database.lock"):
+def prefect_database(run_folder):
+    """Make an empty database of Prefect once for all tests: each server would need ten seconds to make it."""
+    home = run_folder / "prefect-database"
+    with FileLock(run_folder / "prefect-database.lock"):
         if not home.exists():
             command = [sys.executable, "-m", "prefect", "server", "database", "upgrade", "-y"]
-            subprocess.run(command, env=nothing_named(home), check=True, capture_output=True)
+            subprocess.run(command, env=environment_without_server(home), check=True, capture_output=True)
     return home / "prefect.db"
 
 
-def nothing_named(home):
-    """Return the environment of a terminal in which nothing names a server or a cluster."""
+def environment_without_server(home):
+    """Return the environment of a terminal without the address of a server or a cluster, and with a home of Prefect."""
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
     return {**environment, "PREFECT_HOME": str(home)}
 
 
 @pytest.fixture
 def terminal(prefect_database, tmp_path):
-    """Give the environments of terminals in which nothing names a server or a cluster, each with a home."""
+    """Return a function that makes the environment of a terminal without a server or a cluster, with its own home."""
 
     def environment(name="home"):
         (tmp_path / name).mkdir()
         shutil.copy(prefect_database, tmp_path / name)
-        return nothing_named(tmp_path / name)
+        return environment_without_server(tmp_path / name)
 
     return environment
 
@@ -271,7 +274,7 @@ def prefect_home(tmp_path_factory, prefect_database):
 
 @pytest.fixture(scope="session")
 def server(prefect_home, request):
-    """Give the address of a Prefect server of these tests' own, also to the processes they start."""
+    """Return the address of a Prefect server for these tests. Started processes get it by their environment."""
     os.environ["PREFECT_HOME"] = str(prefect_home)
     if request.config.getoption("postgres"):
         os.environ["PREFECT_API_DATABASE_CONNECTION_URL"] = request.getfixturevalue("postgres")("tests")
@@ -288,12 +291,12 @@ def server(prefect_home, request):
 
 @pytest.fixture(scope="session")
 def running_stack(tmp_path_factory, prefect_database, request):
-    """Bring up one stack for all tests, in a home of its own; give its environment."""
+    """Start one stack for all tests, with its own home of Prefect; return its environment."""
     home = tmp_path_factory.mktemp("stack")
     shutil.copy(prefect_database, home)
-    environment = {**nothing_named(home), **IMPATIENT}
-    said = zyda("up", "--workers", "2", env=environment)
-    assert said.returncode == 0, said.stderr
+    environment = {**environment_without_server(home), **IMPATIENT}
+    ended = zyda("up", "--workers", "2", env=environment)
+    assert ended.returncode == 0, ended.stderr
     request.getfixturevalue("compiled")
     yield environment
     zyda("down", env=environment)
@@ -301,7 +304,7 @@ def running_stack(tmp_path_factory, prefect_database, request):
 
 @pytest.fixture(scope="module")
 def stack(running_stack):
-    """Give the environment of the stack, whose server is that of this process, too."""
+    """Return the environment of the stack. This process uses the server of the stack, too."""
     from prefect.settings import PREFECT_HOME, temporary_settings
 
     home = Path(running_stack["PREFECT_HOME"])
@@ -312,14 +315,14 @@ def stack(running_stack):
 
 @pytest.fixture(scope="session")
 def cluster(server):
-    """Give a Dask cluster of two workers that all flows of the tests use."""
-    with small_cluster(2) as found:
-        yield found
+    """Return a Dask cluster of two workers that all flows of the tests use."""
+    with small_cluster(2) as cluster:
+        yield cluster
 
 
 @pytest.fixture
 def build(cluster):
-    """Give the build flow, on the tests' server and cluster."""
+    """Return the build flow, which runs on the server and the cluster of the tests."""
     from zyda_flows.flows.build import build
     from zyda_flows.tasks.stage.runner import task_runner
 

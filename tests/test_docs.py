@@ -1,4 +1,4 @@
-"""The documentation: what is made from the code is as the code is, links lead somewhere, examples run."""
+"""Test the documentation: generated pages equal the code, link targets exist, and examples run."""
 
 import ast
 import importlib
@@ -50,7 +50,7 @@ def blocks(language):
 
 @blocks("yaml")
 def test_recipe_of_the_documentation_loads(block, tmp_path):
-    """What is no whole recipe is a part of one."""
+    """Complete a block that is a part of a recipe."""
     whole = {
         "name": "x",
         "storage": "x",
@@ -99,12 +99,12 @@ EXAMPLES = {
     "plain_text",
     "most_words",
     "subtitles",
-}  # files that stand in the guide alone
-MOST_FILES = 35  # that one opens to follow a document
+}  # files that only the guide names
+MOST_FILES = 35  # that a reader opens to follow a document
 
 
 def file_in_guide(path):
-    """Return the file that the guide means: below the repository, below tasks/, or the only one of that name."""
+    """Return the file that the guide names: below the repository, below tasks/, or the only file with that name."""
     places = [REPOSITORY / path, REPOSITORY / "tasks" / path]
     return next((place for place in places if place.exists()), None) or one_of_that_name(path)
 
@@ -134,7 +134,7 @@ def test_names_that_the_guide_gives_with_their_files_are_in_them():
 
 
 def defined_in(body, prefix=""):
-    """Yield what a module or a class defines, with its class before its name."""
+    """Yield the definitions of a module or a class, with the class before the name."""
     for node in body:
         if isinstance(node, ast.ClassDef | ast.FunctionDef):
             yield prefix + node.name
@@ -161,15 +161,15 @@ def test_errors_are_all_in_the_tree_that_is_drawn_of_them():
 
 
 def subclasses(kind):
-    for one in kind.__subclasses__():
-        if one.__module__.startswith("zyda_flows."):
-            yield one
-            yield from subclasses(one)
+    for subclass in kind.__subclasses__():
+        if subclass.__module__.startswith("zyda_flows."):
+            yield subclass
+            yield from subclasses(subclass)
 
 
 @pytest.fixture(scope="module")
 def demo(tmp_path_factory, compiled):
-    """Give a copy of the repository's recipes and examples, beside the folder of the demo with its corpus."""
+    """Return a folder with a copy of the repository's recipes and examples, and with the corpus of the demo."""
     folder = tmp_path_factory.mktemp("demo")
     for name in ("recipes", "examples"):
         shutil.copytree(REPOSITORY / name, folder / name)

@@ -1,4 +1,4 @@
-"""Tables and lists of the documentation that name all of something: they name all that there is, and nothing else."""
+"""Test that lists of the documentation name all elements, for example all commands, and nothing else."""
 
 import re
 
@@ -50,10 +50,10 @@ def test_operations_names_every_deployment_with_its_tag():
     deployments = yaml.safe_load(page("deployments/prefect.yaml"))["deployments"]
     text = chapter("docs/operations.md", "Run it from Prefect")
     assert re.findall(r"^- `(\w+/\w+)`", text, re.MULTILINE) == [
-        f"{one['name']}/{one['name']}" for one in deployments
+        f"{deployment['name']}/{deployment['name']}" for deployment in deployments
     ]
     tags = re.findall(r"`(\w+)`", text.partition("A run has the name")[2].partition("`deployments/")[0])
-    assert [tag for tag in tags if "/" not in tag] == [one["tags"][1] for one in deployments]
+    assert [tag for tag in tags if "/" not in tag] == [deployment["tags"][1] for deployment in deployments]
 
 
 def test_table_of_formats_has_every_format_with_its_endings():

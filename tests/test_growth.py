@@ -1,4 +1,4 @@
-"""The measure that tests of hostile input share tells linear from quadratic."""
+"""Test the measure of growth, which tells linear from quadratic functions."""
 
 import growth
 from growth import grows_linearly

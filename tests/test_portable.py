@@ -1,4 +1,4 @@
-"""Nothing in our sources calls what only one system has: laptops with macOS, and containers, are machines too."""
+"""Test that the sources call nothing that exists on one operating system only: macOS and containers are supported."""
 
 import ast
 import re
@@ -21,7 +21,7 @@ NOT_PORTABLE = {
     r"ctypes\.(CDLL|cdll)": "what is in a library differs from system to system",
 }
 LINUX_PATHS = re.compile(r"^/(proc|sys|dev/shm|run)(/|$)")
-ALLOWED = {  # (file, what stands there) and why it may
+ALLOWED = {  # (file, name): the reason why it is allowed
     (
         "tasks/storage/births.py",
         "/proc/sys/kernel/random/boot_id",
@@ -34,11 +34,11 @@ ALLOWED = {  # (file, what stands there) and why it may
 
 
 def names_in(tree):
-    """Yield every dotted name of a syntax tree, as it is written after its imports."""
+    """Yield every dotted name of a syntax tree, with the names of its imports resolved."""
     imported = {}
     for node in ast.walk(tree):
         if isinstance(node, ast.ImportFrom) and node.module:
-            imported |= {one.asname or one.name: f"{node.module}.{one.name}" for one in node.names}
+            imported |= {alias.asname or alias.name: f"{node.module}.{alias.name}" for alias in node.names}
     for node in ast.walk(tree):
         if isinstance(node, ast.Attribute | ast.Name):
             text = ast.unparse(node)
@@ -47,7 +47,7 @@ def names_in(tree):
 
 
 def faults_in(text):
-    """Return what of a source is not portable, with the reason."""
+    """Return the names of a source that are not portable, with the reasons."""
     tree = ast.parse(text)
     found = [
         (name, why)
@@ -67,7 +67,7 @@ def faults_in(text):
 )
 def test_source_calls_nothing_that_only_one_system_has(path):
     name = str(path.relative_to(REPOSITORY))
-    assert [one for one in faults_in(path.read_text()) if (name, one[0]) not in ALLOWED] == []
+    assert [fault for fault in faults_in(path.read_text()) if (name, fault[0]) not in ALLOWED] == []
 
 
 @pytest.mark.parametrize(

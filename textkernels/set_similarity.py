@@ -40,16 +40,16 @@ def fewest(share, size):
 
 
 @njit(cache=True, nogil=True)
-def could_hold(share, is_jaccard, size, other):
+def can_share(share, is_jaccard, size, other):
     """Return whether two sets of these sizes can share enough shingles."""
     return min(size, other) >= needed(share, is_jaccard, size, other)
 
 
 @njit(cache=True, nogil=True)
-def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+def all_pairs(hashes, ends, groups, is_removable, first, last, share, is_jaccard, holders, shared):
     """Decide about the documents from `first` to `last`: compare each with all kept documents before it."""
     for i in range(first, last):
-        if not may_go[i]:
+        if not is_removable[i]:
             continue
         document_hashes = hashes[ends[i] : ends[i + 1]]
         has_table = False
@@ -58,7 +58,7 @@ def all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, hold
             if groups[k] >= groups[i]:
                 break
             other = ends[k + 1] - ends[k]
-            if holders[k] != MISSING or not could_hold(share, is_jaccard, document_hashes.size, other):
+            if holders[k] != MISSING or not can_share(share, is_jaccard, document_hashes.size, other):
                 continue
             if not has_table:
                 table, shift = table_of(document_hashes)
@@ -131,7 +131,7 @@ def count_marked(marks, mark, numbers):
 
 
 @njit(cache=True, nogil=True)
-def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared):
+def prefix_filtered(hashes, ends, groups, is_removable, first, last, share, is_jaccard, holders, shared):
     """Decide as `all_pairs` does, by an index that lists the kept documents of each shingle, as added."""
     start = ends[first]
     numbers, frequencies = number_hashes(hashes[start : ends[last]])
@@ -156,7 +156,7 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
                         tails[number] = entries
                         entries += 1
             indexed += 1
-        if not may_go[i]:
+        if not is_removable[i]:
             continue
         document_numbers = numbers[ends[i] - start : ends[i + 1] - start]
         for number in document_numbers:
@@ -175,7 +175,7 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
                 entry = following[entry]
         for k in np.sort(candidates[:found]):
             other = ends[k + 1] - ends[k]
-            if not could_hold(share, is_jaccard, document_numbers.size, other):
+            if not can_share(share, is_jaccard, document_numbers.size, other):
                 continue
             count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
             if count >= needed(share, is_jaccard, document_numbers.size, other):
@@ -184,20 +184,22 @@ def prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard
 
 
 @njit(cache=True, nogil=True)
-def _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared):
+def _find_duplicates(hashes, ends, groups, is_removable, clusters, share, is_jaccard, holders, shared):
     for c in range(clusters.size - 1):
         first, last = clusters[c], clusters[c + 1]
         if last - first <= FEW:
-            all_pairs(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+            all_pairs(hashes, ends, groups, is_removable, first, last, share, is_jaccard, holders, shared)
         else:
-            prefix_filtered(hashes, ends, groups, may_go, first, last, share, is_jaccard, holders, shared)
+            prefix_filtered(
+                hashes, ends, groups, is_removable, first, last, share, is_jaccard, holders, shared
+            )
 
 
 def find_duplicates(
     hashes: NDArray[np.uint64],
     ends: NDArray[np.int64],
     groups: NDArray[np.int64],
-    may_go: NDArray[np.bool_],
+    is_removable: NDArray[np.bool_],
     clusters: NDArray[np.int64],
     *,
     share: float,
@@ -206,14 +208,14 @@ def find_duplicates(
     """Return, for each document, the kept document that makes it a duplicate.
 
     hashes, ends: the sets of n documents. groups: (n,), ascending in each cluster: a holder has a smaller group
-    than its duplicates. may_go: (n,), the documents that may be removed. clusters: (c + 1,), the position of each
-    cluster's first document, then n. share: from 0 to 1, the required Jaccard similarity or, without is_jaccard,
-    the required share of a document's shingles.
+    than its duplicates. is_removable: (n,), the documents that may be removed. clusters: (c + 1,), the position of
+    each cluster's first document, then n. share: from 0 to 1, the required Jaccard similarity or, without
+    is_jaccard, the required share of a document's shingles.
 
-    Returns (n,) twice: the position of the holder, or NOBODY for a kept document, and the number of shared
+    Returns (n,) twice: the position of the holder, or MISSING for a kept document, and the number of shared
     shingles.
     """
     holders = np.full(len(groups), MISSING, np.int64)
     shared = np.zeros(len(groups), np.int64)
-    _find_duplicates(hashes, ends, groups, may_go, clusters, share, is_jaccard, holders, shared)
+    _find_duplicates(hashes, ends, groups, is_removable, clusters, share, is_jaccard, holders, shared)
     return holders, shared

@@ -118,7 +118,7 @@ class Request:
         self, recipe: "Recipe", *, is_dry: bool = False
     ) -> "tuple[RemovalRequest, RequestedDocuments, Search, list[dict[str, Any]]]":
         """Find and print the requested documents, and other corpora and mixtures with them."""
-        from zyda_flows.tasks.erasure.removal_certificate import new_lines  # late
+        from zyda_flows.tasks.erasure.certified_removal import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
         removal = self.asking.request(self.texts)
@@ -133,7 +133,8 @@ class Request:
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish an interrupted request, then carry out this request after a confirmation."""
-        from zyda_flows.tasks.erasure.removal_certificate import promise, unfinished  # late
+        from zyda_flows.tasks.erasure.certified_removal import promise  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
 
         if begun := unfinished(recipe.folder):
             say("finishing an interrupted request")
@@ -161,7 +162,7 @@ def text_in(file_or_text: str) -> str:
 
 def print_documents(found: "RequestedDocuments", *, is_dry: bool) -> None:
     """Print the requested documents by source. is_dry: nothing is removed, and no deny list is written."""
-    from zyda_flows.tasks.erasure.removal_certificate import count_by_source  # late
+    from zyda_flows.tasks.erasure.certified_removal import count_by_source  # late
 
     if not found.documents:
         later = "" if is_dry else "; the deny list removes matching documents that are added later"
@@ -244,7 +245,7 @@ def finish_all(
     recipe_path: str, storage: str | None, sample: float | None, begun: "list[Certificate]"
 ) -> None:
     """Build affected parts again, delete files of earlier builds, and finish the certificates."""
-    from zyda_flows.tasks.erasure.removal_certificate import finish  # late
+    from zyda_flows.tasks.erasure.certified_removal import finish  # late
     from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove  # late
 
     recipe = load(recipe_path, storage, sample)  # with the new deny list

@@ -53,7 +53,7 @@ def ledger(
 
 def show_corpus(recipe: "Recipe") -> None:
     """Print the ledger of the published corpus, the results of its audits, and its place."""
-    from zyda_flows.tasks.accounts.ledger import large_losses  # late
+    from zyda_flows.tasks.accounts.ledger_summary import large_losses  # late
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
 
     manifest = PublishedCorpus.of(recipe).manifest
@@ -75,7 +75,7 @@ def print_ledger(ledger: "Ledger") -> None:
     """Print documents and tokens of each source before, between and after the stages."""
     from rich.table import Table  # late
 
-    from zyda_flows.tasks.accounts.ledger import token_paths  # late
+    from zyda_flows.tasks.accounts.ledger_summary import token_paths  # late
 
     table = Table(padding=(0, 1, 0, 0))
     table.add_column("source", overflow="fold")

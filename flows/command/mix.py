@@ -12,7 +12,8 @@ from zyda_flows.flows.command.terminal import as_size, confirm, console, say, ta
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.mixing.mixing import Mixed, Mixing
+    from zyda_flows.tasks.mixing.mixing import Mixing
+    from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
     from zyda_flows.tasks.mixing.removal import Forgetting
 
@@ -181,7 +182,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
 
 def recall_lines(mixing: "Mixing") -> list[str]:
     """Return the share of near-duplicates of held-out documents that are found, in their corpus and in others."""
-    from zyda_flows.tasks.mixing.mixing import LIKENESS  # late
+    from zyda_flows.tasks.mixing.mixing import SIMILARITY  # late
     from zyda_flows.tasks.mixing.neighbours import incomparable, recall_at, recall_within  # late
 
     lines = [
@@ -189,12 +190,12 @@ def recall_lines(mixing: "Mixing") -> list[str]:
         "near-duplicates in the other"
         for a, b in incomparable(mixing.inputs)
     ]
-    for label, recall in recall_within(mixing.inputs, LIKENESS).items():
+    for label, recall in recall_within(mixing.inputs, SIMILARITY).items():
         share = "an unknown share" if recall is None else f"{recall:.1%}"
-        lines.append(f"of near-duplicates within {label}, {share} are found at a similarity of {LIKENESS}")
-    if (recall := recall_at(mixing.inputs, LIKENESS)) is not None:
+        lines.append(f"of near-duplicates within {label}, {share} are found at a similarity of {SIMILARITY}")
+    if (recall := recall_at(mixing.inputs, SIMILARITY)) is not None:
         lines.append(
-            f"of near-duplicates in another corpus, {recall:.1%} are found at a similarity of {LIKENESS}"
+            f"of near-duplicates in another corpus, {recall:.1%} are found at a similarity of {SIMILARITY}"
         )
     return lines
 
@@ -229,7 +230,7 @@ def special_lines(mixing: "Mixing") -> list[str]:
     ]
 
 
-def print_mixed(mixed: "Mixed", mixing: "Mixing") -> None:
+def print_mixed(mixed: "MixtureManifest", mixing: "Mixing") -> None:
     """Print the written files, padding, cut documents, and the arguments for Megatron."""
     place = mixing.folder.folder(mixed.place)
     files = [file for output in (*mixed.outputs, *mixed.texts) for file in output.files]

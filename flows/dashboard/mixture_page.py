@@ -15,7 +15,7 @@ from prefect.exceptions import PrefectException
 from zyda_flows.flows.dashboard.artifact_keys import key_of
 from zyda_flows.flows.reporting.markdown import bar, duration, in_cell, plain, table
 from zyda_flows.tasks.errors import ZydaError, one_line
-from zyda_flows.tasks.mixing.mixing import PartMixed
+from zyda_flows.tasks.mixing.mixture_manifest import MixedPart
 
 DESCRIPTION = "How far the mixture is"
 WIDTH = 12
@@ -68,7 +68,7 @@ class MixturePage:
             self.write()
             raise
 
-    def complete(self, parts: Sequence[PartMixed]) -> None:
+    def complete(self, parts: Sequence[MixedPart]) -> None:
         """Show what each part gave."""
         total = max(1, sum(part.written for part in parts))
         rows = [

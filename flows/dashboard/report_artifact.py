@@ -8,7 +8,8 @@ from zyda_flows.flows.reporting.report_about import ABOUT, about_sections
 from zyda_flows.flows.reporting.report_markdown import as_markdown
 from zyda_flows.flows.reporting.report_page import PAGE, about_page, page, sections
 from zyda_flows.flows.reporting.report_parts import Section
-from zyda_flows.tasks.lookup.report_data import Findings, findings_of
+from zyda_flows.tasks.lookup.report_data import findings_of
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.recipe.fields import Recipe
 
 

@@ -13,7 +13,8 @@ from prefect.states import Failed
 
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key, key_of
 from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
-from zyda_flows.tasks.accounts.ledger import Ledger, large_losses
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.accounts.published import PUBLISHED, Published
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import ADVICE, ZydaError

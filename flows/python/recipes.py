@@ -11,7 +11,7 @@ from typing import Any
 import yaml
 
 from zyda_flows.tasks.errors import BadRecipe, one_line
-from zyda_flows.tasks.recipe.loading import MOST_BYTES, given_text
+from zyda_flows.tasks.recipe.loading import MOST_BYTES, recipe_in_memory
 from zyda_flows.tasks.storage.stores import open_stream
 
 AnyRecipe = str | os.PathLike[str] | Mapping[str, Any]
@@ -56,10 +56,10 @@ def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
 def path_of(content: str | dict[str, Any]) -> Iterator[str]:
     """Yield the path once. A text is given to the reader of recipes until the generator goes on."""
     if isinstance(content, dict):
-        with given_text(NAME, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)) as name:
+        with recipe_in_memory(NAME, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)) as name:
             yield name
     elif "://" in content:
-        with given_text(content.rpartition("/")[2], text_at(content)) as name:
+        with recipe_in_memory(content.rpartition("/")[2], text_at(content)) as name:
             yield name
     else:
         yield str(Path(content).expanduser())

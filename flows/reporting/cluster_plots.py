@@ -17,7 +17,7 @@ from zyda_flows.flows.reporting.plots import (
 )
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 
 MOST_SIZES = 12  # of clusters, of which a table says more than a picture
 EXACT = 100_000  # a number in a field from which on it is written in short

@@ -13,7 +13,7 @@ from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.lookup.report_data import LENGTH_BINS, AuditFindings, Findings
+from zyda_flows.tasks.lookup.report_findings import LENGTH_BINS, AuditFindings, Findings
 from zyda_flows.tasks.planning.bandings import Tried
 from zyda_flows.tasks.signatures.banding import Banding
 

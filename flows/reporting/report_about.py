@@ -1,6 +1,6 @@
 """The page about a corpus: its duplicates in the form that papers use, with the numbers of each plot."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from zyda_flows.flows.reporting import plots
@@ -8,7 +8,7 @@ from zyda_flows.flows.reporting.report_overlap import overlap_sections, share
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.components import start_and_end
-from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings
+from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings
 from zyda_flows.tasks.planning.bandings import SourceTaken, Tried, other_fields
 from zyda_flows.tasks.storage.artifacts import Counts
 
@@ -20,17 +20,20 @@ EDITS = (
 )
 
 
-def about_sections(findings: Findings) -> Iterator[Section]:
-    """Yield all sections with content."""
+def overlaps_and_audits(findings: Findings) -> Iterator[Section]:
+    """Yield the overlap of sources and the audited pairs of each round of deduplication."""
     for dedup_round in findings.rounds:
         which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
         if dedup_round.overlap:
             yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, which)
         if dedup_round.audit:
             yield from distributions(dedup_round.audit, which)
+
+
+def tried_bandings(findings: Findings) -> Iterator[Section]:
+    """Yield the results of several bandings, if they were tried."""
     if findings.tried:
         yield several_bandings(findings.tried.tried, findings)
-    yield from components(findings)
 
 
 def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
@@ -111,3 +114,15 @@ def components(findings: Findings) -> Iterator[Section]:
         ]  # fmt: skip
         names = ["", "documents", "published", "tokens", "published", "kept"]
         yield Section(f"Components of {source}", [], "", [Table("By component", names, rows)])
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+ABOUT_CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    overlaps_and_audits, tried_bandings, components,
+)  # fmt: skip
+
+
+def about_sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters about a corpus."""
+    for chapter in ABOUT_CHAPTERS:
+        yield from chapter(findings)

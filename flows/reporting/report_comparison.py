@@ -1,9 +1,11 @@
 """The section of the report that compares a build with the previous build: recipe, software, files, documents."""
 
+from collections.abc import Iterator
+
 from zyda_flows.flows.reporting.report_head import as_yaml
 from zyda_flows.flows.reporting.report_parts import Section, Table, Text, count, with_sign
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.build_history import Build, Examples
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.storage.artifacts import Counts
@@ -15,11 +17,11 @@ NAMES = [
 RECIPE_LINES = 200
 
 
-def comparison(findings: Findings) -> Section | None:
-    """Compare a build with the previous build. Return None if that is not recorded."""
+def comparison(findings: Findings) -> Iterator[Section]:
+    """Yield the comparison of a build with the previous build, if that is recorded."""
     before, build = findings.before, findings.build
     if before is None:
-        return None
+        return
     notes = [f"The previous build is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
     section = Section("Changes since the previous build", notes)
     remaining = Remaining(before.ledger), Remaining(findings.ledger)
@@ -35,7 +37,7 @@ def comparison(findings: Findings) -> Section | None:
         )
     if lines := changed_recipe(before, findings):
         section.texts.append(Text("Changes of the recipe", (("", "\n".join(lines)),), is_open=True))
-    return section
+    yield section
 
 
 def changed_recipe(before: Build, findings: Findings) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ import yaml
 
 from zyda_flows.flows.reporting.report_parts import Fact, Text, count
 from zyda_flows.tasks.accounts.published import PUBLISHED
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.words import counted
@@ -71,7 +71,7 @@ def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
 def parameters(dedup: Dedup) -> Iterator[str]:
     """Yield the parameters of a round, in words."""
     yield from dedup.sentences.keys
-    yield from dedup.who_goes_in_words()
+    yield from dedup.removal_rules()
     if dedup.against:
         yield f"against: {', '.join(dedup.against)}"
 

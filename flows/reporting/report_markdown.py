@@ -7,7 +7,7 @@ from zyda_flows.flows.reporting.markdown import plain
 from zyda_flows.flows.reporting.report_head import head
 from zyda_flows.flows.reporting.report_page import PAGE
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.recipe.fields import Recipe
 
 MOST_BYTES = 900_000  # of all: Prefect keeps an artifact as one row of its database

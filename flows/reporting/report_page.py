@@ -1,6 +1,6 @@
 """The report as an HTML page: a single file without external resources, which can be printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment
@@ -12,8 +12,9 @@ from zyda_flows.flows.reporting.report_head import head, recipe_text
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
 from zyda_flows.flows.reporting.report_plan import taken
 from zyda_flows.tasks.accounts.audited import MEASURES
-from zyda_flows.tasks.accounts.ledger import Ledger, TokenPath, token_paths
-from zyda_flows.tasks.lookup.report_data import AuditFindings, Findings, RoundFindings, ShownCluster
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.ledger_summary import TokenPath, token_paths
+from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings, RoundFindings, ShownCluster
 from zyda_flows.tasks.publish.audits import SIMILARITIES
 from zyda_flows.tasks.recipe.fields import Recipe
 
@@ -47,27 +48,10 @@ def rendered(
     )
 
 
-def sections(findings: Findings) -> Iterator[Section]:
-    """Yield all sections with content."""
-    yield tokens(findings)
-    if compared := comparison(findings):
-        yield compared
-    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
-    yield lengths(findings)
-    if findings.rules:
-        yield rules(findings)
-    for dedup_round in findings.rounds:
-        yield from round_sections(dedup_round, findings)
-    if findings.labels:
-        yield labels(findings)
-    if section := taken(findings):
-        yield section
-
-
-def tokens(findings: Findings) -> Section:
-    """Show the tokens of each source after the stages, as bars and as a table."""
+def tokens(findings: Findings) -> Iterator[Section]:
+    """Yield what remains of each source, as bars and as a table."""
     note = "Tokens at the start, and after each stage that removed documents."
-    return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
+    yield Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 
 def table_of_ways(ledger: Ledger) -> Table:
@@ -88,23 +72,36 @@ def cells(token_path: TokenPath) -> list[str]:
     ]  # fmt: skip
 
 
-def lengths(findings: Findings) -> Section:
-    """Show the lengths of the published documents."""
+def composition(findings: Findings) -> Iterator[Section]:
+    """Yield the share of each source in the tokens."""
+    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
+
+
+def lengths(findings: Findings) -> Iterator[Section]:
+    """Yield the lengths of the published documents."""
     notes = ["Tokens of each published document."]
     if findings.not_drawn:
         notes.append(
             f"{count(findings.not_drawn)} documents without tokens, or with more than a million, are not shown."
         )
-    return Section("Lengths", notes, plots.lengths(findings))
+    yield Section("Lengths", notes, plots.lengths(findings))
 
 
-def rules(findings: Findings) -> Section:
-    """Show the removals of each rule."""
+def rules(findings: Findings) -> Iterator[Section]:
+    """Yield the shares of documents that each rule removed, if a rule removed any."""
+    if not findings.rules:
+        return
     note = (
         "The share of the documents of each source that a rule removed. A document counts for the first rule it "
         "broke; on the right, the share of them that broke another one, too, as far as that was looked at."
     )
-    return Section("Removals by rules", [note], cluster_plots.rules(findings))
+    yield Section("Removals by rules", [note], cluster_plots.rules(findings))
+
+
+def rounds(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of each round of deduplication."""
+    for dedup_round in findings.rounds:
+        yield from round_sections(dedup_round, findings)
 
 
 def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[Section]:
@@ -176,8 +173,10 @@ def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
     return Text(summary, tuple(parts), is_open)
 
 
-def labels(findings: Findings) -> Section:
-    """Show the labels of a quality model, and their agreement within clusters."""
+def labels(findings: Findings) -> Iterator[Section]:
+    """Yield the labels of a quality model, and how they agree in a cluster, if documents have labels."""
+    if not findings.labels:
+        return
     counts = findings.mixed.counts()
     several = sum(counts.values())
     mixed = several - counts.get(1, 0)
@@ -186,6 +185,18 @@ def labels(findings: Findings) -> Section:
         f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have different "
         "labels."
     )
-    if findings.mixed.one_of > 1:
-        note += f" They are a sample by a hash of ids: 1 of {count(findings.mixed.one_of)} clusters."
-    return Section("Quality labels", [note], plots.labels(findings))
+    if findings.mixed.period > 1:
+        note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
+    yield Section("Quality labels", [note], plots.labels(findings))
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    tokens, comparison, composition, lengths, rules, rounds, labels, taken,
+)  # fmt: skip
+
+
+def sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters."""
+    for chapter in CHAPTERS:
+        yield from chapter(findings)

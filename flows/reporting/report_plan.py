@@ -1,7 +1,9 @@
 """The section of the report about the costs of a build, compared with its plan."""
 
+from collections.abc import Iterator
+
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
-from zyda_flows.tasks.lookup.report_data import Findings
+from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.planning.spending import Spending
 from zyda_flows.tasks.spent import Spent
@@ -10,11 +12,11 @@ NAMES = ["", "tasks", "core seconds", "peak memory, MiB", "read, MiB", "written,
 MIB = 1 << 20
 
 
-def taken(findings: Findings) -> Section | None:
-    """Show the costs of the build of the published corpus. Return None if they were not recorded."""
+def taken(findings: Findings) -> Iterator[Section]:
+    """Yield the time, memory and storage of the build of the published corpus, if they are recorded."""
     spending, plan = findings.spending, findings.plan
     if spending is None:
-        return None
+        return
     notes = [how_long(spending, plan)]
     names = list(spending.stages)
     if plan:
@@ -23,7 +25,7 @@ def taken(findings: Findings) -> Section | None:
     planned = {stage.stage: stage.spent for stage in plan.stages} if plan else {}
     rows = [row(name, spending.stages.get(name, Spent()), planned.get(name), plan) for name in names]
     total = row("all", spending.total, plan.total if plan else None, plan)
-    return Section(
+    yield Section(
         "Costs of the build", notes, tables=[Table("By stage", NAMES, [*rows, total], has_total=True)]
     )
 

@@ -2,7 +2,6 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
-from typing import NamedTuple
 
 import pyarrow as pa
 
@@ -17,7 +16,7 @@ from zyda_flows.tasks.storage.artifacts import (
     totals,
 )
 from zyda_flows.tasks.storage.records import Record
-from zyda_flows.tasks.words import counted, in_words
+from zyda_flows.tasks.words import counted
 
 LEDGER = pa.schema(
     [
@@ -101,14 +100,14 @@ class Ledger(Record):
         return lines_by_stage
 
     def lines_of(self, stage: str, source: str | None) -> Iterable[Line]:
-        """Return the lines of a stage, of one source or of all."""
+        """Return the lines of a stage, of a source or of all."""
         lines = self.by_stage.get(stage, {})
         if source is None:
             return lines.values()
         return (lines[source],) if source in lines else ()
 
     def of(self, stage: str, source: str | None = None) -> Counts:
-        """Return the counts that a stage kept, for one source or for all."""
+        """Return the counts that a stage kept, for a source or for all."""
         return total(line.out for line in self.lines_of(stage, source))
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
@@ -119,7 +118,7 @@ class Ledger(Record):
         return pa.Table.from_pylist([row_of(line) for line in self.lines], LEDGER)
 
     def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
-        """Return the counts that a stage removed of one source or of all, by reason, sorted."""
+        """Return the counts that a stage removed of a source or of all, by reason, sorted."""
         sums = totals(line.removed_by for line in self.lines_of(stage, source))
         return dict(sorted(sums.items()))
 
@@ -174,7 +173,7 @@ def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
     """Return the ledger of the receipts of all stages, in their order. The first stage has receipts of all sources.
 
     A stage without a receipt for a source keeps all documents of the source. Raises NotConserved if the documents,
-    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside ones, or from the
+    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside counts, or from the
     counts that the stage before kept.
     """
     receipts = [{receipt.source: receipt for receipt in step} for step in steps]
@@ -210,7 +209,7 @@ def line_of(receipt: Receipt) -> Line:
 
 
 def check_account(receipts: Sequence[Receipt]) -> None:
-    """Check the counts of one source through all stages. Raises NotConserved."""
+    """Check the counts of a source through all stages. Raises NotConserved."""
     if len({receipt.source for receipt in receipts}) > 1:
         raise NotConserved(f"one account of sources {sorted({str(receipt.source) for receipt in receipts})}")
     before = receipts[0].entering
@@ -225,50 +224,3 @@ def check_account(receipts: Sequence[Receipt]) -> None:
         if receipt.removed_by and by_reason != receipt.removed:
             raise NotConserved(f"{name}: {receipt.removed} were removed, but the reasons sum to {by_reason}")
         before = receipt.out
-
-
-class TokenPath(NamedTuple):
-    """The counts of a source, or of all: at the start, after each of `Ledger.stages_between`, and at the end."""
-
-    source: str
-    start: Counts
-    between: tuple[Counts, ...]
-    end: Counts
-
-
-def token_paths(ledger: Ledger) -> list[TokenPath]:
-    """Return the path of each source, and the path of all sources as `total`."""
-    first, *_, last = ledger.stages
-    return [
-        TokenPath(
-            source or "total",
-            ledger.of(first, source),
-            tuple(ledger.of(stage, source) for stage in ledger.stages_between),
-            ledger.of(last, source),
-        )
-        for source in (*ledger.sources, None)
-    ]
-
-
-def large_losses(ledger: Ledger) -> list[str]:
-    """Return a sentence for each stage that removed more than half of a source, and each source that is empty."""
-    sentences = list[str]()
-    first, *_, last = ledger.stages
-    for source in ledger.sources:
-        losses = [loss for stage in ledger.stages if (loss := large_loss(ledger, stage, source))]
-        if ledger.of(first, source).documents and not ledger.of(last, source).documents:
-            why = ", ".join(f"{removed} of its tokens{mostly}" for removed, mostly in losses)
-            sentences.append(f"nothing is left of source {source}{why and f': {why}'}")
-        else:
-            sentences += [f"{removed} of the tokens of source {source}{mostly}" for removed, mostly in losses]
-    return sentences
-
-
-def large_loss(ledger: Ledger, stage: str, source: str) -> tuple[str, str] | None:
-    """Return the share of a source that a stage removed and the main reason; None if it removed at most half."""
-    lost, remaining = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
-    if lost <= remaining:
-        return None
-    reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda item: -item[1].tokens)
-    mostly = f" (most by {reasons[0][0]})" if len(reasons) > 1 else ""
-    return f"{in_words(stage)} removed {lost / (lost + remaining):.1%}", mostly

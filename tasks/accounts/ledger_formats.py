@@ -4,7 +4,8 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
-from zyda_flows.tasks.accounts.ledger import Ledger, Line, row_of, token_paths
+from zyda_flows.tasks.accounts.ledger import Ledger, Line, row_of
+from zyda_flows.tasks.accounts.ledger_summary import token_paths
 from zyda_flows.tasks.storage.artifacts import Counts
 
 

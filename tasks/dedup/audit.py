@@ -106,15 +106,15 @@ def audit(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manife
     """
     folder = dedup_round.folder
     pairings = pairings_of(folder, trails, pairs)
-    reading = texts_to_read(folder, trails, ids_in(pairings))
-    texts = fan_out(ArtifactJob.__call__, reading, stage=TEXTS, source=None)
-    read = total(text.counts for text in texts)
+    text_jobs = texts_to_read(folder, trails, ids_in(pairings))
+    texts = fan_out(ArtifactJob.__call__, text_jobs, stage=TEXTS, source=None)
+    total_read = total(text.counts for text in texts)
     jobs = list[ComparedPairs]()
-    for some in in_batches(pairings, read.bytes / max(1, read.documents)):
-        wanted = ids_in(some)
-        has_some = [bool(np.isin(job.doc_ids, wanted).any()) for job in reading]
-        needed = [text for text, is_needed in zip(texts, has_some, strict=True) if is_needed]
-        jobs.append(ComparedPairs(folder, minhash_round_of(dedup_round), tuple(some), tuple(needed)))
+    for batch in in_batches(pairings, total_read.bytes / max(1, total_read.documents)):
+        wanted = ids_in(batch)
+        has_wanted = [bool(np.isin(job.doc_ids, wanted).any()) for job in text_jobs]
+        needed = [text for text, is_needed in zip(texts, has_wanted, strict=True) if is_needed]
+        jobs.append(ComparedPairs(folder, minhash_round_of(dedup_round), tuple(batch), tuple(needed)))
     tables = fan_out(lambda job: job(), jobs, stage=dedup_round.name_of("audit"), source=None)
     table = pa.concat_tables([AUDIT.empty_table(), *tables]).sort_by("doc_id")
     path = artifact_path("audit", None, "all", key(dedup_round, trails, pairs))
@@ -149,13 +149,13 @@ def texts_to_read(folder: Folder, trails: list[Trail], wanted: Ids) -> list[Text
     jobs = list[TextsOfShard]()
     for trail in trails:
         shards = [history.shard for history in load_histories(folder, trail)]
-        of_source = wanted[sources_of(wanted) == number_of(folder, shards)] if shards else wanted[:0]
-        files = set(files_of(of_source).tolist())
+        source_ids = wanted[sources_of(wanted) == number_of(folder, shards)] if shards else wanted[:0]
+        files = set(files_of(source_ids).tolist())
         for shard in shards:
             if numbers_in_name(shard)[0] in files:
                 first, last = first_and_last(folder, shard)
-                of_shard = of_source[(of_source >= first) & (of_source <= last)]
-                jobs += [TextsOfShard(folder, trail.source, shard, of_shard)] if len(of_shard) else []
+                shard_ids = source_ids[(source_ids >= first) & (source_ids <= last)]
+                jobs += [TextsOfShard(folder, trail.source, shard, shard_ids)] if len(shard_ids) else []
     return jobs
 
 

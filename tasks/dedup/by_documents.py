@@ -85,14 +85,14 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
 
 def pairs_of_pieces(rows: pa.Table) -> int:
     """Count the pairs of documents of a cluster that are in different pieces. rows: `cluster_id`, `piece`."""
-    of_pieces = rows.group_by(["cluster_id", "piece"]).aggregate([([], "count_all")])
-    of_clusters = rows.group_by("cluster_id").aggregate([([], "count_all")])
-    squares = [sum(n * n for n in table["count_all"].to_pylist()) for table in (of_clusters, of_pieces)]
+    piece_counts = rows.group_by(["cluster_id", "piece"]).aggregate([([], "count_all")])
+    cluster_counts = rows.group_by("cluster_id").aggregate([([], "count_all")])
+    squares = [sum(n * n for n in table["count_all"].to_pylist()) for table in (cluster_counts, piece_counts)]
     return (squares[0] - squares[1]) // 2
 
 
 @dataclass(frozen=True)
-class DecidedFile(ArtifactJob):
+class VerifiedFile(ArtifactJob):
     """The decisions about the documents of a file of clusters: DECIDED by doc_id."""
 
     stage, version = "verify", VERSION
@@ -128,12 +128,13 @@ def decided_by_documents(
     """
     folder, comparison = dedup_round.folder, comparison_of(dedup_round.dedup)
     is_across = dedup_round.dedup.scope == "across"
-    of_files = [
+    contested_jobs = [
         ContestedDocuments(folder, None, clusters_file, number, is_across)
         for number, clusters_file in enumerate(tables)
     ]
     contested = list_files(
-        folder, fan_out(ArtifactJob.__call__, of_files, stage=dedup_round.name_of("contested"), source=None)
+        folder,
+        fan_out(ArtifactJob.__call__, contested_jobs, stage=dedup_round.name_of("contested"), source=None),
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
@@ -170,13 +171,13 @@ def decided_by_documents(
         )
         for part, first, second in numbers
     ]
-    of_parts = fan_out(ComparedPart.__call__, parts, stage=dedup_round.name_of("verify"), source=None)
-    compared_parts = [of_part.shard for of_part in of_parts]
+    records = fan_out(ComparedPart.__call__, parts, stage=dedup_round.name_of("verify"), source=None)
+    compared_parts = [compared.shard for compared in records]
     cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
-    by_index = sum((of_part.by_index for of_part in of_parts), ByIndex(cut=cut))
+    by_index = sum((compared.by_index for compared in records), ByIndex(cut=cut))
     compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
     files = [
-        DecidedFile(folder, None, clusters_file, number, compare)
+        VerifiedFile(folder, None, clusters_file, number, compare)
         for number, clusters_file in enumerate(tables)
     ]
     decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)

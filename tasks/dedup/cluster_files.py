@@ -13,17 +13,10 @@ import pyarrow as pa
 
 from zyda_flows.tasks.dedup import forests
 from zyda_flows.tasks.dedup.contraction import ROOTS
-from zyda_flows.tasks.dedup.exchange import (
-    PART,
-    Naming,
-    PartJob,
-    RowsByPart,
-    Spread,
-    exchanged,
-    run_starts,
-    table_of,
-)
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import PartJob, RowsByPart, Spread, exchanged
 from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
+from zyda_flows.tasks.dedup.part_tables import PART, run_starts, table_of
 from zyda_flows.tasks.ids import sources_of
 from zyda_flows.tasks.signatures.bands import numbers_in_name
 from zyda_flows.tasks.sources.input_files import NumberedSource
@@ -51,7 +44,7 @@ def cuts_of(folder: Folder, trails: Sequence[Trail], sources: Sequence[NumberedS
 
     Reads nothing if the documents of all sources are in one file.
     """
-    if not of_several(trails):
+    if not need_several_files(trails):
         return ()
     groups = shards_by_file(folder, trails, sources)
     return tuple(first_document(folder, group[0]) for group in groups[1:])
@@ -63,7 +56,9 @@ def shards_by_file(
     """Return the shards with documents, of all sources, grouped by the file of clusters that has their range."""
     numbers = {source.source: source.number for source in sources}
     groups, documents = [list[Artifact]()], 0
-    for ingested in sorted((trail.receipts[0] for trail in trails), key=lambda one: numbers[str(one.source)]):
+    for ingested in sorted(
+        (trail.receipts[0] for trail in trails), key=lambda receipt: numbers[str(receipt.source)]
+    ):
         artifacts = sorted(load_manifest(folder, ingested).artifacts, key=numbers_in_name)
         for artifact in artifacts:
             documents += artifact.rows
@@ -74,7 +69,7 @@ def shards_by_file(
     return groups
 
 
-def of_several(trails: Sequence[Trail]) -> bool:
+def need_several_files(trails: Sequence[Trail]) -> bool:
     """Return whether the documents of all sources need more than one file."""
     return sum(trail.receipts[0].out.documents for trail in trails) > FILE_DOCUMENTS
 
@@ -141,14 +136,14 @@ class SizedClusters(RowsByPart):
         is_new = np.zeros(len(clusters), np.uint16)
         is_new[run_starts(clusters, sources_of(firsts))] = 1
         sizes = np.add.reduceat(counts.astype(np.uint64), starts).astype(np.uint32)
-        of_clusters = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
+        cluster_columns = (clusters[starts], firsts[starts], sizes, np.add.reduceat(is_new, starts))
         # A part has a row for each source of a cluster, and gets a single answer.
         places = np.repeat(np.arange(len(starts)), np.diff(np.append(starts, len(clusters))))
         del clusters, firsts, counts
         askers = askers[order]
         order = np.argsort(askers, kind="stable")
         order = order[run_starts(askers[order], places[order])]
-        return table_of(SIZED, askers[order], *(column[places[order]] for column in of_clusters))
+        return table_of(SIZED, askers[order], *(column[places[order]] for column in cluster_columns))
 
 
 @dataclass(frozen=True)
@@ -163,12 +158,12 @@ class PlacedDocuments(RowsByPart):
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
-        (clusters, *of_clusters), _ = self.part_columns(SIZED)
+        (clusters, *cluster_columns), _ = self.part_columns(SIZED)
         places, ids = np.searchsorted(clusters, self.naming.names(roots)), self.naming.ids(names)
         order = np.argsort(ids)
         ids, places = ids[order], places[order]
         files = np.searchsorted(np.array(self.cuts, np.uint64), ids, side="right").astype(np.uint32)
-        return table_of(PLACED, files, ids, *(column[places] for column in of_clusters))
+        return table_of(PLACED, files, ids, *(column[places] for column in cluster_columns))
 
 
 @dataclass(frozen=True)

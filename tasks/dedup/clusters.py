@@ -21,11 +21,11 @@ from zyda_flows.tasks.dedup.cluster_files import (
     cuts_of,
     files_of_forest,
     files_of_roots,
-    of_several,
+    need_several_files,
 )
-from zyda_flows.tasks.dedup.contraction import grouped, roots_of
+from zyda_flows.tasks.dedup.contraction import roots_of
 from zyda_flows.tasks.dedup.costs import clusters_cost
-from zyda_flows.tasks.dedup.exchange import Spread
+from zyda_flows.tasks.dedup.exchange import Spread, grouped
 from zyda_flows.tasks.dedup.forests import (
     FOREST,
     LAST_DOCUMENTS,
@@ -50,7 +50,7 @@ from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_o
 from zyda_flows.tasks.workers.engine import is_on_gpu
 
 VERSION = 1
-OF_EDGE = 2  # documents
+EDGE_DOCUMENTS = 2  # documents
 
 
 @dataclass(frozen=True)
@@ -142,14 +142,14 @@ class ClustersOfFiles(JoinedFiles[ClusterFiles], RecordJob[ClusterFiles]):
         return self.recorded(files_of_forest(self, self.forest(), self.cuts))
 
 
-def groups_of_files(artifacts: Sequence[Artifact], of_row: int) -> list[tuple[Artifact, ...]]:
+def groups_of_files(artifacts: Sequence[Artifact], documents_of_row: int) -> list[tuple[Artifact, ...]]:
     """Group neighbouring files, as many as a step can hold; all of them if the last step can hold them.
 
-    of_row: most documents in a row.
+    documents_of_row: most documents in a row.
     """
-    if of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
+    if documents_of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
         return [tuple(artifacts)]
-    return grouped(artifacts, STEP_DOCUMENTS // of_row)
+    return grouped(artifacts, STEP_DOCUMENTS // documents_of_row)
 
 
 def clusters_of(
@@ -165,10 +165,10 @@ def clusters_of(
     within: find the clusters within each source.
     """
     level = 0
-    while len(groups := groups_of_files(artifacts, 1 if level else OF_EDGE)) > 1:
+    while len(groups := groups_of_files(artifacts, 1 if level else EDGE_DOCUMENTS)) > 1:
         # A level that barely reduces the number of files would be repeated forever.
         if level and len(groups) > len(artifacts) * 3 // 4:
-            naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // OF_EDGE)
+            naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // EDGE_DOCUMENTS)
             return files_of_roots(folder, naming, roots, cuts, spread)
         artifacts = spread(
             [
@@ -186,7 +186,7 @@ def key(
     dedup_round: Round, trails: list[Trail], edges_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
     # If there are several files, their ends depend on the counts of ingest.
-    ingested = [trail.receipts[0].identity for trail in trails] if of_several(trails) else []
+    ingested = [trail.receipts[0].identity for trail in trails] if need_several_files(trails) else []
     return stage_key("clusters", VERSION, None, edges_receipt.identity, *ingested)
 
 

@@ -30,14 +30,14 @@ class InOrder:
     """The documents of clusters, cluster by cluster, the most preferred first.
 
     rows: (n,), their positions in the table that was read. groups: (n,), ascending in a cluster: a document is
-    removed only for a document of a smaller group. may_go: (n,), whether it may be removed. starts: (c + 1,), the
-    position of each cluster's first document here, then n.
+    removed only for a document of a smaller group. is_removable: (n,), whether it may be removed. starts: (c + 1,),
+    the position of each cluster's first document here, then n.
     """
 
     doc_ids: Ids
     rows: NDArray[np.int64]
     groups: NDArray[np.int64]
-    may_go: NDArray[np.bool_]
+    is_removable: NDArray[np.bool_]
     starts: NDArray[np.int64]
 
 
@@ -47,8 +47,8 @@ def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
     is_first = np.ones(len(places), np.bool_)
     is_first[1:] = False
     for name in ("cluster_id", "piece"):
-        of_places = rows.column(name).to_numpy()[places]
-        is_first[1:] |= of_places[1:] != of_places[:-1]
+        ordered_values = rows.column(name).to_numpy()[places]
+        is_first[1:] |= ordered_values[1:] != ordered_values[:-1]
     groups = np.arange(len(places))
     if dedup.scope == "across":
         groups = (order.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
@@ -83,8 +83,8 @@ class Comparison:
         """Whether documents' ids alone decide, without any of their columns."""
         return not self.columns and self.dedup.prefer == ("source",)
 
-    def size(self, of_all: Counts, contested: int) -> float:
-        """Return the bytes that the contested documents take, about. of_all: counts of all documents."""
+    def size(self, counts: Counts, contested: int) -> float:
+        """Return the bytes that the contested documents take, about. counts: counts of all documents."""
         return contested * ROW_BYTES
 
     def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
@@ -102,7 +102,7 @@ class Comparison:
         """
         sizes = np.diff(members.starts)
         firsts = np.repeat(members.starts[:-1], sizes)
-        gone = np.flatnonzero((members.groups > members.groups[firsts]) & members.may_go)
-        nothing = pa.nulls(len(gone), pa.float32())
-        columns = [pa.array(members.doc_ids[gone]), pa.array(members.doc_ids[firsts[gone]]), nothing, nothing]
+        rows = np.flatnonzero((members.groups > members.groups[firsts]) & members.is_removable)
+        ids, nothing = members.doc_ids, pa.nulls(len(rows), pa.float32())
+        columns = [pa.array(ids[rows]), pa.array(ids[firsts[rows]]), nothing, nothing]
         yield pa.table(columns, schema=COMPARISONS), ByIndex()

@@ -18,21 +18,26 @@ from dataclasses import dataclass
 import numpy as np
 import pyarrow as pa
 
+from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import (
-    PART,
-    Naming,
+    Exchange,
     PartJob,
     RowsByPart,
     Spread,
     exchanged,
     gathered,
+    grouped,
+    written_together,
+)
+from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
+from zyda_flows.tasks.dedup.part_tables import (
+    PART,
+    distinct_pairs,
     place_among,
     run_starts,
     table_of,
     write_numbers,
-    written_together,
 )
-from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -90,10 +95,10 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
         names, roots = names[order], roots[order]
         starts = run_starts(names)
         labels = turn(np.minimum.reduceat(turn(roots), starts)) if len(names) else names
-        of_rows = np.repeat(labels, np.diff(np.append(starts, len(names))))
+        row_labels = np.repeat(labels, np.diff(np.append(starts, len(names))))
         # A root needs no edge to itself: its label is also the label of the others of its trees.
         is_edge = roots != names
-        a, b = distinct_pairs(roots[is_edge], of_rows[is_edge])
+        a, b = distinct_pairs(roots[is_edge], row_labels[is_edge])
         return self.recorded(
             LabelledPart(
                 labels=self.write("labels", table_of(LABELS, names[starts], labels)),
@@ -169,12 +174,12 @@ class RootsOfPart(PartJob[Artifact], ArtifactJob):
 
     def make(self) -> Artifact:
         names, labels = self.own_columns(LABELS)
-        (known, of_known), _ = self.part_columns(ANSWERED)
+        (known, known_roots), _ = self.part_columns(ANSWERED)
         order = np.argsort(known)
         roots = self.naming.ids(labels)
         wanted = Naming(self.naming.number + 1, 0).names(roots)
         places, is_known = place_among(known[order], wanted)
-        roots[is_known] = of_known[order][places[is_known]]
+        roots[is_known] = known_roots[order][places[is_known]]
         return write_numbers(self.folder, self.path, self.name, table_of(ROOTS, names, roots))
 
 
@@ -190,32 +195,22 @@ def roots_of(
     if number and rows <= most_edges:
         last = Naming(number, 0)
         return last, spread([LastRoots(folder, None, last, 0, tuple(artifacts))])
-    naming = Naming.of_rows(rows, number)
+    naming = Naming.for_rows(rows, number)
     groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
     parts = len(naming.numbers)
-    of_trees = exchanged(trees, parts, spread)
-    labelling = [LabelsOfPart(folder, None, naming, i, (), of_trees.files(i)) for i in naming.numbers]
+    exchanged_trees = exchanged(trees, parts, spread)
+    labelling = [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in naming.numbers]
     labelled: list[LabelledPart] = spread(written_together(labelling, parts))
-    edges = gathered(labelling[0], [one.edges for one in labelled], parts, spread)
-    labels = [(one.labels,) for one in labelled]
-    further = spread(
+    edges = gathered(labelling[0], [part.edges for part in labelled], parts, spread)
+    labels = [(part.labels,) for part in labelled]
+    next_edges = spread(
         [EdgesOfPart(folder, None, naming, i, artifact, edges.files(i)) for i, artifact in enumerate(labels)]
     )
     answers = None
-    if any(artifact.rows for artifact in further):
-        above, roots = roots_of(folder, further, spread, most_edges, number + 1)
-        # As many parts as here: most labels are asked for, though most have no edge in the next round.
-        asking = Naming(above.number, max(naming.bits, above.bits))
-        questioning = [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)]
-        questions = exchanged(questioning, len(asking.numbers), spread)
-        answering = [
-            AnsweredRoots(
-                folder, None, asking, part, (roots[part >> asking.bits - above.bits],), questions.files(part)
-            )
-            for part in asking.numbers
-        ]
-        answers = exchanged(answering, parts, spread)
+    if any(artifact.rows for artifact in next_edges):
+        next_naming, roots = roots_of(folder, next_edges, spread, most_edges, number + 1)
+        answers = ask_for_roots(folder, naming, labels, next_naming, roots, spread)
     return naming, spread(
         [
             RootsOfPart(folder, None, naming, i, artifact, answers.files(i) if answers else None)
@@ -224,25 +219,33 @@ def roots_of(
     )
 
 
-def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
-    """Group neighbouring files while a task can hold their rows."""
-    groups, rows = [list[Artifact]()], 0
-    for artifact in artifacts:
-        rows += artifact.rows
-        if groups[-1] and rows > most_rows:
-            groups.append([])
-            rows = artifact.rows
-        groups[-1].append(artifact)
-    return [tuple(group) for group in groups]
+def ask_for_roots(
+    folder: Folder,
+    naming: Naming,
+    labels: Sequence[tuple[Artifact]],
+    next_naming: Naming,
+    roots: Sequence[Artifact],
+    spread: Spread,
+) -> Exchange:
+    """Send the questions of all parts for the roots of their labels; return the answers, by part.
+
+    naming, labels: of this round, by part. next_naming, roots: of the next round, by part.
+    """
+    # As many parts as in this round: most labels are asked for, though most have no edge in the next round.
+    asking = Naming(next_naming.number, max(naming.bits, next_naming.bits))
+    questions = exchanged(
+        [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)],
+        len(asking.numbers),
+        spread,
+    )
+    shift = asking.bits - next_naming.bits
+    answers = [
+        AnsweredRoots(folder, None, asking, part, (roots[part >> shift],), questions.files(part))
+        for part in asking.numbers
+    ]
+    return exchanged(answers, len(naming.numbers), spread)
 
 
 def turn(names: Ids) -> Ids:
     """Return names with their halves exchanged, (n,) to (n,): labels are chosen by this order."""
     return names << np.uint64(32) | names >> np.uint64(32)
-
-
-def distinct_pairs(a: Ids, b: Ids) -> tuple[Ids, Ids]:
-    """Return the distinct pairs, sorted: (n,) twice to (m,) twice."""
-    order = np.lexsort([b, a])
-    starts = order[run_starts(a[order], b[order])]
-    return a[starts], b[starts]

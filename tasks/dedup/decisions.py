@@ -22,17 +22,10 @@ from zyda_flows.tasks.accounts.audited import Decided
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
 from zyda_flows.tasks.dedup.clusters import cluster_rows
 from zyda_flows.tasks.dedup.costs import decisions_cost
-from zyda_flows.tasks.dedup.exchange import (
-    PART,
-    Files,
-    Naming,
-    RowsByPart,
-    columns_of,
-    exchanged,
-    run_starts,
-    table_of,
-)
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchanged
 from zyda_flows.tasks.dedup.forests import CLUSTERS
+from zyda_flows.tasks.dedup.part_tables import PART, columns_of, run_starts, table_of
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
@@ -123,8 +116,8 @@ class BestOfAll(RowsByPart):
 class DecidedFile(ArtifactJob):
     """The decisions about a file of clusters.
 
-    shared_files: the best of each cluster, by file; None if there is a single file. of_stage, key_of_stage: the
-    stage that decides, and its key.
+    shared_files: the best of each cluster, by file; None if there is a single file. deciding_stage, key_of_stage:
+    the stage that decides, and its key.
     """
 
     version = VERSION
@@ -134,12 +127,12 @@ class DecidedFile(ArtifactJob):
     shared_files: Annotated[Files | None, NotInKey("`key_of_stage` is a hash of it")]
     order: Annotated[Preference, NotInKey("`key_of_stage` is a hash of it")]
     scope: Annotated[Scope, NotInKey("`key_of_stage` is a hash of it")]
-    of_stage: Annotated[str, NotInKey("its path has it")]
+    deciding_stage: Annotated[str, NotInKey("its path has it")]
     key_of_stage: str
 
     @property
     def stage(self) -> str:
-        return self.of_stage
+        return self.deciding_stage
 
     @property
     def name(self) -> str:
@@ -171,25 +164,25 @@ def decided_by_ids(
     order: Preference,
     order_key: str,
     scope: Scope,
-    its_key: str,
+    files_key: str,
     stage: str = "decisions",
 ) -> list[Artifact]:
-    """Decide about files of clusters by their documents' ids. its_key: of the files that are written.
+    """Decide about files of clusters by their documents' ids. files_key: of the files that are written.
 
     stage: the stage that decides.
     """
     folder = dedup_round.folder
     spread = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
-    of_files = None
+    best_by_file = None
     if len(tables) > 1:
-        naming = Naming.of_rows(sum(clusters_file.rows for clusters_file in tables))
+        naming = Naming.for_rows(sum(clusters_file.rows for clusters_file in tables))
         best = [
             BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
             for number, clusters_file in enumerate(tables)
         ]
-        of_parts = exchanged(best, len(naming.numbers), spread)
-        of_all = [BestOfAll(folder, None, naming, i, (), of_parts.files(i)) for i in naming.numbers]
-        of_files = exchanged(of_all, len(tables), spread)
+        best_by_part = exchanged(best, len(naming.numbers), spread)
+        best_jobs = [BestOfAll(folder, None, naming, i, (), best_by_part.files(i)) for i in naming.numbers]
+        best_by_file = exchanged(best_jobs, len(tables), spread)
     return spread(
         [
             DecidedFile(
@@ -197,11 +190,11 @@ def decided_by_ids(
                 source=None,
                 clustered=clusters_file,
                 number=number,
-                shared_files=of_files.files(number) if of_files else None,
+                shared_files=best_by_file.files(number) if best_by_file else None,
                 order=order,
                 scope=scope,
-                of_stage=stage,
-                key_of_stage=its_key,
+                deciding_stage=stage,
+                key_of_stage=files_key,
             )
             for number, clusters_file in enumerate(tables)
         ]
@@ -227,8 +220,8 @@ def decisions(
     tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
     order_key = digest_of(order_of(dedup_round, sources))
     if comparison_of(dedup_round.dedup).is_by_ids:
-        its_key = key(dedup_round, trails, clusters_receipt, sources)
-        decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, its_key)
+        files_key = key(dedup_round, trails, clusters_receipt, sources)
+        decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, files_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
     taking_part = [trail for trail in trails if not dedup_round.recipe.source(trail.source).exempt]
     shards = [history.shard for trail in taking_part for history in load_histories(folder, trail)]

@@ -12,67 +12,27 @@ from abc import abstractmethod
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
 from functools import lru_cache
-from pathlib import Path
 from typing import Annotated, Any, TypeVar
 
 import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.part_tables import PART, PLACE, columns_of, write_numbers
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.ids import Ids, hash_ids, ids_of_hashes
 from zyda_flows.tasks.stage.jobs import ArtifactJob, Job, Made
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
+from zyda_flows.tasks.storage.parts import rows_of_part
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
-from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, read_table, write_artifact
+from zyda_flows.tasks.storage.tables import footer_of, read_table
 
 VERSION = 1
-PART_ROWS = 6 << 20  # in a part at most, about: 1.2 GiB of memory if all clusters are pairs
 MOST_FILES = 64  # from which a part is read: more are gathered first
-# Difference of the ids that are hashed in successive rounds: odd, so that all rounds differ.
-STEP = 0x9E3779B97F4A7C15
-PART = pa.field("part", pa.uint32())
-PLACE = pa.field("place", pa.uint32())  # the index of the file from which a row was gathered
 
 Spread = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
-
-
-@dataclass(frozen=True)
-class Naming:
-    """The names of documents in a round, by its number, and the 2**bits parts into which names are divided."""
-
-    number: int
-    bits: int
-
-    @classmethod
-    def of_rows(cls, rows: int, number: int = 0) -> "Naming":
-        """Return a naming with as many parts as this number of rows needs."""
-        return cls(number, (rows // PART_ROWS).bit_length())
-
-    def names(self, ids: Ids) -> Ids:
-        """Return the names of documents: (n,) to (n,)."""
-        return hash_ids(ids + self.offset)
-
-    def ids(self, names: Ids) -> Ids:
-        """Return the documents with these names: (n,) to (n,)."""
-        return np.asarray(ids_of_hashes(names) - self.offset)
-
-    def parts(self, names: Ids) -> NDArray[np.uint32]:
-        """Return the part of each name, which ascends with the names: (n,) to (n,)."""
-        # In two steps: NumPy does not shift a number by all of its 64 bits.
-        return (names >> np.uint64(63 - self.bits) >> np.uint64(1)).astype(np.uint32)
-
-    @property
-    def offset(self) -> np.uint64:
-        return np.uint64(self.number * STEP % (1 << 64))
-
-    @property
-    def numbers(self) -> range:
-        """The numbers of all parts."""
-        return range(1 << self.bits)
 
 
 class FileList(Record):
@@ -98,10 +58,10 @@ class Files:
 
     def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
         """Read a part of all files: its rows, and for each row the index of its file in the list, (n,)."""
-        of_files = read_files(self.folder, self.artifacts, number)
-        tables = [table for tables in of_files for table in tables]
+        tables_by_file = read_files(self.folder, self.artifacts, number)
+        tables = [table for tables in tables_by_file for table in tables]
         if not (tables and PLACE.name in tables[0].column_names):
-            return tables, places_of(of_files)
+            return tables, places_of(tables_by_file)
         places = np.concatenate([table.column(PLACE.name).to_numpy() for table in tables])
         return [table.drop_columns(PLACE.name) for table in tables], places
 
@@ -117,9 +77,9 @@ def read_files(
     return folder.map(read, artifacts)
 
 
-def places_of(of_files: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
+def places_of(tables_by_file: Sequence[Sequence[pa.Table]], first: int = 0) -> NDArray[np.uint32]:
     """Return the index of the file of each row: (n,). first: the index of the first file."""
-    sizes = [sum(map(len, tables)) for tables in of_files]
+    sizes = [sum(map(len, tables)) for tables in tables_by_file]
     return np.repeat(np.arange(first, first + len(sizes)), sizes).astype(np.uint32)
 
 
@@ -202,10 +162,10 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
     def make(self) -> Artifact:
         assert self.shared_files
         artifacts = self.shared_files.artifacts[self.first : self.first + self.count]
-        of_files = read_files(self.folder, artifacts, self.part, self.shift)
+        tables_by_file = read_files(self.folder, artifacts, self.part, self.shift)
         none = footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()
-        rows = pa.concat_tables([none, *(table for tables in of_files for table in tables)])
-        rows = rows.append_column(PLACE, pa.array(places_of(of_files, self.first)))
+        rows = pa.concat_tables([none, *(table for tables in tables_by_file for table in tables)])
+        rows = rows.append_column(PLACE, pa.array(places_of(tables_by_file, self.first)))
         # Within a part in the order of the files, as without gathering.
         rows = rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
         return write_numbers(self.folder, self.path, self.name, rows)
@@ -215,11 +175,11 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
 class Exchange:
     """The files from which parts are read: a list for each 2**shift parts, or one list for all."""
 
-    of_parts: tuple[Files, ...]
+    file_lists: tuple[Files, ...]
     shift: int = 0
 
     def files(self, part: int) -> Files:
-        return self.of_parts[part >> self.shift if len(self.of_parts) > 1 else 0]
+        return self.file_lists[part >> self.shift if len(self.file_lists) > 1 else 0]
 
 
 RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
@@ -236,9 +196,9 @@ def exchanged(jobs: Sequence[RowsByPart], parts: int, spread: Spread) -> Exchang
     return gathered(jobs[0], spread(written_together(jobs, parts)), parts, spread)
 
 
-def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
-    """Gather files if they are many. one: a job that made them. parts: the number of parts in the files."""
-    files = list_files(one.folder, artifacts)
+def gathered(job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
+    """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
+    files = list_files(job.folder, artifacts)
     if len(artifacts) <= MOST_FILES:
         return Exchange((files,))
     count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
@@ -247,18 +207,18 @@ def gathered(one: PartJob[Any], artifacts: Sequence[Artifact], parts: int, sprea
     made = spread(
         [
             GatheredRows(
-                one.folder, None, one.naming, number, (), files, shift=shift, first=first, count=count
+                job.folder, None, job.naming, number, (), files, shift=shift, first=first, count=count
             )
             for number in numbers
             for first in firsts
         ]
     )
-    of_parts = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
-    return Exchange(tuple(list_files(one.folder, some) for some in of_parts), shift)
+    file_lists = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
+    return Exchange(tuple(list_files(job.folder, some) for some in file_lists), shift)
 
 
 def files_together(files: int) -> int:
-    """Return the number of files that are gathered into one: about the square root of all."""
+    """Return the number of files that are gathered into job: about the square root of all."""
     return 1 << files.bit_length() // 2
 
 
@@ -269,42 +229,13 @@ def shift_of(files: int, parts: int) -> int:
     return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
-def columns_of(tables: Sequence[pa.Table], schema: pa.Schema) -> list[Any]:
-    """Return the columns of some tables except PART: (n,) each."""
-    rows = pa.concat_tables([schema.empty_table(), *tables])
-    return [rows.column(name).to_numpy() for name in schema.names if name != PART.name]
-
-
-def table_of(schema: pa.Schema, *columns: Any) -> pa.Table:
-    return pa.table([pa.array(column) for column in columns], schema=schema)
-
-
-def write_numbers(folder: Folder, path: str, name: str, rows: pa.Table, shift: int = 0) -> Artifact:
-    """Write columns of hashes, uncompressed because they are random; 2**shift parts together if they have PART."""
-    repeated = [column for column in (PART.name, PLACE.name) if column in rows.column_names]
-    options = {"compression": "none", "use_dictionary": repeated or False}
-
-    def fill(scratch: Path) -> None:
-        if repeated:
-            write_parts(scratch, rows, shift=shift, **options)
-        else:
-            with parquet_writer(scratch, rows.schema, **options) as writer:
-                writer.write_table(rows)
-
-    return write_artifact(folder, path, name, fill)
-
-
-def run_starts(*columns: Any) -> NDArray[np.int64]:
-    """Return the first index of each run of rows that are equal in all columns: (n,) each to (m,)."""
-    is_first = np.ones(len(columns[0]), np.bool_)
-    is_first[1:] = False
-    for column in columns:
-        is_first[1:] |= column[1:] != column[:-1]
-    return np.flatnonzero(is_first)
-
-
-def place_among(known: Ids, wanted: Ids) -> tuple[NDArray[np.int64], NDArray[np.bool_]]:
-    """Return the index of each wanted name in `known`, ascending, and whether it is there: (n,) twice."""
-    places = np.searchsorted(known, wanted)
-    places[places == len(known)] = 0
-    return places, known[places] == wanted if len(known) else np.zeros(len(wanted), np.bool_)
+def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
+    """Group neighbouring files while a task can hold their rows."""
+    groups, rows = [list[Artifact]()], 0
+    for artifact in artifacts:
+        rows += artifact.rows
+        if groups[-1] and rows > most_rows:
+            groups.append([])
+            rows = artifact.rows
+        groups[-1].append(artifact)
+    return [tuple(group) for group in groups]

@@ -45,8 +45,8 @@ class Forest:
     def clusters(self, some: slice) -> pa.Table:
         """Return a slice of the documents as CLUSTERS."""
         roots = self.roots[some]
-        of_trees = (self.ids, *self.sizes)
-        return pa.table([self.ids[some], *(column[roots] for column in of_trees)], schema=CLUSTERS)
+        tree_columns = (self.ids, *self.sizes)
+        return pa.table([self.ids[some], *(column[roots] for column in tree_columns)], schema=CLUSTERS)
 
     @cached_property
     def sizes(self) -> tuple[NDArray[np.uint32], NDArray[np.uint16]]:

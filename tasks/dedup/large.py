@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
-from zyda_flows.textkernels.set_similarity import MISSING, could_hold, needed
+from zyda_flows.textkernels.set_similarity import MISSING, can_share, needed
 from zyda_flows.textkernels.sets import in_common, table_of
 from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
@@ -27,12 +27,12 @@ Sets = Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]
 
 def bounds() -> Bounds:
     """Return the bounds of the index of a cluster."""
-    of_all = limits()
+    bounds_of_cluster = limits()
     return Bounds(
-        entries=of_all.cluster_entries,
-        longest=of_all.cluster_list,
-        column_bytes=of_all.cluster_column_bytes,
-        words=of_all.cluster_words,
+        entries=bounds_of_cluster.cluster_entries,
+        longest=bounds_of_cluster.cluster_list,
+        column_bytes=bounds_of_cluster.cluster_column_bytes,
+        words=bounds_of_cluster.cluster_words,
     )
 
 
@@ -40,26 +40,26 @@ class LargeCluster:
     """A cluster, most preferred documents first.
 
     sets: yields the distinct shingles of documents, given their positions. groups: (n,), ascending; a document is
-    removed only for a document of a smaller group. may_go: (n,), whether it may be removed.
+    removed only for a document of a smaller group. is_removable: (n,), whether it may be removed.
     """
 
     def __init__(
         self,
         sets: Sets,
         groups: NDArray[np.int64],
-        may_go: NDArray[np.bool_],
+        is_removable: NDArray[np.bool_],
         *,
         share: float,
         is_jaccard: bool,
     ) -> None:
-        self.sets, self.groups, self.may_go = sets, groups, may_go
+        self.sets, self.groups, self.is_removable = sets, groups, is_removable
         self.share, self.is_jaccard = share, is_jaccard
         counters = np.zeros(1 << COUNTER_BITS, np.uint16)
         for hashes in sets(np.arange(len(groups))):
             count_shingles(hashes, counters)
         self.index = RareIndex(counters, len(groups), min(len(groups), limits().cluster_members), bounds())
-        self.staying = list[int]()  # positions of the members of the index
-        self.left_out = list[int]()  # groups of kept documents without room in the index
+        self.members_of_index = list[int]()  # positions of the members of the index
+        self.skipped_groups = list[int]()  # groups of kept documents without room in the index
         self.unsure = 0  # kept documents that were not compared with all that can contain enough of them
         self.pairs = 0  # pairs of such a document and a document with which it was not compared
         self.sizes = np.zeros(len(groups), np.int64)
@@ -72,26 +72,26 @@ class LargeCluster:
         shared = np.zeros(len(self.groups), np.int64)
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
-            if self.may_go[i]:
+            if self.is_removable[i]:
                 holders[i], shared[i] = self.holder(i, hashes)
             if (
                 holders[i] == MISSING and self.groups[i] < self.groups[-1]
             ):  # or no later document can be removed for it
-                self.let_stay(i, hashes)
+                self.add_member(i, hashes)
         return holders, shared
 
-    def let_stay(self, i: int, hashes: NDArray[np.uint64]) -> None:
+    def add_member(self, i: int, hashes: NDArray[np.uint64]) -> None:
         """Add a kept document to the index, if there is room. hashes: (m,), its shingles."""
-        if len(self.staying) == self.index.most:
-            self.left_out.append(int(self.groups[i]))
+        if len(self.members_of_index) == self.index.most:
+            self.skipped_groups.append(int(self.groups[i]))
             return
         self.index.add(hashes, int(self.groups[i]))
-        self.staying.append(i)
+        self.members_of_index.append(i)
         self.keep(i, hashes)
 
     def holder(self, i: int, hashes: NDArray[np.uint64]) -> tuple[int, int]:
         """Return the first known holder of enough of a document, or MISSING, and the number of shared shingles."""
-        table, first = table_of(hashes), min(FIRST, len(self.staying))
+        table, first = table_of(hashes), min(FIRST, len(self.members_of_index))
         k, count = self.first_of(range(first), i, hashes, table)
         if k != MISSING:
             return k, count
@@ -99,7 +99,7 @@ class LargeCluster:
         members, others = self.index.probe(hashes, group, self.share, self.is_jaccard)
         k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
         if k == MISSING:
-            others += bisect_left(self.left_out, group)
+            others += bisect_left(self.skipped_groups, group)
             self.unsure += others > 0
             self.pairs += others
         return k, count
@@ -112,9 +112,9 @@ class LargeCluster:
         table: tuple[NDArray[np.uint64], np.uint64],
     ) -> tuple[int, int]:
         """Return the first member that holds enough of a document, or MISSING, and the shared shingles."""
-        for k in (self.staying[member] for member in members):
+        for k in (self.members_of_index[member] for member in members):
             sizes = hashes.size, int(self.sizes[k])
-            if self.groups[k] < self.groups[i] and could_hold(self.share, self.is_jaccard, *sizes):
+            if self.groups[k] < self.groups[i] and can_share(self.share, self.is_jaccard, *sizes):
                 count = int(in_common(*table, self.set_of(k)))
                 if count >= needed(self.share, self.is_jaccard, *sizes):
                     return k, count

@@ -69,7 +69,7 @@ def compare_texts(pairings: Sequence[Pairing], texts: pa.Table, dedup: MinHashRo
         # Two texts at a time, because shingles take eight times as much memory as their text.
         likenesses = [likeness(column.take(pa.array([place, other])), dedup) for other in kept]
         # By the measure of the recipe; of equally similar documents the first, which is the most preferred.
-        best = int(np.argmax([of_pair[dedup.measure] for of_pair in likenesses]))
+        best = int(np.argmax([similarity[dedup.measure] for similarity in likenesses]))
         text, other = column[place].as_py(), column[kept[best]].as_py()
         shared = keys[place] == keys[kept[best]] if has_keys[place] and has_keys[kept[best]] else np.zeros(1)
         members = [places[i] for i in pairing.members]
@@ -105,10 +105,10 @@ def steps_between(keys: NDArray[np.uint64], start: int, end: int) -> int | None:
     shares = (keys[:, None, :] == keys[None, :, :]).any(axis=2)
     reached, steps = np.arange(len(keys)) == start, 0
     while not reached[end]:
-        further = reached | shares[reached].any(axis=0)
-        if (further == reached).all():
+        extended = reached | shares[reached].any(axis=0)
+        if (extended == reached).all():
             return None
-        reached, steps = further, steps + 1
+        reached, steps = extended, steps + 1
     return steps
 
 

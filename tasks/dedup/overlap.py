@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.cluster_files import shards_by_file
 from zyda_flows.tasks.dedup.costs import overlap_cost
 from zyda_flows.tasks.dedup.decisions import decided_by_ids
-from zyda_flows.tasks.dedup.exchange import place_among
+from zyda_flows.tasks.dedup.part_tables import place_among
 from zyda_flows.tasks.dedup.preference import order_of, preference_of
 from zyda_flows.tasks.dedup.verify import comparison_of
 from zyda_flows.tasks.errors import NotConserved
@@ -80,8 +80,8 @@ class OverlapOfRange(ArtifactJob):
         tokens = self.tokens(ids)
         tallies = list[pa.Table]()
         for kind, table in (("own", self.as_own), ("global", self.as_global), ("removed", self.decided)):
-            gone, kept = self.pairs(table)
-            tallies.append(tally(kind, gone, kept, tokens[np.searchsorted(ids, gone)]))
+            removed_ids, kept = self.pairs(table)
+            tallies.append(tally(kind, removed_ids, kept, tokens[np.searchsorted(ids, removed_ids)]))
         return write_table(self.folder, self.path, self.name, pa.concat_tables(tallies))
 
     def pairs(self, decided: Artifact) -> tuple[Ids, Ids]:
@@ -95,11 +95,11 @@ class OverlapOfRange(ArtifactJob):
         tokens, known = np.zeros(len(ids), np.uint64), 0
         for shard in self.shards if len(ids) else ():
             table = read_table(self.folder, shard, ["doc_id", "n_tokens"])
-            of_shard = table.column("doc_id").to_numpy()
-            low, high = np.searchsorted(ids, of_shard[[0, -1]]) + np.array([0, 1])
-            places, is_there = place_among(of_shard, ids[low:high])
-            tokens[low:high][is_there] = table.column("n_tokens").to_numpy()[places[is_there]]
-            known += int(is_there.sum())
+            shard_ids = table.column("doc_id").to_numpy()
+            low, high = np.searchsorted(ids, shard_ids[[0, -1]]) + np.array([0, 1])
+            places, is_known = place_among(shard_ids, ids[low:high])
+            tokens[low:high][is_known] = table.column("n_tokens").to_numpy()[places[is_known]]
+            known += int(is_known.sum())
         if known != len(ids):
             raise NotConserved(
                 f"{self.whose}: {len(ids):,} documents are in clusters, but {known:,} of them in shards"
@@ -107,17 +107,17 @@ class OverlapOfRange(ArtifactJob):
         return tokens
 
 
-def tally(kind: str, gone: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Table:
+def tally(kind: str, removed_ids: Ids, kept: Ids, tokens: NDArray[np.uint64]) -> pa.Table:
     """Count removed documents, and their tokens, by their source and the source of the kept document: (n,) each."""
-    pairs = sources_of(gone).astype(np.int64) * MAX_SOURCES + sources_of(kept)
+    pairs = sources_of(removed_ids).astype(np.int64) * MAX_SOURCES + sources_of(kept)
     codes, places = np.unique(pairs, return_inverse=True)
-    of_tokens = np.zeros(len(codes), np.uint64)
-    np.add.at(of_tokens, places, tokens)
+    token_sums = np.zeros(len(codes), np.uint64)
+    np.add.at(token_sums, places, tokens)
     columns = [
         codes // MAX_SOURCES,
         codes % MAX_SOURCES,
         np.bincount(places, minlength=len(codes)),
-        of_tokens,
+        token_sums,
     ]
     kinds = pa.array([kind] * len(codes), pa.string())
     arrays = [pa.array(column.astype(np.uint64)) for column in columns]
@@ -160,7 +160,7 @@ def overlap(
 
     def as_if_global(receipt: Receipt) -> Sequence[Artifact]:
         """Decide by ids and with scope `global`, independently of the round's settings."""
-        its_key = stage_key("overlap", VERSION, order_key, receipt.identity)
+        files_key = stage_key("overlap", VERSION, order_key, receipt.identity)
         tables = load_manifest(folder, receipt).artifacts
         return decided_by_ids(
             dedup_round=dedup_round,
@@ -168,7 +168,7 @@ def overlap(
             order=order,
             order_key=order_key,
             scope="global",
-            its_key=its_key,
+            files_key=files_key,
             stage="overlap",
         )
 
@@ -181,22 +181,22 @@ def overlap(
         OverlapOfRange(
             folder=folder,
             source=None,
-            decided=went,
-            as_global=of_all,
-            as_own=of_own,
+            decided=decided_file,
+            as_global=global_file,
+            as_own=own_file,
             shards=tuple(shards),
             number=number,
         )
-        for number, (went, of_all, of_own, shards) in enumerate(ranges)
+        for number, (decided_file, global_file, own_file, shards) in enumerate(ranges)
     ]
     made = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("overlap"), source=None)
-    table = named(pa.concat_tables([read_table(folder, one) for one in made]), trails, sources)
-    its_key = key(dedup_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
-    path = artifact_path("overlap", None, "all", its_key)
+    table = named(pa.concat_tables([read_table(folder, artifact) for artifact in made]), trails, sources)
+    overlap_key = key(dedup_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
+    path = artifact_path("overlap", None, "all", overlap_key)
     return Manifest(
         stage="overlap",
         artifacts=(write_table(folder, path, "all", table),),
-        intermediate=tuple(one.path for one in (*made, *as_own, *as_global)),
+        intermediate=tuple(artifact.path for artifact in (*made, *as_own, *as_global)),
     )
 
 

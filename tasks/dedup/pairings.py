@@ -38,20 +38,7 @@ class Pairing:
 def pairings_of(folder: Folder, trails: list[Trail], pairs: int) -> list[Pairing]:
     """Choose removed documents, and find the kept documents of their clusters."""
     verdicts = verdicts_of(folder, trails)
-    losers = {source: [shard for name, shard in verdicts if name == source and shard.removed.documents]
-              for source in dict.fromkeys(name for name, _ in verdicts)}  # fmt: skip
-    lost = {source: sum(s.removed.documents for s in shards) for source, shards in losers.items() if shards}
-    shares = even_shares(lost, pairs)
-    picks = [
-        (source, Chosen(folder, shard, shares[source], lost[source]))
-        for source in shares
-        for shard in losers[source]
-    ]
-    tables = fan_out(lambda pick: pick[1](), picks, stage="audit", source=None)
-    rows = list[tuple[str, dict[str, int]]]()
-    for source, share in shares.items():
-        of_source = [table for (name, _), table in zip(picks, tables, strict=True) if name == source]
-        rows += [(source, row) for row in smallest(pa.concat_tables(of_source), share).to_pylist()]
+    rows = chosen_removals(folder, verdicts, pairs)
     clusters = np.unique(np.array([row["cluster_id"] for _, row in rows], np.uint64))
     kept, members = documents_of(folder, [shard for _, shard in verdicts], clusters)
     return [
@@ -65,6 +52,24 @@ def pairings_of(folder: Folder, trails: list[Trail], pairs: int) -> list[Pairing
     ]
 
 
+def chosen_removals(
+    folder: Folder, verdicts: Sequence[tuple[str, Artifact]], pairs: int
+) -> list[tuple[str, dict[str, int]]]:
+    """Choose removed documents; return their sources and rows: `doc_id`, `cluster_id`, `kept_doc_id`."""
+    shards = dict[str, list[Artifact]]()
+    for source, shard in verdicts:
+        shards.setdefault(source, []).extend([shard] if shard.removed.documents else [])
+    lost = {name: sum(s.removed.documents for s in removing) for name, removing in shards.items() if removing}
+    shares = even_shares(lost, pairs)
+    jobs = [Chosen(folder, s, share, lost[name]) for name, share in shares.items() for s in shards[name]]
+    tables = iter(fan_out(lambda job: job(), jobs, stage="audit", source=None))
+    rows = list[tuple[str, dict[str, int]]]()
+    for source, share in shares.items():
+        chosen = smallest(pa.concat_tables([next(tables) for _ in shards[source]]), share)
+        rows += [(source, row) for row in chosen.to_pylist()]
+    return rows
+
+
 def verdicts_of(folder: Folder, trails: list[Trail]) -> list[tuple[str, Artifact]]:
     """Return the tables of the last stage of each trail, with their sources."""
     return [
@@ -76,10 +81,10 @@ def verdicts_of(folder: Folder, trails: list[Trail]) -> list[tuple[str, Artifact
 
 def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
     """Divide the pairs evenly among the sources; no source gets more than it lost."""
-    shares, left = dict[str, int](), pairs
+    shares, remaining_pairs = dict[str, int](), pairs
     for i, source in enumerate(sorted(lost, key=lambda name: (lost[name], name))):
-        shares[source] = min(lost[source], left // (len(lost) - i))
-        left -= shares[source]
+        shares[source] = min(lost[source], remaining_pairs // (len(lost) - i))
+        remaining_pairs -= shares[source]
     return {source: shares[source] for source in lost}
 
 
@@ -147,13 +152,13 @@ def documents_of(
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """Return the kept documents of some clusters, and all documents of SMALL clusters."""
     jobs = [Members(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
-    kept, everyone = dict[int, list[int]](), dict[int, list[int]]()
+    kept, all_members = dict[int, list[int]](), dict[int, list[int]]()
     for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
         for doc_id, cluster_id, stays in zip(*(column.to_pylist() for column in table.columns), strict=True):
-            everyone.setdefault(cluster_id, []).append(doc_id)
+            all_members.setdefault(cluster_id, []).append(doc_id)
             if stays:
                 kept.setdefault(cluster_id, []).append(doc_id)
     return (
         {cluster: tuple(sorted(ids)) for cluster, ids in kept.items()},
-        {cluster: tuple(sorted(ids)) for cluster, ids in everyone.items() if len(ids) <= SMALL},
+        {cluster: tuple(sorted(ids)) for cluster, ids in all_members.items() if len(ids) <= SMALL},
     )

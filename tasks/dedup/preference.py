@@ -73,7 +73,7 @@ class Preference:
                 kinds = nothing(len(documents))
                 if name in documents.column_names:
                     kinds = comparable(documents.column(name), documents.schema.field(name))
-                values |= {f"{kind} {entry}": of_kind for kind, of_kind in kinds.items()}
+                values |= {f"{kind} {entry}": kind_values for kind, kind_values in kinds.items()}
         return pa.table(values) if values else pa.table({})
 
     def order(self, rows: pa.Table, within: Sequence[str]) -> NDArray[np.int64]:
@@ -106,27 +106,40 @@ def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
     """
     column, kind = column.combine_chunks(), field.type
     if is_json(field):
-        values = [None if text is None else json.loads(text) for text in column.to_pylist()]
-        numbers = [as_float(v) if isinstance(v, int | float) else None for v in values]
-        fine = [float_remainder(v, n) for v, n in zip(values, numbers, strict=True)]
-        texts = [v if isinstance(v, str) else None for v in values]
-        return as_kinds(len(column), number=numbers, fine=fine, text=texts)
+        return json_kinds(column)
     if pa.types.is_temporal(kind):
         return as_kinds(len(column), **seconds_of(column))
     if pa.types.is_boolean(kind):
         column, kind = column.cast(pa.uint8()), pa.uint8()
     if pa.types.is_integer(kind):
-        numbers = column.cast(pa.float64(), safe=False)
-        floats = numbers.to_pylist()
-        fine = [float_remainder(value, n) for value, n in zip(column.to_pylist(), floats, strict=True)]
-        return as_kinds(len(column), number=numbers, fine=fine)
+        return integer_kinds(column)
     if pa.types.is_floating(kind) or pa.types.is_decimal(kind):
-        numbers = column.cast(pa.float64(), safe=False)
-        is_number = pc.invert(pc.fill_null(pc.is_nan(numbers), fill_value=True))
-        return as_kinds(len(column), number=pc.if_else(is_number, numbers, None))
+        return float_kinds(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return as_kinds(len(column), text=column)
     return nothing(len(column))
+
+
+def json_kinds(column: pa.Array) -> dict[str, pa.Array]:
+    """Return the numbers and texts in a column of JSON texts."""
+    values = [None if text is None else json.loads(text) for text in column.to_pylist()]
+    numbers = [as_float(value) if isinstance(value, int | float) else None for value in values]
+    fine = [float_remainder(value, number) for value, number in zip(values, numbers, strict=True)]
+    texts = [value if isinstance(value, str) else None for value in values]
+    return as_kinds(len(column), number=numbers, fine=fine, text=texts)
+
+
+def integer_kinds(column: pa.Array) -> dict[str, pa.Array]:
+    numbers = column.cast(pa.float64(), safe=False)
+    pairs = zip(column.to_pylist(), numbers.to_pylist(), strict=True)
+    return as_kinds(len(column), number=numbers, fine=[float_remainder(*pair) for pair in pairs])
+
+
+def float_kinds(column: pa.Array) -> dict[str, pa.Array]:
+    """Return the numbers in a column of floats or decimals; NaN becomes null."""
+    numbers = column.cast(pa.float64(), safe=False)
+    is_number = pc.invert(pc.fill_null(pc.is_nan(numbers), fill_value=True))
+    return as_kinds(len(column), number=pc.if_else(is_number, numbers, None))
 
 
 def as_float(value: float) -> float:
@@ -142,11 +155,11 @@ def float_remainder(value: Any, number: float | None) -> int | None:
     return value - int(number or 0) if is_whole else None
 
 
-def as_kinds(count: int, **found: Any) -> dict[str, pa.Array]:
-    given = {
-        n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in found.items()
+def as_kinds(count: int, **columns: Any) -> dict[str, pa.Array]:
+    arrays = {
+        n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in columns.items()
     }
-    kinds = nothing(count) | given
+    kinds = nothing(count) | arrays
     # A number without a remainder is equal as an integer and as a float.
     exact = pc.if_else(pc.is_valid(kinds["number"]), pa.scalar(0, pa.int64()), None)
     return kinds | {"fine": pc.coalesce(kinds["fine"], exact)}
@@ -172,9 +185,9 @@ def seconds_of(column: pa.Array) -> dict[str, pa.Array]:
 
 
 def has_order(kind: pa.DataType) -> bool:
-    of_kinds = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
+    ordered_types = (pa.types.is_boolean, pa.types.is_integer, pa.types.is_floating, pa.types.is_decimal,
                 pa.types.is_temporal, pa.types.is_string, pa.types.is_large_string, pa.types.is_null)  # fmt: skip
-    return any(is_kind(kind) for is_kind in of_kinds)
+    return any(is_kind(kind) for is_kind in ordered_types)
 
 
 def check_preferred(recipe: Recipe, source: Source, stored: pa.Schema) -> None:
@@ -213,8 +226,8 @@ def preference_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> Pref
 def order_of(dedup_round: Round, sources: Sequence[NumberedSource]) -> list[Any]:
     """Return all that the order of preference depends on, except the documents."""
     protected = [source.number for source in sources if dedup_round.recipe.source(source.source).protect]
-    of_sources = [[source.number, source.listing] for source in sources]
-    further = (
+    source_listings = [[source.number, source.listing] for source in sources]
+    settings = (
         [protected, dedup_round.dedup.prefer] if protected or dedup_round.dedup.prefer != ("source",) else []
     )
-    return [*of_sources, *further]
+    return [*source_listings, *settings]

@@ -49,8 +49,8 @@ class TextComparison(Comparison):
         """The required similarity, as arguments of `textkernels.set_similarity.find_duplicates`."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
-    def size(self, of_all: Counts, contested: int) -> float:
-        return of_all.bytes * (contested / max(1, of_all.documents))
+    def size(self, counts: Counts, contested: int) -> float:
+        return counts.bytes * (contested / max(1, counts.documents))
 
     def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
         return [self.dedup.shingle, self.dedup.width] if (pieces > 1).any() else []
@@ -75,10 +75,14 @@ class TextComparison(Comparison):
         for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
             start, end = int(members.starts[first]), int(members.starts[last])
             some = slice(start, end)
-            ids, groups, may_go = members.doc_ids[some], members.groups[some], members.may_go[some]
+            ids, groups, is_removable = (
+                members.doc_ids[some],
+                members.groups[some],
+                members.is_removable[some],
+            )
             if last - first == 1 and sizes[some].sum() > limits().cluster_bytes:
                 sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
-                cluster = LargeCluster(sets, groups, may_go, **self.required)
+                cluster = LargeCluster(sets, groups, is_removable, **self.required)
                 comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
                 yield (
                     comparisons,
@@ -87,8 +91,8 @@ class TextComparison(Comparison):
             else:
                 hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
-                of_all = find_duplicates(hashes, ends, groups, may_go, clusters, **self.required)
-                yield with_similarities(ids, *of_all, np.diff(ends)), ByIndex()
+                duplicates = find_duplicates(hashes, ends, groups, is_removable, clusters, **self.required)
+                yield with_similarities(ids, *duplicates, np.diff(ends)), ByIndex()
 
 
 def comparison_of(dedup: Dedup) -> Comparison:
@@ -132,8 +136,13 @@ def with_similarities(
     doc_ids: Ids, holders: NDArray[np.int64], shared: NDArray[np.int64], sizes: NDArray[np.int64]
 ) -> pa.Table:
     """Return the removed documents as COMPARISONS; all arrays are (n,)."""
-    gone = np.flatnonzero(holders != MISSING)
-    kept, both, size = holders[gone], shared[gone], sizes[gone]
+    removed_rows = np.flatnonzero(holders != MISSING)
+    kept, both, size = holders[removed_rows], shared[removed_rows], sizes[removed_rows]
     jaccard = both / (size + sizes[kept] - both)
-    columns = [doc_ids[gone], doc_ids[kept], jaccard.astype(np.float32), (both / size).astype(np.float32)]
+    columns = [
+        doc_ids[removed_rows],
+        doc_ids[kept],
+        jaccard.astype(np.float32),
+        (both / size).astype(np.float32),
+    ]
     return pa.table([pa.array(column) for column in columns], schema=COMPARISONS)

@@ -1,4 +1,4 @@
-"""A batch of documents between two steps: their texts, what was measured, and which remain."""
+"""A batch of documents between two steps: their texts, their statistics, and which documents remain."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -22,11 +22,11 @@ def no_mask() -> NDArray[np.bool_]:
 class Documents:
     """A batch of documents between two steps.
 
-    original: the texts as they were read. text: as the steps so far left them. columns: what was measured, null
-    where a document had been removed. is_changed: which texts differ from the original, (n,) bool. remaining: which
-    documents remain, (n,) bool. cleaned: what each cleaning changed, by its name. source: the other columns of all
-    documents, (n,), as they were read. own: the same, cleaned where a step names them. waiting: what steps measured
-    of all documents before the first step ran, by the number of the step.
+    original: the texts as they were read. text: the texts as the steps have changed them. columns: the statistics,
+    null for documents that were removed before. is_changed: mask of texts that differ from the original, (n,) bool.
+    remaining: mask of the remaining documents, (n,) bool. cleaned: counts of changes by cleaning. source: the other
+    columns of all documents, (n,), as they were read. own: the same columns, cleaned by steps. column_results:
+    statistics that steps computed from `source` before the first step ran, by the number of the step.
     """
 
     original: pa.LargeStringArray
@@ -37,11 +37,11 @@ class Documents:
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
     source: pa.Table | None = None
     own: pa.Table | None = None
-    waiting: dict[int, Columns] = field(default_factory=dict)
+    column_results: dict[int, Columns] = field(default_factory=dict)
 
     @classmethod
     def read(cls, texts: pa.LargeStringArray, own: pa.Table | None = None) -> "Documents":
-        """Return documents as they were read. own: their other columns, (n,)."""
+        """Return a batch of documents before the first step. own: their other columns, (n,)."""
         n, own = len(texts), pa.table([texts], ["text"]) if own is None else own
         return cls(
             texts,
@@ -53,7 +53,7 @@ class Documents:
         )
 
     def remaining_documents(self) -> "Documents":
-        """Return the documents that remain, without a copy where all do."""
+        """Return the remaining documents, without a copy if all remain."""
         if self.remaining.all():
             return Documents(self.original, self.text, self.columns, self.is_changed)
         mask = pa.array(self.remaining)
@@ -63,23 +63,23 @@ class Documents:
         return Documents(original, text, columns, self.is_changed[self.remaining])
 
     def statistics(self, fields: Iterable[pa.Field]) -> pa.StructArray:
-        """Return what was measured of each document, a struct of the fields of a plan."""
+        """Return the statistics of each document, (n,), as a struct of the given fields; null if not measured."""
         n, fields = len(self.remaining), [*fields]
         columns = [self.columns.get(field.name, pa.nulls(n, field.type)) for field in fields]
         return pa.StructArray.from_arrays(columns, fields=fields)
 
     def stored_texts(self, *, keeps_text: bool) -> pa.LargeStringArray:
-        """Return the texts to store: nothing of a removed document, unless the plan keeps its text."""
+        """Return the texts to store; the texts of removed documents are empty unless the plan keeps them."""
         return self.text if keeps_text else self.remaining_texts()
 
     def remaining_texts(self) -> pa.LargeStringArray:
-        """Return all texts, (n,), those of removed documents empty."""
+        """Return all texts, (n,); the texts of removed documents are empty."""
         if self.remaining.all():
             return self.text
         return pc.replace_with_mask(self.text, pa.array(~self.remaining), pa.scalar("", self.text.type))
 
     def set_columns(self, columns: Mapping[str, pa.Array]) -> None:
-        """Set columns that were measured of the remaining documents."""
+        """Set statistics of the remaining documents, (r,)."""
         if self.remaining.all():
             self.columns.update(columns)
             return
@@ -88,7 +88,7 @@ class Documents:
         self.columns.update({name: column.take(indices) for name, column in columns.items()})
 
     def drop_failing(self, bounds: Sequence[Bound]) -> None:
-        """Drop documents that break a rule, where all rules before it have been measured."""
+        """Drop documents that break a rule. Rules after one without statistics are not checked yet."""
         known = list[Bound]()
         for bound in bounds:
             if bound.column not in self.columns:
@@ -98,7 +98,7 @@ class Documents:
             self.remaining = self.remaining & ~broken_rules(self.columns, known).any(axis=0)
 
     def set_texts(self, texts: pa.LargeStringArray, is_changed: NDArray[np.bool_]) -> None:
-        """Replace the texts of the remaining documents, (r,). is_changed: which differ, (r,) bool."""
+        """Replace the texts of the remaining documents, (r,). is_changed: mask of changed texts, (r,) bool."""
         if not is_changed.any():
             return
         self.is_changed[self.remaining] |= is_changed
@@ -107,11 +107,11 @@ class Documents:
         else:
             self.text = pc.replace_with_mask(self.text, pa.array(self.remaining), texts)
 
-    def begin_anew(self) -> None:
-        """Make the present texts the original ones; a removed document has none."""
+    def reset_original(self) -> None:
+        """Make the current texts the original texts; the texts of removed documents become empty."""
         self.original = self.text = self.remaining_texts()
         self.is_changed = np.zeros(len(self.text), np.bool_)
 
     def count_cleaned(self, counts: Mapping[str, CleaningCounts]) -> None:
-        """Add what a cleaning changed, by its name."""
+        """Add counts of changes, by the name of the cleaning."""
         self.cleaned = totals([self.cleaned, dict(counts)])

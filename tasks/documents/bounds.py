@@ -1,4 +1,4 @@
-"""Which rules documents break, from their statistics alone."""
+"""The bounds of rules, and the rules that documents break by their statistics."""
 
 from collections.abc import Mapping, Sequence
 
@@ -12,11 +12,11 @@ from zyda_flows.tasks.storage.records import Record
 
 
 class Bound(Record):
-    """A rule: the column of the statistics that it reads, and the values of documents that stay.
+    """A rule: a column of the statistics, and the values of documents that are kept.
 
-    A bound without low and high, of licences or a filter of the user's own, is noted: every document whose
-    column is not null is removed, and that text is published as `note`. by_language: low and high of the
-    languages in `languages`, a column of the statistics; they replace the others.
+    A bound without `low`, `high` and `languages` removes every document whose column is not null; that text is
+    published as `note`. by_language: low and high by language, in place of `low` and `high`. languages: the column
+    of the statistics with the language of each document.
     """
 
     rule: str
@@ -32,19 +32,19 @@ class Bound(Record):
 
 
 def breaks(columns: Mapping[str, pa.Array], bound: Bound) -> NDArray[np.bool_]:
-    """Say which documents break a rule, by its column: (n,) bool. What was not measured breaks none."""
+    """Return which documents break a rule: (n,) bool. A document without the statistic breaks no rule."""
     column = columns[bound.column]
     if bound.is_noted:
         return pc.is_valid(column).to_numpy(zero_copy_only=False)
-    values = column.to_numpy(zero_copy_only=False)  # null is nan, of which no comparison is true
+    values = column.to_numpy(zero_copy_only=False)  # null becomes nan, for which comparisons are false
     low, high = limits(columns, bound)
     return (values < low) | (values > high)
 
 
 def limits(columns: Mapping[str, pa.Array], bound: Bound) -> tuple[NDArray[np.float64], NDArray[np.float64]]:
-    """Return the least and the highest values by which documents stay, infinite where all do: (n,) or () each.
+    """Return the lowest and highest values of documents that are kept, infinite for no limit: (n,) or () each.
 
-    In the language of each document, where a rule has values of languages.
+    If the rule has limits by language, the limits of the language of each document.
     """
     pairs = np.array([(bound.low, bound.high), *bound.by_language.values()], np.float64)
     lows, highs = np.where(np.isnan(pairs), (-np.inf, np.inf), pairs).T
@@ -56,14 +56,14 @@ def limits(columns: Mapping[str, pa.Array], bound: Bound) -> tuple[NDArray[np.fl
 
 
 def broken_rules(columns: Mapping[str, pa.Array], bounds: Sequence[Bound]) -> NDArray[np.bool_]:
-    """Say which rules each document breaks: (rules, n) bool."""
+    """Return the rules that each document breaks: (rules, n) bool."""
     n = len(next(iter(columns.values()))) if columns else 0
     rows = [breaks(columns, bound) for bound in bounds]
     return np.array(rows, np.bool_).reshape(len(bounds), n)
 
 
 def first_broken(is_broken: NDArray[np.bool_]) -> NDArray[np.int64]:
-    """Return the first rule that each document breaks, or -1: (n,) int64. is_broken: (rules, n)."""
+    """Return the index of the first rule that each document breaks, or -1: (n,) int64. is_broken: (rules, n)."""
     if not len(is_broken):
         return np.full(is_broken.shape[1], -1)
     return np.where(is_broken.any(axis=0), is_broken.argmax(axis=0), -1)

@@ -1,4 +1,4 @@
-"""Cleaning as a recipe asks for it: what is to be done to a text, in one order, and how much was done."""
+"""The cleanings of a recipe: change texts in a fixed order, and count the changes."""
 
 from collections.abc import Iterator, Mapping
 from functools import partial
@@ -17,20 +17,20 @@ from zyda_flows.textkernels.texts.cleaning import (
     without_long_runs,
 )
 
-PERSONAL_VERSION = "1"  # raised when other personal data is found in a text
+PERSONAL_VERSION = "1"  # raised when the detection of personal data changes
 Changed = tuple[pa.LargeStringArray, NDArray[np.bool_]]
 
 
 class Clean(Protocol):
-    """Changes texts: returns them, and which are others now, (n,) bool."""
+    """Changes texts: returns the texts, and a mask of the changed texts, (n,) bool."""
 
     def __call__(self, texts: pa.LargeStringArray, /) -> Changed: ...
 
 
 def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]:
-    """Return what a recipe's Cleaning, as a mapping, asks for. is_markdown: of its lines, those of prose."""
+    """Yield the changes of a Cleaning, given as a mapping. is_markdown: line rules change prose only."""
     if cleaning["unicode"]:
-        from zyda_flows.textkernels.texts.repair import repair_texts  # ftfy: where it is wanted
+        from zyda_flows.textkernels.texts.repair import repair_texts  # late: it imports ftfy
 
         yield partial(
             repair_texts, options=cleaning["unicode"] if isinstance(cleaning["unicode"], dict) else {}
@@ -54,40 +54,43 @@ def cleanings(cleaning: Mapping[str, Any], is_markdown: bool) -> Iterator[Clean]
 def clean_texts(
     texts: pa.LargeStringArray, cleaning: Mapping[str, Any], is_markdown: bool = False
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
-    """Do all that a recipe's Cleaning asks for; return the texts, which changed, and counts of parts by name."""
+    """Make all changes of a Cleaning.
+
+    Returns the texts, a mask of the changed texts, (n,) bool, and counts of personal data by kind.
+    """
     is_changed = np.zeros(len(texts), np.bool_)
     for clean in cleanings(cleaning, is_markdown):
-        texts, by_this = clean(texts)
-        is_changed |= by_this
+        texts, changed_now = clean(texts)
+        is_changed |= changed_now
     if not (kinds := cleaning.get("pii")):
         return texts, is_changed, {}
-    left, by_this, counts = without_personal_data(texts, kinds)
-    return left, is_changed | by_this, counts
+    texts, changed_now, counts = without_personal_data(texts, kinds)
+    return texts, is_changed | changed_now, counts
 
 
 def without_personal_data(
     texts: pa.LargeStringArray, kinds: Mapping[str, bool | str]
 ) -> tuple[pa.LargeStringArray, NDArray[np.bool_], dict[str, CleaningCounts]]:
-    """Replace kinds of personal data, true by what is usual; return what `clean_texts` does, counts by kind."""
-    from zyda_flows.textkernels.texts.personal import (  # late: compiled kernels, where they are wanted
-        KINDS,
-        replace_matches,
-    )
+    """Replace personal data. kinds: by kind, a replacement, or true for the default replacement.
 
-    left, counts = texts, dict[str, CleaningCounts]()
+    Returns the texts, a mask of the changed texts, (n,) bool, and counts by kind.
+    """
+    from zyda_flows.textkernels.texts.personal import KINDS, replace_matches  # late: compiled kernels
+
+    result, counts = texts, dict[str, CleaningCounts]()
     for name, kind in KINDS.items():
         if name in kinds:
-            said, before = kinds[name], left
-            left, numbers = replace_matches(before, kind, None if said is True else str(said))
-            counts[name] = cleaning_counts(before, left, numbers > 0, int(numbers.sum()))
-    is_same = pc.fill_null(pc.equal(left, texts), True)  # a null of a column beside the text
-    return left, ~is_same.to_numpy(zero_copy_only=False), counts
+            replacement, before = kinds[name], result
+            result, numbers = replace_matches(before, kind, None if replacement is True else str(replacement))
+            counts[name] = cleaning_counts(before, result, numbers > 0, int(numbers.sum()))
+    is_same = pc.fill_null(pc.equal(result, texts), True)  # columns other than the text have nulls
+    return result, ~is_same.to_numpy(zero_copy_only=False), counts
 
 
 def cleaning_counts(
     before: pa.LargeStringArray, after: pa.LargeStringArray, is_changed: NDArray[np.bool_], replaced: int = 0
 ) -> CleaningCounts:
-    """Count the texts that a cleaning changed, (n,) bool, and their characters."""
+    """Return counts of changed texts and of their characters. is_changed: (n,) bool."""
     if not is_changed.all():
         before, after = (texts.filter(pa.array(is_changed)) for texts in (before, after))
     characters = [pc.sum(pc.utf8_length(texts)).as_py() or 0 for texts in (before, after)]

@@ -1,8 +1,9 @@
-"""Contamination: in how many surroundings the corpus has each phrase of an item, and which sets are looked for.
+"""The stage `contamination`: counts the contexts of each phrase of evaluation sets, and lists the sets.
 
-A phrase that stands in many is no evidence: a clause of a licence, or a public text that a question quotes. Copies
-and near-copies of a page have the same words around a phrase, and count once. All ingested documents are counted,
-from what ingest found in them; no text is read. Published, a row for each set and the sources with one step: SETS.
+A phrase with many contexts does not count as evidence: for example a clause of a licence, or a public text that a
+question quotes. The context of a phrase is the words around it, so that copies and near-copies of a page count
+once. All ingested documents are counted, from the statistics of ingest; the stage reads no text. Published: SETS, a
+row for each set and group of sources with the same step.
 """
 
 from collections.abc import Collection, Sequence
@@ -41,41 +42,43 @@ SETS = pa.schema(
 
 
 class Parameters(Protocol):
-    """How a source is ingested."""
+    """The parameters of a source's ingest."""
 
     @property
     def documents(self) -> DocumentPlan: ...
 
 
 class Planned(Protocol):
-    """A source as `prepare` found it."""
+    """A source as `prepare` has planned it."""
 
     @property
     def parameters(self) -> Parameters: ...
 
 
 class PhraseCounts(Facts):
-    """counts: the table of how many surroundings each phrase has, COUNTS. documents: how many there are."""
+    """counts: the table of the number of contexts of each phrase, COUNTS. documents: the number of documents."""
 
     counts: Artifact
     documents: int
 
 
-def asked_of(recipe: Recipe, source: str) -> tuple[int, Decontaminate] | None:
-    """Return the number of the step of a source that decontaminates, and what it says; None where there is none."""
-    steps = enumerate(recipe.steps_of(source), 1)
-    asked = ((number, step) for number, step in steps if isinstance(step, DecontaminateStep))
-    return next(((number, step.decontaminate) for number, step in asked), None)
+def decontaminate_step(recipe: Recipe, source: str) -> tuple[int, Decontaminate] | None:
+    """Return the number and the settings of a source's step `decontaminate`; None if it has none."""
+    for number, step in enumerate(recipe.steps_of(source), 1):
+        if isinstance(step, DecontaminateStep):
+            return number, step.decontaminate
+    return None
 
 
-def is_asked(recipe: Recipe, source: str) -> bool:
-    """Say whether a source is decontaminated; for "", whether any is."""
-    return any(asked_of(recipe, one.name) for one in recipe.sources if source in {one.name, ""})
+def is_decontaminated(recipe: Recipe, source: str) -> bool:
+    """Return whether a source has a step `decontaminate`; for "", whether any source has."""
+    names = [source] if source else [each.name for each in recipe.sources]
+    return any(decontaminate_step(recipe, name) for name in names)
 
 
 @dataclass(frozen=True)
 class PhrasesOfShard(ArtifactJob):
-    """The surroundings of each phrase of an item in a shard: SURROUNDINGS. column: of its statistics."""
+    """The contexts of each phrase in a shard: SURROUNDINGS. column: of the statistics."""
 
     stage, version = "contamination", VERSION
 
@@ -87,55 +90,56 @@ class PhrasesOfShard(ArtifactJob):
         return self.shard.name
 
     def make(self) -> Artifact:
-        found = pc.list_flatten(measured(self.folder, self.shard, self.column))
-        table = pa.table([found.field(name) for name in SURROUNDINGS.names], schema=SURROUNDINGS)
+        phrases = pc.list_flatten(statistic_of_shard(self.folder, self.shard, self.column))
+        table = pa.table([phrases.field(name) for name in SURROUNDINGS.names], schema=SURROUNDINGS)
         return write_table(self.folder, self.path, self.name, distinct(table))
 
 
 def distinct(table: pa.Table) -> pa.Table:
     """Return SURROUNDINGS without repetitions, sorted."""
-    found = table.group_by(SURROUNDINGS.names).aggregate([])
-    return found.select(SURROUNDINGS.names).sort_by([(name, "ascending") for name in SURROUNDINGS.names])
+    names = SURROUNDINGS.names
+    rows = table.group_by(names).aggregate([])
+    return rows.select(names).sort_by([(name, "ascending") for name in names])
 
 
-def measured(folder: Folder, shard: Artifact, column: str) -> pa.Array:
-    """Read what ingest measured of a shard's documents under one name."""
+def statistic_of_shard(folder: Folder, shard: Artifact, column: str) -> pa.Array:
+    """Return a column of the statistics of a shard's documents, (n,)."""
     statistics = read_table(folder, shard, [STATISTICS]).column(STATISTICS).combine_chunks()
     return statistics.field(statistics.type.get_field_index(column))
 
 
 def contamination_key(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -> str:
-    thresholds = [(names, asked.action, limits(asked)) for asked, names in judged_alike(recipe)]
+    thresholds = [(names, step.action, frequency_limits(step)) for step, names in distinct_steps(recipe)]
     sets = [planned.model_dump() for planned in planned_sets(sources)]
     return stage_key("contamination", VERSION, [thresholds, sets], *(i for t in trails for i in t.identities))
 
 
-def all_asked(recipe: Recipe) -> list[tuple[int, Decontaminate]]:
-    return [asked for source in recipe.sources if (asked := asked_of(recipe, source.name))]
+def decontaminate_steps(recipe: Recipe) -> list[tuple[int, Decontaminate]]:
+    return [step for source in recipe.sources if (step := decontaminate_step(recipe, source.name))]
 
 
-def judged_alike(recipe: Recipe) -> list[tuple[Decontaminate, list[str]]]:
+def distinct_steps(recipe: Recipe) -> list[tuple[Decontaminate, list[str]]]:
     """Return every distinct step `decontaminate` with the names of the sources that have it."""
-    found = list[tuple[Decontaminate, list[str]]]()
+    steps = list[tuple[Decontaminate, list[str]]]()
     for source in recipe.sources:
-        if asked := asked_of(recipe, source.name):
-            names = next((names for said, names in found if said == asked[1]), None)
+        if step := decontaminate_step(recipe, source.name):
+            names = next((names for settings, names in steps if settings == step[1]), None)
             if names is None:
-                found.append((asked[1], [source.name]))
+                steps.append((step[1], [source.name]))
             else:
                 names.append(source.name)
-    return found
+    return steps
 
 
-def limits(asked: Decontaminate) -> tuple[int, float]:
-    return asked.frequent_documents, asked.frequent_share
+def frequency_limits(settings: Decontaminate) -> tuple[int, float]:
+    return settings.frequent_documents, settings.frequent_share
 
 
 def planned_sets(sources: Sequence[Planned]) -> list[PlannedSet]:
-    """Return the sets that any source is searched for, each once."""
+    """Return the sets that are searched for in any source, each once."""
     steps = [step for plan in sources for step in plan.parameters.documents.steps]
-    sets = [one for step in steps if isinstance(step, Decontamination) for one in step.evaluation]
-    return [*{digest_of(one.model_dump()): one for one in sets}.values()]
+    sets = [planned for step in steps if isinstance(step, Decontamination) for planned in step.evaluation]
+    return [*{digest_of(planned.model_dump()): planned for planned in sets}.values()]
 
 
 @stage(
@@ -143,66 +147,74 @@ def planned_sets(sources: Sequence[Planned]) -> list[PlannedSet]:
     contamination_key,
     scope="corpus",
     inputs=("trails", "sources"),
-    enabled=is_asked,
+    enabled=is_decontaminated,
     published_as="contamination",
 )
 def contamination(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -> Manifest:
-    """Count the phrases of evaluation sets in the corpus, and list the sets. trails: of each source."""
+    """Count the contexts of phrases of evaluation sets in the corpus, and list the sets. trails: of each source."""
     folder, key = recipe.folder, contamination_key(recipe, trails, sources)
-    searched = [(trail, found) for trail in trails if (found := asked_of(recipe, trail.source))]
+    searched = [(trail, step) for trail in trails if (step := decontaminate_step(recipe, trail.source))]
     jobs = [
         PhrasesOfShard(folder, trail.source, history.shard, f"{number}.{FOUND}")
         for trail, (number, _) in searched
         for history in load_histories(folder, trail)
     ]
-    made = fan_out(ArtifactJob.__call__, jobs, stage="contamination", source=None)
-    tables = pa.concat_tables([read_table(folder, one) for one in made])
-    counted = distinct(tables).group_by("phrase").aggregate([("around", "count")]).sort_by("phrase")
-    counts = counted.select(["phrase", "around_count"]).rename_columns(COUNTS.names)
+    shards = fan_out(ArtifactJob.__call__, jobs, stage="contamination", source=None)
+    counts = context_counts([read_table(folder, shard) for shard in shards])
     documents = sum(trail.receipts[0].out.documents for trail, _ in searched)
-    alike = judged_alike(recipe)
-    looking = search_for(tuple(planned_sets(sources)), alike[0][0].answer_within)
+    sets, steps = planned_sets(sources), distinct_steps(recipe)
+    search = search_for(tuple(sets), steps[0][0].answer_within)
     accounts = [
         sets_table(
-            [one for one in planned_sets(sources) if one.name in asked.sets], names, looking,
-            frequent_phrases(counts, documents, asked) if asked.action != "cut" else (),
+            [planned for planned in sets if planned.name in settings.sets],
+            names,
+            search,
+            frequent_phrases(counts, documents, settings) if settings.action != "cut" else (),
         )
-        for asked, names in alike
-    ]  # fmt: skip
+        for settings, names in steps
+    ]
     path, path_of_counts = (artifact_path("contamination", None, name, key) for name in ("sets", "phrases"))
     facts = PhraseCounts(counts=write_table(folder, path_of_counts, "phrases", counts), documents=documents)
     return Manifest(
         stage="contamination",
         artifacts=(write_table(folder, path, "sets", pa.concat_tables(accounts)),),
-        intermediate=tuple(one.path for one in made),
+        intermediate=tuple(shard.path for shard in shards),
         facts=facts.written(),
     )
 
 
-def frequent_phrases(counts: pa.Table, documents: int, asked: Decontaminate) -> frozenset[int]:
-    """Return the phrases that are no evidence, for they stand in too many surroundings."""
-    most = max(asked.frequent_documents, int(asked.frequent_share * documents))
+def context_counts(tables: Sequence[pa.Table]) -> pa.Table:
+    """Return the number of different contexts of each phrase: COUNTS. tables: SURROUNDINGS of each shard."""
+    contexts = distinct(pa.concat_tables(tables))
+    counts = contexts.group_by("phrase").aggregate([("around", "count")]).sort_by("phrase")
+    return counts.select(["phrase", "around_count"]).rename_columns(COUNTS.names)
+
+
+def frequent_phrases(counts: pa.Table, documents: int, settings: Decontaminate) -> frozenset[int]:
+    """Return the phrases that have too many contexts to be evidence."""
+    most = max(settings.frequent_documents, int(settings.frequent_share * documents))
     return frozenset(counts.filter(pc.field("surroundings") > most).column("phrase").to_pylist())
 
 
 def sets_table(
-    sets: Sequence[PlannedSet], sources: Sequence[str], looking: ItemSearch, frequent: Collection[int]
+    sets: Sequence[PlannedSet], sources: Sequence[str], search: ItemSearch, frequent: Collection[int]
 ) -> pa.Table:
-    """List sets, and how their items are looked for in some sources: SETS."""
-    items, often = looking.items, np.array(sorted(frequent), np.uint64)
-    of_phrases = np.repeat(items.sets, np.diff(items.ends))
-    rare = np.concatenate([[0], np.cumsum(~np.isin(items.phrases, often))])[items.ends]
-    is_unjudged = np.diff(rare) < np.minimum(TWO, np.diff(items.ends))
+    """Return SETS: a row for each set, with the counts of its items and phrases in the search of some sources."""
+    items, frequent_hashes = search.items, np.array(sorted(frequent), np.uint64)
+    set_of_phrase = np.repeat(items.sets, np.diff(items.ends))
+    rare = np.concatenate([[0], np.cumsum(~np.isin(items.phrases, frequent_hashes))])[items.ends]
+    is_too_frequent = np.diff(rare) < np.minimum(TWO, np.diff(items.ends))
     rows = list[dict[str, Any]]()
-    for one in sets:
-        number, tally = items.names.index(one.name), looking.tallies[one.name]
-        phrases = np.unique(items.phrases[of_phrases == number])
+    for planned in sets:
+        number, counts = items.names.index(planned.name), search.counts[planned.name]
+        phrases = np.unique(items.phrases[set_of_phrase == number])
         rows.append(
             {
-                "set": one.name, "sources": sources, "files": [file.listed.url for file in one.files],
-                "sha256": [file.sha256 for file in one.files], "items": tally.items, "too_short": tally.short,
-                "unanswered": tally.unanswered, "too_frequent": int(is_unjudged[items.sets == number].sum()),
-                "phrases": len(phrases), "frequent": int(np.isin(phrases, often).sum()),
+                "set": planned.name, "sources": sources, "files": [file.listed.url for file in planned.files],
+                "sha256": [file.sha256 for file in planned.files], "items": counts.items,
+                "too_short": counts.short, "unanswered": counts.unanswered,
+                "too_frequent": int(is_too_frequent[items.sets == number].sum()), "phrases": len(phrases),
+                "frequent": int(np.isin(phrases, frequent_hashes).sum()),
             }
         )  # fmt: skip
     return pa.Table.from_pylist(rows, SETS)

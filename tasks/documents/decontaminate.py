@@ -1,14 +1,16 @@
-"""Decontaminate: which documents hold items of evaluation sets, from what ingest found; no text is read.
+"""The stage `decontaminate`: removes documents with items of evaluation sets, from the statistics of ingest.
 
-A document goes where of the phrases of a question that are evidence so many are there as the recipe says.
+The stage reads no text. It removes a document that contains at least the recipe's share of the phrases of a
+question, frequent phrases not counted.
 
-Rows out: `doc_id`, `reason` (the name of the set), and its evidence: `value` (the share of the phrases that was
-found), `also` (other sets), `note` (the words), `item` (the row of the set) and `at` (where the words begin, in
-characters). Where documents are marked or passages cut, `contamination` (the sets) for each that holds an item.
+Rows out: `doc_id`, `reason` (the name of the set), and its evidence: `value` (the share of matching phrases),
+`also` (other sets), `note` (the matching words), `item` (the row of the set) and `at` (the position of the words,
+in characters). If documents are marked or cut, `contamination` (the sets) for each document with an item.
 """
 
 from collections.abc import Collection, Sequence
 from dataclasses import dataclass
+from operator import itemgetter
 from typing import Any
 
 import numpy as np
@@ -16,12 +18,12 @@ import pyarrow as pa
 
 from zyda_flows.tasks.documents.contamination import (
     PhraseCounts,
-    all_asked,
-    asked_of,
+    decontaminate_step,
+    decontaminate_steps,
+    frequency_limits,
     frequent_phrases,
-    is_asked,
-    limits,
-    measured,
+    is_decontaminated,
+    statistic_of_shard,
 )
 from zyda_flows.tasks.documents.item_search import MARK
 from zyda_flows.tasks.documents.steps.decontaminate import ITEMS, share_of
@@ -41,7 +43,7 @@ EVIDENCE = pa.schema(
 
 @dataclass(frozen=True)
 class ItemsOfShard(VerdictJob):
-    """Which documents of a shard hold items of evaluation sets. frequent: phrases that are no evidence."""
+    """Which documents of a shard contain items of evaluation sets. frequent: phrases that do not count."""
 
     stage, version = "decontaminate", VERSION
 
@@ -64,26 +66,26 @@ class ItemsOfShard(VerdictJob):
         return () if self.marks else self.sets
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        held = measured(self.folder, self.history.shard, self.column)
+        held = statistic_of_shard(self.folder, self.history.shard, self.column)
         ids = read_table(self.folder, self.history.shard, ["doc_id"]).column("doc_id").combine_chunks()
-        left = np.isin(ids.to_numpy(), remaining.column("doc_id").to_numpy())
-        has_any = pa.array(left & held.is_valid().to_numpy(zero_copy_only=False))
+        is_remaining = np.isin(ids.to_numpy(), remaining.column("doc_id").to_numpy())
+        has_items = pa.array(is_remaining & held.is_valid().to_numpy(zero_copy_only=False))
         frequent, rows = {*self.frequent}, list[dict[str, Any]]()
         for doc_id, items in zip(
-            ids.filter(has_any).to_pylist(), held.filter(has_any).to_pylist(), strict=True
+            ids.filter(has_items).to_pylist(), held.filter(has_items).to_pylist(), strict=True
         ):
             if row := self.verdict(items, frequent):
                 rows.append({"doc_id": doc_id, **row})
         return pa.Table.from_pylist(rows, self.schema)
 
     def verdict(self, items: Sequence[dict[str, Any]], frequent: Collection[int]) -> dict[str, Any] | None:
-        """Judge a document by the items of which it has phrases; None where it holds none."""
+        """Return the verdict and evidence for a document with phrases of items; None if it contains no item."""
         shares = [share_of(item, frequent) for item in items]
-        holding = [(share, item) for share, item in zip(shares, items, strict=True) if share >= self.share]
-        if not holding:
+        matches = [(share, item) for share, item in zip(shares, items, strict=True) if share >= self.share]
+        if not matches:
             return None
-        share, item = max(holding, key=lambda one: one[0])
-        sets = [*dict.fromkeys([item["set"], *(other["set"] for _, other in holding)])]
+        share, item = max(matches, key=itemgetter(0))
+        sets = [*dict.fromkeys([item["set"], *(other["set"] for _, other in matches)])]
         evidence = {
             "value": share, "also": sets[1:], "note": item["words"], "item": item["row"], "at": item["at"]
         }  # fmt: skip
@@ -93,42 +95,47 @@ class ItemsOfShard(VerdictJob):
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
-    sets = (name for _, asked in all_asked(recipe) if asked.action == "remove" for name in asked.sets)
-    return {name: f"it holds a question of {name} with its answer" for name in sets}
+    steps = decontaminate_steps(recipe)
+    sets = (name for _, settings in steps if settings.action == "remove" for name in settings.sets)
+    return {name: f"it contains a question of {name} with its answer" for name in sets}
 
 
 def decontaminate_key(recipe: Recipe, trail: Trail, counted: Receipt) -> str:
-    number, asked = asked_of(recipe, trail.source) or (0, None)
-    said = asked and [asked.action, asked.share, limits(asked), sorted(asked.sets)]
-    return stage_key("decontaminate", VERSION, [number, said], counted.identity, *trail.identities)
+    number, settings = decontaminate_step(recipe, trail.source) or (0, None)
+    parameters = settings and [
+        settings.action,
+        settings.share,
+        frequency_limits(settings),
+        sorted(settings.sets),
+    ]
+    return stage_key("decontaminate", VERSION, [number, parameters], counted.identity, *trail.identities)
 
 
 @stage(
     "decontaminate",
     decontaminate_key,
     inputs=("trail", "contamination"),
-    enabled=is_asked,
+    enabled=is_decontaminated,
     reasons=reasons_of,
     evidence=EVIDENCE,
 )
 def decontaminate(recipe: Recipe, trail: Trail, counted: Receipt) -> Manifest:
-    """Let documents of a source go that hold items of evaluation sets, or mark them."""
-    asked = asked_of(recipe, trail.source)
-    assert asked is not None
-    (number, said), folder = asked, recipe.folder
+    """Remove or mark the documents of a source that contain items of evaluation sets."""
+    step = decontaminate_step(recipe, trail.source)
+    assert step is not None
+    (number, settings), folder = step, recipe.folder
     facts = load_manifest(folder, counted).facts_as(PhraseCounts)
-    frequent = frequent_phrases(read_table(folder, facts.counts), facts.documents, said)
-    stays = said.action != "remove"
+    frequent = frequent_phrases(read_table(folder, facts.counts), facts.documents, settings)
     jobs = [
         ItemsOfShard(
-            folder=folder,
-            source=trail.source,
-            history=history,
+            folder,
+            trail.source,
+            history,
             column=f"{number}.{ITEMS}",
-            sets=tuple(said.sets),
-            share=said.share,
-            marks=stays,
-            frequent=() if said.action == "cut" else tuple(sorted(frequent)),
+            sets=tuple(settings.sets),
+            share=settings.share,
+            marks=settings.action != "remove",
+            frequent=() if settings.action == "cut" else tuple(sorted(frequent)),
         )
         for history in load_histories(folder, trail)
     ]

@@ -1,6 +1,7 @@
-"""The items of evaluation sets: questions with their answers, read from files as they are published.
+"""The items of evaluation sets: questions with their answers, read from the published files of the sets.
 
-What is question and answer of a row is said by templates, a recipe's or those of a form that its columns have.
+Templates make the question and the answer of a row: templates of the recipe, or of a known set with the same
+columns.
 """
 
 import io
@@ -30,14 +31,14 @@ from zyda_flows.tasks.storage.records import Record
 
 @dataclass(frozen=True)
 class Form:
-    """What is question and answer in a set that has some columns. answer: None where the question says all."""
+    """The templates for sets with these columns. answer: None if the question contains the answer."""
 
     columns: frozenset[str]
     question: str
     answer: str | None
 
 
-def form(columns: str, question: str, answer: str | None) -> Form:
+def known_form(columns: str, question: str, answer: str | None) -> Form:
     return Form(frozenset(columns.split()), question, answer)
 
 
@@ -45,23 +46,23 @@ COMPLETED = "{{ sentence | replace('_', [none, option1, option2] | chosen(answer
 BY_LETTER = (
     "{{ choices.text | chosen(choices.label.index(answerKey) if answerKey in choices.label else none) }}"
 )
-# As their sets are published, the first that fits: ARC, OpenBookQA, MMLU, HellaSwag, WinoGrande, PIQA, BoolQ, SciQ,
-# SQuAD, TriviaQA, HumanEval, MBPP, MATH; then what many others call them.
+# The first matching form is used. In order: ARC, OpenBookQA, MMLU, HellaSwag, WinoGrande, PIQA, BoolQ, SciQ, SQuAD,
+# TriviaQA, HumanEval, MBPP, MATH; then frequent names of columns.
 FORMS = (
-    form("question choices answerKey", "{{ question }}", BY_LETTER),
-    form("question_stem choices answerKey", "{{ question_stem }}", BY_LETTER),
-    form("question choices answer", "{{ question }}", "{{ choices | chosen(answer) }}"),
-    form("ctx endings label", "{{ ctx }}", "{{ endings | chosen(label) }}"),
-    form("sentence option1 option2 answer", COMPLETED, None),
-    form("goal sol1 sol2 label", "{{ goal }}", "{{ [sol1, sol2] | chosen(label) }}"),
-    form("question passage answer", "{{ question }}", "{{ ['no', 'yes'] | chosen(answer) }}"),
-    form("question correct_answer", "{{ question }}", "{{ correct_answer }}"),
-    form("question answers", "{{ question }}", "{{ (answers.text + [''])[0] }}"),
-    form("prompt canonical_solution", "{{ prompt }}", "{{ canonical_solution }}"),
-    form("text code", "{{ text }}", "{{ code }}"),
-    form("problem solution", "{{ problem }}", "{{ solution }}"),
+    known_form("question choices answerKey", "{{ question }}", BY_LETTER),
+    known_form("question_stem choices answerKey", "{{ question_stem }}", BY_LETTER),
+    known_form("question choices answer", "{{ question }}", "{{ choices | chosen(answer) }}"),
+    known_form("ctx endings label", "{{ ctx }}", "{{ endings | chosen(label) }}"),
+    known_form("sentence option1 option2 answer", COMPLETED, None),
+    known_form("goal sol1 sol2 label", "{{ goal }}", "{{ [sol1, sol2] | chosen(label) }}"),
+    known_form("question passage answer", "{{ question }}", "{{ ['no', 'yes'] | chosen(answer) }}"),
+    known_form("question correct_answer", "{{ question }}", "{{ correct_answer }}"),
+    known_form("question answers", "{{ question }}", "{{ (answers.text + [''])[0] }}"),
+    known_form("prompt canonical_solution", "{{ prompt }}", "{{ canonical_solution }}"),
+    known_form("text code", "{{ text }}", "{{ code }}"),
+    known_form("problem solution", "{{ problem }}", "{{ solution }}"),
     *(
-        form(f"{question} {answer}", f"{{{{ {question} }}}}", f"{{{{ {value} }}}}")
+        known_form(f"{question} {answer}", f"{{{{ {question} }}}}", f"{{{{ {value} }}}}")
         for question in ("question", "prompt", "problem", "input", "query", "instruction")
         for answer, value in (
             ("answer", "answer.value if answer is mapping else answer"), ("target", "target"),
@@ -72,7 +73,7 @@ FORMS = (
 
 
 class PlannedSet(Record):
-    """A set as a build found it: its files, and the templates that a recipe gives."""
+    """An evaluation set with its files as they were listed, and the templates of the recipe."""
 
     name: str
     files: tuple[PlannedFile, ...]
@@ -82,24 +83,23 @@ class PlannedSet(Record):
 
 @dataclass(frozen=True)
 class Item:
-    """A question and its answer. row: its place in the set, over all files. answer: None where there is none."""
+    """A question and its answer. row: its position in the set, over all files. answer: None for no answer."""
 
     row: int
     question: str
     answer: str | None
 
 
-def planned_set(name: str, said: EvaluationSet) -> PlannedSet:
-    """Find a set's files. Raises BadInput where there are none, Denied, Unavailable."""
-    files = planned_files(f"set {name}", said.files, said.revision)
-    return PlannedSet(name=name, files=files, question=said.question, answer=said.answer)
+def planned_set(name: str, settings: EvaluationSet) -> PlannedSet:
+    """Look up the files of a set. Raises BadInput for no files, Denied, Unavailable."""
+    files = planned_files(f"set {name}", settings.files, settings.revision)
+    return PlannedSet(name=name, files=files, question=settings.question, answer=settings.answer)
 
 
 def items_of(planned: PlannedSet) -> Iterator[Item]:
-    """Read the items of a set.
+    """Yield the items of a set.
 
-    Raises BadInput where a file has changed or cannot be read, a row fits no template, or no row has an answer that
-    is to have one.
+    Raises BadInput for a changed or unreadable file, for a row without templates, and if all answers are empty.
     """
     number, is_answered = 0, False
     for file in planned.files:
@@ -114,12 +114,12 @@ def items_of(planned: PlannedSet) -> Iterator[Item]:
         raise BadInput(f"set {planned.name}: it has no items")
     if not is_answered:
         raise BadInput(
-            f"set {planned.name}: none of its {number:,} items has an answer; say what it is: answer:"
+            f"set {planned.name}: none of its {number:,} items has an answer; give a template: `answer:`"
         )
 
 
 def rows_of(content: bytes, where: str) -> Iterator[dict[str, Any]]:
-    """Read the rows of a Parquet file or of JSON Lines. Raises BadInput."""
+    """Yield the rows of a Parquet or JSON Lines file. Raises BadInput."""
     try:
         if content[:4] == b"PAR1":
             stream = Input(where, where, io.BytesIO(content), len(content), "", dict)
@@ -130,45 +130,48 @@ def rows_of(content: bytes, where: str) -> Iterator[dict[str, Any]]:
             if line.strip():
                 yield object_of(line, f"{where}, line {number:,}")
     except (*DAMAGED, pa.ArrowException) as error:
-        raise BadInput(
-            f"{where}: neither Parquet nor JSON Lines can be read there: {first_line(error)}"
-        ) from error
+        raise BadInput(f"{where}: cannot be read as Parquet or JSON Lines: {first_line(error)}") from error
 
 
 def object_of(line: bytes, where: str) -> dict[str, Any]:
     try:
         row = orjson.loads(line)
     except orjson.JSONDecodeError as error:
-        raise BadInput(f"{where}: it is no JSON: {error.msg}") from error
+        raise BadInput(f"{where}: invalid JSON: {error.msg}") from error
     if not isinstance(row, dict):
-        raise BadInput(f"{where}: it is no JSON object")
+        raise BadInput(f"{where}: not a JSON object")
     return row
 
 
 def item_of(planned: PlannedSet, number: int, row: Mapping[str, Any], where: str) -> Item:
     question, answer = templates_of(planned, frozenset(row), where)
     try:
-        asked = template(question).render(row)
-        answered = None if answer is None else template(answer).render(row)
+        question_text = template(question).render(row)
+        answer_text = None if answer is None else template(answer).render(row)
     except (TemplateError, LookupError, ValueError, TypeError) as error:
-        raise BadInput(f"{where}: its question and answer cannot be told: {first_line(error)}") from error
-    return Item(number, asked, answered)
+        raise BadInput(
+            f"{where}: the template of its question or answer fails: {first_line(error)}"
+        ) from error
+    return Item(number, question_text, answer_text)
 
 
 def templates_of(planned: PlannedSet, columns: frozenset[str], where: str) -> tuple[str, str | None]:
-    """Return the templates of question and answer for rows with some columns. Raises BadInput."""
+    """Return the templates of question and answer for rows with the given columns. Raises BadInput."""
     if planned.question is not None:
         return planned.question, planned.answer
-    fitting = form_of(columns)
-    if fitting is None:
+    form = form_of(columns)
+    if form is None:
         names = ", ".join(sorted(columns))
-        raise BadInput(f"{where}: which of its columns are question and answer is not known; say so: {names}")
-    return fitting.question, fitting.answer
+        raise BadInput(
+            f"{where}: its columns are not those of a known set; give templates `question:` and `answer:` over its "
+            f"columns: {names}"
+        )
+    return form.question, form.answer
 
 
 @cache
 def form_of(columns: frozenset[str]) -> Form | None:
-    return next((one for one in FORMS if one.columns <= columns), None)
+    return next((form for form in FORMS if form.columns <= columns), None)
 
 
 @cache
@@ -181,16 +184,16 @@ def template(text: str) -> Template:
 
 
 def chosen(choices: Sequence[Any], which: Any) -> Any:
-    """Return one of some choices: by its place from 0 on, its letter or its truth; None where nothing is said.
+    """Return the choice at a position (from 0), for a letter, or for a truth value; None for no choice.
 
-    Sets whose answers are secret say nothing, or -1. Raises LookupError and ValueError for what is no choice.
+    Sets with secret answers have no value or -1. Raises LookupError, ValueError for an invalid choice.
     """
-    said = str(int(which) if isinstance(which, float) and which.is_integer() else which).strip()
-    if which is None or said in {"", "-1"}:
+    text = str(int(which) if isinstance(which, float) and which.is_integer() else which).strip()
+    if which is None or text in {"", "-1"}:
         return None
-    if len(said) == 1 and "A" <= said <= "Z":
-        return choices[ord(said) - ord("A")]
-    number = ["false", "true"].index(said.lower()) if said.lower() in {"false", "true"} else int(said)
+    if len(text) == 1 and "A" <= text <= "Z":
+        return choices[ord(text) - ord("A")]
+    number = ["false", "true"].index(text.lower()) if text.lower() in {"false", "true"} else int(text)
     if number < 0:
-        raise LookupError(f"{number} is no place of a choice")
+        raise LookupError(f"{number} is not the position of a choice")
     return choices[number]

@@ -1,4 +1,4 @@
-"""Texts out of pages, wikitext and LaTeX, each by itself: what fails is a text of nothing, and has its reason."""
+"""Extract texts from pages, wikitext and LaTeX. A text whose extraction fails becomes empty and has a reason."""
 
 from itertools import pairwise
 from typing import NamedTuple
@@ -12,22 +12,22 @@ from zyda_flows.tasks.storage.artifacts import CleaningCounts
 from zyda_flows.textkernels.buffers import text_buffers
 
 FAILED = "failed"
-LONGEST = 200  # characters of why one failed
-MOST_REPLACED = 0.01  # share of characters that are U+FFFD, which stands for bytes in another encoding
+LONGEST = 200  # characters of the reason of a failure
+MOST_REPLACED = 0.01  # share of U+FFFD characters, which replace bytes in an unknown encoding
 
 
 def whole(text: str) -> str:
-    """Return a text; raise ValueError where too much of it was lost when its page was decoded."""
+    """Return a text. Raises ValueError if too many of its characters were lost in decoding."""
     if "\ufffd" in text and (lost := text.count("\ufffd")) > MOST_REPLACED * len(text):
         raise ValueError(
             f"{lost:,} of {len(text):,} characters are U+FFFD, expected at most {MOST_REPLACED:.0%}: "
-            "its bytes are not in the encoding that the server or the page names"
+            "its bytes are not in the encoding that the server or the page declares"
         )
     return text
 
 
 class Extracted(NamedTuple):
-    """Extracted texts, (n,), why each failed that did, (n,) and null for the others, and how much it was."""
+    """Extracted texts, (n,), the reason of each failure, (n,) or null, and counts of characters."""
 
     texts: pa.LargeStringArray
     reasons: pa.StringArray
@@ -35,23 +35,25 @@ class Extracted(NamedTuple):
 
 
 def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
-    """Extract texts, (n,). Raises ValueError for an unknown name."""
+    """Extract texts, (n,), with the extractor `name`. Raises ValueError for an unknown name."""
     extract = extractor_named(name).load()
-    found, reasons, after = list[bytes](), list[str | None](), 0
+    extracts, reasons, after = list[bytes](), list[str | None](), 0
     data, offsets = text_buffers(texts)
     for start, end in pairwise(offsets.tolist()):
         reason = None
         try:
             text = whole(extract(data[start:end]))
-            found.append(text.encode())
+            extracts.append(text.encode())
             after += len(text)
-        except Exception as error:  # noqa: BLE001 (whatever a page brings about in a library costs that page alone)
-            found.append(b"")
-            kind = "" if type(error) is ValueError else f"{type(error).__name__}: "  # ours say it all
+        except Exception as error:  # noqa: BLE001 (an error of a library for a page must not stop the batch)
+            extracts.append(b"")
+            kind = (
+                "" if type(error) is ValueError else f"{type(error).__name__}: "
+            )  # our messages need no type
             reason = f"{kind}{first_line(error)}"[:LONGEST]
         reasons.append(reason)
     before = pc.sum(pc.utf8_length(texts)).as_py() or 0
     counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
     return Extracted(
-        pa.array(found, pa.large_binary()).cast(pa.large_string()), pa.array(reasons, pa.string()), counts
+        pa.array(extracts, pa.large_binary()).cast(pa.large_string()), pa.array(reasons, pa.string()), counts
     )

@@ -1,8 +1,8 @@
-"""A user's own steps: functions that a recipe names as `module:function`.
+"""A user's own functions as steps, which a recipe names as `module:function`.
 
-A recipe is a text that others can send; a function runs with all that this process may do. So none is called
-but those of the modules that the environment of the build and of its workers names in ZYDA_STEPS, with commas
-between them. The digest of the module's file is part of what a step is known by: a changed function is another.
+A recipe can come from somebody else, and a function can do everything that this process may do. So only functions
+of allowed modules are called: the environment variable ZYDA_STEPS of the build and its workers lists them,
+separated by commas. The digest of the module's file is part of the step's key, so a changed function runs again.
 """
 
 import importlib
@@ -31,29 +31,29 @@ def allowed_modules() -> set[str]:
     return {name.strip() for name in os.environ.get(ALLOWED, "").split(",") if name.strip()}
 
 
-def function_named(named: str, code: str) -> Function:
-    """Return a user's function. Raises BadRecipe where it is not allowed, is not there, or is another by now.
+def load_function(named: str, code: str) -> Function:
+    """Return a user's function. Raises BadRecipe if it is not allowed, missing, or has changed.
 
-    code: the hash of its module's file, as the build was planned with it.
+    code: the hash of its module's file when the build was planned.
     """
     module, _, name = named.partition(":")
     if module not in allowed_modules():
-        raise lacking(named, f"{ALLOWED}={module} is not in its environment")
+        raise worker_error(named, f"{ALLOWED}={module} is not in its environment")
     try:
         return import_function(module, name, code)
     except BadRecipe as error:
         if isinstance(error.__cause__, ImportError):
-            raise lacking(named, first_line(error.__cause__)) from error
+            raise worker_error(named, first_line(error.__cause__)) from error
         raise
 
 
-def lacking(named: str, fault: str) -> BadRecipe:
-    """Return the error of a worker that lacks a function with which the build was planned in another process."""
+def worker_error(named: str, fault: str) -> BadRecipe:
+    """Return the error for a worker that cannot call a function that the planning process could."""
     module = named.partition(":")[0]
     return BadRecipe(
-        f"{named}: a worker cannot call it: {fault}. Workers have the environment of their start. Where "
-        f"`zyda up` runs: `zyda down`, then `zyda up` with {ALLOWED}={module} and the folder of {module}.py in "
-        "PYTHONPATH, or build without it; workers elsewhere need both variables too"
+        f"{named}: a worker cannot call this function: {fault}. Workers keep the environment of their start. If "
+        f"`zyda up` started them: run `zyda down`, then `zyda up` with {ALLOWED}={module} and the folder of "
+        f"{module}.py in PYTHONPATH, or build without `zyda up`; other workers need both variables, too"
     )
 
 
@@ -61,30 +61,30 @@ def check_allowed(named: str) -> None:
     module = named.partition(":")[0]
     if module not in allowed_modules():
         raise BadRecipe(
-            f"{named} is code, which a recipe runs only where it is allowed: set {ALLOWED}={module} for the build "
+            f"{named} is code, which a recipe may run only if it is allowed: set {ALLOWED}={module} for the build "
             "and its workers, if you trust it"
         )
 
 
 @lru_cache
 def import_function(module: str, name: str, code: str) -> Function:
-    """Import a function from a file of just this content: a worker that lives on has the module of before."""
+    """Import a function from a file with the hash `code`. A module that was imported before is read again."""
     try:
-        is_there = module in sys.modules
+        was_imported = module in sys.modules
         loaded = importlib.import_module(module)
-        loaded = importlib.reload(loaded) if is_there else loaded
+        loaded = importlib.reload(loaded) if was_imported else loaded
         function = getattr(loaded, name)
     except (Exception, SystemExit) as error:
         raise BadRecipe(f"{module}:{name} cannot be imported: {first_line(error)}") from error
     if not callable(function):
-        raise BadRecipe(f"{module}:{name} is no function")
+        raise BadRecipe(f"{module}:{name} is not a function")
     if digest_of_file(module) != code:
-        raise BadRecipe(f"{module}:{name} is another here than where the build was planned; build again")
+        raise BadRecipe(f"{module}:{name} has changed since the build was planned; build again")
     return function
 
 
 def digest_of_code(named: str) -> str:
-    """Return a hash of the file that a user's function stands in; the function is there. Raises BadRecipe."""
+    """Return the hash of the file of a user's function, and import the function. Raises BadRecipe."""
     check_allowed(named)
     module, _, name = named.partition(":")
     code = digest_of_file(module)
@@ -97,64 +97,65 @@ def digest_of_file(module: str) -> str:
         spec = importlib.util.find_spec(module)
         return sha256(Path(str(spec and spec.origin)).read_bytes()).hexdigest()
     except (ImportError, OSError, ValueError) as error:
-        raise BadRecipe(f"{module}: there is no such module, or it is in no file") from error
+        raise BadRecipe(f"{module}: no such module, or the module has no file") from error
 
 
-def answer_of(named: str, code: str, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
-    """Ask a user's function about texts. Raises BadInput where it fails or answers something else.
+def call_function(named: str, code: str, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
+    """Call a user's function with texts, (n,), and return its result, (n,).
 
-    kind: the type of its answer, a value for each text; only a text may not be null.
+    kind: the type of the result. A result of texts must not contain null. Raises BadInput if the function fails or
+    returns a value of another type or length.
     """
-    function = function_named(named, code)
+    function = load_function(named, code)
     try:
-        answer = function(texts)
+        result = function(texts)
     except (Exception, SystemExit) as error:
         raise BadInput(f"{named} failed: {type(error).__name__}: {first_line(error)}") from error
     try:
-        answer = answer.combine_chunks() if isinstance(answer, pa.ChunkedArray) else pa.array(answer)
-        if not may_be(answer.type, kind):
-            raise TypeError(f"it has {answer.type}")
-        answer = answer.cast(kind)
-        answer.validate(full=True)
+        result = result.combine_chunks() if isinstance(result, pa.ChunkedArray) else pa.array(result)
+        if not is_castable(result.type, kind):
+            raise TypeError(f"got {result.type}")
+        result = result.cast(kind)
+        result.validate(full=True)
     except (pa.ArrowException, TypeError, ValueError) as error:
         raise BadInput(f"{named}: an array of {kind} is expected: {first_line(error)}") from error
-    if len(answer) != len(texts):
-        raise BadInput(f"{named} returned {len(answer):,} values for {len(texts):,} documents")
-    if kind == texts.type and answer.null_count:
+    if len(result) != len(texts):
+        raise BadInput(f"{named} returned {len(result):,} values for {len(texts):,} documents")
+    if kind == texts.type and result.null_count:
         raise BadInput(f"{named} returned no text for a document")
-    if kind == pa.string() and pc.any(pc.equal(answer, "")).as_py():
-        raise BadInput(
-            f"{named} gave an empty text as the reason for which a document goes; null lets it stay"
-        )
-    return answer
+    if kind == pa.string() and pc.any(pc.equal(result, "")).as_py():
+        raise BadInput(f"{named} returned an empty text as a reason; return null to keep a document")
+    return result
 
 
-def may_be(given: pa.DataType, kind: pa.DataType) -> bool:
-    """Say whether what a function gave is of the kind that is expected: a mask is no reason, a number no text."""
-    if pa.types.is_dictionary(given):
-        given = given.value_type
-    if pa.types.is_null(given):
+def is_castable(returned: pa.DataType, kind: pa.DataType) -> bool:
+    """Return whether a result may be cast: numbers and booleans are not cast to texts, nor texts to numbers."""
+    if pa.types.is_dictionary(returned):
+        returned = returned.value_type
+    if pa.types.is_null(returned):
         return True
-    is_text = any(of(given) for of in (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view))
-    is_number = any(
-        of(given)
-        for of in (pa.types.is_integer, pa.types.is_floating, pa.types.is_boolean, pa.types.is_decimal)
+    is_text = (
+        pa.types.is_string(returned)
+        or pa.types.is_large_string(returned)
+        or pa.types.is_string_view(returned)
     )
+    is_decimal = pa.types.is_decimal(returned)
+    is_number = is_decimal or (pa.types.is_primitive(returned) and not pa.types.is_temporal(returned))
     return is_number if kind == pa.float64() else is_text
 
 
-class OwnFunction(Record):
-    """A function of the user's own. code: the hash of its module's file."""
+class UserFunction(Record):
+    """A user's own function. code: the hash of its module's file."""
 
     named: str
     code: str
 
-    def answer(self, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
-        """Call it on texts. Raises BadInput."""
-        return answer_of(self.named, self.code, texts, kind)
+    def call(self, texts: pa.LargeStringArray, kind: pa.DataType) -> pa.Array:
+        """Call the function with texts. Raises BadInput."""
+        return call_function(self.named, self.code, texts, kind)
 
 
-def own_function(settings: Step) -> OwnFunction | None:
-    """Return the user's function that does a step, if one does. Raises BadRecipe."""
+def user_function(settings: Step) -> UserFunction | None:
+    """Return the user's function of a step, or None. Raises BadRecipe."""
     named = settings.function
-    return OwnFunction(named=named, code=digest_of_code(named)) if named else None
+    return UserFunction(named=named, code=digest_of_code(named)) if named else None

@@ -1,8 +1,8 @@
-"""The search for items of evaluation sets: which of them a text holds, and what of it says so.
+"""The search for items of evaluation sets in texts.
 
-What a shard keeps of a text: the hashes of all phrases in it, each with a hash of the words around, which are
-counted over the corpus, and each item of which it has two phrases (or the only one) with the answer near. What is
-evidence is decided of these later, when it is known which phrases are frequent (`tasks.documents.contamination`).
+A shard stores for each text: the hashes of all phrases in it, each with a hash of the words around it, which are
+counted over the corpus; and each item of which the text contains two phrases (or the only one) with the answer near
+them. A later stage decides which phrases are too frequent to count (`tasks.documents.contamination`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, items_of
 from zyda_flows.tasks.documents.item_words import texts_of, word_hashes, word_places
-from zyda_flows.tasks.documents.sought_items import Hashes, Sought, Tally, sought_items
+from zyda_flows.tasks.documents.sought_items import Hashes, SearchedItems, SetCounts, searched_items
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
 
-# Of what a search finds: raised when it finds something else. Folding follows Python's Unicode.
+# Raised when the results of the search change. Case folding follows Python's Unicode version.
 VERSION = f"1, Unicode {unidata_version}"
-AROUND = 32  # words before a passage and as many behind it, by which copies of it are known
-BETWEEN = 8  # words between the halves of a short item, at the most
-TWO = 2  # phrases, without which nothing is said of a question that has more than one
-SHOWN = 300  # characters of what was found
-MARK = pa.field("contamination", pa.list_(pa.string()))  # published where documents are marked
+AROUND = 32  # words before and after a passage by which copies of the passage are identified
+BETWEEN = 8  # highest number of words between the halves of a short item
+TWO = 2  # lowest number of matching phrases of a question with several phrases
+SHOWN = 300  # characters of a matching passage in the evidence
+MARK = pa.field("contamination", pa.list_(pa.string()))  # published if documents are marked
 PHRASES = pa.list_(pa.uint64())
 SURROUNDED = pa.list_(pa.struct([("phrase", pa.uint64()), ("around", pa.uint64())]))
 HELD = pa.list_(
@@ -40,8 +40,8 @@ HELD = pa.list_(
 )  # fmt: skip
 
 
-class Place(NamedTuple):
-    """Where a phrase stands among all words, how many it has, and its hash."""
+class PhrasePlace(NamedTuple):
+    """A phrase in a document: its first word among all words, its number of words, and its hash."""
 
     start: int
     length: int
@@ -50,84 +50,84 @@ class Place(NamedTuple):
 
 @dataclass(frozen=True)
 class ItemSearch:
-    """What looks for items. answer_within: how many words before or after a question its answer may stand."""
+    """A search for items. answer_within: the highest distance of an answer to its question, in words."""
 
-    items: Sought
+    items: SearchedItems
     indexes: tuple[PhraseIndex, ...]
-    tallies: dict[str, Tally]
+    counts: dict[str, SetCounts]
     answer_within: int
 
-    def found(self, texts: pa.LargeStringArray) -> tuple[pa.ListArray, pa.ListArray]:
-        """Look for items in texts: the phrases of each, and what it holds, null where it has none."""
+    def run(self, texts: pa.LargeStringArray) -> tuple[pa.ListArray, pa.ListArray]:
+        """Return the phrases in each text, SURROUNDED, and its items, HELD: (n,), null for none."""
         words, ends = word_hashes(texts)
         phrases, held = dict[int, list[dict[str, int]]](), dict[int, list[dict[str, Any]]]()
         for document, places in self.phrases_in(words, ends):
             phrases[document] = [*surrounded(words, ends[document : document + 2], places)]
-            items = [*self.held(words, ends[document : document + 2], places, texts[document])]
+            items = [*self.held_items(words, ends[document : document + 2], places, texts[document])]
             if items:
                 held[document] = items
         numbers = range(len(texts))
         return pa.array(map(phrases.get, numbers), SURROUNDED), pa.array(map(held.get, numbers), HELD)
 
     def cut(self, texts: pa.LargeStringArray, share: float) -> pa.LargeStringArray:
-        """Return texts without the passages that hold items, with the answers that stand near them.
+        """Return texts without the passages that contain items, and without the answers near them.
 
-        What stood on both sides of a passage may be another one then, and is cut, too. A text that still holds an
-        item after `limits().nested_items` rounds is returned empty. share: the part of an item's phrases that has
-        to be there.
+        Words on both sides of a cut may form another item, which is cut, too. A text that still contains an item
+        after `limits().nested_items` rounds is returned empty.
+
+        share: the lowest share of an item's phrases in a passage.
         """
         for _ in range(limits().nested_items):
             shorter = self.cut_once(texts, share)
             if not shorter:
                 return texts
             texts = texts_of(shorter.get(n, text) for n, text in enumerate(texts.to_pylist()))
-        still = self.cut_once(texts, share)
-        return texts_of("" if n in still else text for n, text in enumerate(texts.to_pylist()))
+        still_matching = self.cut_once(texts, share)
+        return texts_of("" if n in still_matching else text for n, text in enumerate(texts.to_pylist()))
 
     def cut_once(self, texts: pa.LargeStringArray, share: float) -> dict[int, str]:
-        """Return the texts that hold items without them, by their numbers."""
+        """Return the texts with items, without these items, by the number of the text."""
         words, ends = word_hashes(texts)
         shorter = dict[int, str]()
         for document, places in self.phrases_in(words, ends):
-            of_document = ends[document : document + 2]
-            if ranges := [*self.ranges_held(words, of_document, places, share)]:
+            document_ends = ends[document : document + 2]
+            if ranges := [*self.ranges_held(words, document_ends, places, share)]:
                 shorter[document] = without_words(texts[document].as_py(), ranges)
         return shorter
 
     def ranges_held(
-        self, words: Hashes, ends: NDArray[np.int64], places: Iterable[Place], share: float
+        self, words: Hashes, ends: NDArray[np.int64], places: Iterable[PhrasePlace], share: float
     ) -> Iterator[tuple[int, int]]:
-        """Yield ranges of the words of a document that hold an item, questions and answers: first, and end."""
-        for number, of_item in self.by_item(places).items():
+        """Yield ranges of a document's words, (first, stop), that contain questions and answers of items."""
+        for number, item_places in self.by_item(places).items():
             phrases = self.items.phrases_of(number)
             least = max(min(TWO, len(phrases)), share * len(phrases))
-            for passage in self.passages(of_item):
-                if len(passage.found) >= least and self.is_answered(number, words, ends, passage):
+            for passage in self.passages(item_places):
+                if len(passage.phrases) >= least and self.is_answered(number, words, ends, passage):
                     yield passage.start - int(ends[0]), passage.stop - int(ends[0])
                     length = int(self.items.lengths[number])
                     for start in self.answers(number, words, ends, passage):
                         yield start - int(ends[0]), start + length - int(ends[0])
 
-    def phrases_in(self, words: Hashes, ends: NDArray[np.int64]) -> Iterator[tuple[int, list[Place]]]:
-        """Yield each document with phrases, and the places of these in their order."""
-        rows = list[tuple[int, Place]]()
+    def phrases_in(self, words: Hashes, ends: NDArray[np.int64]) -> Iterator[tuple[int, list[PhrasePlace]]]:
+        """Yield the number of each document with phrases, and the places of its phrases in order."""
+        rows = list[tuple[int, PhrasePlace]]()
         for index in self.indexes:
             documents, places, numbers = index.find(words, ends)
             columns = (documents, places, index.lengths[numbers], index.hashes[numbers])
             for document, *place in zip(*(column.tolist() for column in columns), strict=True):
-                rows += (
-                    (document, one) for one in self.complete(words, ends[document : document + 2], *place)
-                )
+                document_ends = ends[document : document + 2]
+                rows += ((document, phrase) for phrase in self.complete(words, document_ends, *place))
         for document, group in groupby(sorted(rows), key=itemgetter(0)):
             yield document, [place for _, place in group]
 
     def complete(
-        self, words: Hashes, ends: NDArray[np.int64], start: int, length: int, found: int
-    ) -> Iterator[Place]:
-        """Yield the phrases of items that what was found in a document is, or is the longer half of."""
-        if found not in self.items.halves or self.items.owners(found):
-            yield Place(start, length, found)
-        for (is_before, size), others in self.items.halves.get(found, {}).items():
+        self, words: Hashes, ends: NDArray[np.int64], start: int, length: int, phrase: int
+    ) -> Iterator[PhrasePlace]:
+        """Yield the phrases of items for a match in a document, which is a phrase or the longer half of one."""
+        if phrase not in self.items.halves or self.items.owners(phrase):
+            yield PhrasePlace(start, length, phrase)
+        for (is_before, size), others in self.items.halves.get(phrase, {}).items():
             low, high = (
                 (start - BETWEEN - size, start - size)
                 if is_before
@@ -138,98 +138,103 @@ class ItemSearch:
                 places, hashes_of(words, places, np.full(len(places), size)).tolist(), strict=True
             ):
                 if half in others:
-                    begun, end = min(start, int(place)), max(start + length, int(place) + size)
-                    yield Place(begun, end - begun, others[half])
+                    first, end = min(start, int(place)), max(start + length, int(place) + size)
+                    yield PhrasePlace(first, end - first, others[half])
 
-    def held(
-        self, words: Hashes, ends: NDArray[np.int64], places: Iterable[Place], text: pa.LargeStringScalar
+    def held_items(
+        self,
+        words: Hashes,
+        ends: NDArray[np.int64],
+        places: Iterable[PhrasePlace],
+        text: pa.LargeStringScalar,
     ) -> Iterator[dict[str, Any]]:
         """Yield the items of which a passage has phrases and the answer. ends: of a document's words."""
-        content, of_words, of_items = "", list[tuple[int, int]](), self.by_item(places)
-        for number in sorted(of_items):
+        content, content_words, item_places = "", list[tuple[int, int]](), self.by_item(places)
+        for number in sorted(item_places):
             phrases = self.items.phrases_of(number)
-            passage = max(self.passages(of_items[number]), key=lambda one: len(one.found))
-            if len(passage.found) < min(TWO, len(phrases)) or not self.is_answered(
-                number, words, ends, passage
-            ):
+            passage = max(self.passages(item_places[number]), key=lambda passage: len(passage.phrases))
+            has_phrases = len(passage.phrases) >= min(TWO, len(phrases))
+            if not has_phrases or not self.is_answered(number, words, ends, passage):
                 continue
             content = content or text.as_py()
-            of_words = of_words or word_places(content)
+            content_words = content_words or word_places(content)
             first, last = passage.start - int(ends[0]), passage.stop - int(ends[0])
-            at, stop = characters(content, of_words, first, last)
+            at, stop = characters(content, content_words, first, last)
             yield {
                 "set": self.items.names[self.items.sets[number]], "row": int(self.items.rows[number]),
-                "found": sorted(passage.found), "phrases": phrases, "at": at,
+                "found": sorted(passage.phrases), "phrases": phrases, "at": at,
                 "words": shortened(content[at:stop]),
             }  # fmt: skip
 
-    def by_item(self, places: Iterable[Place]) -> dict[int, list[Place]]:
-        """Return the places of phrases by the items that have them."""
-        of_items = dict[int, list[Place]]()
+    def by_item(self, places: Iterable[PhrasePlace]) -> dict[int, list[PhrasePlace]]:
+        """Return the places of phrases by the number of the items that have the phrase."""
+        by_item = dict[int, list[PhrasePlace]]()
         for place in places:
             for number in self.items.owners(place.phrase):
-                of_items.setdefault(number, []).append(place)
-        return of_items
+                by_item.setdefault(number, []).append(place)
+        return by_item
 
-    def passages(self, places: Iterable[Place]) -> list["Passage"]:
-        """Cut the places of an item's phrases where the next is farther than an answer may be."""
+    def passages(self, places: Iterable[PhrasePlace]) -> list["Passage"]:
+        """Return passages of an item's phrases whose distance is at most `answer_within` words."""
         passages = list[Passage]()
         for place in places:
             stop = place.start + place.length
             if passages and place.start <= passages[-1].stop + self.answer_within:
                 before = passages[-1]
-                passages[-1] = Passage(before.start, max(before.stop, stop), before.found | {place.phrase})
+                passages[-1] = Passage(before.start, max(before.stop, stop), before.phrases | {place.phrase})
             else:
                 passages.append(Passage(place.start, stop, frozenset({place.phrase})))
         return passages
 
     def is_answered(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> bool:
-        """Say whether the answer of an item stands near a passage of a document, besides being in the question."""
-        found = self.answers(item, words, ends, passage)
-        return not self.items.lengths[item] or len(found) > self.items.repeated[item]
+        """Return whether the answer of an item is near a passage, besides its occurrences in the question."""
+        answers = self.answers(item, words, ends, passage)
+        return not self.items.lengths[item] or len(answers) > self.items.repeated[item]
 
     def answers(self, item: int, words: Hashes, ends: NDArray[np.int64], passage: "Passage") -> list[int]:
-        """Return where the answer of an item stands near a passage of a document."""
+        """Return the first words of an item's answers near a passage of a document."""
         length = int(self.items.lengths[item])
+        if not length:
+            return []
         low, high = self.near(ends, passage)
-        found: list[int] = (
-            places_of(words, low, high, self.items.answers[item], length).tolist() if length else []
-        )
-        return found
+        starts: list[int] = places_of(words, low, high, self.items.answers[item], length).tolist()
+        return starts
 
     def near(self, ends: NDArray[np.int64], passage: "Passage") -> tuple[int, int]:
-        """Return the words of a document among which the answer to a passage may stand."""
+        """Return the range of a document's words that may contain the answer to a passage."""
         low = max(int(ends[0]), passage.start - self.answer_within)
         return low, min(int(ends[1]), passage.stop + self.answer_within)
 
 
 class Passage(NamedTuple):
-    """Where phrases of an item stand together, among all words, and the hashes of these."""
+    """A range of words with phrases of an item, among all words, and the hashes of these phrases."""
 
     start: int
     stop: int
-    found: frozenset[int]
+    phrases: frozenset[int]
 
 
-def surrounded(words: Hashes, ends: NDArray[np.int64], places: Iterable[Place]) -> Iterator[dict[str, int]]:
-    """Yield the phrases of a document, each with a hash of the words around the passage in which it stands."""
+def surrounded(
+    words: Hashes, ends: NDArray[np.int64], places: Iterable[PhrasePlace]
+) -> Iterator[dict[str, int]]:
+    """Yield the phrases of a document, each with a hash of the words around its passage."""
     passages, around = list[tuple[int, int, set[int]]](), dict[int, int]()
     for start, length, phrase in places:
-        begun, stop, phrases = passages.pop() if passages else (start, start, set[int]())
+        first, stop, phrases = passages.pop() if passages else (start, start, set[int]())
         if start > stop + AROUND:
-            passages.append((begun, stop, phrases))
-            begun, phrases = start, set()
+            passages.append((first, stop, phrases))
+            first, phrases = start, set()
         phrases.add(phrase)
-        passages.append((begun, max(stop, start + length), phrases))
+        passages.append((first, max(stop, start + length), phrases))
     for start, stop, phrases in passages:
-        found = int(hash_around(words, ends[0], start, stop, ends[1], AROUND))
+        context = int(hash_around(words, ends[0], start, stop, ends[1], AROUND))
         for phrase in phrases:
-            around[phrase] = min(found, around.get(phrase, found))
-    return ({"phrase": phrase, "around": found} for phrase, found in sorted(around.items()))
+            around[phrase] = min(context, around.get(phrase, context))
+    return ({"phrase": phrase, "around": context} for phrase, context in sorted(around.items()))
 
 
 def without_words(text: str, ranges: Iterable[tuple[int, int]]) -> str:
-    """Return a text without some of its words, ranges of their numbers, and what stands between these."""
+    """Return a text without ranges of its words, (first, stop), and without the characters between these words."""
     words, kept, at, cut = word_places(text), list[str](), 0, 0
     for first, last in sorted(ranges):
         start, stop = characters(text, words, first, last)
@@ -240,23 +245,24 @@ def without_words(text: str, ranges: Iterable[tuple[int, int]]) -> str:
 
 
 def characters(text: str, words: Sequence[tuple[int, int]], first: int, stop: int) -> tuple[int, int]:
-    """Return where some words of a text begin and end, with the punctuation at them. stop: after the last word."""
+    """Return the begin and end of a range of words in a text, with adjacent punctuation, in characters."""
     low, high = words[first - 1][1] if first else 0, words[stop][0] if stop < len(words) else len(text)
-    (begun, _), (_, end) = words[first], words[stop - 1]
-    while begun > low and not text[begun - 1].isspace():
-        begun -= 1
+    (begin, _), (_, end) = words[first], words[stop - 1]
+    while begin > low and not text[begin - 1].isspace():
+        begin -= 1
     while end < high and not text[end].isspace():
         end += 1
-    return begun, end
+    return begin, end
 
 
 def shortened(passage: str) -> str:
-    """Return a passage on one line, its beginning where it is long."""
+    """Return a passage on one line; of a long passage, its beginning."""
     shown = " ".join(passage.split())
     return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
 
 
 @lru_cache(maxsize=2)
 def search_for(planned: tuple[PlannedSet, ...], answer_within: int) -> ItemSearch:
-    """Read sets, once in a process, and make what looks for their items. Raises BadInput."""
-    return ItemSearch(*sought_items([(one.name, [*items_of(one)]) for one in planned]), answer_within)
+    """Return the search for the items of sets. The sets are read once in a process. Raises BadInput."""
+    sets = [(each.name, [*items_of(each)]) for each in planned]
+    return ItemSearch(*searched_items(sets), answer_within)

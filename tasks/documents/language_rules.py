@@ -1,7 +1,7 @@
-"""Values and stop words of rules for each language, from files as FineWeb-2 publishes them.
+"""Limits of rules and stop words for each language, from files in the form that FineWeb-2 publishes.
 
-A file is called as its language is by the model that finds it, `deu_Latn.yml`, and holds the names of FineWeb-2's
-configs, or those of the rules of `fineweb-2`:
+A file has the name of its language in the model of the step `language_id`, `deu_Latn.yml`. Its fields have the
+names of FineWeb-2's configs, or of the rules of `fineweb-2`:
 
     language_score: 0.821
     stopwords: [der, und, die]
@@ -21,12 +21,13 @@ import yaml
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.rule_sets import FINEWEB_2
-from zyda_flows.tasks.recipe.rule_settings import Limits, as_number, limits_of
+from zyda_flows.tasks.recipe.rule_settings import Limits, as_number
+from zyda_flows.tasks.recipe.rule_settings import limits as rule_limits
 from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files, read_planned_file
 from zyda_flows.tasks.storage.records import Record
 
 SCORE, STOP_WORDS = "language_score", "stopwords"
-# Names of FineWeb-2's configs, by the rules that they have values of; 0 turns some of them off there.
+# Fields of FineWeb-2's configs and their rules. In these configs, 0 disables the rules of OFF_AT_ZERO.
 NAMES = {
     "dup_line_frac": "duplicate_lines",
     "line_punct_thr": "line_punctuation",
@@ -51,7 +52,7 @@ MOST_WORDS = 1000
 
 
 class LanguageRules(Record):
-    """What a file says of a language. score: the least probability that a document is in it. bounds: by rule."""
+    """The file of a language. score: the lowest probability of documents to keep. bounds: limits by rule."""
 
     language: str
     score: float | None = None
@@ -60,22 +61,22 @@ class LanguageRules(Record):
 
 
 def language_rules(name: str, urls: Sequence[str]) -> dict[str, LanguageRules]:
-    """Read the files of languages, by their names. name: what asks for them, in errors.
+    """Return the rules in files by language. name: the field of the recipe, for errors.
 
-    Raises BadInput where one says what no rule is about, and where two are of one language.
+    Raises BadInput for an unknown rule, and for two files of one language.
     """
-    found = dict[str, LanguageRules]()
+    by_language = dict[str, LanguageRules]()
     for file in planned_files(name, tuple(urls), most=limits().rules_bytes):
         rules = rules_in(name, file)
-        if rules.language in found:
-            raise BadInput(f"{name}, file {file.listed.url}: {rules.language} has another file already")
-        found[rules.language] = rules
-    return found
+        if rules.language in by_language:
+            raise BadInput(f"{name}, file {file.listed.url}: a second file for {rules.language}; remove one")
+        by_language[rules.language] = rules
+    return by_language
 
 
 @lru_cache(maxsize=4096)
 def rules_in(name: str, file: PlannedFile) -> LanguageRules:
-    """Read the file of a language. Raises BadInput."""
+    """Return the rules in a file of a language. Raises BadInput."""
     language = re.sub(r"\.ya?ml$", "", basename(file.listed.url))
     try:
         content = yaml.safe_load(read_planned_file(name, file, limits().rules_bytes))
@@ -105,7 +106,7 @@ def stop_words_in(content: Mapping[str, Any]) -> tuple[str, ...]:
     words = content.get(STOP_WORDS, [])
     if not isinstance(words, list) or not all(isinstance(word, str) and word for word in words):
         raise ValueError(
-            f"{STOP_WORDS}: a list of words is expected, those that mean something in YAML in quotes"
+            f"{STOP_WORDS}: a list of words is expected; write words that YAML reads as other values in quotes"
         )
     if len(words) > MOST_WORDS:
         raise ValueError(f"{STOP_WORDS}: it has {len(words):,} words, expected at most {MOST_WORDS:,}")
@@ -113,47 +114,54 @@ def stop_words_in(content: Mapping[str, Any]) -> tuple[str, ...]:
 
 
 def bounds_in(content: Mapping[str, Any]) -> Iterator[tuple[str, Limits]]:
-    """Yield which values a language has for rules."""
+    """Yield the limits of a language by rule. Raises ValueError for an unknown rule."""
     if any(name in content for name in LENGTHS):
         low, high = (as_number(name, content[name]) if name in content else None for name in LENGTHS)
         yield "mean_word_length", (low or None, high or None)
     for name, value in content.items():
         if name in GRAMS:
             yield from grams_in(name, value)
-        elif rule := NAMES.get(name):
-            at = as_number(name, value)
-            is_off = at == 0 and rule in OFF_AT_ZERO
-            low = FINEWEB_2.rules[rule].low is not None
-            yield rule, (None, None) if is_off else (at, None) if low else (None, at)
+        elif name in NAMES:
+            yield NAMES[name], config_limits(name, value)
         elif name in FINEWEB_2.rules:
             published = FINEWEB_2.rules[name]
-            yield name, limits_of(name, value, (published.low, published.high))
+            yield name, rule_limits(name, value, (published.low, published.high))
         elif name not in {SCORE, STOP_WORDS, *LENGTHS}:
-            raise ValueError(f"there is no rule {name}")
+            raise ValueError(f"unknown rule {name}")
+
+
+def config_limits(name: str, value: Any) -> Limits:
+    """Return the limits of a rule by a field of FineWeb-2's configs."""
+    limit = as_number(name, value)
+    if limit == 0 and NAMES[name] in OFF_AT_ZERO:
+        return None, None
+    return (limit, None) if FINEWEB_2.rules[NAMES[name]].low is not None else (None, limit)
 
 
 def grams_in(name: str, value: Any) -> Iterator[tuple[str, Limits]]:
-    """Yield the values for sequences of words: pairs of how many and the share that they may have."""
+    """Yield the limits for sequences of words, from pairs of the number of words and the highest share."""
     for pair in value if isinstance(value, list) else [value]:
         rule = GRAMS[name].format(pair[0]) if isinstance(pair, list) and len(pair) == 2 else ""
         if rule not in FINEWEB_2.rules:
-            raise ValueError(f"{name}: pairs of a number of words and a share are expected, [[2, 0.2]] say")
+            raise ValueError(
+                f"{name}: pairs of a number of words and a share are expected, for example [[2, 0.2]]"
+            )
         yield rule, (None, as_number(name, pair[1]))
 
 
 def check_written_with_spaces(name: str, languages: Mapping[str, LanguageRules]) -> None:
-    """Raise BadInput for languages whose words nothing here can tell apart."""
+    """Raise BadInput for a language without spaces between words, whose words the rules cannot count."""
     if others := [language for language in languages if is_without_spaces(language)]:
         raise BadInput(
-            f"{name}: {others[0]} is written without spaces between words, and the rules count what stands "
-            "between spaces; leave its file out, and filter it by a function of your own"
+            f"{name}: {others[0]} is written without spaces between words, but the rules count words between "
+            "spaces; remove its file, and filter the language with your own function"
         )
 
 
 def is_without_spaces(label: str) -> bool:
-    """Return whether a language is written without spaces: by the script of its label, or its code without one.
+    """Return whether a language is written without spaces, by the script in its label, or by its code.
 
-    Labels are those of models of languages: `jpn_Jpan`, `ja`, `zh-Hans`, `zh_CN`.
+    Labels are those of language models: `jpn_Jpan`, `ja`, `zh-Hans`, `zh_CN`.
     """
     code, *subtags = label.removeprefix("__label__").replace("-", "_").split("_")
     scripts = [subtag.title() for subtag in subtags if len(subtag) == 4 and subtag.isalpha()]

@@ -1,4 +1,4 @@
-"""The language of each text, by a model of fastText's, and which documents go for theirs."""
+"""The language of each text, by a fastText model, and the documents to remove for their language."""
 
 from functools import lru_cache
 from typing import TYPE_CHECKING
@@ -21,51 +21,51 @@ RULE = "language_id"
 LANGUAGE, PROBABILITY, SCRIPT = "language", "probability", "script"
 OTHER, DOUBTFUL = f"{RULE}.language", f"{RULE}.probability"
 RULES = {
-    OTHER: "its language is none of those to keep",
-    DOUBTFUL: "its language is one to keep, and is not probable enough",
+    OTHER: "its language is not one of the languages to keep",
+    DOUBTFUL: "its language is one to keep, but not probable enough",
 }
 PUBLISHED = {"language": LANGUAGE, "language_probability": PROBABILITY, "language_script": SCRIPT}
 TYPES = {"language": pa.string(), "language_probability": pa.float64(), "language_script": pa.string()}
 NONE = "(none)"
-VERSION = "1"  # raised when a text gets another language
+VERSION = "1"  # raised when the identification of languages changes
 
 
 class PlannedLanguages(Record):
-    """What a step says of languages, with the file of its model as it was listed."""
+    """The settings of a step, with the file of its model as it was listed."""
 
     model: PlannedFile
     keep: dict[str, float]
     version: str = VERSION
 
 
-def planned_languages(said: LanguageId) -> PlannedLanguages:
-    """Find a step's model. Raises BadInput where it is none, or knows none of the languages to keep."""
-    files = planned_files(f"{RULE}.model", (said.model,), most=limits().model_bytes)
+def planned_languages(settings: LanguageId) -> PlannedLanguages:
+    """Look up a step's model. Raises BadInput for an invalid model and for languages that it does not know."""
+    files = planned_files(f"{RULE}.model", (settings.model,), most=limits().model_bytes)
     if len(files) != 1:
-        raise BadInput(f"{RULE}.model: {said.model} names {len(files):,} files, expected one")
-    labels, keep = model_of(files[0]).labels, kept_languages(said)
+        raise BadInput(f"{RULE}.model: {settings.model} names {len(files):,} files, expected one")
+    labels, keep = model_of(files[0]).labels, kept_languages(settings)
     if unknown := [name for name in keep if name not in labels]:
         near = ([label for label in labels if label[:2] == unknown[0][:2]] or [*labels])[:5]
         more = f" and {len(labels) - len(near):,} others" if len(labels) > len(near) else ""
         raise BadInput(
-            f"{RULE}.keep: the model knows no language {unknown[0]!r}; it has {', '.join(near)}{more}"
+            f"{RULE}.keep: the model has no language {unknown[0]!r}; it has {', '.join(near)}{more}"
         )
     return PlannedLanguages(model=files[0], keep=keep)
 
 
-def kept_languages(said: LanguageId) -> dict[str, float]:
-    """Return the languages to keep, each with its least probability. Raises BadInput."""
-    if isinstance(said.keep, dict):
-        return said.keep
-    found = language_rules(f"{RULE}.keep", said.keep)
-    if without := [name for name, rules in found.items() if rules.score is None]:
-        raise BadInput(f"{RULE}.keep: the file of {without[0]} has no {SCORE}")
-    return {name: float(rules.score or 0) for name, rules in found.items()}
+def kept_languages(settings: LanguageId) -> dict[str, float]:
+    """Return the languages to keep, each with its lowest accepted probability. Raises BadInput."""
+    if isinstance(settings.keep, dict):
+        return settings.keep
+    languages = language_rules(f"{RULE}.keep", settings.keep)
+    if missing := [name for name, rules in languages.items() if rules.score is None]:
+        raise BadInput(f"{RULE}.keep: the file of {missing[0]} has no {SCORE}; add it")
+    return {name: float(rules.score or 0) for name, rules in languages.items()}
 
 
 @lru_cache(maxsize=2)
 def model_of(file: PlannedFile) -> "Model":
-    """Read a model. Raises BadInput where it is none, or has changed."""
+    """Read a model. Raises BadInput for a file that is not a model or has changed."""
     from zyda_flows.textkernels.fasttext.file import read_model
 
     try:
@@ -74,19 +74,19 @@ def model_of(file: PlannedFile) -> "Model":
         raise BadInput(f"{RULE}.model, file {file.listed.url}: {error}") from error
 
 
-def judged_languages(planned: PlannedLanguages, texts: pa.LargeStringArray) -> dict[str, pa.Array]:
-    """Return the language of each text, (n,), how probable it is, and what breaks each of RULES, null elsewhere.
+def language_columns(planned: PlannedLanguages, texts: pa.LargeStringArray) -> dict[str, pa.Array]:
+    """Return the language of each text, (n,), its probability and the script of most of its letters (ISO 15924).
 
-    Its script, too, as ISO 15924 names it: that of most of its letters.
+    If languages are to keep, also a column for each of RULES: a note for texts that break it, else null.
     """
     from zyda_flows.textkernels.fasttext.prediction import predict
     from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
-    places, probabilities = (found[:, 0] for found in predict(model, texts, 1))
+    places, probabilities = (values[:, 0] for values in predict(model, texts, 1))
     labels = pa.array(model.labels, pa.string())
     is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
-    is_known = (places >= 0) & ~is_blank  # a model has a label for no text, too
+    is_known = (places >= 0) & ~is_blank  # a model returns a label for a blank text, too
     language = labels.take(pa.array(np.maximum(places, 0), mask=~is_known))
     probability = np.where(is_known, np.minimum(probabilities.astype(np.float64), 1.0), 0.0)
     columns = {

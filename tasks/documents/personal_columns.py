@@ -1,4 +1,4 @@
-"""Personal data in the columns beside the text: replaced in columns of texts, and of lists and objects of them."""
+"""Replace personal data in other columns than the text: columns of texts, and of lists and objects of texts."""
 
 import json
 from collections.abc import Iterator, Mapping
@@ -20,28 +20,29 @@ LISTS = (pa.types.is_list, pa.types.is_large_list)
 
 
 def with_clean_columns(table: pa.Table, pii: Mapping[str, Any]) -> tuple[pa.Table, dict[str, CleaningCounts]]:
-    """Replace personal data in the columns that `pii` names, as far as the table has them; return counts by name.
+    """Replace personal data in the columns in `pii`; return the table and counts by kind and column.
 
-    Raises ValueError for a column of a type that holds no texts, and for a part of a column.
+    Columns that the table does not have are skipped. Raises ValueError for a column of a type without texts, and
+    for a field inside a column.
     """
     counts = dict[str, CleaningCounts]()
     for name in pii.get("columns", ()):
-        if (whole := column_of(name, table.column_names)) is None:  # another file of the source has it
+        if (whole := column_of(name, table.column_names)) is None:  # a column of another file of the source
             continue
         if whole != name:
-            raise ValueError(f"{name!r} is part of a column; name the whole column {whole!r}")
+            raise ValueError(f"{name!r} is a field of a column; give the whole column {whole!r}")
         place = table.schema.get_field_index(name)
         cleaner, column_field, column = ColumnCleaner(pii), table.schema.field(place), table.column(place)
         clean = cleaner.cleaned_json if is_json(column_field) else cleaner.cleaned
         if not holds_texts(column_field.type):
-            raise ValueError(f"column {name!r} is {column_field.type}, which holds no texts")
+            raise ValueError(f"column {name!r} has the type {column_field.type}, which contains no texts")
         table = table.set_column(place, column_field, clean(as_one_array(column)))
         counts |= {f"{kind} in {name}": count for kind, count in cleaner.counts.items()}
     return table, counts
 
 
 def holds_texts(kind: pa.DataType) -> bool:
-    """Return whether a type is text or nested with texts in it that are cleaned; a column of nulls may be one."""
+    """Return whether a type is text, contains texts, or is null (another file may have texts in the column)."""
     if pa.types.is_dictionary(kind) or any(is_list(kind) for is_list in LISTS):
         return holds_texts(kind.value_type)
     if pa.types.is_struct(kind):
@@ -51,7 +52,7 @@ def holds_texts(kind: pa.DataType) -> bool:
 
 @dataclass
 class ColumnCleaner:
-    """Cleans one column. pii: the kinds. counts: what was replaced, by kind; `documents` counts texts."""
+    """Cleans a column. pii: the kinds. counts: counts of replacements by kind; `documents` counts texts."""
 
     pii: Mapping[str, Any]
     counts: dict[str, CleaningCounts] = field(default_factory=dict)
@@ -79,20 +80,20 @@ class ColumnCleaner:
         return pa.LargeListArray.from_arrays(offsets, values, mask=lists.is_null()).cast(lists.type)
 
     def cleaned_json(self, texts: pa.Array) -> pa.Array:
-        """Return JSON texts whose strings are cleaned; names of fields stay."""
+        """Return JSON texts with cleaned strings; names of fields are kept."""
         values = [None if text is None else json.loads(text) for text in texts.to_pylist()]
         strings = self.cleaned_texts(pa.array(strings_in(values), pa.large_string()))
         return as_json_text(with_strings(values, iter(strings.to_pylist()))).cast(texts.type)
 
     def cleaned_texts(self, texts: pa.LargeStringArray) -> pa.LargeStringArray:
-        """Return texts without personal data, and count what was replaced."""
-        left, _, counts = without_personal_data(texts, self.pii)
+        """Return texts without personal data, and count the replacements."""
+        cleaned, _, counts = without_personal_data(texts, self.pii)
         self.counts = totals([self.counts, counts])
-        return left
+        return cleaned
 
 
 def strings_in(value: Any) -> Iterator[str]:
-    """Yield the strings of decoded JSON in their order, without names of fields."""
+    """Yield the strings of decoded JSON in order, without names of fields."""
     if isinstance(value, str):
         yield value
     elif isinstance(value, list | dict):
@@ -101,7 +102,7 @@ def strings_in(value: Any) -> Iterator[str]:
 
 
 def with_strings(value: Any, strings: Iterator[str]) -> Any:
-    """Return decoded JSON with other strings in the places of its own."""
+    """Return decoded JSON with its strings replaced, in order, by `strings`."""
     if isinstance(value, str):
         return next(strings)
     if isinstance(value, dict):

@@ -1,9 +1,10 @@
-"""The items of evaluation sets that are looked for, and the phrases by which each is found.
+"""The items of evaluation sets to search for, and the phrases that identify each.
 
-An item is a question with its answer. A question of WIDTH words or more is looked for by MOST of its phrases of
-WIDTH words at the most, evenly spaced; one of LEAST or more as a whole. A shorter question is looked for together
-with its answer: where both have WIDTH words, each half in its place with at most BETWEEN words between them; where
-both have LEAST, one behind the other. Items with fewer words are not looked for.
+An item is a question with its answer. A question of WIDTH words or more is identified by at most MOST of its
+phrases of WIDTH words, evenly spaced; a question of LEAST words or more by the whole question. A shorter question
+is identified together with its answer: if both have WIDTH words in total, by each half, in order, with at most
+BETWEEN words between them; if both have LEAST words in total, by the answer directly after the question. Items with
+fewer words are not searched for.
 """
 
 from collections import Counter
@@ -22,30 +23,30 @@ from zyda_flows.tasks.errors import BadInput
 from zyda_flows.textkernels.phrases import PhraseIndex, hashes_of, places_of
 
 WIDTH, LEAST, MOST = 8, 6, 16
-HALF = WIDTH // 2  # words that the longer half of a short item has at the least
-BEGINNING = 8  # words of an answer that are looked for
+HALF = WIDTH // 2  # lowest number of words of the longer half of a short item
+BEGINNING = 8  # words of an answer that are compared
 
 Hashes = NDArray[np.uint64]
 
 
 @dataclass(frozen=True)
-class Tally:
-    """How many items a set has, and how many of them are not looked for: too short, or without an answer."""
+class SetCounts:
+    """The number of items of a set, and the numbers of items that are too short or have no answer."""
 
     items: int = 0
     short: int = 0
     unanswered: int = 0
 
 
-class Other(NamedTuple):
-    """Where the shorter half of an item stands beside the longer one, and of how many words it is."""
+class OtherHalf(NamedTuple):
+    """The shorter half of an item: whether it is before the longer half, and its number of words."""
 
     is_before: bool
     length: int
 
 
 class Words(NamedTuple):
-    """The words of questions with answers. ends: of each item, (n + 1,). asked, answered: how many words, (n,)."""
+    """The words of questions with answers. ends: of each item, (n + 1,). asked, answered: word counts, (n,)."""
 
     hashes: Hashes
     ends: NDArray[np.int64]
@@ -53,18 +54,18 @@ class Words(NamedTuple):
     answered: NDArray[np.int64]
 
 
-Halves = dict[int, dict[Other, dict[int, int]]]
+Halves = dict[int, dict[OtherHalf, dict[int, int]]]
 
 
 @dataclass(frozen=True)
-class Sought:
-    """Items that are looked for, as arrays.
+class SearchedItems:
+    """The items to search for, as arrays.
 
-    names: of the sets. sets, rows: of each item, its set and its row there, (k,). phrases: the hashes of all their
-    phrases, (p,) uint64, those of an item up to its `ends`, (k + 1,). answers: their hashes, (k,) uint64. lengths:
-    of the answers in words, 0 where none is to be found, (k,). repeated: how often the question itself has the
-    answer, (k,). halves: by the hash of the longer half of a short item, by place and hash of the other half, the
-    hash of both: the item's phrase.
+    names: of the sets. sets, rows: the set of each item and its row in the set, (k,). phrases: the hashes of all
+    phrases, (p,) uint64, in the order of items, whose `ends` are (k + 1,). answers: the hashes of answers, (k,)
+    uint64. lengths: of the answers in words, 0 for items without an answer to compare, (k,). repeated: the number
+    of occurrences of the answer in the question, (k,). halves: by the hash of the longer half of a short item, by
+    the position and the hash of the other half, the hash of both: the item's phrase.
     """
 
     names: Sequence[str]
@@ -86,7 +87,7 @@ class Sought:
         return self.phrases[self.order]
 
     def owners(self, phrase: int) -> list[int]:
-        """Return the items that have a phrase."""
+        """Return the numbers of the items with a phrase."""
         first, last = (
             int(np.searchsorted(self.ascending, np.uint64(phrase), side)) for side in ("left", "right")
         )
@@ -94,32 +95,30 @@ class Sought:
         return sorted({*(np.searchsorted(self.ends, places, side="right") - 1).tolist()})
 
     def phrases_of(self, item: int) -> list[int]:
-        found: list[int] = self.phrases[self.ends[item] : self.ends[item + 1]].tolist()
-        return found
+        phrases: list[int] = self.phrases[self.ends[item] : self.ends[item + 1]].tolist()
+        return phrases
 
 
-def sought_items(
-    read: Sequence[tuple[str, Sequence[Item]]],
-) -> tuple[Sought, tuple[PhraseIndex, ...], dict[str, Tally]]:
-    """Return the items of sets that are looked for, indexes of their phrases, and a tally of each set.
+def searched_items(
+    sets: Sequence[tuple[str, Sequence[Item]]],
+) -> tuple[SearchedItems, tuple[PhraseIndex, ...], dict[str, SetCounts]]:
+    """Return the items to search for, the indexes of their phrases, and counts by set.
 
-    read: the sets with their items. Raises BadInput where no item of a set is looked for.
+    sets: the names of sets with their items. Raises BadInput if no item of a set can be searched for.
     """
-    items = [item for _, its_items in read for item in its_items]
-    names = [name for name, its_items in read for _ in its_items]
+    items = [item for _, set_items in sets for item in set_items]
+    names = [name for name, set_items in sets for _ in set_items]
     words = words_of(items)
-    chosen, places, tallies = phrases_in_sets(names, items, words)
-    asked, answered, ends = words.asked[chosen], words.answered[chosen], words.ends[:-1][chosen]
+    chosen, places, set_counts = phrases_in_sets(names, items, words)
+    asked, answered, begins = words.asked[chosen], words.answered[chosen], words.ends[:-1][chosen]
     counts = [*map(len, places)]
-    starts = np.array([*chain(*places)], np.int64) + np.repeat(ends, counts)
-    of_both = asked + np.minimum(answered, BEGINNING)
-    lengths = np.repeat(np.where(asked < LEAST, of_both, np.minimum(asked, WIDTH)), counts)
-    hashes = hashes_of(words.hashes, starts, lengths)
-    near = np.where(asked >= LEAST, np.minimum(answered, BEGINNING), 0)
-    answers = hashes_of(words.hashes, ends + asked, near)
+    starts = np.array([*chain(*places)], np.int64) + np.repeat(begins, counts)
+    both = asked + np.minimum(answered, BEGINNING)
+    lengths = np.repeat(np.where(asked < LEAST, both, np.minimum(asked, WIDTH)), counts)
+    answer_lengths = np.where(asked >= LEAST, np.minimum(answered, BEGINNING), 0)
+    answers = hashes_of(words.hashes, begins + asked, answer_lengths)
     is_split = (asked < LEAST) & (asked + answered >= WIDTH)
-    first = np.concatenate([[0], np.cumsum(counts)]).astype(np.int64)
-    keys, key_lengths, halves = halved(words.hashes, ends[is_split], asked[is_split], of_both[is_split])
+    keys, key_lengths, halves = halved(words.hashes, begins[is_split], asked[is_split], both[is_split])
     is_long, is_short = (np.repeat(which, counts) for which in (asked >= WIDTH, (asked < WIDTH) & ~is_split))
     indexes = (
         PhraseIndex.of(words.hashes, starts[is_long], lengths[is_long], WIDTH),
@@ -130,26 +129,23 @@ def sought_items(
             HALF,
         ),
     )
-    return (
-        Sought(
-            names=[name for name, _ in read],
-            sets=np.array([number for number, (_, its_items) in enumerate(read) for _ in its_items])[chosen],
-            rows=np.array([item.row for item in items])[chosen],
-            phrases=hashes,
-            ends=first,
-            answers=answers,
-            lengths=near,
-            repeated=np.array(
-                [
-                    len(places_of(words.hashes, start, start + size, answer, length)) if length else 0
-                    for start, size, answer, length in zip(ends, asked, answers, near, strict=True)
-                ]
-            ),
-            halves=halves,
+    searched = SearchedItems(
+        names=[name for name, _ in sets],
+        sets=np.array([number for number, (_, set_items) in enumerate(sets) for _ in set_items])[chosen],
+        rows=np.array([item.row for item in items])[chosen],
+        phrases=hashes_of(words.hashes, starts, lengths),
+        ends=np.concatenate([[0], np.cumsum(counts)]).astype(np.int64),
+        answers=answers,
+        lengths=answer_lengths,
+        repeated=np.array(
+            [
+                len(places_of(words.hashes, start, start + size, answer, length)) if length else 0
+                for start, size, answer, length in zip(begins, asked, answers, answer_lengths, strict=True)
+            ]
         ),
-        indexes,
-        tallies,
+        halves=halves,
     )
+    return searched, indexes, set_counts
 
 
 def words_of(items: Iterable[Item]) -> Words:
@@ -164,7 +160,7 @@ def halved(
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Halves]:
     """Split short items into question and answer.
 
-    starts, lengths: of question with answer. Returns the places and lengths of the longer halves, and the others.
+    starts, lengths: of question with answer. Returns the starts and lengths of the longer halves, and `halves`.
     """
     answered, answers = lengths - asked, starts + asked
     is_answer = answered >= asked
@@ -175,43 +171,44 @@ def halved(
     for key, half, both, length, is_before in zip(
         *hashes, shorter[1].tolist(), is_answer.tolist(), strict=True
     ):
-        halves.setdefault(key, {}).setdefault(Other(is_before, length), {})[half] = both
+        halves.setdefault(key, {}).setdefault(OtherHalf(is_before, length), {})[half] = both
     return *longer, halves
 
 
 def phrases_in_sets(
     names: Sequence[str], items: Sequence[Item], words: Words
-) -> tuple[list[int], list[list[int]], dict[str, Tally]]:
-    """Choose the items that are looked for; return them, where their phrases begin, and a tally of each set.
+) -> tuple[list[int], list[list[int]], dict[str, SetCounts]]:
+    """Return the numbers of the items to search for, the starts of their phrases, and counts by set.
 
-    names: of the set of each item. Raises BadInput where no item of a set is looked for.
+    names: the set of each item. Raises BadInput if no item of a set can be searched for.
     """
-    chosen, places, lacking = list[int](), list[list[int]](), Counter[tuple[str, str]]()
+    chosen, places, skipped = list[int](), list[list[int]](), Counter[tuple[str, str]]()
     for number, (name, item) in enumerate(zip(names, items, strict=True)):
-        its_places = places_of_phrases(int(words.asked[number]), int(words.answered[number]))
+        starts = starts_of_phrases(int(words.asked[number]), int(words.answered[number]))
         if item.answer is not None and not words.answered[number]:
-            lacking[name, "unanswered"] += 1
-        elif not its_places:
-            lacking[name, "short"] += 1
+            skipped[name, "unanswered"] += 1
+        elif not starts:
+            skipped[name, "short"] += 1
         else:
             chosen.append(number)
-            places.append(its_places)
-    tallies = {
-        name: Tally(count, lacking[name, "short"], lacking[name, "unanswered"])
+            places.append(starts)
+    set_counts = {
+        name: SetCounts(count, skipped[name, "short"], skipped[name, "unanswered"])
         for name, count in Counter(names).items()
     }
-    for name, tally in tallies.items():
-        if tally.items == tally.short + tally.unanswered:
+    for name, counts in set_counts.items():
+        if counts.items == counts.short + counts.unanswered:
             raise BadInput(
-                f"set {name}: none of its {tally.items:,} items has an answer and {LEAST} words, to be looked for"
+                f"set {name}: none of its {counts.items:,} items has an answer and at least {LEAST} words, which "
+                "the search needs"
             )
-    return chosen, places, tallies
+    return chosen, places, set_counts
 
 
-def places_of_phrases(asked: int, answered: int) -> list[int]:
-    """Return where the phrases begin by which an item is looked for; none where it is too short.
+def starts_of_phrases(asked: int, answered: int) -> list[int]:
+    """Return the first words of the phrases that identify an item; an empty list for an item that is too short.
 
-    asked, answered: how many words its question and its answer have.
+    asked, answered: the number of words of the question and of the answer.
     """
     if asked >= WIDTH:
         last = asked - WIDTH

@@ -30,7 +30,7 @@ from zyda_flows.tasks.erasure.in_corpora import in_corpus
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
-from zyda_flows.tasks.mixing.mixing import MIXTURE
+from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in
 from zyda_flows.tasks.publish.export_places import TABLE
 from zyda_flows.tasks.sources.copies import FETCHED

@@ -1,4 +1,4 @@
-"""The GPU engine: band keys, edges and forests, equal to those of CPUs bit for bit.
+"""The GPU engine: band keys, edges and forests, with the bits of the CPU engine.
 
 `shard_keys` sends the text of a shard to the kernels of `textkernels.cuda`, `joining` finds components. Only
 `rapids` imports cuDF, cuGraph and CuPy.

@@ -1,5 +1,5 @@
-"""Ingest: from the files of a source to shards of documents, the one time that all text is read.
+"""Ingest: convert the files of a source to shards of documents. All text is read only here.
 
-`plan` says what ingest needs of a source. `ingest` reads the files in `pieces`, `numbering` gives each row
-its id and counts it, and `companions` are made of a shard while its text is in memory.
+`source_plan` has the parameters of a source. `ingest` reads the files in `file_pieces`, `numbering` assigns an id
+to each row and counts its tokens, and `companions` are computed from a shard while its text is in memory.
 """

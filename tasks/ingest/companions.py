@@ -1,9 +1,9 @@
-"""Companions of ingest: what is made of a shard while its text is in memory, so that nobody reads it again.
+"""Companions of ingest: artifacts that are computed from a shard while its text is in memory.
 
-A companion (what stream processors call a side output) sees the documents of a shard as they pass and writes
-what it made beside the shard, under a key that the shard's digest is part of. The stage that wants it looks
-there, and makes it where it is not. Each costs one line in COMPANIONS. Where the build has GPUs, they make it of
-the finished shard, so that the CPUs go on to the next.
+A companion (a side output, in stream processing) receives the documents of a shard while it is written, and writes
+its artifact under a key that contains the shard's digest. The stage that needs the artifact finds it by that key,
+and computes it if it is missing. A companion is one entry in COMPANIONS. In a build with GPUs, these compute the
+artifacts from the finished shard, while the CPUs continue with the next shard.
 """
 
 from collections.abc import Callable, Iterable
@@ -20,30 +20,30 @@ from zyda_flows.tasks.storage.folder import Folder
 
 
 class Companion(Protocol):
-    """Sees the documents of one shard: `doc_id`, the counts, `text` and the source's own columns."""
+    """Receives the documents of a shard: `doc_id`, the counts, `text` and the source's own columns."""
 
     def add(self, documents: pa.Table) -> None:
-        """See some more documents of the shard."""
+        """Process further documents of the shard."""
 
     def write(self, folder: Folder, source: str, shard: Artifact) -> None:
-        """Write what was made of the shard, which has been seen whole."""
+        """Write the artifact, after all documents of the shard have been added."""
 
 
 class CompanionKind(Protocol):
-    """A class of companions; one that GPUs can make, too, is OnGpus besides."""
+    """A class of companions. If GPUs can compute it too, it is also OnGpus."""
 
     def for_source(self, recipe: Recipe, source: str) -> Callable[[], Companion]:
-        """Return what begins one for a shard; it travels to workers, so it holds no more than it needs."""
+        """Return a function that makes the companion of a shard; it is sent to workers, so it should be small."""
 
 
 @runtime_checkable
 class OnGpus(Protocol):
-    """A class of companions of which GPUs make some of the finished shard."""
+    """A class of companions that GPUs can compute from the finished shard, in whole or in part."""
 
     def with_gpus(
         self, recipe: Recipe, source: str
     ) -> tuple[Callable[[], Companion], Callable[[Artifact], Iterable[ArtifactJob]]]:
-        """Return what begins the rest, as `for_source` does, and what gives the jobs that make the others."""
+        """Return the function of `for_source` for the part of the CPUs, and the function for a shard's GPU jobs."""
 
 
 COMPANIONS: tuple[CompanionKind, ...] = (KeysOfRounds, LettersOfShard)

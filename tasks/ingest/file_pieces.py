@@ -1,4 +1,4 @@
-"""One piece of a file: read, cleaned and counted, and written as shards, with a place for each of its rows."""
+"""Ingest a piece of a file: read, clean and count its rows, and write shards. Each row is accounted for."""
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
@@ -44,12 +44,11 @@ ROW_GROUP_BYTES = 32 << 20
 
 
 class IngestedPiece(Record):
-    """The record of one piece: its shards, and every row of it accounted for.
+    """The record of an ingested piece.
 
-    `rows` is how many it has by its footer, its batches or the ends of its lines. `cleaned` is what each
-    cleaning changed. `skipped` counts the records that are no documents, by what they are. `special_tokens` are
-    those of the tokenizer that texts hold. `differing` is how many documents the fast library of tokens was found
-    to see otherwise than its judge.
+    rows: the number of rows by the footer, batches or line ends. cleaned: the counts of each cleaning. skipped:
+    the number of records that are not documents, by kind. special_tokens: the counts of special tokens in texts.
+    differing: the number of documents for which fastokens gives other tokens than tokenizers.
     """
 
     shards: tuple[Artifact, ...]
@@ -69,9 +68,9 @@ class IngestedPiece(Record):
 
 @dataclass(frozen=True)
 class PieceToIngest(RecordJob[IngestedPiece]):
-    """One piece of a file to ingest, on whichever worker.
+    """One piece of a file to ingest on a worker.
 
-    `forgotten` are the ids of rows of which nothing may be stored but counts, for deny lists name them.
+    forgotten: the ids of rows on deny lists; only their counts may be stored.
     """
 
     stage, version, kind = "ingest", VERSION, IngestedPiece
@@ -80,10 +79,10 @@ class PieceToIngest(RecordJob[IngestedPiece]):
     number: int
     parameters: IngestParameters
     companions: Annotated[
-        tuple[Callable[[], Companion], ...], NotInKey("what they make has a key of its own")
+        tuple[Callable[[], Companion], ...], NotInKey("their artifacts have keys of their own")
     ]
-    file: Annotated[InputFile, NotInKey("its identity is in the key, and not where it is read")]
-    piece: Annotated[FilePiece, NotInKey("how many rows it has follows from the rest, which is in the key")]
+    file: Annotated[InputFile, NotInKey("its identity is in the key; the location is not")]
+    piece: Annotated[FilePiece, NotInKey("its number of rows follows from the fields in the key")]
     forgotten: tuple[int, ...]
 
     @property
@@ -106,7 +105,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 
 
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
-    """Ingest one piece of a file."""
+    """Ingest a piece of a file."""
 
     def ingest(engine: Engine) -> IngestedPiece:
         tally = RowTally()
@@ -118,7 +117,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
 
 
 def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -> IngestedPiece:
-    """Ingest a piece, and once more by `tokenizers` alone where a document was found to have other tokens by it."""
+    """Ingest a piece, and again with `tokenizers` alone if fastokens gives other tokens for a document."""
     stored = partial(stored_engine, job.folder, job.parameters.tokenizer, job.parameters.special_tokens)
     try:
         return ingest(stored(is_exact=job.parameters.is_exact))
@@ -128,15 +127,17 @@ def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -
         table.column("text") for shard in ingested.shards for table in tables_of(job.folder, shard, ["text"])
     )
     differing = sum(stored(is_exact=False).differing(as_one_array(column).drop_null()) for column in texts)
-    found = f"fastokens gives other tokens for {differing:,} of its documents; tokenizers counted them all"
-    warn(f"source {job.source}, {job.whose}: {found}")
+    message = (
+        f"fastokens gives other tokens for {differing:,} of its documents; all were counted by tokenizers"
+    )
+    warn(f"source {job.source}, {job.whose}: {message}")
     return ingested.model_copy(update={"differing": differing})
 
 
 def ingest_chunks(
     job: PieceToIngest, chunks: Iterator[Chunk], tally: RowTally, engine: Engine
 ) -> IngestedPiece:
-    """Ingest what is read of a piece. tally: counts its rows by the time that all is read."""
+    """Ingest the chunks of a piece. tally: the count of its rows, complete after the last chunk."""
     first = first_id(job.number, job.file.number)
     reader = RowConverter(
         job.source, job.file, first, job.parameters, engine, forgotten=frozenset(job.forgotten)
@@ -173,20 +174,20 @@ def read_piece(job: PieceToIngest, tally: RowTally) -> Iterator[Chunk]:
 
 
 def check_rows(job: PieceToIngest, ingested: IngestedPiece, tally: RowTally) -> None:
-    """Compare what was read of a piece with what it has. Raises BadInput, NotConserved."""
+    """Compare the rows read with the rows of the piece. Raises BadInput, NotConserved."""
     listed, where = job.piece.rows, f"source {job.source}, file {job.file.url}"
     if listed is not None and listed != tally.rows:
         change = f"it had {listed:,} rows when it was inspected and has {tally.rows:,} now; build again"
         raise bad_input(job.source, f"it changed while it was read: {change}", file=job.file.url)
     rows_read = sum(shard.rows for shard in (*ingested.shards, *ingested.set_aside))
     if rows_read != ingested.rows:
-        raise NotConserved(f"{where}: it has {ingested.rows:,} rows to be used and {rows_read:,} were read")
+        raise NotConserved(f"{where}: expected {ingested.rows:,} rows, but {rows_read:,} were read")
 
 
 def write_ingested(
     job: PieceToIngest, index: int, schema: pa.Schema, tables: Iterator[pa.Table]
 ) -> tuple[Artifact, ValueRanges]:
-    """Write a shard while it is read, in row groups of some MiB: neither is ever all in memory."""
+    """Write a shard in row groups of some MiB while it is read, so that it is never whole in memory."""
     companions, spans = [begin() for begin in job.companions], ValueRanges()
 
     def fill(scratch: Path) -> Counts:

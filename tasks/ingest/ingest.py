@@ -1,6 +1,6 @@
-"""Ingest: a source's files to shards with ids and counts; the one time its text is written here.
+"""Ingest: convert a source's files to shards of documents with ids and counts.
 
-Rows in: what `tasks.sources.reading` yields. Rows out, in work/ingest: `doc_id` (uint64), `n_tokens`
+Rows in: the chunks of `tasks.sources.reading`. Rows out, in work/ingest: `doc_id` (uint64), `n_tokens`
 (uint32), `n_bytes` (uint32), `text` under that name whatever the source calls it, and the other
 columns of the source; after the recipe's steps on documents also what they measured, and no text of a document
 that they let go. Bad rows go to work/set_aside, or stop the build. The band keys of a shard are
@@ -37,12 +37,12 @@ from zyda_flows.tasks.storage.tables import read_table
 from zyda_flows.tasks.workers.dask_cluster import SHARE
 from zyda_flows.tasks.workers.engine import FollowUp
 
-MOST_DIFFERING = 1e-4
-NO_DOCUMENT = "Look at what its `files` name; a source without documents is to be taken out of the recipe."
+MAX_DIFFERING_SHARE = 1e-4
+NO_DOCUMENT = "Check the `files` of the source; remove a source without documents from the recipe."
 
 
 def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
-    """Return the columns of a source's documents, each with the type that holds all its values."""
+    """Return the schema of a source's documents; the type of each column holds all its values."""
     schemas = dict.fromkeys(piece.table_schema for piece in pieces if piece.shards)
     return unify(
         [unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), ValueRanges())
@@ -55,7 +55,7 @@ def key(recipe: Recipe, plan: SourcePlan) -> str:
 
 
 def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
-    """Return the ids of a source's rows that deny lists name: (n,) uint64, ascending."""
+    """Return the ids of a source's rows on deny lists: (n,) uint64, ascending."""
     if not recipe.deny_lists:
         return np.empty(0, np.uint64)
     ids = np.union1d(*deny_list(lists_of(recipe)).ids_of_both)
@@ -64,7 +64,7 @@ def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
 
 
 def forgotten_of_piece(ids: NDArray[np.uint64], number: int, file: int, piece: FilePiece) -> tuple[int, ...]:
-    """Return which of some ids, ascending, are rows of a piece, or may be where it is not known how many it has."""
+    """Return the ids, ascending, of rows in a piece; all that may be in it, if its number of rows is unknown."""
     if not len(ids):
         return ()
     first = first_id(number, file) + piece.first_row
@@ -74,7 +74,7 @@ def forgotten_of_piece(ids: NDArray[np.uint64], number: int, file: int, piece: F
 
 
 def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Companion], ...], FollowUp | None]:
-    """Return what begins the companions of each shard, and what GPUs make of it afterwards."""
+    """Return the functions that make the companions of a shard, and the GPU jobs that follow it, if any."""
     gpus = has_gpus(recipe.engine)
     makers, gpu_jobs = list[Callable[[], Companion]](), list[Callable[[Artifact], Iterable[ArtifactJob]]]()
     for kind in COMPANIONS:
@@ -95,13 +95,13 @@ def companions_of(recipe: Recipe, source: str) -> tuple[tuple[Callable[[], Compa
 def jobs_after(
     after: list[Callable[[Artifact], Iterable[ArtifactJob]]], piece: IngestedPiece
 ) -> list[ArtifactJob]:
-    """Return what GPUs are to make of the shards of a piece."""
+    """Return the GPU jobs of the shards of a piece."""
     return [job for shard in piece.shards for jobs_of in after for job in jobs_of(shard)]
 
 
 def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) -> BadInput:
-    """Return the error for a source without documents, with the reason of the first row that was set aside."""
-    why = f"; a sample of {recipe.sample:g} may be too small for it" if recipe.sample < 1 else ""
+    """Return the error for a source without documents, with the reason of its first set-aside row."""
+    why = f"; the sample of {recipe.sample:g} may be too small" if recipe.sample < 1 else ""
     aside = [shard for piece in pieces for shard in piece.set_aside]
     if aside:
         first = read_table(recipe.folder, aside[0], ["file", "row", "reason"]).slice(0, 1).to_pylist()[0]
@@ -114,7 +114,7 @@ def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) 
 
 @stage("ingest", key, inputs=("plan",))
 def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
-    """Ingest all the files of a source."""
+    """Ingest all files of a source."""
     folder, forgotten = recipe.folder, forgotten_ids(recipe, plan)
     companions, follow_up = companions_of(recipe, plan.source)
     jobs = [
@@ -136,31 +136,35 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
 
 
 def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -> Manifest:
-    """Say what was made of a source's pieces. Raises BadInput where they have no document, WrongTokens."""
+    """Return the manifest of a source's pieces. Raises BadInput if they have no documents, WrongTokens."""
     shards = tuple(shard for piece in pieces for shard in piece.shards)
     out = total(shard.counts for shard in shards)
     if not out.documents:
         raise without_documents(recipe, plan.source, pieces)
-    differing = sum(piece.differing for piece in pieces)
-    if differing > max(1, MOST_DIFFERING * out.documents):
-        found = (
-            f"{differing:,} of {out.documents:,} documents have other tokens by fastokens than by tokenizers"
-        )
-        raise WrongTokens(f"source {plan.source}: {found}; nothing new is published")
+    set_aside = tuple(shard for piece in pieces for shard in piece.set_aside)
     return Manifest(
         stage="ingest",
         source=plan.source,
         artifacts=shards,
         entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
         out=out,
-        set_aside=total(shard.counts for piece in pieces for shard in piece.set_aside),
+        set_aside=total(shard.counts for shard in set_aside),
         cleaned=totals(piece.cleaned for piece in pieces),
         skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
         special_tokens=totals(piece.special_tokens for piece in pieces),
         facts=Ingested(
             packed=pack(common_schema(pieces)),
-            set_aside=tuple(shard for piece in pieces for shard in piece.set_aside),
+            set_aside=set_aside,
             model=plan.model,
-            differing=differing,
+            differing=checked_differing(plan.source, pieces, out.documents),
         ).written(),
     )
+
+
+def checked_differing(source: str, pieces: list[IngestedPiece], documents: int) -> int:
+    """Return the number of documents whose tokens differ between libraries. Raises WrongTokens for too many."""
+    differing = sum(piece.differing for piece in pieces)
+    if differing > max(1, MAX_DIFFERING_SHARE * documents):
+        fault = f"{differing:,} of {documents:,} documents have other tokens by fastokens than by tokenizers"
+        raise WrongTokens(f"source {source}: {fault}; nothing new is published")
+    return differing

@@ -1,7 +1,7 @@
-"""Rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
+"""Convert rows of a file to documents: tables with ids and exact counts, of at most a shard's size."""
 
 from collections import Counter
-from collections.abc import Collection, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Protocol
 
@@ -15,6 +15,7 @@ from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, bad_input, bad_row
 from zyda_flows.tasks.ids import MAX_ROWS
+from zyda_flows.tasks.ingest.forgotten import without_content
 from zyda_flows.tasks.ingest.set_aside import rows_with_columns
 from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.sources.column_names import stored_schema
@@ -23,10 +24,9 @@ from zyda_flows.tasks.sources.document_components import COMPONENT, components_o
 from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
-from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.tokens.engine import Engine
 
-MAX_TEXT = (1 << 32) - 1  # what n_bytes can say
+MAX_TEXT = (1 << 32) - 1  # the largest value of n_bytes
 ROWS_COUNTED_AT_ONCE = 1 << 22
 
 
@@ -36,29 +36,28 @@ def text_bytes(texts: pa.LargeStringArray | pa.ChunkedArray) -> NDArray[np.int64
 
 
 def choose_rows(rows: NDArray[np.int64], fraction: float, seed: int) -> NDArray[np.bool_]:
-    """Choose rows by a hash of their place, so that every run chooses the same: (n,) bool."""
+    """Choose rows by a hash of their number, so that every run chooses the same rows: (n,) bool."""
     if fraction >= 1:
         return np.ones(len(rows), np.bool_)
-    # The products wrap modulo 2**64. A hash is below some part of 2**64 for that part of the rows.
+    # Products wrap modulo 2**64. The share of hashes below a share of 2**64 is that share.
     x = rows.astype(np.uint64) * np.uint64(0x9E3779B97F4A7C15) + np.uint64(seed)
     x = (x ^ (x >> np.uint64(32))) * np.uint64(0xD6E8FEB86659FD93)
     return (x ^ (x >> np.uint64(32))) < np.uint64(fraction * 2.0**64)
 
 
 class BadRowSink(Protocol):
-    """What takes the rows that are set aside."""
+    """Receives the rows that are set aside."""
 
     def add(self, rows: Iterable[BadRow]) -> None: ...
 
 
 @dataclass
 class RowConverter:
-    """What it takes to make documents of a file's rows. `first` is the doc_id of its row 0.
+    """Converts the rows of a file to documents. first: the doc_id of row 0.
 
-    `max_rows` is how many a file may have, and `max_text` how many bytes a text. `blank` counts the rows of
-    nothing that were passed, `skipped` those of no document, by what they are. `cleaned` is what each cleaning
-    has changed. `special_tokens` are those of the tokenizer that texts hold. Of `forgotten` ids counts alone are
-    stored.
+    max_rows: of a file. max_text: bytes of a text. blank: the number of blank rows. skipped: the number of records
+    that are not documents, by kind. cleaned: the counts of each cleaning. special_tokens: the counts of special
+    tokens in texts. forgotten: ids of which only counts are stored.
     """
 
     source: str
@@ -75,26 +74,26 @@ class RowConverter:
     forgotten: frozenset[int] = frozenset()
 
     def chosen(self, rows: NDArray[np.int64]) -> NDArray[np.bool_]:
-        """Say which rows are in the sample: (n,) bool."""
+        """Return which rows are in the sample: (n,) bool."""
         return choose_rows(rows, self.parameters.sample_rows, self.file.seed)
 
     def entering(self, first_row: int, tally: RowTally) -> int:
-        """Return how many rows enter, of a piece that has been read: by its tally, not by what was read."""
-        counted = sum(map(self.chosen_of, tally.read_ranges(first_row)))
+        """Return the number of rows that enter from a piece that has been read, by its tally."""
+        counted = sum(map(self.count_chosen, tally.read_ranges(first_row)))
         return counted - self.blank - self.skipped.total() + tally.rests
 
-    def chosen_of(self, rows: range) -> int:
-        """Count which of some rows are in the sample."""
+    def count_chosen(self, rows: range) -> int:
+        """Return the number of rows in the sample."""
         if self.parameters.sample_rows >= 1:
             return len(rows)
         parts = (rows[i : i + ROWS_COUNTED_AT_ONCE] for i in range(0, len(rows), ROWS_COUNTED_AT_ONCE))
         return sum(int(self.chosen(np.arange(part.start, part.stop)).sum()) for part in parts)
 
     def documents(self, chunks: Iterator[Chunk], aside: "BadRowSink") -> Iterator[pa.Table]:
-        """Yield the documents of some chunks, in tables of at most a shard's text.
+        """Yield the documents of chunks, in tables with at most the text of a shard.
 
-        Bad rows are added to `aside`. Raises BadInput at one that may not be set aside. Tokens are counted as
-        soon as a chunk is read, while it is in the processor's cache.
+        Bad rows are added to `aside`. Raises BadInput at a bad row if rows may not be set aside. Tokens are
+        counted directly after a chunk is read, while it is in the processor's cache.
         """
         for chunk in chunks:
             bad = self.bad_rows(chunk)
@@ -114,7 +113,7 @@ class RowConverter:
                 yield self.document_table(table.slice(start, stop - start), rows[start:stop])
 
     def bad_rows(self, chunk: Chunk) -> list[BadRow]:
-        """Return the bad rows of a chunk that are in the sample, with as much of each as is to be stored."""
+        """Return the bad rows of a chunk that are in the sample, with the content that may be stored."""
         chosen = self.chosen(np.array([row.row for row in chunk.bad], np.int64))
         rows = chunk.bad
         if self.parameters.publish_set_aside:
@@ -128,7 +127,7 @@ class RowConverter:
         return self.first + row.row in self.forgotten
 
     def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
-        """Make documents of rows, (n,): ids and counts, the text, and the source's other columns."""
+        """Convert rows, (n,), to documents: ids, counts, the text and the source's other columns."""
         texts = as_one_array(table.column(self.parameters.text))
         own = table.drop_columns([self.parameters.text])
         plan, documents = self.parameters.documents, None
@@ -136,7 +135,7 @@ class RowConverter:
             self.check_sizes(texts, rows)
             try:
                 documents = run_steps(plan, texts, own)
-            except BadInput as error:  # what a user's own step did
+            except BadInput as error:  # raised by a user's own step
                 raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
             texts, own = documents.text, own if documents.own is None else documents.own
@@ -166,19 +165,19 @@ class RowConverter:
         return without_content(numbered, self.forgotten) if self.forgotten else numbered
 
     def component(self, table: pa.Table, documents: Documents | None) -> list[pa.Array]:
-        """Return the column with the component of each row, where the recipe says what that is. Raises BadInput."""
+        """Return a list with the column of components; empty if the recipe has none. Raises BadInput."""
         if (component := self.parameters.component) is None:
             return []
         if component.language and documents is not None:
-            found = documents.columns.get(self.parameters.documents.language)
-            return [pa.nulls(len(table), COMPONENT.type) if found is None else found]
+            languages = documents.columns.get(self.parameters.documents.language)
+            return [pa.nulls(len(table), COMPONENT.type) if languages is None else languages]
         try:
             return [components_of(component, table, self.file)]
         except ValueError as error:
             raise bad_input(self.source, f"component: {error}", file=self.file.url) from error
 
     def check_sizes(self, texts: pa.LargeStringArray, rows: NDArray[np.int64]) -> NDArray[np.int64]:
-        """Return the UTF-8 length of each text: (n,) int64. Raises BadInput at one that is too long."""
+        """Return the UTF-8 length of each text: (n,) int64. Raises BadInput if a text is too long."""
         sizes = text_bytes(texts)
         if len(sizes) and sizes.max() > self.max_text:
             row = int(rows[sizes.argmax()])
@@ -187,39 +186,8 @@ class RowConverter:
         return sizes
 
 
-def without_content(documents: pa.Table, forgotten: Collection[int]) -> pa.Table:
-    """Leave nothing of forgotten documents but their ids, counts and what was measured of them in numbers."""
-    ids = documents.column("doc_id").to_numpy()
-    mask = pa.array(np.isin(ids, np.array(sorted(forgotten), np.uint64)))
-    fields, columns = list[pa.Field](), list[pa.ChunkedArray | pa.Array]()
-    for named, column in zip(documents.schema, documents.columns, strict=True):
-        if named.name == "text":
-            column = pc.replace_with_mask(as_one_array(column), mask, pa.scalar("", named.type))
-        elif named.name == STATISTICS:
-            column = numbers_alone(column.combine_chunks(), mask)
-        elif named.name not in DOCUMENT_COUNTS.names:
-            named, column = named.with_nullable(True), nulls_where(column.combine_chunks(), mask)
-        fields.append(named)
-        columns.append(column)
-    return pa.table(columns, schema=pa.schema(fields, documents.schema.metadata))
-
-
-def numbers_alone(statistics: pa.StructArray, mask: pa.BooleanArray) -> pa.StructArray:
-    """Leave nothing of what was measured of some documents, (n,), but numbers."""
-    columns = [
-        column if pa.types.is_primitive(named.type) else nulls_where(column, mask)
-        for named, column in zip(statistics.type, statistics.flatten(), strict=True)
-    ]
-    return pa.StructArray.from_arrays(columns, fields=list(statistics.type))
-
-
-def nulls_where(column: pa.Array, mask: pa.BooleanArray) -> pa.Array:
-    """Return a column with null where a mask says so: (n,)."""
-    return column.take(pa.array(np.arange(len(column)), mask=mask.to_numpy(zero_copy_only=False)))
-
-
 def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, pa.Table]]:
-    """Yield tables with the number of the part that each belongs to, of at most `limit` bytes of text."""
+    """Yield each table with the number of its part; a part has at most `limit` bytes of text."""
     number = size = 0
     for table in tables:
         table_bytes = pc.sum(table.column("n_bytes")).as_py()
@@ -230,7 +198,7 @@ def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, 
 
 
 def row_groups(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """Join and cut tables of one schema to some of about `limit` bytes, of all columns in memory."""
+    """Join and cut tables of one schema to tables of about `limit` bytes in memory."""
     waiting, size = list[pa.Table](), 0
     for table in tables:
         rows = max(1, len(table) * limit // max(1, table.nbytes))
@@ -245,14 +213,14 @@ def row_groups(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
 
 
 def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int]]:
-    """Cut a chunk so that no slice has more text than a shard may have: (start, stop)."""
+    """Yield slices of a table, (start, stop), with at most the text of a shard."""
     if not len(table):
         return
     ends = np.cumsum(text_bytes(table.column(parameters.text)))
     start = before = 0
     while start < len(table):
         limit = before + parameters.shard_bytes
-        # The first row whose text ends beyond the limit is not in this slice, unless it is alone in it.
+        # The row whose text ends after the limit begins the next slice, unless it would be alone.
         stop = max(start + 1, int(np.searchsorted(ends, limit, side="right")))
         yield start, stop
         start, before = stop, int(ends[stop - 1])

@@ -1,4 +1,4 @@
-"""The rows of a piece that are set aside, written while the others are read: nobody knows how many they will be."""
+"""Write the set-aside rows of a piece while its other rows are read. Their number is not known in advance."""
 
 import shutil
 from collections.abc import Iterable, Sequence
@@ -27,9 +27,9 @@ PLACES = pa.schema(
 
 
 class SetAside:
-    """The rows of a file that are set aside, for the artifact at a path. Those beyond a number wait in a file.
+    """The set-aside rows of a piece, for the artifact at `path`. Rows above HELD_ROWS are kept in a temporary file.
 
-    with_content: their content is stored, too.
+    with_content: whether their content is stored.
     """
 
     def __init__(
@@ -40,7 +40,7 @@ class SetAside:
         self.source, self.file = source, file
         self.rows = list[BadRow]()
         self.size = self.count = 0
-        self.waiting: tuple[IO[bytes], pq.ParquetWriter] | None = None
+        self.overflow: tuple[IO[bytes], pq.ParquetWriter] | None = None
 
     def add(self, rows: Iterable[BadRow]) -> None:
         for row in rows:
@@ -48,17 +48,17 @@ class SetAside:
             self.count += 1
             self.size += len(row.content) + len(row.columns or "")
             if len(self.rows) >= HELD_ROWS or self.size >= HELD_BYTES:
-                self.put_in_file()
+                self.spill()
 
-    def put_in_file(self) -> None:
-        if self.waiting is None:
+    def spill(self) -> None:
+        if self.overflow is None:
             file = TemporaryFile()  # noqa: SIM115 (closed once it is copied, or with this object)
-            self.waiting = file, parquet_writer(file, self.schema)
-        self.waiting[1].write_table(self.table())
+            self.overflow = file, parquet_writer(file, self.schema)
+        self.overflow[1].write_table(self.table())
         self.rows, self.size = [], 0
 
     def table(self) -> pa.Table:
-        """Return the rows that are in memory."""
+        """Return the rows in memory as a table."""
         columns = {
             "source": [self.source] * len(self.rows),
             "file": [self.file] * len(self.rows),
@@ -67,7 +67,7 @@ class SetAside:
         return pa.table(columns, schema=self.schema)
 
     def written(self) -> tuple[Artifact, ...]:
-        """Write the artifact of all rows, if there are any."""
+        """Write the artifact with all rows, if there are any."""
         if not self.count:
             return ()
         return (
@@ -75,34 +75,34 @@ class SetAside:
         )
 
     def fill(self, scratch: Path) -> None:
-        if self.waiting is None:
+        if self.overflow is None:
             with parquet_writer(scratch, self.schema) as writer:
                 writer.write_table(self.table())
             return
-        self.put_in_file()
-        file, waiting = self.waiting
-        waiting.close()
+        self.spill()
+        file, writer = self.overflow
+        writer.close()
         file.seek(0)
         with file, scratch.open("wb") as copy:
             shutil.copyfileobj(file, copy)
 
 
 def rows_with_columns(rows: Sequence[BadRow], columns: pa.Table) -> list[BadRow]:
-    """Return bad rows with their columns, (n,), as JSON. A row with more than a limit loses its content, too.
+    """Return bad rows with their columns, (n,), as JSON. Rows with too many bytes of JSON lose their content too.
 
-    Deny lists could not judge the content of such a row.
+    Deny lists could not check the content of such a row.
     """
     values = {name: readable_values(as_one_array(columns.column(name))) for name in columns.column_names}
-    found = list[BadRow]()
+    complete = list[BadRow]()
     for place, row in enumerate(rows):
-        text = dump({name: of_column[place] for name, of_column in values.items()})
+        text = dump({name: column[place] for name, column in values.items()})
         is_short = len(text.encode()) <= limits().bad_row_bytes
-        found.append(replace(row, columns=text) if is_short else row.without_content())
-    return found
+        complete.append(replace(row, columns=text) if is_short else row.without_content())
+    return complete
 
 
 def readable_values(array: pa.Array) -> list[Any]:
-    """Return values as JSON has them, null where those of a column cannot be read."""
+    """Return JSON values; all are null if the column cannot be read."""
     try:
         return plain_values(array)
     except (ValueError, OverflowError, pa.ArrowException):

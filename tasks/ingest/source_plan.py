@@ -1,4 +1,4 @@
-"""What `prepare` plans for each source, and ingest does."""
+"""The plan of a source, which `prepare` makes and ingest executes."""
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.quality.forms import Model
@@ -10,10 +10,10 @@ from zyda_flows.tasks.storage.records import Record
 
 
 class IngestParameters(Record):
-    """All that decides what the shards of a source hold, besides its files.
+    """The parameters that determine, with the files, the content of the shards of a source.
 
-    is_exact: `tokenizers` alone counts, for EXACT is asked for. publish_set_aside: the content of rows that are
-    set aside is stored, too.
+    is_exact: whether only `tokenizers` counts tokens. publish_set_aside: whether the content of set-aside rows is
+    stored.
     """
 
     text: str
@@ -31,10 +31,10 @@ class IngestParameters(Record):
 
 
 class SourcePlan(NumberedSource):
-    """A source as `prepare` found it.
+    """A source with its parameters.
 
-    `model` is for the stages after ingest, which find it among the facts of ingest's manifest. `denied` are the
-    SHA-256 of the recipe's deny lists by URL, which are nothing to ingest.
+    model: for the stages after ingest, which read it from the facts of ingest's manifest. denied: the SHA-256 of
+    the recipe's deny lists by URL; ingest does not use it.
     """
 
     parameters: IngestParameters

@@ -1,15 +1,12 @@
 """Compute the contents of the report from a published corpus and the records of its builds."""
 
 from collections import Counter
-from dataclasses import dataclass, field
 from datetime import datetime
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
@@ -19,16 +16,20 @@ from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster, cluster_stats
-from zyda_flows.tasks.lookup.document_reader import DocumentReader, Place
+from zyda_flows.tasks.lookup.cluster_stats import LargeCluster, cluster_stats
+from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.lookup.report_findings import (
+    LENGTH_BINS,
+    AuditFindings,
+    Findings,
+    RoundFindings,
+    RuleFindings,
+    ShownCluster,
+)
 from zyda_flows.tasks.planning.bandings import TriedBandings, tried_before
-from zyda_flows.tasks.planning.build_history import Build, last_builds, time_of_manifest
-from zyda_flows.tasks.planning.estimates import Plan
-from zyda_flows.tasks.planning.spending import Spending, planned_for, spending_of_published
+from zyda_flows.tasks.planning.build_history import last_builds, time_of_manifest
+from zyda_flows.tasks.planning.spending import planned_for, spending_of_published
 from zyda_flows.tasks.publish.audits import (
-    Histogram,
-    Pair,
-    Shares,
     by_length,
     by_similarity,
     by_source,
@@ -38,94 +39,13 @@ from zyda_flows.tasks.publish.audits import (
 )
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.quality.mixed_labels import MixedLabels
-from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import ROUNDS, MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round, rounds_of
 from zyda_flows.tasks.storage.artifacts import Manifest
 
-LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
 BEGINNING = 400  # characters of a text in the report
 DIFF_LINES = 40
-
-
-@dataclass(frozen=True)
-class AuditFindings:
-    """The result of an audit of removed near-duplicates; see `tasks.publish.audits`."""
-
-    headline: AuditCounts
-    by_source: list[Shares]
-    by_length: list[tuple[int, float]]
-    worst: list[Pair]
-    similarities: dict[str, Histogram]
-    lengths: Histogram
-
-
-@dataclass(frozen=True)
-class RuleFindings:
-    """Documents that a rule removed, by source. also: how many of them another rule would have removed, too."""
-
-    rule: str
-    documents: dict[str, int]
-    also: int
-
-
-@dataclass(frozen=True)
-class ShownCluster:
-    """One of the largest clusters: the beginning of its first text, and the differences of its last text."""
-
-    cluster: LargeCluster
-    first: Place
-    last: Place
-    beginning: str
-    lines: tuple[str, ...] = ()
-
-
-@dataclass(frozen=True)
-class RoundFindings:
-    """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
-
-    number: int
-    dedup: Dedup
-    clusters: ClusterStats | None
-    largest: list[ShownCluster]
-    audit: AuditFindings | None
-    overlap: Overlap | None
-
-
-@dataclass
-class Findings:
-    """The contents of the report.
-
-    manifest: of the corpus. time: when it was written. build, before: the records of the last build and of the
-    build before it, if there are any. spending: the resources that the builds used. plan: the estimate for them.
-    rules: the rules that removed documents, in their order. mixed: the labels of the clusters of round
-    `mixed_round`. lengths: for each source, the number of published documents between two LENGTH_BINS, (60,).
-    not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
-    model, the number of published documents, by source. tried: the removals that other bandings would make.
-    components: for each source with components, the counts of its documents.
-    """
-
-    manifest: Published
-    time: datetime
-    build: Build | None
-    before: Build | None
-    spending: Spending | None
-    plan: Plan | None
-    rounds: list[RoundFindings]
-    rules: list[RuleFindings]
-    mixed: MixedLabels
-    mixed_round: int
-    lengths: dict[str, NDArray[np.int64]] = field(default_factory=dict)
-    not_drawn: int = 0
-    places: list[str] = field(default_factory=list)
-    labels: dict[str, dict[str, int]] = field(default_factory=dict)
-    tried: TriedBandings | None = None
-    components: dict[str, list[ComponentCounts]] = field(default_factory=dict)
-
-    @property
-    def ledger(self) -> Ledger:
-        return self.manifest.ledger
 
 
 def findings_of(recipe: Recipe) -> Findings:

@@ -6,7 +6,6 @@ A sample consists of the documents with the smallest hashes of the seed and the 
 import heapq
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Sequence
-from contextlib import suppress
 from operator import itemgetter
 from typing import Any, Literal
 
@@ -14,24 +13,20 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.corpus.documents import published_row
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import BadInput, Damaged, ZydaError
+from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import sources_of, split
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
-from zyda_flows.tasks.planning.last_build import last_build
+from zyda_flows.tasks.lookup.document_texts import text_of
 from zyda_flows.tasks.publish.differences import Segment, side_by_side
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.signatures.bands import numbers_in_name
-from zyda_flows.tasks.storage.artifacts import MANIFESTS, Manifest
-from zyda_flows.tasks.storage.records import Record, read_record
-from zyda_flows.tasks.storage.tables import rows_of
+from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.words import in_words
 
 SampleKind = Literal["removed", "kept", "clusters"]
 SHOWN = 20_000  # characters of a text that is shown without another text
-MOST_MEMBERS = 1000  # of a cluster; one of them is shown beside the first document
+MOST_MEMBERS = 1000  # of a cluster; a member is shown beside the first document
 QUESTIONS = {
     "removed": "Was it right to remove it?",
     "kept": "Was it right to keep it?",
@@ -231,29 +226,3 @@ def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
         doc_id=doc_id, other=other, source=row["source"], stage=row.get("stage"), reason=row.get("reason"),
         facts=tuple(facts), left=left, right=right,
     )  # fmt: skip
-
-
-def text_of(reader: DocumentReader, doc_id: int) -> str:
-    """Return a document's text: the published text, or else the ingested text, or else the text of its source."""
-    try:
-        if len(published := published_row(reader.corpus, doc_id)):
-            return str(published.column("text")[0])
-        return text_ingested(reader, doc_id) or reader.text(doc_id)
-    except ZydaError as error:
-        return f"(the text cannot be read: {error})"
-
-
-def text_ingested(reader: DocumentReader, doc_id: int) -> str:
-    """Return a document's text from the work folder; "" if it is missing there or damaged."""
-    folder, build = reader.corpus.root, last_build(reader.corpus.root)
-    source, number = reader.file_of(doc_id)[0], split(doc_id)[1]
-    for path in build.manifests if build else ():
-        if path.startswith(f"{MANIFESTS}/ingest-{source}-"):
-            with suppress(Damaged):
-                manifest = read_record(folder, path, Manifest)
-                for shard in manifest.artifacts if manifest else ():
-                    if numbers_in_name(shard)[0] == number and len(
-                        rows := rows_of(folder, shard, doc_id, doc_id)
-                    ):
-                        return str(rows.column("text")[0])
-    return ""

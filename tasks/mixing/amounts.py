@@ -1,8 +1,8 @@
-"""From weights and a budget to how often the documents of each part are there.
+"""Compute the amount of each part from weights and a budget.
 
-A part is there for whole epochs, and for a part of one: those of its documents that are drawn first, by a hash,
-until it has its tokens. Which these are, a histogram of the draws tells, and one look at the documents of the bin
-in which the last of them is.
+A part is read for a number of whole epochs plus a fraction of an epoch. The fraction consists of the documents with
+the smallest draws (hashes) until the part has its tokens. A histogram of draws gives the bin of the last such
+document, and the documents of this bin give the document.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -22,14 +22,14 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table
 
 SPECIAL = ("special_documents", "special_tokens")
-LEAST = 1e-9  # of an epoch that is a part of one
+LEAST = 1e-9  # smallest fraction of an epoch
 
 
 class PartTally(Record):
-    """What a part has: documents, and the tokens of one epoch, of which `repeated` are copies in it.
+    """The documents of a part, and the tokens of one epoch, of which `repeated` are in further copies.
 
-    unused: documents that leave their share of a cluster's copies to others of it. special_documents,
-    special_tokens: documents, those held out included, that hold special tokens as characters, and how often.
+    unused: documents without copies, because other documents of their cluster have all of them. special_documents,
+    special_tokens: documents, with those held out, whose text contains special tokens, and the number of these.
     """
 
     name: str
@@ -44,10 +44,10 @@ class PartTally(Record):
 
 
 class Amount(Record):
-    """How often the documents of a part are there: `whole` epochs, and once more those up to the draw `last`.
+    """The amount of a part: `whole` epochs, plus one copy of the documents up to the draw `last`.
 
-    last: the largest draw of those, with the doc_id of the last of them; None where there are none. target: the
-    tokens that it was to have.
+    last: draw and doc_id of the last document of the fraction, or None without a fraction. target: the planned
+    tokens, of which `tokens` is the nearest possible number.
     """
 
     part: str
@@ -60,14 +60,14 @@ class Amount(Record):
 
 @dataclass(frozen=True)
 class Tallies:
-    """The tallies of all files, added up: by part, and tokens by part and bin of draws, (parts, 65,536) int64."""
+    """The summed tallies of all files: by part, and the tokens by part and bin of draws, (parts, 65,536) int64."""
 
     parts: tuple[PartTally, ...]
     bins: NDArray[np.int64]
 
 
 def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
-    """Add up what the files give each part."""
+    """Return the sum of the tallies of all files."""
     names = ("documents", "tokens", "repeated", "unused", "held_out", "held_out_tokens", *SPECIAL)
     sums = np.zeros((len(mixture.parts), len(names)), np.int64)
     bins = np.zeros((len(mixture.parts), BINS), np.int64)
@@ -91,9 +91,9 @@ def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) 
 
 
 def epochs_of(mixture: Mixture, tallies: Sequence[PartTally]) -> list[float]:
-    """Return how many epochs of each part there are. Raises BadRecipe where one cannot fill its weight."""
+    """Return the number of epochs of each part. Raises BadRecipe if a part cannot fill its weight."""
     faults = [
-        f"parts[{number}] {tally.name}: there are no documents of it{' to train on' * bool(tally.held_out)}"
+        f"parts[{number}] {tally.name}: it has no {'training ' * bool(tally.held_out)}documents"
         for number, (part, tally) in enumerate(zip(mixture.parts, tallies, strict=True))
         if not tally.tokens and part.weight != 0
     ]
@@ -115,7 +115,10 @@ def most_of(mixture: Mixture, part: Part) -> float:
 
 
 def targets_of(mixture: Mixture, budget: float, most: Sequence[float]) -> list[float]:
-    """Share out a budget by weights, none more than it can have. Raises BadRecipe, with the numbers."""
+    """Distribute a budget by weights with a maximum for each part.
+
+    Raises BadRecipe with the numbers if it is exceeded.
+    """
     weights = [part.weight or 0.0 for part in mixture.parts]
     targets = [budget * weight / sum(weights) for weight in weights]
     if all(target <= limit for target, limit in zip(targets, most, strict=True)):
@@ -123,23 +126,23 @@ def targets_of(mixture: Mixture, budget: float, most: Sequence[float]) -> list[f
     if mixture.shortfall == "fail":
         raise BadRecipe(
             *(
-                f"parts[{number}] {part.name}: its weight asks for {target:,.0f} tokens, and "
-                f"{most_of(mixture, part):g} epochs of it have {limit:,.0f}; lower the weight or the budget, raise "
-                "max_epochs, or say shortfall: share"
+                f"parts[{number}] {part.name}: its weight requires {target:,.0f} tokens, but "
+                f"{most_of(mixture, part):g} epochs have {limit:,.0f}; lower the weight or the budget, raise "
+                "max_epochs, or set shortfall: share"
                 for number, (part, target, limit) in enumerate(zip(mixture.parts, targets, most, strict=True))
                 if target > limit
             )
         )
     is_full = [False] * len(weights)
     while True:
-        left = budget - sum(limit for limit, full in zip(most, is_full, strict=True) if full)
+        remaining = budget - sum(limit for limit, full in zip(most, is_full, strict=True) if full)
         open_weight = sum(weight for weight, full in zip(weights, is_full, strict=True) if not full)
         if open_weight <= 0:
             raise BadRecipe(
-                f"budget: {budget:,.0f} tokens, and all parts together have {sum(most):,.0f} with their max_epochs"
+                f"budget: {budget:,.0f} tokens, but all parts have {sum(most):,.0f} tokens with their max_epochs"
             )
         targets = [
-            limit if full else left * weight / open_weight
+            limit if full else remaining * weight / open_weight
             for weight, limit, full in zip(weights, most, is_full, strict=True)
         ]
         over = [target > limit for target, limit in zip(targets, most, strict=True)]
@@ -151,10 +154,10 @@ def targets_of(mixture: Mixture, budget: float, most: Sequence[float]) -> list[f
 def amounts_of(
     mixture: Mixture, tallies: Tallies, documents_in: Callable[[dict[int, int]], pa.Table], around: int
 ) -> list[Amount]:
-    """Return how often the documents of each part are there.
+    """Return the amount of each part.
 
-    documents_in: gives the documents of some bins, one of a part, that are not held out: CHOSEN. around: tokens
-    that each document has besides its own.
+    documents_in: returns the training documents of a bin for each of the given parts: CHOSEN. around: number of
+    tokens that are added around each document.
     """
     epochs, bins, rests = epochs_of(mixture, tallies.parts), dict[int, int](), dict[int, int]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
@@ -185,20 +188,20 @@ def amounts_of(
 
 
 def below(place: int) -> tuple[int, int] | None:
-    """Return the last that a document of the bins before one may have drawn, with the last doc_id."""
+    """Return the largest draw and doc_id below a bin, or None for the first bin."""
     return ((place << int(SHIFT)) - 1, (1 << 64) - 1) if place else None
 
 
 def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[tuple[int, int], int] | None:
-    """Return the last document that is drawn of a bin, by draw and doc_id, and the tokens of the bin up to it.
+    """Return draw and doc_id of the last drawn document of a bin, and the tokens of the bin up to it.
 
-    It is the one that comes nearest to `rest`, from below or from above; None where that is none of the bin.
+    The sum of tokens up to this document is the nearest to `rest`. None if no document of the bin should be drawn.
     """
-    of_part = within.filter(pa.array(within.column("part").to_numpy() == number))
-    draw, ids = of_part.column("draw").to_numpy(), of_part.column("doc_id").to_numpy()
-    lengths = of_part.column("n_tokens").to_numpy().astype(np.int64) + around
+    rows = within.filter(pa.array(within.column("part").to_numpy() == number))
+    draw, ids = rows.column("draw").to_numpy(), rows.column("doc_id").to_numpy()
+    lengths = rows.column("n_tokens").to_numpy().astype(np.int64) + around
     order = np.lexsort([ids, draw])
-    ends = np.cumsum((lengths * of_part.column("copies").to_numpy())[order])
+    ends = np.cumsum((lengths * rows.column("copies").to_numpy())[order])
     place = min(int(np.searchsorted(ends, rest)), len(ends) - 1)
     if rest - (ends[place - 1] if place else 0) < ends[place] - rest:
         place -= 1
@@ -209,7 +212,7 @@ def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[t
 
 @dataclass(frozen=True)
 class DocumentsInBins:
-    """The documents of a file that are in one bin of each of some parts: CHOSEN."""
+    """Read the training documents of a file in the given bin of each part: CHOSEN."""
 
     folder: Folder
     chosen: Artifact
@@ -218,8 +221,8 @@ class DocumentsInBins:
     def __call__(self) -> pa.Table:
         table = read_table(self.folder, self.chosen)
         part, draw = table.column("part").to_numpy(), table.column("draw").to_numpy()
-        of_part = np.full(1 << 16, BINS, np.int64)
+        wanted = np.full(1 << 16, BINS, np.int64)
         for number, place in self.bins:
-            of_part[number] = place
-        is_in = of_part[part] == (draw >> SHIFT).astype(np.int64)
+            wanted[number] = place
+        is_in = wanted[part] == (draw >> SHIFT).astype(np.int64)
         return table.filter(pa.array(is_in & ~table.column("is_held_out").to_numpy()))

@@ -1,4 +1,4 @@
-"""Which documents are of which part of a mixture, how often one epoch has them, and which are held out."""
+"""Choose the part of each document, its number of copies in one epoch, and the held-out documents."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -39,13 +39,12 @@ Numbers = NDArray[np.uint64]
 
 @dataclass(frozen=True)
 class ChosenOfFile(FileJob):
-    """What a mixture has of a published file: CHOSEN, a row for each document that is of a part.
+    """Choose the documents of a published file: CHOSEN, a row for each document of a part.
 
-    parts: those that its documents may be of, as (number, where, whether some are held out). repeat: copies by
-    size of clusters. shares: what documents that are not alone of their cluster have of its copies. neighbours:
-    documents that may have a near-duplicate in another corpus, of those that may be held out. held_out: below which
-    hash a document is. salt: of `draw`, by which a part of an epoch is drawn. around: tokens that each document has
-    besides its own.
+    parts: candidates as (number, where, whether documents can be held out). repeat: copies by cluster size. shares:
+    copies of documents in clusters with several published documents. neighbours: held-out candidates that may have
+    a near-duplicate in another corpus. held_out: hash below which a document is held out. salt: salt of `draw`, the
+    order in which a fraction of an epoch is drawn. around: number of tokens that are added around each document.
     """
 
     stage, version = "chosen", VERSION
@@ -69,28 +68,28 @@ class ChosenOfFile(FileJob):
             tables = tables_of(
                 self.corpus.folder, self.artifact, list(dict.fromkeys(["doc_id", *sizes, *own]))
             )
-            found = [self.chosen(table, sizes) for table in tables]
-        chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(COUNTS), *found])
+            chosen_tables = [self.choose(table, sizes) for table in tables]
+        chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(COUNTS), *chosen_tables])
         lengths = read_table(self.folder, self.tokens, ["doc_id", *COUNTS])
         if lengths.column("doc_id") != chosen.column("doc_id"):
-            raise NotConserved(f"{self.whose}: its tokens are not of its documents")
+            raise NotConserved(f"{self.whose}: its token counts belong to other documents")
         for name in COUNTS:
             chosen = chosen.append_column(name, lengths.column(name))
         chosen = chosen.cast(CHOSEN)
         is_in = chosen.column("part").to_numpy() != NO_PART
         return write_table(self.folder, self.path, self.name, chosen.filter(pa.array(is_in)))
 
-    def chosen(self, table: pa.Table, sizes: list[str]) -> pa.Table:
-        """Choose among some documents."""
+    def choose(self, table: pa.Table, sizes: list[str]) -> pa.Table:
+        """Return CHOSEN without token counts for the documents of a table. sizes: columns of cluster sizes."""
         ids = table.column("doc_id").to_numpy()
         part = np.full(len(ids), NO_PART, np.uint16)
         may_hold_out = np.zeros(NO_PART + 1, np.bool_)
-        for number, where, holds_out in reversed(self.parts):  # so that the first that names it has it
+        for number, where, holds_out in reversed(self.parts):  # the first matching part is set last
             part[self.mask(where, table)] = number
             may_hold_out[number] = holds_out
         steps = np.array([size for size, _ in self.repeat] or [1])
         copies_of = np.array([copies for _, copies in self.repeat] or [1], np.uint8)
-        copies = copies_of[np.searchsorted(steps, stood_for_of(table, sizes), side="right") - 1]
+        copies = copies_of[np.searchsorted(steps, represented_documents(table, sizes), side="right") - 1]
         draw = draws_of(ids, self.salt)
         is_held_out = may_be_held_out(draw, self.held_out) & may_hold_out[part]
         if self.shares is not None and len(ids):
@@ -102,7 +101,7 @@ class ChosenOfFile(FileJob):
             )
             is_held_out &= ~np.isin(ids, others)
         copies = np.where(is_held_out, np.uint8(1), copies)
-        columns = [pa.array(one) for one in (ids, part, copies, is_held_out, draw)]
+        columns = [pa.array(column) for column in (ids, part, copies, is_held_out, draw)]
         return pa.table(columns, names=CHOSEN.names[: -len(COUNTS)])
 
     def mask(self, where: str | None, table: pa.Table) -> NDArray[np.bool_]:
@@ -110,16 +109,19 @@ class ChosenOfFile(FileJob):
             return np.ones(len(table), np.bool_) if where is None else keep_mask(where, table)
         except BadKeep as error:
             row = f", doc_id {table.column('doc_id')[error.row]}" if error.row is not None else ""
-            raise BadInput(f"{self.whose}{row}: where: {error.found}") from error
+            raise BadInput(f"{self.whose}{row}: where: {error}") from error
 
     def shared(self, ids: Numbers, copies: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
-        """Give documents of clusters of which several are published their share of its copies."""
+        """Set the copies of documents in clusters with several published documents.
+
+        Return copies and whether a document is the only one.
+        """
         assert self.shares is not None
         shares = rows_of(self.folder, self.shares, int(ids[0]), int(ids[-1]))
-        of_shares = shares.column("doc_id").to_numpy()
-        places = np.searchsorted(of_shares, ids)
-        places[places == len(of_shares)] = 0
-        has_share = of_shares[places] == ids if len(of_shares) else np.zeros(len(ids), np.bool_)
+        shared_ids = shares.column("doc_id").to_numpy()
+        places = np.searchsorted(shared_ids, ids)
+        places[places == len(shared_ids)] = 0
+        has_share = shared_ids[places] == ids if len(shared_ids) else np.zeros(len(ids), np.bool_)
         copies = copies.copy()
         copies[has_share] = shares.column("copies").to_numpy()[places[has_share]]
         return copies, ~has_share
@@ -127,7 +129,7 @@ class ChosenOfFile(FileJob):
 
 @dataclass(frozen=True)
 class TallyOfFile(ArtifactJob):
-    """What a file gives each part, by the first 16 bits of `draw`: TALLY."""
+    """Sum the chosen documents of a file by part and by the first 16 bits of `draw`: TALLY."""
 
     stage, version = "tallies", VERSION
 
@@ -155,7 +157,7 @@ class TallyOfFile(ArtifactJob):
         )
         codes, places = np.unique(code, return_inverse=True)
 
-        def added(values: Numbers) -> Numbers:
+        def total(values: Numbers) -> Numbers:
             sums = np.zeros(len(codes), np.uint64)
             np.add.at(sums, places, values)
             return sums
@@ -164,9 +166,9 @@ class TallyOfFile(ArtifactJob):
         more = copies - is_used
         columns = [
             (codes >> np.uint64(17)).astype(np.uint16), (codes & np.uint64(BINS - 1)).astype(np.uint16),
-            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), added(is_used),
-            added(copies * lengths), added(more * lengths), added(np.uint64(1) - is_used),
-            added(is_used * (n_special > 0)), added(is_used * n_special),
+            (codes >> np.uint64(16) & np.uint64(1)).astype(np.bool_), total(is_used),
+            total(copies * lengths), total(more * lengths), total(np.uint64(1) - is_used),
+            total(is_used * (n_special > 0)), total(is_used * n_special),
         ]  # fmt: skip
         return write_table(
             self.folder, self.path, self.name, pa.table([*map(pa.array, columns)], schema=TALLY)
@@ -175,14 +177,15 @@ class TallyOfFile(ArtifactJob):
 
 @dataclass(frozen=True)
 class SharesOfClusters(ArtifactJob):
-    """What published documents that share a cluster have of its copies: SHARES, by doc_id.
+    """Distribute the copies of a cluster over its published documents: SHARES, by doc_id.
 
-    f(size) copies are one document's each, in the order of doc_ids, until none is left. files: of a corpus.
+    The documents get equal numbers of copies; the remaining copies are assigned by ascending doc_id.
+    files: all files of documents of the corpus.
     """
 
     stage, version = "shares", VERSION
 
-    corpus: Annotated[PublishedCorpus, NotInKey("`files` are all that is read of it")]
+    corpus: Annotated[PublishedCorpus, NotInKey("only `files` are read")]
     files: tuple[Artifact, ...]
     repeat: tuple[tuple[int, int], ...]
 
@@ -208,30 +211,30 @@ class SharesOfClusters(ArtifactJob):
         )  # fmt: skip
 
     def clustered(self, file: Artifact) -> list[tuple[Numbers, Numbers, NDArray[np.int64]]]:
-        """Read the published documents of a file that are in a cluster: ids, clusters, sizes, of each round."""
+        """Return doc_ids, clusters and sizes for each round, of the documents of a file that are in a cluster."""
         with open_table(self.corpus.folder, file) as parquet:
             rounds = round_columns(parquet.schema_arrow.names)
-            table = parquet.read(["doc_id", *(name for dedup_round in rounds for name in dedup_round)])
+            table = parquet.read(["doc_id", *(name for columns in rounds for name in columns)])
         ids = table.column("doc_id").to_numpy()
-        stood_for = stood_for_of(table, [size for _, size in rounds])
-        found = []
+        represented = represented_documents(table, [size for _, size in rounds])
+        clustered = []
         for number, (name, size) in enumerate(rounds):
             is_in = table.column(size).to_numpy() > 1
-            # One id may be that of a cluster in several rounds.
+            # Clusters of different rounds can have the same id.
             salt = hash_ids(np.array([number + 1], np.uint64))
             clusters = hash_ids(hash_ids(table.column(name).to_numpy()[is_in]) + salt)
-            found.append((ids[is_in], clusters, stood_for[is_in]))
-        return found
+            clustered.append((ids[is_in], clusters, represented[is_in]))
+        return clustered
 
 
 def round_columns(names: list[str]) -> list[tuple[str, str]]:
-    """Return the columns of each round of deduplication among some: of the cluster, and of its size."""
+    """Return the columns of cluster id and cluster size of each deduplication round."""
     pairs = [(f"cluster_id{number}", f"cluster_size{number}") for number in ("", *"23456789")]
     return [pair for pair in pairs if {*pair} <= {*names}]
 
 
-def stood_for_of(table: pa.Table, sizes: list[str]) -> NDArray[np.int64]:
-    """Return how many documents each stands for, (n,): itself, and what its clusters of all rounds had besides."""
+def represented_documents(table: pa.Table, sizes: list[str]) -> NDArray[np.int64]:
+    """Return the number of documents in the clusters of each document, over all rounds, with itself: (n,)."""
     others = [table.column(name).to_numpy().astype(np.int64) - 1 for name in sizes]
     return np.asarray(sum(others, np.ones(len(table), np.int64)))
 
@@ -239,9 +242,9 @@ def stood_for_of(table: pa.Table, sizes: list[str]) -> NDArray[np.int64]:
 def shares_of(
     ids: Numbers, clusters: Numbers, sizes: NDArray[np.int64], repeat: tuple[tuple[int, int], ...]
 ) -> pa.Table:
-    """Share out the copies of clusters of which several documents are published: SHARES.
+    """Distribute the copies of clusters with several published documents: SHARES.
 
-    A document that shares clusters in several rounds has the least of what each gives it.
+    A document in clusters of several rounds gets the smallest of its numbers of copies.
     """
     order = np.lexsort([ids, clusters])
     ids, clusters, sizes = ids[order], clusters[order], sizes[order]
@@ -250,13 +253,13 @@ def shares_of(
     )
     members = np.diff(np.append(starts, len(ids)))
     rank = np.arange(len(ids)) - np.repeat(starts, members)
-    of_cluster = np.repeat(members, members)
+    cluster_members = np.repeat(members, members)
     largest = np.repeat(np.maximum.reduceat(sizes, starts) if len(starts) else sizes, members)
     steps, copies_of = np.array([size for size, _ in repeat] or [1]), np.array([n for _, n in repeat] or [0])
     copies = copies_of[np.searchsorted(steps, largest, side="right") - 1]
-    shared = copies // of_cluster + (rank < copies % of_cluster)
+    shared = copies // cluster_members + (rank < copies % cluster_members)
     share = shared if repeat else np.ones(len(ids), np.int64)
-    is_several = of_cluster > 1
+    is_several = cluster_members > 1
     ids, share = ids[is_several], share[is_several]
     order = np.lexsort([share, ids])
     ids, share = ids[order], share[order]

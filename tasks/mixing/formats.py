@@ -1,7 +1,7 @@
-"""The files that trainers read: token ids in the forms of Megatron, datatrove, OLMo-core, torchtitan and Parquet.
+"""Write token files in the formats of Megatron, datatrove, OLMo-core, torchtitan, and as Parquet.
 
-Each writer is given one batch of sequences after another, and writes them as they come; what an index needs of all
-of them, eight or twelve bytes a sequence, is kept until the end.
+Each writer receives batches of sequences and writes them at once. The data of its index, 8 or 12 bytes for each
+sequence, stays in memory until the file is closed.
 """
 
 import csv
@@ -21,16 +21,16 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import NotConserved
 
 MEGATRON_MAGIC, MEGATRON_VERSION = b"MMIDIDX\x00\x00", 1
-MEGATRON_CODES = {2: 8, 4: 4}  # uint16 and int32: it has no unsigned numbers of four bytes
-LONGEST = (1 << 31) - 1  # tokens of a sequence, whose length is an int32 there
+MEGATRON_CODES = {2: 8, 4: 4}  # uint16 and int32; there is no code for uint32
+LONGEST = (1 << 31) - 1  # tokens of a sequence: its length is an int32
 Counts = NDArray[np.int64]
 
 
 @dataclass(frozen=True)
 class Batch:
-    """Some sequences: `ids`, (t,) uint16 or uint32, one after another, and `ends`, (n + 1,) int64, from 0.
+    """Sequences: their concatenated `ids`, (t,) uint16 or uint32, and offsets `ends`, (n + 1,) int64, from 0.
 
-    origins: of the pieces of documents in them, a table of ORIGINS.
+    origins: the pieces of documents in the sequences: ORIGINS.
     """
 
     ids: NDArray[Any]
@@ -40,9 +40,9 @@ class Batch:
 
 @dataclass(frozen=True)
 class Target:
-    """Where a writer writes: files of a name in a folder of this machine.
+    """The output of a writer: files with a name in a local folder.
 
-    width: bytes of an id, 2 or 4. tokenizer: its name. labels: of the corpora, by their numbers in ORIGINS.
+    width: bytes of an id, 2 or 4. tokenizer: name of the tokenizer. labels: names of the corpora by number.
     """
 
     folder: Path
@@ -62,19 +62,19 @@ class Writer(Protocol):
     def close(self) -> None: ...
 
     def check(self, tokens: int) -> None:
-        """Raise NotConserved if the closed files do not hold so many tokens."""
+        """Raise NotConserved if the closed files have another number of tokens."""
 
 
 def expect_bytes(path: Path, tokens: int, width: int) -> None:
-    """Raise NotConserved if a file of bare ids does not have the bytes of so many tokens."""
+    """Raise NotConserved if the size of a file of ids does not match the number of tokens."""
     if (size := path.stat().st_size) != tokens * width:
-        raise NotConserved(f"{path.name} has {size:,} bytes, for {tokens:,} tokens")
+        raise NotConserved(f"{path.name} has {size:,} bytes, but {tokens:,} tokens were written")
 
 
 class Megatron:
-    """`.bin`: bare ids. `.idx`: a header, lengths (int32), byte offsets (int64), documents (int64).
+    """`.bin`: ids. `.idx`: a header, lengths (int32), byte offsets (int64), documents (int64).
 
-    Each sequence is a document of its own. As megatron/core/datasets/indexed_dataset.py (0.16) reads them.
+    Each sequence is a document. The format is that of megatron/core/datasets/indexed_dataset.py (0.16).
     """
 
     def __init__(self, target: Target) -> None:
@@ -86,9 +86,7 @@ class Megatron:
     def add(self, batch: Batch) -> None:
         lengths = np.diff(batch.ends)
         if len(lengths) and lengths.max() > LONGEST:
-            raise NotConserved(
-                f"a document of {lengths.max():,} tokens, and Megatron has {LONGEST:,} at most"
-            )
+            raise NotConserved(f"a document has {lengths.max():,} tokens; Megatron allows {LONGEST:,}")
         batch.ids.tofile(self.data)
         self.lengths.append(lengths.astype(np.int32))
 
@@ -112,7 +110,7 @@ class Megatron:
 
 
 class Datatrove:
-    """`.ds`: bare ids. `.ds.index`: ends of documents (uint64). `.ds.metadata`: tokenizer and bytes, tokens."""
+    """`.ds`: ids. `.ds.index`: ends of documents (uint64). `.ds.metadata`: tokenizer and bytes, tokens."""
 
     def __init__(self, target: Target) -> None:
         self.path, self.index_path, self.metadata = (
@@ -137,7 +135,7 @@ class Datatrove:
 
 
 class Olmo:
-    """`.npy`: bare ids, without a header. `.csv.gz`: start, end, id, src and loc of each piece."""
+    """`.npy`: ids without a header. `.csv.gz`: start, end, id, src and loc of each piece."""
 
     def __init__(self, target: Target) -> None:
         self.path, self.width = target.folder / f"{target.name}.npy", target.width
@@ -145,7 +143,7 @@ class Olmo:
         self.raw = (target.folder / f"{target.name}.csv.gz").open("wb")
         self.packed = gzip.GzipFile(
             "", "wb", 6, self.raw, mtime=0
-        )  # with a time in it, no two would be the same
+        )  # a time in the header would make the bytes differ
         self.rows = io.TextIOWrapper(self.packed, newline="")
         self.labels = target.labels
 

@@ -1,6 +1,6 @@
-"""The second pass of the shuffle: an output file, from what every segment has of it, in the order of keys.
+"""The second pass of the shuffle: collect an output file from all segments, in the order of keys.
 
-What does not fit into memory goes to files of this machine first, by ranges of keys, of which each fits.
+An output file that does not fit into memory is first divided into local files by ranges of keys that fit.
 """
 
 import hashlib
@@ -30,7 +30,7 @@ from zyda_flows.textkernels.packing import pack
 from zyda_flows.textkernels.pieces import copy_pieces
 
 VERSION = 1
-MEMORY_BYTES = 128 << 20  # of ids or text that are sorted at once
+MEMORY_BYTES = 128 << 20  # ids or texts that are sorted in memory
 ORIGINS = pa.schema(
     [("start", pa.uint64()), ("tokens", pa.int64()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
      ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint32()), ("offset", pa.uint32())]
@@ -40,7 +40,7 @@ TEXT = pa.schema([("text", pa.large_string()), ("doc_id", pa.uint64()), ("corpus
 
 
 class MixedFile(Record):
-    """A file of a mixture: `path` below its folder, its bytes and their SHA-256."""
+    """A file of a mixture: its path in the mixture's folder, its size in bytes, and its SHA-256."""
 
     path: str
     size: int
@@ -48,7 +48,7 @@ class MixedFile(Record):
 
 
 class PartCounts(Record):
-    """What an output file has of a part: copies of documents, and their tokens with those around them."""
+    """The copies of documents of a part in an output file, and their tokens with those around documents."""
 
     copies: int = 0
     tokens: int = 0
@@ -57,8 +57,8 @@ class PartCounts(Record):
 class Output(Record):
     """An output file in all its formats: `train-00000`.
 
-    origins: where each piece of a document is; none with text. tokens: of all sequences. padded: of these, to fill
-    them. cut: that are not in the sequence in which their document begins.
+    tokens: of all sequences. padded: tokens that fill sequences. cut: tokens outside the sequence in which their
+    document begins.
     """
 
     name: str
@@ -72,18 +72,18 @@ class Output(Record):
 
 @dataclass(frozen=True)
 class OutputFile(RecordJob[Output]):
-    """An output file to write, from all segments.
+    """Write an output file from all segments.
 
-    called: its name. number: of the file among all. of_kind: files of its kind, which share the range of keys.
-    place: the folder of its formats, below the mixture's. segments: each with the number of its corpus. formats: or
-    `text`. filler: the id that fills packed sequences.
+    output_name: name of the file. number: number of the file. files_of_kind: number of training or held-out files,
+    which share the range of keys. place: folder of its formats in the mixture's folder. segments: each with the
+    number of its corpus. formats: formats of ids, or `text` alone. filler: id that fills packed sequences.
     """
 
     stage, version, kind = "outputs", VERSION, Output
 
-    called: str
+    output_name: str
     number: int
-    of_kind: int
+    files_of_kind: int
     place: str
     segments: tuple[tuple[int, Artifact], ...]
     formats: tuple[str, ...]
@@ -91,34 +91,33 @@ class OutputFile(RecordJob[Output]):
     packed: int | None
     filler: int
     tokenizer: str
-    labels: Annotated[tuple[str, ...], NotInKey("only formats that name corpora have them")]
+    labels: Annotated[tuple[str, ...], NotInKey("only some formats contain them")]
 
     @property
     def name(self) -> str:
-        return self.called
+        return self.output_name
 
     @property
     def also_in_key(self) -> tuple[str, ...]:
         return self.labels if {"olmo", "text"} & {*self.formats} else ()
 
     def made_before(self) -> Output | None:
-        made = super().made_before()
-        is_whole = made and all(self.folder.size_of(file.path) == file.size for file in made.files)
-        return made if is_whole else None
+        output = super().made_before()
+        is_complete = output and all(self.folder.size_of(file.path) == file.size for file in output.files)
+        return output if is_complete else None
 
     def make(self) -> Output:
         with local_folder(self.folder) as local:
             rows = by_ranges(self, local / "spilled")
             out = local / "out"
             out.mkdir()
-            found = (
-                write_text(self, out, rows) if self.formats == ("text",) else write_tokens(self, out, rows)
-            )
+            write = write_text if self.formats == ("text",) else write_tokens
+            output = write(self, out, rows)
             files = tuple(self.put(path, out) for path in sorted(out.rglob("*")) if path.is_file())
-        return self.recorded(found.model_copy(update={"files": files}))
+        return self.recorded(output.model_copy(update={"files": files}))
 
     def put(self, path: Path, out: Path) -> MixedFile:
-        """Put a file where it belongs."""
+        """Store a local file in the mixture's folder."""
         with path.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
         to, size = f"{self.place}/{path.relative_to(out).as_posix()}", path.stat().st_size
@@ -128,7 +127,7 @@ class OutputFile(RecordJob[Output]):
 
 @contextmanager
 def local_folder(folder: Folder) -> Iterator[Path]:
-    """Give a folder of this machine, which goes with all that is in it."""
+    """Yield a local folder that is deleted afterwards."""
     with folder.scratch_file() as scratch:
         scratch.mkdir()
         try:
@@ -138,14 +137,14 @@ def local_folder(folder: Folder) -> Iterator[Path]:
 
 
 def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
-    """Yield what the segments have of an output file, in tables of a range of keys each: GATHERED."""
+    """Yield the pieces of an output file from all segments: GATHERED, one table for each range of keys."""
     groups = [(corpus, segment, groups_of(job, segment)) for corpus, segment in job.segments]
-    size = sum(bytes_of(job.folder, segment, of_segment) for _, segment, of_segment in groups)
+    size = sum(bytes_of(job.folder, segment, segment_groups) for _, segment, segment_groups in groups)
     ranges = -(-size // MEMORY_BYTES)
     tables = (
         table
-        for corpus, segment, of_segment in groups
-        for table in read_groups(job, corpus, segment, of_segment)
+        for corpus, segment, segment_groups in groups
+        for table in read_groups(job, corpus, segment, segment_groups)
     )
     if ranges <= 1:
         yield pa.concat_tables([GATHERED.empty_table(), *tables])
@@ -153,10 +152,10 @@ def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
     spilled.mkdir()
     writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), GATHERED) for number in range(ranges)]
     for table in tables:
-        of_rows = ranges_of(job, table.column("key").to_numpy(), ranges)
-        order = np.argsort(of_rows, kind="stable")
-        ordered, ends = table.take(pa.array(order)), np.searchsorted(of_rows[order], np.arange(ranges + 1))
-        for number in np.unique(of_rows).tolist():
+        row_ranges = ranges_of(job, table.column("key").to_numpy(), ranges)
+        order = np.argsort(row_ranges, kind="stable")
+        ordered, ends = table.take(pa.array(order)), np.searchsorted(row_ranges[order], np.arange(ranges + 1))
+        for number in np.unique(row_ranges).tolist():
             writers[number].write_table(ordered.slice(ends[number], ends[number + 1] - ends[number]))
     for writer in writers:
         writer.close()
@@ -169,7 +168,7 @@ def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
 
 
 def groups_of(job: OutputFile, segment: Artifact) -> list[int]:
-    """Return the row groups of a segment that are of an output file."""
+    """Return the row groups of a segment that belong to an output file."""
     footer = footer_of(job.folder, segment)
     return [
         group
@@ -195,19 +194,19 @@ def read_groups(job: OutputFile, corpus: int, segment: Artifact, groups: Sequenc
 
 
 def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray[np.int64]:
-    """Return in which of so many equal ranges of an output file's keys each is: (n,)."""
-    within = ((keys >> np.uint64(32)) * np.uint64(job.of_kind)) & np.uint64(0xFFFFFFFF)
+    """Return the range of each key, (n,), if the keys of an output file are divided into equal ranges."""
+    within = ((keys >> np.uint64(32)) * np.uint64(job.files_of_kind)) & np.uint64(0xFFFFFFFF)
     return ((within * np.uint64(ranges)) >> np.uint64(32)).astype(np.int64)
 
 
 def order_of(table: pa.Table) -> NDArray[np.int64]:
-    """Return the order of pieces by their keys; where two have one, by corpus, document, copy and offset."""
+    """Return the order of pieces by key, then by corpus, document, copy and offset."""
     names = ("offset", "copy", "doc_id", "corpus", "key")
     return np.lexsort([table.column(name).to_numpy() for name in names])
 
 
 def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
-    """Write the ids of an output file in all formats, and the origins of its pieces."""
+    """Write the ids of an output file in all formats, and the origins of its pieces: ORIGINS."""
     writers = list[Writer]()
     for form in job.formats:
         (out / form).mkdir()
@@ -227,9 +226,9 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
             for writer in writers:
                 writer.add(Batch(batch.ids, batch.ends, own))
             origins.write_table(own.cast(ORIGINS), row_group_size=1 << 16)
-            of_pieces = int(np.sum(own.column("tokens").to_numpy(), dtype=np.int64))
+            piece_tokens = int(np.sum(own.column("tokens").to_numpy(), dtype=np.int64))
             sequences, tokens = sequences + len(batch.ends) - 1, tokens + int(batch.ends[-1])
-            padded += int(batch.ends[-1]) - of_pieces
+            padded += int(batch.ends[-1]) - piece_tokens
             is_first = own.column("offset").to_numpy() == 0
             cut += int(own.column("tokens").to_numpy()[~is_first].sum(dtype=np.int64))
             add_counts(parts, own, is_first)
@@ -244,32 +243,32 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
 
 
 def add_counts(parts: dict[int, PartCounts], origins: pa.Table, is_first: NDArray[np.bool_]) -> None:
-    """Add the copies and tokens of some pieces to those of their parts."""
+    """Add the copies and tokens of pieces to the counts of their parts."""
     part, tokens = origins.column("part").to_numpy(), origins.column("tokens").to_numpy().astype(np.int64)
     for number in np.unique(part).tolist():
-        is_of = part == number
+        is_in = part == number
         before = parts.get(number, PartCounts())
         parts[number] = PartCounts(
-            copies=before.copies + int((is_of & is_first).sum()),
-            tokens=before.tokens + int(tokens[is_of].sum()),
+            copies=before.copies + int((is_in & is_first).sum()),
+            tokens=before.tokens + int(tokens[is_in].sum()),
         )
 
 
 def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
-    """Raise NotConserved where the pieces have not the tokens of the documents that they are of."""
+    """Raise NotConserved if pieces and documents have different numbers of tokens."""
     contents = table.column("content")
     ends = [
         np.frombuffer(chunk.buffers()[1], np.int64)[[chunk.offset, chunk.offset + len(chunk)]]
         for chunk in contents.chunks
     ]
     expected = sum(int(last - first) for first, last in ends) // job.width
-    found = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
-    if found != expected:
-        raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, and its pieces {found:,}")
+    tokens = int(origins.column("tokens").to_numpy().sum(dtype=np.int64))
+    if tokens != expected:
+        raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, but its pieces {tokens:,}")
 
 
 def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the ids of documents, (t,), and where each ends, (n + 1,), as segments have them."""
+    """Return the ids of documents, (t,), and their offsets, (n + 1,), in the order of the table."""
     kind = np.dtype(f"<u{job.width}")
     content = pa.concat_arrays(table.column("content").chunks or [pa.array([], pa.large_binary())])
     _, offsets, data = content.buffers()
@@ -278,7 +277,7 @@ def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray
 
 
 def ordered(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64], pa.Table]:
-    """Return the ids of pieces in the order of keys, (t,), their (n + 1,) ends, and what is known of them."""
+    """Return the ids of pieces in the order of keys, (t,), their offsets, (n + 1,), and their other columns."""
     ids, own = contents_of(job, table)
     order = order_of(table)
     lengths = np.diff(own)[order]
@@ -289,18 +288,18 @@ def ordered(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.
 
 
 def plain_batch(job: OutputFile, table: pa.Table) -> Batch:
-    """Return documents one after another, each a sequence."""
+    """Return the documents as a batch in which each document is a sequence."""
     ids, ends, own = ordered(job, table)
     return Batch(ids, ends, origins_of(own, ends[:-1], np.diff(ends), np.arange(len(own))))
 
 
 def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
-    """Return pieces packed into sequences of one length, in an order that keys decide."""
+    """Return the pieces packed into sequences of one length, in an order that depends on the keys."""
     size = job.packed or 0
     ids, ends, table = ordered(job, table)
     sizes = np.diff(ends)
     sequence, count = pack(sizes, size)
-    # The order of sequences is that of the hash of their first pieces' keys: best fit had put the long ones first.
+    # Sort sequences by the hash of the key of their first piece, because best fit places long pieces first.
     order = np.argsort(sequence, kind="stable")
     starts = np.searchsorted(sequence[order], np.arange(count))
     rank = np.empty(count, np.int64)
@@ -321,14 +320,14 @@ def packed_batch(job: OutputFile, table: pa.Table) -> Batch:
 def origins_of(
     table: pa.Table, starts: NDArray[np.int64], tokens: NDArray[np.int64], sequence: NDArray[np.int64]
 ) -> pa.Table:
-    """Return where pieces are, and of which documents."""
+    """Return the positions of pieces with their documents: ORIGINS."""
     own = [table.column(name).to_numpy() for name in ("doc_id", "corpus", "part", "copy", "offset")]
     columns = [starts.astype(np.uint64), tokens, sequence.astype(np.uint64), *own]
     return pa.table([pa.array(column) for column in columns], names=ORIGINS.names).cast(ORIGINS)
 
 
 def write_text(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
-    """Write the text of an output file as Parquet."""
+    """Write the texts of an output file as Parquet: TEXT."""
     (out / "text").mkdir()
     copies = 0
     parts = dict[int, PartCounts]()

@@ -3,7 +3,8 @@
 import re
 from collections.abc import Iterable, Sequence
 
-from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE
+from zyda_flows.tasks.mixing.mixing import LOCK
+from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held

@@ -1,4 +1,4 @@
-"""A mixture: the YAML file that says of which corpora a training run reads how much, and in which files."""
+"""Mixture files: YAML that defines the data of a training run and the formats of its files."""
 
 import os
 import re
@@ -33,7 +33,7 @@ from zyda_flows.tasks.recipe.values import (
 from zyda_flows.tasks.storage.folder import Folder, absolute
 
 Format = Literal["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
-TEXT = "text"  # the one format without tokens
+TEXT = "text"  # the only format without tokens
 SUFFIXES = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?) ?([KMBT]?)")
 SHARES_NOTHING = 1e-12
@@ -52,12 +52,12 @@ expect_writers(get_args(Format), WRITERS)
 
 
 def amount(value: object) -> object:
-    """Read 1e9, which is a text in YAML, and 100B."""
-    found = AMOUNT.fullmatch(value) if isinstance(value, str) else None
-    if found is not None:
-        return float(found[1]) * SUFFIXES[found[2]]
+    """Return the number of tokens in texts such as 1e9, which YAML reads as a text, and 100B."""
+    match = AMOUNT.fullmatch(value) if isinstance(value, str) else None
+    if match is not None:
+        return float(match[1]) * SUFFIXES[match[2]]
     if isinstance(value, bool | str):
-        raise ValueError("a number of tokens is expected: 1000000, 1e9, 100B, 5T")
+        raise ValueError("expected a number of tokens: 1000000, 1e9, 100B, 5T")
     return value
 
 
@@ -72,42 +72,42 @@ Tokens = Annotated[
 
 
 class Budget(Strict):
-    """How much the mixture has: so many tokens, or so many epochs of all that its parts can give."""
+    """The size of the mixture: a number of tokens, or a number of epochs of all its parts."""
 
     tokens: Tokens | None = Field(None, gt=0, le=1e16, description="Tokens: 1000000, 1e9, 100B, 5T.")
     epochs: Annotated[float, Number] | None = Field(
-        None, gt=0, le=1000, description="Times the tokens of all parts together."
+        None, gt=0, le=1000, description="Multiple of the tokens of all parts."
     )
 
     @model_validator(mode="after")
-    def one_of_them(self) -> "Budget":
+    def has_one_field(self) -> "Budget":
         if (self.tokens is None) == (self.epochs is None):
-            raise ValueError("`tokens` or `epochs` is expected, and one of them alone")
+            raise ValueError("expected either `tokens` or `epochs`")
         return self
 
 
 class Part(Strict):
-    """A part: documents of some sources, and how much of the mixture they are."""
+    """A part: documents of some sources, and their share of the mixture."""
 
-    name: Name = Field(description="What the accounts call it.")
+    name: Name = Field(description="Name of the part in reports.")
     source: str | tuple[str, ...] | None = Field(
-        None, min_length=1, description="A source, or a list; all of them without."
+        None, min_length=1, description="A source, or a list of sources; by default all."
     )
     corpus: str | tuple[str, ...] | None = Field(
-        None, min_length=1, description="The name of a corpus, or a list; all of them without."
+        None, min_length=1, description="The name of a corpus, or a list of names; by default all."
     )
     where: str | None = Field(
-        None, min_length=1, description="SQL over the published columns of a document, as `keep` has it: a bucket "
-        "of quality, a language.",
+        None, min_length=1, description="SQL condition on the published columns of a document, as in "
+        "`keep`: a quality bucket, a language.",
     )  # fmt: skip
     weight: Annotated[float, Number] | None = Field(
-        None, ge=0, le=1e9, description="Its share of the tokens, as a ratio to the weights of the others."
+        None, ge=0, le=1e9, description="Share of the tokens, relative to the weights of the other parts."
     )
     epochs: Annotated[float, Number] | None = Field(
-        None, gt=0, le=1000, description="How often its documents are read, without a budget: 1.5."
+        None, gt=0, le=1000, description="Number of epochs, if there is no budget: 1.5."
     )
     max_epochs: Annotated[float, Number] | None = Field(
-        None, gt=0, le=1000, description="How often at most; without, as often as the mixture says."
+        None, gt=0, le=1000, description="Maximum number of epochs; by default `max_epochs` of the mixture."
     )
 
     @property
@@ -120,61 +120,61 @@ class Part(Strict):
 
 
 class Validation(Strict):
-    """Documents that are held out: by hash, each alone among what is published of its clusters."""
+    """Held-out documents: chosen by hash from documents without published near-duplicates."""
 
-    share: Annotated[float, Number] = Field(gt=0, lt=1, description="Of the documents of each part.")
+    share: Annotated[float, Number] = Field(gt=0, lt=1, description="Share of the documents of each part.")
 
 
 class Mixture(Strict):
-    """A mixture: where it goes, of which corpora, in which parts, and how it is written."""
+    """A mixture: its corpora, parts, amounts and output files."""
 
-    name: Name = Field(description="The mixture lies in `<storage>/<name>`.")
+    name: Name = Field(description="The mixture is stored in `<storage>/<name>`.")
     storage: Url = Field(min_length=1, exclude=True, description="Any fsspec URL of a folder.")
     tokenizer: Annotated[str, AfterValidator(without_credentials)] = Field(
         min_length=1, description="A hub name or a tokenizer.json."
     )
     special_tokens: SpecialAs = Field(
         "text",
-        description="What special tokens that are written in a text, `<|endoftext|>` say, become: the `text` that "
-        "they are, or the `control` tokens that they name.",
+        description="Encoding of special tokens in a text, such as `<|endoftext|>`: as ordinary `text`, or as "
+        "`control` tokens.",
     )
     corpora: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = (
         Field(exclude=True, min_length=1, description="Published corpora, each by the URL of its folder.")
     )
     parts: tuple[Part, ...] = Field(
         min_length=1, max_length=4096,
-        description="The parts. A document that several name is of the first; one that none names is left out.",
+        description="The parts. A document that matches several parts belongs to the first. Documents that "
+        "match no part are left out.",
     )  # fmt: skip
-    budget: Budget | None = Field(None, description="With weights: how much all parts have together.")
+    budget: Budget | None = Field(None, description="Size of all parts together; required with weights.")
     max_epochs: Annotated[float, Number] = Field(
         4,
         gt=0,
         le=1000,
-        description="How often the documents of a part are read at most, to fill its weight.",
+        description="Maximum number of epochs of a part to fill its weight.",
     )
     shortfall: Literal["fail", "share"] = Field(
         "fail",
-        description="What becomes of a weight that a part cannot fill: an error, or the others share it.",
+        description="If a part cannot fill its weight: `fail`, or `share` the rest among the other parts.",
     )
     repeat: dict[int, int] = Field(
         default_factory=dict,
-        description="How often a document is there in one epoch, by how many documents its clusters of "
-        "near-duplicates stood for: {1: 1, 2: 2, 5: 3, 1000: 1}, each from that size on. What is published of a "
-        "cluster shares it.",
+        description="Copies of a document in one epoch by the minimum size of its clusters of near-duplicates: "
+        "{1: 1, 2: 2, 5: 3, 1000: 1}. The published documents of a cluster share its copies.",
     )
     end: str | None = Field(
-        "<|endoftext|>", min_length=1, description="The token after each document; null for none."
+        "<|endoftext|>", min_length=1, description="Token after each document; null for none."
     )
-    begin: str | None = Field(None, min_length=1, description="The token before each document.")
+    begin: str | None = Field(None, min_length=1, description="Token before each document.")
     packed: int | None = Field(
-        None, ge=2, le=1 << 20, description="Pack documents into sequences of so many tokens, by best fit; "
-        "without, they stand one after another.",
+        None, ge=2, le=1 << 20, description="Pack documents into sequences of this number of tokens, by best fit; "
+        "by default documents follow one another.",
     )  # fmt: skip
-    validation: Validation | None = Field(None, description="A part that is held out.")
-    formats: tuple[Format, ...] = Field(("megatron",), min_length=1, description="For which readers.")
-    file_gib: Annotated[float, Number] = Field(10, ge=1e-6, le=1024, description="Tokens in one file, GiB.")
+    validation: Validation | None = Field(None, description="Documents to hold out.")
+    formats: tuple[Format, ...] = Field(("megatron",), min_length=1, description="Output formats.")
+    file_gib: Annotated[float, Number] = Field(10, ge=1e-6, le=1024, description="Size of a file's ids, GiB.")
     seed: int = Field(
-        1, ge=0, lt=1 << 63, description="Decides the order, and which documents an epoch's part has."
+        1, ge=0, lt=1 << 63, description="Seed of the order and of the documents of a fraction of an epoch."
     )
 
     @property
@@ -183,35 +183,35 @@ class Mixture(Strict):
 
     @field_validator("source", "corpus", "formats", mode="before", check_fields=False)
     @classmethod
-    def one_is_a_list(cls, value: object) -> object:
+    def as_tuple(cls, value: object) -> object:
         return (value,) if isinstance(value, str) else value
 
     @field_validator("repeat")
     @classmethod
-    def repeats_are_from_one_on(cls, repeat: dict[int, int]) -> dict[int, int]:
+    def repeat_starts_at_one(cls, repeat: dict[int, int]) -> dict[int, int]:
         if repeat and (min(repeat) != 1 or min(repeat.values()) < 0 or max(repeat.values()) > 255):
-            raise ValueError("the sizes begin with 1, and each has a number of copies from 0 to 255")
+            raise ValueError("the smallest size must be 1, and each number of copies from 0 to 255")
         return dict(sorted(repeat.items()))
 
     @model_validator(mode="after")
-    def amounts_are_said_once(self) -> "Mixture":
+    def amounts_are_consistent(self) -> "Mixture":
         names = [part.name for part in self.parts]
         if twice := next((name for name in names if names.count(name) > 1), None):
-            raise ValueError(f"two parts are called {twice}")
+            raise ValueError(f"two parts have the name {twice}")
         if len(set(self.formats)) < len(self.formats):
-            raise ValueError("formats: one is named twice")
+            raise ValueError("formats: a format is listed twice")
         by_weight = [part.weight is not None for part in self.parts]
         by_epochs = [part.epochs is not None for part in self.parts]
         if any(w and e for w, e in zip(by_weight, by_epochs, strict=True)):
-            raise ValueError("a part has a `weight` or `epochs`, not both")
+            raise ValueError("a part has both `weight` and `epochs`; remove one")
         if all(by_epochs) and self.budget is not None:
-            raise ValueError("parts with `epochs` say how much there is; leave out `budget`")
+            raise ValueError("parts have `epochs`, so the mixture needs no `budget`; remove it")
         if not all(by_epochs) and not all(by_weight):
             raise ValueError("every part needs a `weight`, or every part needs `epochs`")
         if all(by_weight) and self.budget is None:
             raise ValueError("parts with a `weight` need a `budget`: {tokens: 1e9} or {epochs: 1}")
         if all(by_weight) and sum(part.weight or 0 for part in self.parts) <= SHARES_NOTHING:
-            raise ValueError("the weights add up to nothing")
+            raise ValueError("the sum of the weights is 0")
         return self
 
 
@@ -219,12 +219,12 @@ MODELS: dict[str, type[BaseModel]] = {"": Mixture, "parts": Part, "budget": Budg
 
 
 def is_mixture(path: str) -> bool:
-    """Return whether a YAML file describes a mixture, and no corpus. Raises BadRecipe where it cannot be read."""
+    """Return whether a YAML file is a mixture, not a recipe. Raises BadRecipe if it cannot be read."""
     return "corpora" in read_mapping(path, "recipe", "name and storage", NumberedKeys)[1]
 
 
 def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
-    """Read a mixture; `storage` overrides what it says. Relative paths are relative to its own folder.
+    """Read a mixture file. `storage` overrides its field. Relative paths are relative to the folder of the file.
 
     Raises BadRecipe with all faults.
     """
@@ -247,7 +247,7 @@ def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
 
 
 def placed(at: Path, path: str, *, always: bool) -> str:
-    """Make a relative path absolute, seen from a folder; a hub name stays as it is."""
+    """Return a path relative to a folder as an absolute path. Hub names are not changed."""
     if "://" in path or not (always or (at / path).exists()):
         return path
     return os.path.abspath(at / Path(path).expanduser())

@@ -1,7 +1,7 @@
-"""Which documents that may be held out share a bucket with one of another corpus, by the band keys of both.
+"""Find held-out candidates that share a bucket with a document of another corpus, by the band keys of both.
 
-Such a document is trained on, for its near-duplicate may be. How many near-duplicates share a bucket is a matter of
-the bands that the corpora were deduplicated with: of those with a likeness s, 1 - (1 - s^r)^b.
+Such a document is not held out, because its near-duplicate can be training data. The share of near-duplicates with
+similarity s that share a bucket is 1 - (1 - s^r)^b for b bands of r rows.
 """
 
 from collections.abc import Sequence
@@ -28,23 +28,24 @@ DOCUMENTS = pa.schema([("doc_id", pa.uint64())])
 
 
 def may_be_held_out(draw: Ids, held_out: int) -> NDArray[np.bool_]:
-    """Say of documents, by what they drew, whether their hash is below a bound: (n,)."""
+    """Return whether documents can be held out: whether the hash of their draw is below the bound, (n,)."""
     return np.asarray(hash_ids(draw) < np.uint64(held_out))
 
 
 def draws_of(ids: Ids, salt: int) -> Ids:
-    """Return what documents draw: (n,) uint64. salt: of the seed and the corpus."""
+    """Return the draws of documents: (n,) uint64. salt: hash of the seed and the corpus."""
     return hash_ids(ids ^ np.uint64(salt))
 
 
 @dataclass(frozen=True)
 class NeighboursOfFile(FileJob):
-    """The documents of a file of band keys that may be held out and share a bucket of another corpus: DOCUMENTS."""
+    """Find the candidates in a file of band keys that share a bucket with another corpus: DOCUMENTS."""
 
     stage, version = "neighbours", VERSION
 
     others: Annotated[
-        tuple[tuple[PublishedCorpus, tuple[Artifact, ...]], ...], NotInKey("the digests of their files count")
+        tuple[tuple[PublishedCorpus, tuple[Artifact, ...]], ...],
+        NotInKey("the digests of their files are in the key"),
     ]
     held_out: int
     salt: int
@@ -55,17 +56,17 @@ class NeighboursOfFile(FileJob):
 
     def make(self) -> Artifact:
         keys, ids = self.candidates()
-        found = [np.empty(0, np.uint64)]
+        matches = [np.empty(0, np.uint64)]
         for other, files in self.others if len(ids) else ():
             with other.reading():
                 for file in files:
                     theirs, their_ids = looked_up(other.folder, file, keys, 1)
-                    found.append(collisions(keys, ids, theirs, their_ids)[0])
-        table = pa.table([pa.array(np.unique(np.concatenate(found)))], schema=DOCUMENTS)
+                    matches.append(collisions(keys, ids, theirs, their_ids)[0])
+        table = pa.table([pa.array(np.unique(np.concatenate(matches)))], schema=DOCUMENTS)
         return write_table(self.folder, self.path, self.name, table)
 
     def candidates(self) -> tuple[Any, Ids]:
-        """Read the keys of documents that may be held out, (n,) or (n, 2), and whose they are."""
+        """Return the band keys of candidates, (n,) or (n, 2), and their doc_ids, (n,)."""
         with self.corpus.reading(), open_table(self.corpus.folder, self.artifact) as parquet:
             names = [name for name in ("key", "low", "doc_id") if name in parquet.schema_arrow.names]
             tables = [parquet.schema_arrow.empty_table().select(names)]
@@ -79,20 +80,20 @@ class NeighboursOfFile(FileJob):
 
 
 @dataclass(frozen=True)
-class Neighbours(ArtifactJob):
-    """All such documents of a corpus, in their order: DOCUMENTS."""
+class CorpusNeighbours(ArtifactJob):
+    """Merge the candidates of all files of a corpus, sorted: DOCUMENTS."""
 
     stage, version = "neighbours", VERSION
 
-    corpus: Annotated[PublishedCorpus, NotInKey("`found` is all that is read")]
-    found: tuple[Artifact, ...]
+    corpus: Annotated[PublishedCorpus, NotInKey("only `files` are read")]
+    files: tuple[Artifact, ...]
 
     @property
     def name(self) -> str:
         return self.corpus.label
 
     def make(self) -> Artifact:
-        ids = [read_table(self.folder, one).column("doc_id").to_numpy() for one in self.found]
+        ids = [read_table(self.folder, file).column("doc_id").to_numpy() for file in self.files]
         table = pa.table(
             [pa.array(np.unique(np.concatenate([np.empty(0, np.uint64), *ids])))], schema=DOCUMENTS
         )
@@ -100,7 +101,7 @@ class Neighbours(ArtifactJob):
 
 
 def comparable_rounds(first: PublishedCorpus, second: PublishedCorpus) -> list[tuple[str, str]]:
-    """Return the folders of band keys of two corpora that were made alike: pairs of names."""
+    """Return pairs of folders of band keys of two corpora that have the same parameters."""
     return [
         (own, their)
         for own, keys in first.manifest.bands.items()
@@ -110,47 +111,47 @@ def comparable_rounds(first: PublishedCorpus, second: PublishedCorpus) -> list[t
 
 
 def incomparable(inputs: Inputs) -> list[tuple[str, str]]:
-    """Return the pairs of corpora of which nobody can tell whether they share near-duplicates."""
+    """Return the pairs of corpora without comparable band keys."""
     return [(a.label, b.label) for a, b in combinations(inputs.corpora, 2) if not comparable_rounds(a, b)]
 
 
-def recall_at(inputs: Inputs, likeness: float) -> float | None:
-    """Return which part of near-duplicates of a likeness shares a bucket of the corpora's bands, at the least.
+def recall_at(inputs: Inputs, similarity: float) -> float | None:
+    """Return the smallest share of near-duplicates with a similarity that share a bucket, over pairs of corpora.
 
-    None where there is nothing to compare, or the rounds are not by bands of signatures.
+    None if no corpora can be compared, or if the rounds have no bands of signatures.
     """
     recalls = (
-        recall_of(a, own, likeness)
+        recall_of(a, own, similarity)
         for a, b in combinations(inputs.corpora, 2)
         for own, _ in comparable_rounds(a, b)
     )
-    return min((one for one in recalls if one is not None), default=None)
+    return min((recall for recall in recalls if recall is not None), default=None)
 
 
-def recall_within(inputs: Inputs, likeness: float) -> dict[str, float | None]:
-    """Return which part of a corpus's own near-duplicates of a likeness shares a bucket in one of its rounds.
+def recall_within(inputs: Inputs, similarity: float) -> dict[str, float | None]:
+    """Return the share of near-duplicates within each corpus that share a bucket in one of its rounds, by label.
 
-    By the label of the corpus; None where it publishes no band keys of signatures.
+    None for a corpus that publishes no band keys of signatures.
     """
     recalls = {
-        corpus.label: [recall_of(corpus, own, likeness) for own in corpus.manifest.bands]
+        corpus.label: [recall_of(corpus, own, similarity) for own in corpus.manifest.bands]
         for corpus in inputs.corpora
     }
     return {
-        label: max((one for one in of_rounds if one is not None), default=None)
-        for label, of_rounds in recalls.items()
+        label: max((recall for recall in corpus_recalls if recall is not None), default=None)
+        for label, corpus_recalls in recalls.items()
     }
 
 
-def recall_of(corpus: PublishedCorpus, keys: str, likeness: float) -> float | None:
-    """Return which part of near-duplicates shares a bucket of a round; None where it has no bands of signatures."""
+def recall_of(corpus: PublishedCorpus, keys: str, similarity: float) -> float | None:
+    """Return the share of near-duplicates that share a bucket of a round, or None without bands of signatures."""
     parameters = corpus.manifest.bands[keys].parameters
     bands, values = (int(parameters.get(name) or 0) for name in ("bands", "values"))
-    return 1 - (1 - likeness ** (values // bands)) ** bands if bands and values else None
+    return 1 - (1 - similarity ** (values // bands)) ** bands if bands and values else None
 
 
 def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list[NeighboursOfFile]]:
-    """Return the jobs that find such documents, by the number of their corpus."""
+    """Return the jobs that find candidates with neighbours, by the number of their corpus."""
     jobs = dict[int, list[NeighboursOfFile]]()
     for number, corpus in enumerate(inputs.corpora):
         others = [other for other in inputs.corpora if other is not corpus]
@@ -166,13 +167,13 @@ def neighbour_jobs(inputs: Inputs, folder: Any, held_out: int) -> dict[int, list
                 source=corpus.label,
                 corpus=corpus,
                 artifact=file,
-                others=tuple((o, tuple(f)) for o, f in of_bands[band]),
+                others=tuple((other, tuple(files)) for other, files in by_band[band]),
                 held_out=held_out,
                 salt=salt,
             )
-            for own, of_bands in rounds.items()
+            for own, by_band in rounds.items()
             for band, files in files_by_band(corpus.artifacts(f"{own}/")).items()
-            if band in of_bands
+            if band in by_band
             for file in files
         ]
     return jobs

@@ -1,4 +1,4 @@
-"""What a mixture is made of: the published files of its corpora, by source, and its tokenizer. All before work."""
+"""Find and check the inputs of a mixture: the published files of its corpora, and its tokenizer."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -20,12 +20,12 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
-WIDE = 65_500  # from this vocabulary on ids take four bytes: Megatron's readers differ between it and 65,536
+WIDE = 65_500  # vocabulary from which ids have four bytes; Megatron's readers disagree up to 65,536
 GAP = range(WIDE, 65_537)
 
 
 class PublishedFile(Record):
-    """A published file of documents: of which corpus, by its number, and of which source."""
+    """A published file of documents, with the number of its corpus and its source."""
 
     corpus: int
     source: str
@@ -36,8 +36,8 @@ class PublishedFile(Record):
 class Encoding:
     """How documents become ids.
 
-    digest: of the tokenizer. special_tokens: what those in texts become. width: bytes of an id. before, after: ids
-    around each document.
+    digest: digest of the tokenizer. special_tokens: treatment of special tokens in texts. width: bytes of an id.
+    before, after: ids that are added around each document.
     """
 
     digest: str
@@ -52,13 +52,16 @@ class Encoding:
 
     @property
     def around(self) -> int:
-        """The tokens that each document has besides its own."""
+        """The number of tokens that are added around each document."""
         return len(self.before) + len(self.after)
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """What a mixture is made of. corpora: as they were when it was planned. files: in their order."""
+    """The inputs of a mixture.
+
+    corpora: as they were published when it was planned. files: in the order of corpora.
+    """
 
     mixture: Mixture
     corpora: tuple[PublishedCorpus, ...]
@@ -71,27 +74,30 @@ class Inputs:
 
     @property
     def corpus_folders(self) -> list[Folder]:
-        """The folders of the corpora; none of a published folder that lies alone."""
+        """The folders of the corpora, except for published folders without a corpus folder."""
         end = f"/{PUBLISHED}"
-        return [Folder(one.url.removesuffix(end)) for one in self.corpora if one.url.endswith(end)]
+        return [Folder(corpus.url.removesuffix(end)) for corpus in self.corpora if corpus.url.endswith(end)]
 
     def salt(self, *words: object) -> int:
-        """Return 64 bits that the seed and some words decide."""
+        """Return 64 bits from a hash of the seed and the words."""
         return salt_of(self.mixture.seed, *words)
 
     def draw_salt(self, corpus: int) -> int:
-        """Return what decides what the documents of a corpus draw."""
+        """Return the salt of the draws of a corpus's documents."""
         return self.salt("draw", self.corpora[corpus].label)
 
     def source_of(self, file: PublishedFile) -> str:
-        """Return the folder of what is made of a file: corpora may have sources of one name."""
+        """Return the folder of a file's artifacts.
+
+        It has the corpus's name, because sources of corpora can share names.
+        """
         return f"{self.corpora[file.corpus].label}/{file.source}"
 
     def labels(self) -> list[str]:
         return [corpus.label for corpus in self.corpora]
 
     def parts_of(self, file: PublishedFile) -> list[tuple[int, Part]]:
-        """Return the parts that documents of a file may be of, by their numbers."""
+        """Return the parts that can contain documents of a file, with their numbers."""
         return [
             (number, part)
             for number, part in enumerate(self.mixture.parts)
@@ -100,14 +106,14 @@ class Inputs:
         ]
 
     def is_counted(self, corpus: int) -> bool:
-        """Return whether the token counts that a corpus publishes are those of the mixture."""
+        """Return whether the published token counts of a corpus hold for the mixture."""
         return self.has_tokenizer_of(corpus) and not self.is_counted_otherwise(corpus)
 
     def has_tokenizer_of(self, corpus: int) -> bool:
         return self.corpora[corpus].manifest.tokenizer.get("digest") == self.encoding.digest
 
     def is_counted_otherwise(self, corpus: int) -> bool:
-        """Return whether only the special tokens in texts are something else in the counts of a corpus."""
+        """Return whether a corpus has the mixture's tokenizer but treats special tokens in texts differently."""
         became = self.corpora[corpus].manifest.tokenizer.get("special_tokens")
         return self.has_tokenizer_of(corpus) and became != self.encoding.special_tokens
 
@@ -117,23 +123,23 @@ def salt_of(*words: object) -> int:
 
 
 def inputs_of(mixture: Mixture) -> Inputs:
-    """Find what a mixture is made of. Raises BadRecipe with every fault, and Denied."""
+    """Return the inputs of a mixture. Raises BadRecipe with every fault, and Denied."""
     mixture.folder.check_writable()
     if mixture.folder.exists(f"{PUBLISHED}/{MANIFEST}"):
         raise BadRecipe(
-            f"storage, name: {mixture.folder.url}: a corpus lies there; give the mixture another place"
+            f"storage, name: {mixture.folder.url}: a corpus is stored there; choose another name or storage"
         )
     faults, corpora = list[str](), list[PublishedCorpus]()
     for url in mixture.corpora:
         try:
             corpora.append(PublishedCorpus.at(url))
             if corpora[-1].manifest.id_bits != BITS:
-                faults.append(f"corpora: {url}: its doc_ids are of another version; build it again")
+                faults.append(f"corpora: {url}: its doc_ids have another format; build it again")
         except ZydaError as error:
             faults.append(f"corpora: {error}")
     labels = [corpus.label for corpus in corpora]
     if twice := next((label for label in labels if labels.count(label) > 1), None):
-        faults.append(f"corpora: two are called {twice}; leave one out")
+        faults.append(f"corpora: two corpora have the name {twice}; remove one")
     try:
         encoding = encoding_of(mixture)
     except BadRecipe as error:
@@ -154,21 +160,21 @@ def inputs_of(mixture: Mixture) -> Inputs:
 
 
 def encoding_of(mixture: Mixture) -> Encoding:
-    """Load the tokenizer, and find the tokens around documents. Raises BadRecipe."""
+    """Load the tokenizer and look up the tokens around documents. Raises BadRecipe."""
     tokenizer = load_tokenizer(mixture.tokenizer)
     vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
     largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
     if vocabulary in GAP and "megatron" in mixture.formats:
         raise BadRecipe(
-            f"tokenizer: a vocabulary of {vocabulary:,}, between {WIDE:,} and 65,536, where Megatron's readers "
-            "take ids for two bytes or for four; leave out the format megatron"
+            f"tokenizer: Megatron's readers disagree on the size of ids for a vocabulary between "
+            f"{WIDE:,} and 65,536, and this one has {vocabulary:,}; remove the format megatron"
         )
     around = {
         name: (token_id(tokenizer, name, token),) if token is not None else ()
         for name, token in (("begin", mixture.begin), ("end", mixture.end))
     }
     if mixture.packed and not around["end"]:
-        raise BadRecipe("packed: sequences are filled with the token that ends a document; name it as `end`")
+        raise BadRecipe("packed: sequences are filled with the end-of-document token; set `end`")
     digest = store_tokenizer(mixture.folder, mixture.tokenizer)
     return Encoding(
         digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
@@ -176,52 +182,56 @@ def encoding_of(mixture: Mixture) -> Encoding:
 
 
 def token_id(tokenizer: Tokenizer, name: str, token: str) -> int:
-    """Return the id of a token. Raises BadRecipe where there is none."""
-    found = tokenizer.token_to_id(token)
-    if found is None:
-        added = [one.content for one in tokenizer.get_added_tokens_decoder().values() if one.special]
+    """Return the id of a token. Raises BadRecipe if the tokenizer has no such token."""
+    number = tokenizer.token_to_id(token)
+    if number is None:
+        added = [entry.content for entry in tokenizer.get_added_tokens_decoder().values() if entry.special]
         known = f"; its special tokens are {', '.join(added[:8])}" if added else ""
         raise BadRecipe(f"{name}: the tokenizer has no token {token!r}{known}")
-    return int(found)
+    return int(number)
 
 
 def part_faults(inputs: Inputs) -> list[str]:
-    """Say what is wrong with the parts, by what is published."""
+    """Return the faults of the parts with respect to the published corpora."""
     known = {source for corpus in inputs.corpora for source in corpus.manifest.ledger.sources}
     faults = list[str]()
     for number, part in enumerate(inputs.mixture.parts):
         where = f"parts[{number}] {part.name}"
-        faults += [f"{where}: there is no corpus {one}; there are {', '.join(inputs.labels())}"
-                   for one in part.corpora if one not in inputs.labels()]  # fmt: skip
-        faults += [f"{where}: there is no source {one}; there are {', '.join(sorted(map(str, known)))}"
-                   for one in part.sources if one not in known]  # fmt: skip
-        of_part = [file for file in inputs.files if any(number == one for one, _ in inputs.parts_of(file))]
-        if not of_part and {*part.sources} <= known and {*part.corpora} <= {*inputs.labels()}:
-            faults.append(f"{where}: there are no documents of it")
+        faults += [f"{where}: there is no corpus {label}; the corpora are {', '.join(inputs.labels())}"
+                   for label in part.corpora if label not in inputs.labels()]  # fmt: skip
+        faults += [f"{where}: there is no source {name}; the sources are {', '.join(sorted(map(str, known)))}"
+                   for name in part.sources if name not in known]  # fmt: skip
+        files = [
+            file
+            for file in inputs.files
+            if any(number == part_number for part_number, _ in inputs.parts_of(file))
+        ]
+        if not files and {*part.sources} <= known and {*part.corpora} <= {*inputs.labels()}:
+            faults.append(f"{where}: it has no documents")
         if part.where is not None:
-            faults += where_faults(inputs, where, part.where, of_part)
+            faults += where_faults(inputs, where, part.where, files)
     return faults
 
 
 def where_faults(inputs: Inputs, where: str, expression: str, files: Sequence[PublishedFile]) -> list[str]:
-    """Say what is wrong with a condition over the columns of each source, once for each."""
+    """Return the faults of a condition on the columns of each source."""
     first = {(file.corpus, file.source): file for file in reversed(files)}
     faults = dict[str, None]()
     for file in first.values():
-        if found := fault(expression, schema_of(inputs, file)):
-            faults[f"{where}: where: source {file.source}: {found}"] = None
+        if message := fault(expression, schema_of(inputs, file)):
+            faults[f"{where}: where: source {file.source}: {message}"] = None
     return list(faults)
 
 
 def schema_of(inputs: Inputs, file: PublishedFile) -> pa.Schema:
-    """Return the published columns of a file. Raises Denied where it is not as it was published."""
+    """Return the schema of a published file. Raises Denied if the file is damaged."""
     corpus = inputs.corpora[file.corpus]
     with corpus.reading():
         return footer_of(corpus.folder, file.artifact).schema.to_arrow_schema()
 
 
 def expect_same(inputs: Inputs) -> None:
-    """Raise Denied where a corpus was published anew since the mixture was planned."""
+    """Raise Denied if a corpus was published again after the mixture was planned."""
     for corpus in inputs.corpora:
         if not corpus.is_current():
             raise Denied(REPUBLISHED.format(url=corpus.url))

@@ -18,7 +18,8 @@ from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
-from zyda_flows.tasks.mixing.mixing import LOCK, MIXTURE, Mixed, Mixing, Spread
+from zyda_flows.tasks.mixing.mixing import LOCK, Mixing, RunJobs
+from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
@@ -161,7 +162,7 @@ def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
     raise NotImplementedError  # a version is named without any work
 
 
-def forgotten_by(inputs: Inputs, before: Iterable[Mixed]) -> dict[str, tuple[CorpusForgotten, Ids]]:
+def forgotten_by(inputs: Inputs, before: Iterable[MixtureManifest]) -> dict[str, tuple[CorpusForgotten, Ids]]:
     """Return the corpora of a mixture and of its older versions, with the ids that each has removed on request."""
     urls = {corpus.url: corpus.label for corpus in inputs.corpora}
     urls = {one.url: one.label for mixed in before for one in mixed.corpora} | urls
@@ -238,14 +239,14 @@ def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str
         yield WorkRemoved(path=place, files=files[place], size=bytes_of[place])
 
 
-def forget(inputs: Inputs, promise: Forgetting, spread: Spread, *, verify: bool = False) -> Forgetting:
+def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bool = False) -> Forgetting:
     """Mix again, remove older versions and work files, and finish the certificate."""
     folder = inputs.folder
     with held(folder, LOCK, "mix"):
-        if {*older_versions(folder.files(""), Mixing(inputs, spread).place)} - {*promise.places}:
+        if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
             promise = joined(promise, planned(inputs))  # another mix has ended meanwhile
         folder.write(promise.path, promise.written())
-        mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, spread).mix(verify=verify))
+        mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
         remove_older(inputs, mixed)
         content = folder.digest_of(f"{mixed.place}/{MIXTURE}")
         finished = promise.model_copy(
@@ -255,7 +256,7 @@ def forget(inputs: Inputs, promise: Forgetting, spread: Spread, *, verify: bool 
     return finished
 
 
-def remove_older(inputs: Inputs, mixed: Mixed) -> None:
+def remove_older(inputs: Inputs, mixed: MixtureManifest) -> None:
     """Remove all versions except `mixed`, and all work files except the ones to keep."""
     folder, kept = inputs.folder, kept_in_work(inputs)
     paths = folder.files("")

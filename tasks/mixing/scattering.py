@@ -1,10 +1,10 @@
-"""The first pass of the shuffle: the copies of a file's documents, each in the part of the order that it is in.
+"""The first pass of the shuffle: divide the documents of a published file into segments for the output files.
 
-The order of a mixture is that of 64-bit hashes of seed, corpus, document and copy, so any order is as likely as any
-other, and no two files need to know of each other. Where sequences are packed, a document longer than a sequence is
-cut here, and each of its pieces has a hash of its own: the pieces are shuffled over all files. An output file is a
-range of these hashes. A segment has what one published file gives to all output files, sorted, in row groups of one
-output file each.
+The order of a mixture is the order of 64-bit hashes of seed, corpus, document and copy. All orders are equally
+likely, and files are processed independently. If sequences are packed, a document longer than a sequence is cut
+into pieces, and each piece has its own hash, so that the pieces are shuffled over all files. An output file is a
+range of hashes. The segment of a published file contains its pieces for all output files, sorted, in row groups of
+one output file each.
 """
 
 from collections.abc import Iterator
@@ -33,7 +33,7 @@ SEGMENT = pa.schema(
     [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),
      ("copy", pa.uint32()), ("offset", pa.uint32()), ("content", pa.large_binary())]
 )  # fmt: skip
-# Each row group is asked for by its output file alone: an output file reads the footers of all segments.
+# An output file finds its row groups by this statistic in the footers of all segments.
 PLAIN = {"compression": "none", "use_dictionary": False, "write_statistics": ["output"]}
 STEP = np.uint64(0x9E3779B97F4A7C15)  # between the hashes of copies, and of pieces
 Numbers = NDArray[np.uint64]
@@ -44,8 +44,8 @@ Counts64 = NDArray[np.int64]
 class Framing:
     """How documents become sequences.
 
-    width: bytes of an id. before, after: ids around each document. packed: tokens of a sequence; None where each
-    document is one.
+    width: bytes of an id. before, after: ids that are added around each document. packed: tokens of a sequence, or
+    None if each document is a sequence.
     """
 
     width: int
@@ -54,7 +54,7 @@ class Framing:
     packed: int | None
 
     def framed(self, contents: pa.LargeBinaryArray) -> pa.LargeBinaryArray:
-        """Put the ids around each document to its own."""
+        """Add the ids `before` and `after` around each document, given as bytes of its ids."""
         if not (self.before or self.after):
             return contents
         data, ends = text_buffers(contents)
@@ -69,41 +69,44 @@ class Framing:
         return as_binary(offsets, whole)
 
     def pieces(self, sizes: Counts64) -> tuple[Counts64, Counts64]:
-        """Cut documents of so many bytes, (n,): the document of each piece, (p,), and its number there, (p,)."""
+        """Cut documents of the given sizes in bytes, (n,).
+
+        Return for each piece its document, (p,), and its number in it, (p,).
+        """
         if self.packed is None:
             return np.arange(len(sizes)), np.zeros(len(sizes), np.int64)
         counts = -(-sizes // (self.packed * self.width))
-        of_document = np.repeat(np.arange(len(sizes)), counts)
-        return of_document, np.arange(len(of_document)) - np.repeat(np.cumsum(counts) - counts, counts)
+        documents = np.repeat(np.arange(len(sizes)), counts)
+        return documents, np.arange(len(documents)) - np.repeat(np.cumsum(counts) - counts, counts)
 
 
 def outputs_of(
     keys: Numbers, is_held_out: NDArray[np.bool_], file_counts: tuple[int, int]
 ) -> NDArray[np.uint32]:
-    """Return in which output file each copy is, (n,): of the files of its kind, each is an equal range of keys.
+    """Return the number of the output file of each copy, (n,). Files of a kind are equal ranges of keys.
 
-    file_counts: how many there are to train on, which come first, and of what is held out.
+    file_counts: number of training files, which come first, and of held-out files.
     """
     train, held_out = file_counts
     high = keys >> np.uint64(32)
-    of_train = (high * np.uint64(train)) >> np.uint64(32)
-    of_held_out = np.uint64(train) + ((high * np.uint64(max(1, held_out))) >> np.uint64(32))
-    return np.where(is_held_out, of_held_out, of_train).astype(np.uint32)
+    train_file = (high * np.uint64(train)) >> np.uint64(32)
+    held_out_file = np.uint64(train) + ((high * np.uint64(max(1, held_out))) >> np.uint64(32))
+    return np.where(is_held_out, held_out_file, train_file).astype(np.uint32)
 
 
 @dataclass(frozen=True)
 class SegmentsOfFile(FileJob):
     """The copies of a published file's documents: SEGMENT, by output file and key.
 
-    content: `ids`, from the file's tokens, with those around each document, or `text`, from the file itself.
-    amounts: of each part. salt: of the order. offset: the first token of a piece in its document.
+    content: `ids` (the stored token ids, with the ids around each document) or `text` (from the published file).
+    amounts: of each part. salt: salt of the order. offset: number of the first token of a piece in its document.
     """
 
     stage, version = "segments", VERSION
 
     tokens: Artifact
     chosen: Artifact
-    amounts: Annotated[tuple[Amount, ...], NotInKey("only their epochs and last draws count")]
+    amounts: Annotated[tuple[Amount, ...], NotInKey("only the epochs and the last draws are used")]
     file_counts: tuple[int, int]
     salt: int
     content: str
@@ -111,7 +114,7 @@ class SegmentsOfFile(FileJob):
 
     @property
     def also_in_key(self) -> Any:
-        return [(one.whole, one.last) for one in self.amounts]
+        return [(amount.whole, amount.last) for amount in self.amounts]
 
     def make(self) -> Artifact:
         chosen = read_table(self.folder, self.chosen)
@@ -124,7 +127,7 @@ class SegmentsOfFile(FileJob):
             with parquet_writer(scratch, SEGMENT, **PLAIN) as writer:
                 for start, stop in groups_of(columns[0], sizes):
                     arrays = [pa.array(column[start:stop]) for column in columns]
-                    content = taken(contents, places[start:stop], starts[start:stop], sizes[start:stop])
+                    content = take_pieces(contents, places[start:stop], starts[start:stop], sizes[start:stop])
                     writer.write_table(
                         pa.table([*arrays, content], schema=SEGMENT), row_group_size=stop - start
                     )
@@ -135,21 +138,21 @@ class SegmentsOfFile(FileJob):
     def pieces(
         self, chosen: pa.Table, copies: Counts64, lengths: Counts64
     ) -> tuple[Counts64, list[NDArray[Any]], Counts64, Counts64]:
-        """Cut the copies of documents into pieces, in the order of a segment.
+        """Cut the copies of documents into pieces in the order of a segment.
 
-        lengths: bytes of each document of which there are copies. Returns the row of each piece among the chosen,
-        the columns of SEGMENT but for the content, and where each piece begins in its content, with its size.
+        lengths: size of each document with copies, in bytes. Return the row of each piece in `chosen`, the columns
+        of SEGMENT without the content, and the start and the size of each piece in its content, in bytes.
         """
         ids, part, held_out = (chosen.column(name).to_numpy() for name in ("doc_id", "part", "is_held_out"))
-        of_copy = np.repeat(np.arange(len(chosen)), copies)
-        copy = (np.arange(len(of_copy)) - np.repeat(np.cumsum(copies) - copies, copies)).astype(np.uint64)
+        copy_row = np.repeat(np.arange(len(chosen)), copies)
+        copy = (np.arange(len(copy_row)) - np.repeat(np.cumsum(copies) - copies, copies)).astype(np.uint64)
         size = np.repeat(lengths, copies[copies > 0])
-        keys = hash_ids(hash_ids(ids[of_copy] ^ np.uint64(self.salt)) + copy * STEP)
-        of_piece, number = self.framing.pieces(size)
-        rows, copy, keys, size = of_copy[of_piece], copy[of_piece], keys[of_piece], size[of_piece]
+        keys = hash_ids(hash_ids(ids[copy_row] ^ np.uint64(self.salt)) + copy * STEP)
+        piece_copy, number = self.framing.pieces(size)
+        rows, copy, keys, size = copy_row[piece_copy], copy[piece_copy], keys[piece_copy], size[piece_copy]
         offset = np.zeros(len(rows), np.int64)
         if packed := self.framing.packed:
-            # Pieces with the key of their document would stand side by side.
+            # With the key of their document, all pieces would be neighbours.
             keys, offset = hash_ids(keys + number.astype(np.uint64) * STEP), number * packed
             size = np.minimum(size - offset * self.framing.width, packed * self.framing.width)
         output = outputs_of(keys, held_out[rows], self.file_counts)
@@ -159,47 +162,47 @@ class SegmentsOfFile(FileJob):
         return rows[order], [column[order] for column in columns], starts[order], size[order]
 
     def copies(self, chosen: pa.Table) -> NDArray[np.int64]:
-        """Return how often each document is there: (n,)."""
+        """Return the number of copies of each document: (n,)."""
         part, draw, ids = (chosen.column(name).to_numpy() for name in ("part", "draw", "doc_id"))
-        whole = np.array([one.whole for one in self.amounts], np.int64)[part]
-        last = np.array([one.last or (0, 0) for one in self.amounts], np.uint64)[part]
-        has_more = np.array([one.last is not None for one in self.amounts], np.bool_)[part]
+        whole = np.array([amount.whole for amount in self.amounts], np.int64)[part]
+        last = np.array([amount.last or (0, 0) for amount in self.amounts], np.uint64)[part]
+        has_more = np.array([amount.last is not None for amount in self.amounts], np.bool_)[part]
         is_drawn = has_more & ((draw < last[:, 0]) | ((draw == last[:, 0]) & (ids <= last[:, 1])))
         copies = chosen.column("copies").to_numpy().astype(np.int64)
         return np.where(chosen.column("is_held_out").to_numpy(), 1, copies * (whole + is_drawn))
 
     def contents(self, wanted: Numbers) -> pa.LargeBinaryArray:
-        """Read the ids or the text of some documents, by their doc_ids, ascending: one value each."""
+        """Read the ids or the texts of documents. wanted: their doc_ids, ascending."""
         if self.content == "ids":
-            found = list(chosen_values(tables_of(self.folder, self.tokens, ["doc_id", "ids"]), wanted))
+            values = list(chosen_values(tables_of(self.folder, self.tokens, ["doc_id", "ids"]), wanted))
         else:
             with self.corpus.reading():
                 tables = tables_of(self.corpus.folder, self.artifact, ["doc_id", "text"])
-                found = list(chosen_values(tables, wanted))
-        contents = pa.concat_arrays([pa.array([], pa.large_binary()), *found])
+                values = list(chosen_values(tables, wanted))
+        contents = pa.concat_arrays([pa.array([], pa.large_binary()), *values])
         if len(contents) != len(wanted):
             raise NotConserved(
-                f"{self.whose}: {len(wanted):,} documents are chosen, {len(contents):,} are there"
+                f"{self.whose}: {len(wanted):,} documents are chosen, but {len(contents):,} exist"
             )
         return self.framing.framed(contents)
 
 
 def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.LargeBinaryArray]:
-    """Yield the second column of documents that are wanted, in tables that begin with a `doc_id`."""
+    """Yield the second column of the wanted documents, from tables whose first column is `doc_id`."""
     for table in tables:
         is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
         yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
 
 
-def taken(
+def take_pieces(
     contents: pa.LargeBinaryArray, places: Counts64, starts: Counts64, sizes: Counts64
 ) -> pa.LargeBinaryArray:
-    """Take a piece of some values of a column, in any order and any number of times. starts, sizes: in bytes."""
+    """Return pieces of values of a column, in the order of `places`. starts, sizes: in bytes."""
     data, ends = text_buffers(contents)
     offsets = np.append(0, np.cumsum(sizes))
-    found = np.empty(offsets[-1], np.uint8)
-    copy_pieces(data, ends[:-1][places] + starts, sizes, found, offsets[:-1])
-    return as_binary(offsets, found)
+    pieces = np.empty(offsets[-1], np.uint8)
+    copy_pieces(data, ends[:-1][places] + starts, sizes, pieces, offsets[:-1])
+    return as_binary(offsets, pieces)
 
 
 def as_binary(offsets: Counts64, data: NDArray[np.uint8]) -> pa.LargeBinaryArray:
@@ -208,7 +211,7 @@ def as_binary(offsets: Counts64, data: NDArray[np.uint8]) -> pa.LargeBinaryArray
 
 
 def groups_of(output: NDArray[np.uint32], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Cut rows into groups of one output file each and of GROUP_BYTES at the most: (start, stop)."""
+    """Divide rows into groups with one output file and at most GROUP_BYTES each. Yield (start, stop)."""
     if not len(output):
         return
     starts = np.flatnonzero(np.append(True, output[1:] != output[:-1]))

@@ -20,7 +20,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.mixing.gathering import ORIGINS, MixedFile, Output
-from zyda_flows.tasks.mixing.mixing import MIXTURE, Mixed
+from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.steps import Prefix, Samples
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
@@ -58,7 +58,7 @@ class Trace:
     """A mixture that is there, by the folder of all of it or of one version."""
 
     folder: Folder
-    mixed: Mixed
+    mixed: MixtureManifest
 
     @classmethod
     def at(cls, url: str) -> "Trace":
@@ -73,7 +73,7 @@ class Trace:
         if content is None:
             raise Denied(f"{folder.url}: no mixture is there: there is no {MIXTURE}; zyda mix makes it")
         try:
-            mixed = Mixed.model_validate_json(content)
+            mixed = MixtureManifest.model_validate_json(content)
         except ValueError as error:
             raise Denied(f"{folder.url}/{MIXTURE} is cut or changed, or of another version") from error
         at = folder if not folder.exists(mixed.place) else folder.folder(mixed.place)

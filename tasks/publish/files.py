@@ -11,7 +11,7 @@ from zyda_flows.tasks.accounts.components import (
     added_up,
 )
 from zyda_flows.tasks.documents.deny import RowsAside
-from zyda_flows.tasks.documents.planning import naming_columns
+from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
@@ -40,7 +40,7 @@ from zyda_flows.tasks.storage.facts import Facts
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents and of rows set aside.
 
-    counted_by: the documents of each component, licence and language, as far as the recipe has these counted.
+    counted_by: the documents of each component, licence and language, if the recipe has these categories.
     """
 
     removed: tuple[Artifact, ...] = ()
@@ -49,7 +49,7 @@ class PublishedSource(Facts):
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    component, named = recipe.source(trail.source).component, naming_columns(recipe, trail.source)
+    component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
     params = [bool(component and component.folders), named]
     return stage_key("publish", VERSION, params, *trail.identities)
 
@@ -65,7 +65,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     component = recipe.source(source).component
     if component:
         removed_columns = removed_columns.append(COMPONENT)
-    in_folders, named = bool(component and component.folders), naming_columns(recipe, source)
+    in_folders, named = bool(component and component.folders), count_columns(recipe, source)
     jobs = [
         ShardToPublish(
             folder=folder,

@@ -23,7 +23,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.publish.placing import Texts, unlisted_files
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.values import in_time
+from zyda_flows.tasks.recipe.values import as_timedelta
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -47,7 +47,7 @@ class PublishedBefore:
         return {path: stamp for path, stamp in listed if stamp is not None}
 
     def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
-        """Return whether the published corpus is equal to a new one, apart from times of reading."""
+        """Return whether the published corpus is equal to a new corpus, apart from times of reading."""
         digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
         if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
             return False
@@ -94,7 +94,7 @@ def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
     changed, lost = possibly_changed(known), missing(known)
     unsure = pa.concat_tables([changed, lost]).column("path").combine_chunks()
     sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
-    aged = due(sure, in_time(recipe.reread_after))
+    aged = due(sure, as_timedelta(recipe.reread_after))
     read_files = [File(**row) for row in pa.concat_tables([changed, aged]).select(DIGESTS).to_pylist()]
     differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
     faults = dict.fromkeys(lost.column("path").to_pylist(), "is missing")

@@ -1,6 +1,6 @@
-"""The recipe: one YAML file that says what a corpus is made of, how, and where it goes.
+"""The recipe: one YAML file that lists the sources of a corpus, the stages of its build, and its storage.
 
-`fields` are what it may say (with those of a `source`, of `dedup` and of `steps` on documents, which name a
-`cleaning`, or rules by `rule_settings`), `loading` makes a recipe of a file, and `faults` words what is wrong with
-one, with the line. Nothing else in the project reads configuration.
+`fields` has the fields of the file. Parts of it are in `source`, `dedup` and `steps`, which use `cleaning` and
+`rule_settings`. `loading` reads a file as a recipe. `faults` words the errors, with file and line. No other chapter
+reads configuration.
 """

@@ -1,4 +1,4 @@
-"""What a step cleans in a text, as a recipe asks for it."""
+"""The settings of the step `clean`: which parts of a text are changed or removed."""
 
 from typing import Annotated, Any, Literal
 
@@ -14,10 +14,10 @@ from pydantic import (
     model_validator,
 )
 
-from zyda_flows.tasks.recipe.values import Number, Strict, Yes
+from zyda_flows.tasks.recipe.values import Flag, Number, Strict
 
 MOST_IN_A_RUN = 2**31 - 1
-MAPPING, OTHER = "<mapping>", "<other>"  # what a value is that may be a mapping; no recipe has such names
+MAPPING, OTHER = "<mapping>", "<other>"  # tags of a union of a mapping and another type; never in a recipe
 Character = Annotated[str, Field(min_length=1, max_length=1)]
 Most = Annotated[int, Number, Field(ge=1, le=MOST_IN_A_RUN)]
 
@@ -28,64 +28,71 @@ def mapping_or_not(value: object) -> str:
 
 def mapping_of_rules(value: object) -> object:
     if value is not None and not isinstance(value, dict | BaseModel):
-        raise ValueError("a mapping is expected: {rules: c4}, say")
+        raise ValueError("a mapping is expected, for example {rules: c4}")
     return value
 
 
 def mapping_of_kinds(value: object) -> object:
     if value is not None and not isinstance(value, dict | BaseModel):
-        raise ValueError("a mapping is expected: {mail: true, ip: true}, say")
+        raise ValueError("a mapping is expected, for example {mail: true, ip: true}")
     return value
 
 
 def yes_or_text(value: object) -> object:
     if not isinstance(value, bool | str):
-        raise ValueError("true is expected, or a text that is put in its place")
-    if isinstance(value, str) and any("\ud800" <= one <= "\udfff" for one in value):
-        raise ValueError("half a character of UTF-16 is no text")
+        raise ValueError("true or a replacement text is expected")
+    if isinstance(value, str) and any("\ud800" <= character <= "\udfff" for character in value):
+        raise ValueError(
+            "the replacement text holds an unpaired surrogate of UTF-16; use complete characters"
+        )
     return value
 
 
-MappingOrNot = Discriminator(mapping_or_not)  # so that a fault is told of what was meant, and not of both
+# Pydantic reports the faults of the matching type alone, not of both types of the union.
+MappingOrNot = Discriminator(mapping_or_not)
 
 
 class Lines(Strict):
-    """Which lines of a text go, and what goes of a line."""
+    """Which lines are removed from a text, and which characters are removed from a line."""
 
     rules: Literal["c4", "refinedweb"]
-    terminal_punctuation: Yes = Field(True, description="Of c4: a line that does not end so goes.")
+    terminal_punctuation: Flag = Field(
+        True, description="Rules c4 only: remove a line that does not end with punctuation."
+    )
 
     @model_validator(mode="after")
-    def asks_what_its_rules_know(self) -> "Lines":
+    def check_terminal_punctuation(self) -> "Lines":
         if self.rules != "c4" and "terminal_punctuation" in self.model_fields_set:
-            raise ValueError("terminal_punctuation is of the rules c4; those of refinedweb do not ask for it")
+            raise ValueError(
+                "terminal_punctuation is an option of the rules c4 only; remove it or use rules: c4"
+            )
         return self
 
 
-StandsIn = Annotated[bool | str, BeforeValidator(yes_or_text)]
+Replacement = Annotated[bool | str, BeforeValidator(yes_or_text)]
 
 
 class PersonalData(Strict):
-    """Which kinds of personal data go, and what is put in their place: true for what is usual, or a text."""
+    """Which kinds of personal data are replaced: by the default text (true), or by a given text."""
 
-    mail: StandsIn = Field(False, description="Mail addresses.")
-    ip: StandsIn = Field(False, description="Addresses of IPv4 and IPv6 that all can reach.")
-    phone: StandsIn = Field(False, description="Numbers of phones that are written as such.")
-    card: StandsIn = Field(False, description="Numbers of payment cards.")
-    iban: StandsIn = Field(False, description="International numbers of bank accounts.")
+    mail: Replacement = Field(False, description="Mail addresses.")
+    ip: Replacement = Field(False, description="Public addresses of IPv4 and IPv6.")
+    phone: Replacement = Field(False, description="Phone numbers in a usual notation.")
+    card: Replacement = Field(False, description="Numbers of payment cards.")
+    iban: Replacement = Field(False, description="International bank account numbers (IBAN).")
     columns: tuple[str, ...] = Field(
         (),
-        description="Columns of the source that are cleaned as the text is: of texts, or of lists and objects of "
-        "texts. Without a kind: of mail and ip.",
+        description="Columns of the source to clean like the text: columns of texts, or of lists or objects of "
+        "texts. If no kind is given, mail and ip are replaced.",
     )
 
     @model_serializer(mode="wrap")
-    def without_what_says_nothing(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
-        """Leave out the kinds that stay; a text of no character is one to be put in a place."""
+    def without_unused_kinds(self, dump: SerializerFunctionWrapHandler) -> dict[str, Any]:
+        """Leave out the kinds that are not replaced. An empty text is a valid replacement."""
         return {name: value for name, value in dump(self).items() if value is not False and value != ()}
 
     @model_validator(mode="after")
-    def usual_kinds_for_columns(self) -> "PersonalData":
+    def default_kinds_for_columns(self) -> "PersonalData":
         return (
             PersonalData(mail=True, ip=True, columns=self.columns)
             if set(self.model_dump()) == {"columns"}
@@ -94,26 +101,29 @@ class PersonalData(Strict):
 
 
 class Cleaning(Strict):
-    """What is cleaned in a text, in this order."""
+    """The changes to a text, in the order in which they are made."""
 
-    unicode: Annotated[Annotated[Yes, Tag(OTHER)] | Annotated[dict[str, Any], Tag(MAPPING)], MappingOrNot] = (
-        Field(
-            False,
-            description="Mend mojibake and normalise, by ftfy: true, or options of its TextFixerConfig.",
-        )
+    unicode: Annotated[
+        Annotated[Flag, Tag(OTHER)] | Annotated[dict[str, Any], Tag(MAPPING)], MappingOrNot
+    ] = Field(
+        False,
+        description="Repair mojibake and normalise Unicode with ftfy: true, or options of its TextFixerConfig.",
     )
-    newlines: Yes = Field(False, description="Every line ends with one line feed.")
-    control_characters: Yes = Field(False, description="They go, but for tabs and line ends.")
+    newlines: Flag = Field(False, description="Replace every kind of line end by one line feed.")
+    control_characters: Flag = Field(
+        False, description="Remove control characters, except tabs and line ends."
+    )
     runs: Annotated[
         Annotated[Literal["zyda1"], Tag(OTHER)] | Annotated[dict[Character, Most], Tag(MAPPING)],
         MappingOrNot,
     ] = Field(
         default_factory=dict,
-        description="How many of a character may stand together; of more, one stays. zyda1: as there.",
+        description="The longest allowed run of a character; a longer run is replaced by one character. zyda1: the "
+        "limits of Zyda-1.",
     )
     lines: Annotated[Lines | None, BeforeValidator(mapping_of_rules)] = None
     pii: Annotated[PersonalData | None, BeforeValidator(mapping_of_kinds)] = Field(
-        None, description="Personal data: which kinds go, and what is put in their place."
+        None, description="Personal data to replace, by kind."
     )
 
     @field_validator("unicode")
@@ -123,12 +133,12 @@ class Cleaning(Strict):
 
     @field_validator("pii")
     @classmethod
-    def some_kinds_or_none(cls, value: PersonalData | None) -> PersonalData | None:
+    def none_without_kinds(cls, value: PersonalData | None) -> PersonalData | None:
         return value if value and value.model_dump() else None
 
     @property
-    def done(self) -> list[str]:
-        """What is cleaned, in this order."""
+    def changes(self) -> list[str]:
+        """The names of the changes that are made, in order."""
         return [name for name in type(self).model_fields if getattr(self, name)]
 
 

@@ -1,7 +1,7 @@
-"""Deduplication: what every kind of round says, and has to say of itself.
+"""Deduplication: the settings that all kinds of rounds share, and the properties that each kind defines.
 
-The kinds are in `tasks.recipe.kinds`. What takes more than the recipe is not here: `tasks.signatures.keys` makes
-the keys of a text, `tasks.dedup.comparison` compares the documents of a cluster.
+The kinds are in `tasks.recipe.kinds`. `tasks.signatures.keys` computes the keys of a text, and
+`tasks.dedup.comparison` compares the documents of a cluster.
 """
 
 from abc import abstractmethod
@@ -21,14 +21,14 @@ from zyda_flows.tasks.recipe.values import Number, OneOrMore, Strict, Url, one_o
 PREFERENCES = ("source", "longest")
 DIRECTIONS = {"asc": "ascending", "desc": "descending"}
 SCOPES = {
-    "across": "In a cluster with documents of several sources, those of the best-ranked source stayed "
-    "and the others were removed; duplicates inside one source stayed.",
-    "global": "One document of each cluster stayed, that of the best-ranked source.",
+    "across": "In a cluster with documents of several sources, the documents of the best-ranked source were kept "
+    "and the others were removed; duplicates inside one source were kept.",
+    "global": "One document of each cluster was kept, a document of the best-ranked source.",
 }
 
 
 def preference(entry: str) -> str:
-    """Refuse what is no preference."""
+    """Refuse an unknown preference."""
     column, _, direction = entry.rpartition(" ")
     if entry not in PREFERENCES and not (column.strip() and direction in DIRECTIONS):
         raise ValueError("`source`, `longest`, or a column with `asc` or `desc` is expected")
@@ -38,16 +38,16 @@ def preference(entry: str) -> str:
 Scope = Annotated[
     Literal["across", "global"],
     Field(
-        description="`across`: removes duplicates between sources only; within the best source of a cluster "
-        "they stay. `global`: keeps one document of each cluster."
+        description="`across`: removes duplicates between sources only; the documents of the best source of a "
+        "cluster are kept. `global`: keeps one document of each cluster."
     ),
 ]
 Prefer = Annotated[
     tuple[Annotated[str, AfterValidator(preference)], ...],
     Field(
         min_length=1,
-        description="Which document of a cluster stays: `source` (the order of the sources), `longest`, or a "
-        "column with `asc` or `desc`; the first that tells two documents apart.",
+        description="Which document of a cluster is kept: `source` (the order of the sources), `longest`, or a "
+        "column with `asc` or `desc`. A later entry decides between documents that are equal by the earlier ones.",
     ),
     BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=OneOrMore),
 ]
@@ -55,25 +55,26 @@ Against = Annotated[
     tuple[Url, ...],
     Field(
         max_length=255,
-        description="Published corpora that stay as they are: documents that duplicate one of theirs are "
-        "removed. Their folders, any fsspec URL; their texts are read with `verify` only.",
+        description="Published corpora to compare with: documents that duplicate a document of these corpora are "
+        "removed. Give their folders, any fsspec URL. Their texts are read only with `verify`.",
     ),
     BeforeValidator(one_or_more, json_schema_input_type=OneOrMore),
 ]
 
 
 class Reason(NamedTuple):
-    """Why documents go, as `removed/` has it, and a sentence about one."""
+    """The reason for which documents are removed: its name in `removed/`, and a sentence about such a document."""
 
     name: str
     sentence: str
 
 
 class Sentences(NamedTuple):
-    """What a kind of round says of itself.
+    """The texts of a kind of round for the published reports.
 
-    reason: why a document goes for another one of this corpus, reference_reason: for one of a corpus that the round
-    is `against`. method: how duplicates were found, for the card. keys: of what its keys are, for the report.
+    reason: for documents removed as duplicates inside this corpus. reference_reason: for duplicates of a corpus in
+    `against`. method: how duplicates were identified, for the card. keys: the values that were compared, for the
+    report.
     """
 
     reason: Reason
@@ -83,104 +84,104 @@ class Sentences(NamedTuple):
 
 
 class Verify(Strict):
-    """What a document has to have in common with one that stays, to go for it: of their distinct shingles."""
+    """The similarity of a document to a kept document that is needed to remove it, over their distinct shingles."""
 
     model_config = ConfigDict(
         json_schema_extra={"oneOf": [{"required": ["containment"]}, {"required": ["jaccard"]}]}
     )
 
     containment: Annotated[float, Number] | None = Field(
-        None, gt=0, le=1, description="The share of its shingles that the other one holds."
+        None, gt=0, le=1, description="The share of the document's shingles that the kept document contains."
     )
     jaccard: Annotated[float, Number] | None = Field(
-        None, gt=0, le=1, description="The share of the shingles of both that both hold."
+        None, gt=0, le=1, description="The share of all shingles of the two documents that both contain."
     )
 
     @model_validator(mode="after")
-    def one_of_two(self) -> "Verify":
+    def check_single_measure(self) -> "Verify":
         if (self.containment is None) == (self.jaccard is None):
             raise ValueError("give one of containment and jaccard")
         return self
 
     @property
     def measure(self) -> str:
-        """The one that is given: `jaccard` or `containment`."""
+        """The given measure: `jaccard` or `containment`."""
         return "containment" if self.jaccard is None else "jaccard"
 
     @property
     def share(self) -> float:
-        """What is asked of it."""
+        """The lowest similarity for which a document is removed."""
         share: float = getattr(self, self.measure)
         return share
 
-    def who_stayed(self) -> str:
-        """Say in a sentence of the card for what a document went."""
+    def kept_sentence(self) -> str:
+        """Return a sentence for the card about the kept document of each removed document."""
         share = f"{self.share:.0%}"
         if self.jaccard is None:
-            return f"A document went only for one that stays and holds {share} of its shingles."
-        return f"A document went only for one that stays and has {share} of the shingles of both in common with it."
+            return f"A document was removed only if a kept document contains {share} of its shingles."
+        return f"A document was removed only if it and a kept document share {share} of the shingles of both."
 
 
 class Dedup(Strict):
-    """How duplicates are found, and which of them are removed.
+    """How duplicates are identified, and which documents are removed.
 
-    is_wide: whether its keys have 128 bits, not 64. has_signatures: whether they are of MinHash signatures, which a
-    GPU can make.
+    is_wide: whether the keys have 128 bits instead of 64. has_signatures: whether the keys are computed from
+    MinHash signatures, which a GPU can compute.
     """
 
     is_wide: ClassVar[bool] = False
     has_signatures: ClassVar[bool] = False
 
-    # Each kind names them, in their places among its own: the order of the fields is part of what is published.
+    # Each kind declares these fields among its own: the order of the fields is part of the published recipe.
     if TYPE_CHECKING:
         scope: Scope
         prefer: Prefer
         against: Against
 
     @model_validator(mode="after")
-    def preference_tells_sources_apart(self) -> "Dedup":
+    def check_preferences(self) -> "Dedup":
         if len(set(self.prefer)) < len(self.prefer):
-            raise ValueError("prefer: one of these is there twice; leave it out")
+            raise ValueError("prefer: an entry is given twice; remove one of them")
         if self.scope == "across" and self.prefer[0] != "source":
             raise ValueError(
-                "prefer: scope across keeps all documents of a cluster's best source, so that `source` comes "
-                "first: [source, longest]"
+                "prefer: scope across keeps all documents of a cluster's best source, so `source` must be "
+                "the first entry: [source, longest]"
             )
         return self
 
     @property
     @abstractmethod
     def key_bands(self) -> int:
-        """The keys that a document has at the most."""
+        """The highest number of keys of a document."""
 
     @property
     @abstractmethod
     def key_parameters(self) -> dict[str, Any]:
-        """What the keys depend on; the scope decides later who goes."""
+        """The settings on which the keys depend. The scope is not among them."""
 
     @property
     @abstractmethod
     def sentences(self) -> Sentences:
-        """What it says of itself to people."""
+        """The texts of the round for the published reports."""
 
     @property
     def key_column(self) -> str:
-        """The column that its keys are made of, or a field of a column of objects."""
+        """The column from which the keys are computed; `a.b` for a field of a column of objects."""
         return "text"
 
     @property
     def compares_texts(self) -> bool:
-        """Whether the texts of documents decide which of them go."""
+        """Whether the round compares the texts of the documents of a cluster."""
         return False
 
-    def who_stayed(self) -> str:
-        """Say in a sentence of the card which documents of a cluster stayed."""
+    def kept_sentence(self) -> str:
+        """Return a sentence for the card about the kept documents of a cluster."""
         if self.scope == "across" or self.prefer[0] == "source":
             return SCOPES[self.scope]
         order = ", then ".join(f"`{entry}`" for entry in self.prefer)
-        return f"One document of each cluster stayed: the first by {order}."
+        return f"One document of each cluster was kept: the first by {order}."
 
-    def who_goes_in_words(self) -> Iterator[str]:
-        """Yield what the report says of who goes."""
+    def removal_rules(self) -> Iterator[str]:
+        """Yield the rules for the removed documents, for the report."""
         yield f"scope: {self.scope}"
-        yield f"who stays first: {', '.join(self.prefer)}"
+        yield f"kept first: {', '.join(self.prefer)}"

@@ -1,4 +1,4 @@
-"""What is wrong with a recipe, in lines that say where: `file:line: field: what (what was found)`."""
+"""Messages for the faults of a recipe: `file:line: field: fault (found value)`."""
 
 import re
 from collections.abc import Collection
@@ -12,12 +12,12 @@ from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import TAGS
 from zyda_flows.tasks.recipe.source import Classify, Source
-from zyda_flows.tasks.recipe.values import SECRETIVE
+from zyda_flows.tasks.recipe.values import NO_CREDENTIALS
 from zyda_flows.tasks.words import counted
 
 MOST_SHOWN = 100
-LONGEST = 200  # of what was found, in a line
-# What pydantic calls the types of YAML's values, as whoever writes a recipe would.
+LONGEST = 200  # characters of an invalid value in a message
+# Messages in the words of YAML, by the type of pydantic's error.
 WORDS = {
     "tuple_type": "expected a list, whose entries begin with a dash",
     "list_type": "expected a list, whose entries begin with a dash",
@@ -42,7 +42,12 @@ PHRASES = {
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
 MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify}
-OPTIONS = {"inputs": "to"}  # that are called otherwise than their fields
+# Where a field belongs that is given in another part.
+MISPLACED: dict[str, dict[Any, str]] = {
+    "": dict.fromkeys(Source.model_fields, "each of the sources"),
+    "sources": dict.fromkeys(Recipe.model_fields, "the recipe, outside `sources`"),
+}
+OPTIONS = {"inputs": "to"}  # options whose names differ from their fields
 Location = tuple[int | str, ...]
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
@@ -51,59 +56,71 @@ def faults(
     path: str, text: str, error: ValidationError, given: Collection[str] = (), kind: str = "recipe",
     models: dict[str, type[BaseModel]] = MODELS,
 ) -> list[str]:  # fmt: skip
-    """Write each fault of a recipe as `file:line: field: what is wrong (what was found)`.
+    """Return a message for each fault of a recipe: `file:line: field: fault (found value)`.
 
-    given: the fields that were not read from the file, but from an option of that name. kind: what the file is.
-    models: of its parts, by the names of the fields that have them, those of a recipe without.
+    Args:
+        path: the file. text: its content. error: the faults.
+        given: fields that come from a command-line option of the same name instead of the file.
+        kind: the kind of file, for messages.
+        models: the models of the file's parts, by the names of their fields. Default: a recipe's.
     """
     tree = yaml.compose(text)
-    details = [fault | {"loc": as_written(tree, fault["loc"])} for fault in error.errors()]
-    # A faulty source is no source, so that there may be none left: a consequence, not a fault.
-    within = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
-    whole = {place[:i] for place in within for i in range(1, len(place) + 1)}
-    own = [
+    sentences = list(
+        dict.fromkeys(
+            f"--{OPTIONS.get(str(location[0]), location[0])}: {words}"
+            if location and location[0] in given
+            else f"{path}{place_in_file(tree, location)}: {field_name(location, kind)}: {words}"
+            for location, words in (
+                (fault["loc"], describe_fault(fault, models, tree)) for fault in original_faults(error, tree)
+            )
+        )
+    )
+    more = len(sentences) - MOST_SHOWN
+    return [*sentences[:MOST_SHOWN], *([f"{path}: {counted(more, 'fault')} more"] * (more > 0))]
+
+
+def original_faults(error: ValidationError, tree: Any) -> list[dict[str, Any]]:
+    """Return pydantic's faults without those that follow from other faults.
+
+    A list with a faulty entry is also reported as too short.
+    """
+    details: list[dict[str, Any]] = [
+        dict(fault) | {"loc": location_in_file(tree, fault["loc"])} for fault in error.errors()
+    ]
+    faulty = {fault["loc"][:-1] for fault in details if len(fault["loc"]) > 1}
+    lists = {location[:i] for location in faulty for i in range(1, len(location) + 1)}
+    return [
         fault
         for fault in details
         if fault["type"] != "default_factory_not_called"
-        and (fault["type"] != "too_short" or fault["loc"] not in whole)
-    ]
-    lines = (
-        f"--{OPTIONS.get(str(place[0]), place[0])}: {words}"
-        if place and place[0] in given
-        else f"{path}{place_in_file(tree, place)}: {field_of(place, kind)}: {words}"
-        for place, words in ((fault["loc"], wording(fault, models, tree)) for fault in own)
-    )
-    sentences = list(dict.fromkeys(lines))
-    return [
-        *sentences[:MOST_SHOWN],
-        *([f"{path}: {counted(len(sentences) - MOST_SHOWN, 'fault')} more"] * (len(sentences) > MOST_SHOWN)),
+        and (fault["type"] != "too_short" or fault["loc"] not in lists)
     ]
 
 
 def place_in_recipe(recipe: Recipe, *location: int | str) -> str:
-    """Return `file:line: field` of a field of a recipe, for what is found wrong with it later."""
+    """Return `file:line: field` of a field, for a fault that is noticed after the recipe is read."""
     path, text = recipe._file
     tree = yaml.compose(text)
-    place = as_written(tree, location)
-    return f"{path}{place_in_file(tree, place)}: {field_of(place)}"
+    location = location_in_file(tree, location)
+    return f"{path}{place_in_file(tree, location)}: {field_name(location)}"
 
 
 def with_place(recipe: Recipe, location: Location, fault: str) -> str:
-    """Write `file:line: ` of a field of a recipe, or of what is there of it, before what was found wrong later.
+    """Return a fault that is noticed after the recipe is read, with `file:line: ` of its field before it.
 
-    Nothing is added where that is said already, or the recipe came from no file.
+    The fault is returned unchanged if it begins with the file already, or if the recipe was not read from a file.
     """
     path, text = recipe._file
     if not (path and location) or fault.startswith(f"{path}:"):
         return fault
     tree = yaml.compose(text)
-    return f"{path}{place_in_file(tree, as_written(tree, location))}: {fault}"
+    return f"{path}{place_in_file(tree, location_in_file(tree, location))}: {fault}"
 
 
-def as_written(tree: Any, location: Location) -> Location:
-    """Return the place of a fault as the file has it: one round of deduplication stands there as a mapping.
+def location_in_file(tree: Any, location: Location) -> Location:
+    """Return pydantic's location of a field as a location in the file.
 
-    What only the types know, of which kind a value is that may be of several, is left out.
+    The tags of unions are removed, and the index of a single deduplication round that is written as a mapping.
     """
     location = tuple(step for step in location if step not in KINDS)
     if location[:2] == ("dedup", 0):
@@ -113,27 +130,27 @@ def as_written(tree: Any, location: Location) -> Location:
     return location
 
 
-def field_of(location: Location, kind: str = "recipe") -> str:
+def field_name(location: Location, kind: str = "recipe") -> str:
     joined = "".join(f"[{step}]" if isinstance(step, int) else f".{step}" for step in location)
     return joined.lstrip(".") or kind
 
 
-def wording(fault: Any, models: dict[str, type[BaseModel]], tree: Any = None) -> str:
+def describe_fault(fault: Any, models: dict[str, type[BaseModel]], tree: Any = None) -> str:
     if fault["type"] == "extra_forbidden":
         return unknown_field(fault["loc"], models)
     message = WORDS.get(fault["type"]) or re.sub(r"^Value error, ", "", fault["msg"]).replace("\n", " ")
     for words, plainer in PHRASES.items():
         message = re.sub(words, plainer, message)
     if fault["type"] == "string_type" and (word := unquoted_word(tree, fault["loc"])):
-        message = f"{message}; {word} means something else in YAML, so write it in quotes"
-    if fault["type"] != "missing" and is_plain(fault["input"]) and SECRETIVE not in message:
+        message = f"{message}; YAML does not read {word} as a text, so write it in quotes"
+    if fault["type"] != "missing" and is_plain(fault["input"]) and NO_CREDENTIALS not in message:
         value = repr(fault["input"])
         return f"{message} (found {value if len(value) <= LONGEST else value[:LONGEST] + '...'})"
     return message
 
 
 def unquoted_word(node: Any, location: Location) -> str:
-    """Return what is written at a place where YAML reads a text without quotes as another kind of value."""
+    """Return the characters of a value without quotes that YAML does not read as a text."""
     for step in location:
         node = node_below(node, step)
     is_read_otherwise = isinstance(node, yaml.ScalarNode) and node.tag != "tag:yaml.org,2002:str"
@@ -145,22 +162,19 @@ def is_plain(value: Any) -> bool:
 
 
 def unknown_field(location: Location, models: dict[str, type[BaseModel]]) -> str:
-    """Say that there is no such field, and which is meant, or where there is one."""
+    """Return the message for an unknown field, with the right place or a similar name if there is one."""
     *within, name = location
-    place = next((str(step) for step in reversed(within) if isinstance(step, str)), "")
-    message = "there is no such field"
-    if place not in models:
-        return message
-    if models is MODELS and place == "" and name in Source.model_fields:
-        return f"{message}; each of the sources has one"
-    if models is MODELS and place == "sources" and name in Recipe.model_fields:
-        return f"{message}; the recipe has one, beside `sources`"
-    alike = get_close_matches(str(name), models[place].model_fields, 1)
-    return f"{message}; did you mean {alike[0]}?" if alike else message
+    part = next((str(step) for step in reversed(within) if isinstance(step, str)), "")
+    if part not in models:
+        return "unknown field"
+    if models is MODELS and name in MISPLACED.get(part, {}):
+        return f"unknown field; it belongs to {MISPLACED[part][name]}"
+    similar = get_close_matches(str(name), models[part].model_fields, 1)
+    return f"unknown field; did you mean {similar[0]}?" if similar else "unknown field"
 
 
 def place_in_file(node: Any, location: Location) -> str:
-    """Return `:line` of the deepest node on the way to a field, or nothing."""
+    """Return `:line` of the deepest known node on the path to a field, or ""."""
     for step in location:
         below = node_below(node, step)
         if below is None:
@@ -170,7 +184,7 @@ def place_in_file(node: Any, location: Location) -> str:
 
 
 def node_below(node: Any, step: int | str) -> Any:
-    """Return the node of a field of a mapping, or of a place of a list, where there is one."""
+    """Return the node of a mapping's field or of a list's entry; None if there is none."""
     if isinstance(node, yaml.MappingNode):
         return next((v for k, v in node.value if k.value == step), None)
     if isinstance(node, yaml.SequenceNode) and isinstance(step, int) and step < len(node.value):

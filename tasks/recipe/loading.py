@@ -1,4 +1,4 @@
-"""Reading a recipe: the YAML file that describes a corpus, judged completely before work starts."""
+"""Read a recipe: the YAML file of a corpus. All its fields are checked before work starts."""
 
 import glob
 import math
@@ -21,15 +21,15 @@ from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.storage.folder import absolute
 from zyda_flows.tasks.workers.engine import requested_engine
 
-GIVEN = dict[str, str]()  # texts of recipes that are no files, by their names
+IN_MEMORY = dict[str, str]()  # texts of recipes that are not files, by their names
 
 
 def load_recipe(
     path: str, *, storage: str | None = None, sample: float | None = None, inputs: str | None = None
 ) -> Recipe:
-    """Read a recipe; `storage`, `sample` and `inputs` override what it says.
+    """Return the recipe in a file; `storage`, `sample` and `inputs` override its fields.
 
-    Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults.
+    Relative paths in it are relative to the recipe's own folder. Raises BadRecipe with all faults of the recipe.
     """
     text, content = read_mapping(path, "recipe", "name, storage, tokenizer and sources")
     if sample is not None:
@@ -51,9 +51,9 @@ def load_recipe(
 def read_mapping(
     path: str, kind: str, fields: str, loader: "type[UniqueKeys] | None" = None
 ) -> tuple[str, dict[str, Any]]:
-    """Read a YAML file of ours: its text, and the mapping in it. Raises BadRecipe.
+    """Return the text of a YAML file and the mapping in it. Raises BadRecipe.
 
-    kind: what it is, a recipe say. fields: those that it has to have, in words.
+    kind: the kind of file, for messages, for example "recipe". fields: the required fields, in words.
     """
     try:
         text = read_text(path)
@@ -64,52 +64,59 @@ def read_mapping(
     except RecursionError as error:
         raise BadRecipe(f"{path}: not a {kind}: it is nested too deep") from error
     except yaml.YAMLError as error:
-        mark = getattr(error, "problem_mark", None)
-        line = f":{mark.line + 1}" if mark else ""
-        reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
-        reason += "; write spaces for tabs" if r"'\t'" in reason else ""
-        reason += "; is this line as far to the right as those it belongs to?" if "<block" in reason else ""
-        raise BadRecipe(f"{path}{line}: not YAML that a {kind} can hold: {reason}") from error
+        raise BadRecipe(yaml_fault(path, kind, error)) from error
     if not isinstance(content, dict):
         raise BadRecipe(f"{path}: a {kind} is a mapping with {fields}")
     return text, content
 
 
-@contextmanager
-def given_text(name: str, text: str) -> Iterator[str]:
-    """Have a recipe that is no file read in this process by a name, for as long as the block lasts.
+def yaml_fault(path: str, kind: str, error: yaml.YAMLError) -> str:
+    """Return the message for a file that is not valid YAML, with advice for two frequent faults."""
+    mark = getattr(error, "problem_mark", None)
+    line = f":{mark.line + 1}" if mark else ""
+    reason = str(getattr(error, "problem", None) or error).replace("\n", " ")
+    reason += "; use spaces instead of tabs" if r"'\t'" in reason else ""
+    reason += "; check the indentation of this line" if "<block" in reason else ""
+    return f"{path}{line}: not valid YAML for a {kind}: {reason}"
 
-    name: has no folder, so that relative paths in the recipe are relative to the working directory.
+
+@contextmanager
+def recipe_in_memory(name: str, text: str) -> Iterator[str]:
+    """Make the text of a recipe readable by a name in this process while the block runs.
+
+    name: has no folder; relative paths in the recipe are relative to the working directory.
     """
-    GIVEN[name] = text
+    IN_MEMORY[name] = text
     try:
         yield name
     finally:
-        del GIVEN[name]
+        del IN_MEMORY[name]
 
 
 def read_text(path: str) -> str:
-    """Read a file that has to be small. Raises OSError, ValueError."""
-    if path in GIVEN:
-        content = GIVEN[path].encode()
+    """Return the text of a small file. Raises OSError, and ValueError for more than MOST_BYTES."""
+    if path in IN_MEMORY:
+        content = IN_MEMORY[path].encode()
     else:
         with Path(path).open("rb") as file:
             content = file.read(MOST_BYTES + 1)
     if len(content) > MOST_BYTES:
-        raise ValueError(f"it has more than {MOST_BYTES:,} bytes, which no recipe needs")
+        raise ValueError(f"it has more than {MOST_BYTES:,} bytes, the limit for a recipe")
     return content.decode().replace("\r\n", "\n").replace("\r", "\n")
 
 
 def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
-    """Make the relative paths of a recipe absolute, seen from the recipe's folder."""
+    """Return a recipe with its relative paths made absolute, from the recipe's folder."""
 
     def place(path: str, *, always: bool, at: Path = folder) -> str:
         if "://" in path or not (always or os.path.exists(folder / path)):
             return path
-        return os.path.abspath(at / Path(path).expanduser())  # a link keeps its name, and its ending
+        return os.path.abspath(
+            at / Path(path).expanduser()
+        )  # not realpath, so that a link keeps its name and ending
 
     def pattern(path: str) -> str:
-        """Anchor a pattern in the folder, whose own name is none."""
+        """Make a pattern absolute; characters of the folder's name are not wildcards."""
         is_pattern = any(mark in path for mark in "*?[") and not os.path.exists(folder / path)
         return place(path, always=True, at=Path(glob.escape(str(folder))) if is_pattern else folder)
 
@@ -130,7 +137,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
         at = partial(place, always=True)
         return None if steps is None else tuple(step.with_files(at) for step in steps)
 
-    def dedup_round(dedup: Dedup) -> Dedup:
+    def placed_round(dedup: Dedup) -> Dedup:
         against = tuple(place(url, always=True) for url in dedup.against)
         return dedup.model_copy(update={"against": against}) if against else dedup
 
@@ -138,7 +145,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
         update={
             "documents": placed_steps(recipe.documents),
             "deny": tuple(map(pattern, recipe.deny)),
-            "rounds": tuple(map(dedup_round, recipe.rounds)),
+            "rounds": tuple(map(placed_round, recipe.rounds)),
             "storage": place(recipe.storage, always=True),
             "inputs": place(recipe.inputs, always=True) if recipe.inputs else None,
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
@@ -153,9 +160,10 @@ NAMES = {f"tag:yaml.org,2002:{kind}" for kind in ("str", "merge", "value")}
 
 
 class UniqueKeys(yaml.SafeLoader):
-    """Reads YAML in which no mapping has a key twice, of which the first would be lost.
+    """Reads YAML without repeated keys in a mapping; YAML would use the last value and ignore the others.
 
-    It has at most MOST_VALUES values, each counted as often as names (`*name`) and merges (`<<`) repeat it.
+    A document may have MOST_VALUES values. A value that is repeated by aliases (`*name`) and merges (`<<`) counts
+    each time.
     """
 
     composed = 0
@@ -168,7 +176,7 @@ class UniqueKeys(yaml.SafeLoader):
         return super().compose_node(parent, index)
 
     def construct_document(self, node: yaml.Node) -> Any:
-        if written_out(node, {}) > MOST_VALUES:
+        if expanded_size(node, {}) > MOST_VALUES:
             raise too_many_values(node.start_mark)
         return super().construct_document(node)
 
@@ -176,32 +184,32 @@ class UniqueKeys(yaml.SafeLoader):
         seen = set[str]()
         for key, _ in node.value:
             if not isinstance(key, yaml.ScalarNode) or key.tag not in self.names:
-                said = key.value if isinstance(key, yaml.ScalarNode) else ""
-                hint = f"; {said} means something else in YAML, so write it in quotes" if said else ""
+                value = key.value if isinstance(key, yaml.ScalarNode) else ""
+                hint = f"; YAML does not read {value} as a text, so write it in quotes" if value else ""
                 raise yaml.constructor.ConstructorError(
-                    problem=f"a name is expected here{hint}", problem_mark=key.start_mark
+                    problem=f"a name is expected{hint}", problem_mark=key.start_mark
                 )
             if key.value in seen:
                 raise yaml.constructor.ConstructorError(
-                    problem=f"{key.value!r} is here twice", problem_mark=key.start_mark
+                    problem=f"{key.value!r} is given twice", problem_mark=key.start_mark
                 )
             seen.add(key.value)
         return super().construct_mapping(node, deep)
 
 
 class NumberedKeys(UniqueKeys):
-    """Reads the same, where whole numbers may be names, too."""
+    """Reads the same YAML, with whole numbers as keys, too."""
 
     names = frozenset({*NAMES, "tag:yaml.org,2002:int"})
 
 
-def written_out(node: yaml.Node, sizes: dict[int, float]) -> float:
-    """Count the values below a node, with what names repeat; without end where it is below itself."""
+def expanded_size(node: yaml.Node, sizes: dict[int, float]) -> float:
+    """Return the number of values below a node, with aliases expanded; infinite if the node contains itself."""
     if id(node) not in sizes:
         sizes[id(node)] = math.inf
         below = node.value if isinstance(node, yaml.CollectionNode) else ()
         parts = (part for pair in below for part in (pair if isinstance(pair, tuple) else (pair,)))
-        sizes[id(node)] = 1 + sum(written_out(part, sizes) for part in parts)
+        sizes[id(node)] = 1 + sum(expanded_size(part, sizes) for part in parts)
     return sizes[id(node)]
 
 
@@ -210,5 +218,5 @@ def too_many_values(mark: yaml.Mark) -> yaml.YAMLError:
 
 
 def is_odd(path: str) -> bool:
-    """Say whether a path is one that the recipe will refuse."""
+    """Return whether the recipe will refuse this path."""
     return not path.strip() or "\0" in path or (path.startswith("~") and path == os.path.expanduser(path))

@@ -11,7 +11,7 @@ from zyda_flows.tasks.storage.folder import Folder
 
 @dataclass(frozen=True)
 class Round:
-    """One of a recipe's rounds, by its number, from 1: what a stage is given that runs in each round."""
+    """One deduplication round of a recipe. It is the subject of stages that run in each round. number: from 1."""
 
     recipe: Recipe
     number: int
@@ -25,7 +25,7 @@ class Round:
         return self.recipe.folder
 
     def name_of(self, name: str) -> str:
-        """Return what a stage, a folder or a column is called in this round: from the second on with its number."""
+        """Return the name of a stage, folder or column in this round; the number is added from round 2 on."""
         return name if self.number == 1 else f"{name}{self.number}"
 
 
@@ -34,11 +34,13 @@ def rounds_of(recipe: Recipe) -> list[Round]:
 
 
 def round_to_try(recipe: Recipe) -> int:
-    """Return the number of a recipe's first round of near-duplicates. Raises BadRecipe where it has none."""
+    """Return the number of a recipe's first round of near-duplicates. Raises BadRecipe if there is none."""
     for number, dedup in enumerate(recipe.rounds, 1):
         if isinstance(dedup, MinHashRound):
             return number
-    raise BadRecipe("dedup: it has no round of near-duplicates, whose bands could be others")
+    raise BadRecipe(
+        "dedup: a round of near-duplicates is needed to try other bands; remove `exact` from a round"
+    )
 
 
-Subject = Recipe | Round  # of a stage
+Subject = Recipe | Round  # the subject of a stage

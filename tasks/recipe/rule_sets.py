@@ -1,25 +1,25 @@
-"""The rule sets that a recipe can name: what each rule looks at, and which values let a document stay.
+"""The rule sets that a recipe can name: the statistic of each rule, and the values for which a document is kept.
 
-A rule has the name of the statistic that it looks at (see `tasks.documents`). Where the published code lets a
-document go for less than a number or for more than one, that is the rule's `low` or its `high`: both may be
-reached. The order is that of the published code, and the first rule that a document breaks is its reason.
+A rule has the name of its statistic (see `tasks.documents`). A document is removed if its statistic is less than
+the rule's `low` or more than its `high`. The order is that of the published code; the first broken rule of a
+document is its reason.
 
     zyda1               Zyphra's Zyda_processing, `filtering.py`
     gopher-quality      table A1 and section A.1 of arXiv:2112.11446, as datatrove has them
     gopher-repetition   the same
     c4                  section 2.2 of arXiv:1910.10683, as datatrove has it
     fineweb             arXiv:2406.17557, section 3.5
-    fineweb-2           arXiv:2506.20920: of the three above, with values for each language from files
+    fineweb-2           arXiv:2506.20920: rules of the three sets above, with limits for each language from files
     refinedweb-lines    arXiv:2306.01116, section G.2, as DCLM has it
     code                The Stack and StarCoder, arXiv:2305.06161, section 3
-    pii                 how much personal data there is; no paper has values for it, so a recipe says its own
+    pii                 the amount of personal data; no paper has limits for it, so the recipe sets them
 """
 
 from typing import Any, NamedTuple
 
 
 class Rule(NamedTuple):
-    """Which values let a document stay, and what is said of one that goes. low, high: None where all may."""
+    """The accepted values of a statistic, and a sentence about a removed document. low, high: None for no limit."""
 
     low: float | None
     high: float | None
@@ -27,10 +27,10 @@ class Rule(NamedTuple):
 
 
 class RuleSet(NamedTuple):
-    """Rules by the names of their statistics. options: what else a recipe can say of the set, with defaults.
+    """Rules by the names of their statistics. options: further settings of the set, with their defaults.
 
-    lists: for rules that count the terms of a list, which the user gives: what it is called. by_language: whether
-    the user gives files with values for each language, and its stop words.
+    lists: the name of the term list that a rule counts, by rule; the recipe gives the list. by_language: whether
+    the recipe gives files with limits and stop words for each language.
     """
 
     rules: dict[str, Rule]
@@ -49,14 +49,14 @@ def most(high: float, sentence: str) -> Rule:
 
 ZYDA1 = RuleSet(
     {
-        "length": least(100, "it has too few characters, cleaned"),
+        "length": least(100, "it has too few characters after cleaning"),
         "mean_word_length": Rule(3, 12, "its words are too short or too long"),
-        "symbols": most(0.3, "too many of its characters are neither of words nor white space"),
+        "symbols": most(0.3, "too many of its characters are neither word characters nor white space"),
         "digits": most(0.2, "too many of its characters are digits"),
-        "runs": most(50, "one character stands seven times or more in too many places"),
-        "xml": most(10, "it says xml too often"),
+        "runs": most(50, "it has too many runs of seven or more equal characters"),
+        "xml": most(10, "it contains \"xml\" too often"),
         "xml_declarations": most(1, "it has several XML declarations"),
-        "lorem_ipsum": most(2, "it says lorem ipsum too often"),
+        "lorem_ipsum": most(2, "it contains \"lorem ipsum\" too often"),
         "https_share": most(0.002, "it has too many URLs for its length"),
         "less_than_share": most(0.03, "it has too many < for its length"),
         "json_keys_share": most(0.002, "it has too many JSON keys for its length"),
@@ -65,7 +65,7 @@ ZYDA1 = RuleSet(
         "sexual": most(10, "it has too many terms of the list sexual"),
         "sexual_share": most(0.001, "it has too many terms of the list sexual for its length"),
         "profanity_share": most(0.0025, "it has too many terms of the list profanity for its length"),
-        "cursed_share": most(0.01, "it has too many of the list cursed for its length"),
+        "cursed_share": most(0.01, "it has too many terms of the list cursed for its length"),
     },
     lists={"zh_porn": "zh_porn", "sexual": "sexual", "sexual_share": "sexual",
            "profanity_share": "profanity", "cursed_share": "cursed"},
@@ -79,32 +79,32 @@ GOPHER_QUALITY = RuleSet(
         "bullet_lines": most(0.9, "too many of its lines begin with a bullet"),
         "ellipsis_lines": most(0.3, "too many of its lines end with an ellipsis"),
         "alphabetic_words": least(0.8, "too few of its words have a letter"),
-        "stop_words": least(2, "it has too few of the commonest English words"),
+        "stop_words": least(2, "it has too few of the most frequent English words"),
     }
 )
-SAID_OFTEN = "too much of it is {} that it has said before"
+REPEATED = "too large a share of it is repeated {}"
 GOPHER_REPETITION = RuleSet(
     {
         "empty": most(0, "it is empty, or has no prose"),
-        "duplicate_paragraphs": most(0.3, "too many of its paragraphs were there before"),
-        "duplicate_paragraph_characters": most(0.2, SAID_OFTEN.format("paragraphs")),
-        "duplicate_lines": most(0.3, "too many of its lines were there before"),
-        "duplicate_line_characters": most(0.2, SAID_OFTEN.format("lines")),
+        "duplicate_paragraphs": most(0.3, "too many of its paragraphs are repetitions"),
+        "duplicate_paragraph_characters": most(0.2, REPEATED.format("paragraphs")),
+        "duplicate_lines": most(0.3, "too many of its lines are repetitions"),
+        "duplicate_line_characters": most(0.2, REPEATED.format("lines")),
         **{
-            f"top_{n}_grams": most(share, f"too much of it is one sequence of {n} words")
+            f"top_{n}_grams": most(share, f"too large a share of it is one sequence of {n} words")
             for n, share in ((2, 0.2), (3, 0.18), (4, 0.16))
         },
         **{
-            f"duplicate_{n}_grams": most(share, SAID_OFTEN.format(f"sequences of {n} words"))
+            f"duplicate_{n}_grams": most(share, REPEATED.format(f"sequences of {n} words"))
             for n, share in ((5, 0.15), (6, 0.14), (7, 0.13), (8, 0.12), (9, 0.11), (10, 0.10))
         },
     }
 )
 C4 = RuleSet(
     {
-        "lorem_ipsum": most(0, "it says lorem ipsum"),
+        "lorem_ipsum": most(0, 'it contains "lorem ipsum"'),
         "curly_brackets": most(0, "it has a curly bracket"),
-        "sentences": least(5, "it has too few sentences in the lines that stay"),
+        "sentences": least(5, "it has too few sentences in the kept lines"),
     },
     options={"terminal_punctuation": True},
 )
@@ -112,11 +112,11 @@ FINEWEB = RuleSet(
     {
         "line_punctuation": least(0.12, "too few of its lines end with punctuation"),
         "short_lines": most(0.67, "too many of its lines are short"),
-        "duplicate_line_characters": most(0.01, SAID_OFTEN.format("lines")),
+        "duplicate_line_characters": most(0.01, REPEATED.format("lines")),
         "new_lines": most(0.3, "it has too many line ends for its words"),
     }
 )
-# What the file of a language does not say is as it is here.
+# The limits for a language whose file has no value for a rule.
 FINEWEB_2 = RuleSet(
     {
         **{
@@ -128,12 +128,12 @@ FINEWEB_2 = RuleSet(
         "duplicate_line_characters": FINEWEB.rules["duplicate_line_characters"]._replace(high=0.1),
         "new_lines": FINEWEB.rules["new_lines"],
         **GOPHER_QUALITY.rules,
-        "stop_words": least(2, "it has too few of the commonest words of its language"),
+        "stop_words": least(2, "it has too few of the most frequent words of its language"),
     },
     by_language=True,
 )
 REFINEDWEB_LINES = RuleSet(
-    {"removed_words": most(0.05, "too many of its words stand in lines of menus, counters and the like")}
+    {"removed_words": most(0.05, "too many of its words are in lines of menus, counters and the like")}
 )
 CODE = RuleSet(
     {
@@ -148,9 +148,9 @@ PII = RuleSet(
         for kind, named in {
             "mail": "mail addresses",
             "ip": "public IP addresses",
-            "phone": "numbers of phones",
+            "phone": "phone numbers",
             "card": "numbers of payment cards",
-            "iban": "numbers of bank accounts",
+            "iban": "bank account numbers",
         }.items()
     }
 )

@@ -1,4 +1,4 @@
-"""The JSON Schema of a recipe, by which editors complete and check one.
+"""The JSON Schema of a recipe. Editors use it to complete and check recipes.
 
 python -m zyda_flows.tasks.recipe.schema > recipes/schema.json
 """
@@ -13,7 +13,7 @@ DIALECT = "https://json-schema.org/draft/2020-12/schema"
 
 
 def schema(model: type[BaseModel] = Recipe) -> str:
-    """Write the schema; it comes from the fields alone."""
+    """Return the JSON Schema of a model as text."""
     content = {"$schema": DIALECT, **model.model_json_schema(mode="validation")}
     return json.dumps(content, indent=2, ensure_ascii=False) + "\n"
 

@@ -1,4 +1,4 @@
-"""The fields of a source: its files, which of its rows stay, and what may be lost."""
+"""The fields of a source: its files, its columns, and the limits for removing its documents."""
 
 import re
 from typing import Annotated, Literal
@@ -16,13 +16,13 @@ from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
 from zyda_flows.tasks.recipe.steps.registry import AnyStep, as_steps
 from zyda_flows.tasks.recipe.values import (
-    SAYS_SOMETHING,
+    NOT_BLANK,
+    Flag,
     Names,
     Number,
     OneOrMore,
     Strict,
     Url,
-    Yes,
     has_commits,
     not_blank,
 )
@@ -36,13 +36,13 @@ RESERVED_NAMES = {
     "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "components.parquet", "licenses.parquet",
     "languages.parquet", "contamination", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
-OF_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
+WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])
 Share = Annotated[float, Number, Field(ge=0, lt=1)]
 
 
 class MaxLosses(Strict):
-    """How much of a source's tokens may go, by what lets them go: of those that were left before it."""
+    """The largest share of a source's tokens that each stage may remove, of the tokens before that stage."""
 
     rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
@@ -53,36 +53,38 @@ MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPP
 
 
 class Classify(Strict):
-    """Which model judges a source's documents and which of its labels stay."""
+    """The model that classifies a source's documents, and the labels to keep."""
 
     model: str = Field(min_length=1, description="A hub name or a local folder.")
-    revision: str | None = Field(None, description="Of a hub name: a branch, tag or commit.")
+    revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     keep: tuple[str, ...] = Field(
-        (), description="Labels that stay; empty for a regression model, whose score `keep` reads."
+        (), description="Labels to keep; empty for a regression model, whose score `keep` can use."
     )
     max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
 
 
 class ComponentOf(Strict):
-    """What says of which part of its source a document is: a column, the URL of its file, or its language."""
+    """How documents are divided into components: by a column, the URL of their file, or their language."""
 
     column: Annotated[str, AfterValidator(not_blank)] | None = Field(
-        None, description="The column that names it; `meta.subset` for a field of a column of objects."
+        None,
+        description="The column with the component's name; `meta.subset` for a field of a column of objects.",
     )
     path: str | None = Field(
         None,
-        description="A regular expression that each file's URL matches, whose one group is the name: "
-        '`"data/(CC-MAIN-[0-9-]+)/"`.',
+        description="A regular expression that each file's URL matches. Its single group is the name of the "
+        'component: `"data/(CC-MAIN-[0-9-]+)/"`.',
     )
-    language: Yes = Field(
-        False, description="The language that the step `language_id` finds, by its name in the model."
+    language: Flag = Field(
+        False,
+        description="Use the language that the step `language_id` identifies, by its name in the model.",
     )
-    folders: Yes = Field(
-        False, description="Publish each component in a folder of its own below the source's."
+    folders: Flag = Field(
+        False, description="Publish each component in its own folder inside the source's folder."
     )
 
     @model_validator(mode="after")
-    def says_one_thing(self) -> "ComponentOf":
+    def has_single_origin(self) -> "ComponentOf":
         if (self.column is not None) + (self.path is not None) + self.language != 1:
             raise ValueError("component: give one of column, path and language")
         return self
@@ -93,9 +95,9 @@ class ComponentOf(Strict):
         try:
             groups = re.compile(path).groups if path is not None else 1
         except re.error as error:
-            raise ValueError(f"no regular expression: {error}") from error
+            raise ValueError(f"invalid regular expression: {error}") from error
         if groups != 1:
-            raise ValueError(f"one group (in brackets) is expected, which is the name; there are {groups}")
+            raise ValueError(f"one group (in brackets) is expected, for the component's name, not {groups}")
         return path
 
 
@@ -103,7 +105,7 @@ class Source(Strict):
     """One input dataset."""
 
     name: Name = Field(
-        description="Its folder in the published corpus; never reserved ones such as `removed`."
+        description="The name of its folder in the published corpus; not a reserved name such as `removed`."
     )
     files: Annotated[
         tuple[Url, ...],
@@ -111,87 +113,87 @@ class Source(Strict):
     ] = Field((), description="Globs or files, any fsspec URL.")
     files_from: (
         Annotated[FilesFrom, BeforeValidator(as_files_from, json_schema_input_type=FilesFrom | str)] | None
-    ) = Field(None, description="A list of files, by its URL; in place of `files` or beside it.")
+    ) = Field(None, description="A list of files, by its URL; instead of `files` or in addition.")
     commoncrawl: CommonCrawl | None = Field(
-        None, description="A snapshot of Common Crawl; in place of `files`."
+        None, description="A snapshot of Common Crawl; instead of `files`."
     )
     format: Format | None = Field(
-        None, description="What its files are, where their names do not say it by their endings."
+        None, description="The format of the files, if their names do not end with a known ending."
     )
     revision: Annotated[str, AfterValidator(not_blank)] | None = Field(
         None,
-        description="Of files on the hub: a branch, a tag or a commit; without, the main branch. It is looked up "
-        "when a build begins, which then reads that commit; `sources.parquet` names it.",
+        description="For files on the hub: a branch, tag or commit; default: the main branch. A build looks up the "
+        "commit at its beginning and reads all files of it; `sources.parquet` lists the commit.",
     )
     text: str = Field("text", min_length=1, description="The column with the text.")
     url: Annotated[str, AfterValidator(not_blank)] = Field(
         "url",
-        description="The column with a document's address on the web, by which `deny` knows it; `meta.url` for a "
+        description="The column with a document's web address, which `deny` compares; `meta.url` for a "
         "field of a column of objects.",
     )
     columns: Names | None = Field(
         None,
-        description="The columns to carry besides the text; an empty list for none. The others are not read.",
+        description="The columns to carry besides the text; an empty list for none. Other columns are not read.",
     )
-    without: Names = Field(
-        (), description="Columns that are not carried, of whatever size; in place of `columns`."
-    )
+    without: Names = Field((), description="Columns not to carry; instead of `columns`.")
     component: ComponentOf | None = Field(
         None,
-        description="What names the part of the source that a document is of; published as the column "
-        "`component`, and accounted for by itself.",
+        description="How documents are divided into components. The component is published as the column "
+        "`component`, with its own counts.",
     )
-    keep: Annotated[str, AfterValidator(not_blank), SAYS_SOMETHING] | None = Field(
+    keep: Annotated[str, AfterValidator(not_blank), NOT_BLANK] | None = Field(
         None,
-        description="SQL over the columns of a document, after deduplication: those of its file, `doc_id`, "
-        "`n_tokens`, `n_bytes`, and what `classify` says; true stays. The dialect is DuckDB's: AND, OR, =, IN, "
-        "LIKE, IS NULL, texts in single quotes. What `measure` finds is bounded by a `filter` instead.",
+        description="An SQL condition for the documents to keep, after deduplication. It can use the columns of "
+        "the file, `doc_id`, `n_tokens`, `n_bytes`, and the results of `classify`. The dialect is DuckDB's: AND, "
+        "OR, =, IN, LIKE, IS NULL, texts in single quotes. For statistics of `measure`, use a `filter` step.",
     )
     classify: Classify | None = Field(
-        None, description="A quality model, run on documents after deduplication."
+        None, description="A quality model that classifies documents after deduplication."
     )
-    exempt: Yes = Field(
-        False, description="Not deduplicated: its documents are not removed, and none is removed for them."
+    exempt: Flag = Field(
+        False,
+        description="Exclude the source from deduplication: its documents are neither removed nor compared.",
     )
-    protect: Yes = Field(
-        False, description="Never removed as duplicates; duplicates elsewhere are removed in its favour."
+    protect: Flag = Field(
+        False,
+        description="Never remove its documents as duplicates; remove their duplicates in other sources.",
     )
-    max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's.")
-    on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's.")
+    max_loss: MaxLoss | None = Field(None, description="Overrides the recipe's `max_loss`.")
+    on_bad_rows: OnBadRows | None = Field(None, description="Overrides the recipe's `on_bad_rows`.")
     documents: Annotated[tuple[AnyStep, ...], STEPS] | None = Field(
-        None, description="Its own steps, in place of the recipe's; an empty list for none."
+        None, description="The source's own steps, instead of the recipe's; an empty list for none."
     )
 
     @property
     def lists(self) -> tuple[FilesFrom, ...]:
-        """The lists of its files."""
+        """The lists of the source's files."""
         own = (self.files_from, self.commoncrawl.list if self.commoncrawl else None)
-        return tuple(one for one in own if one is not None)
+        return tuple(files for files in own if files is not None)
 
     @property
     def patterns(self) -> tuple[str, ...]:
-        """What its files are found by: globs, files, and lists with what is selected of them."""
-        return (*self.files, *(one.pattern for one in self.lists))
+        """The globs, files and lists with their selections, as the source's files are recorded."""
+        return (*self.files, *(files.pattern for files in self.lists))
 
     @property
     def places(self) -> tuple[str, ...]:
-        """Where its files are: URLs, or the beginnings of them."""
-        return (*self.files, *(url for one in self.lists for url in (one.url, one.prefix) if url))
+        """The URLs of the source's files and lists, and the prefixes of its lists."""
+        return (*self.files, *(url for files in self.lists for url in (files.url, files.prefix) if url))
 
     @model_validator(mode="after")
     def has_files(self) -> "Source":
         if not self.patterns:
-            raise ValueError("files: a source has files; give files, files_from or commoncrawl")
+            raise ValueError("files: a source needs files; give files, files_from or commoncrawl")
         return self
 
     @model_validator(mode="after")
     def exempt_or_protected(self) -> "Source":
         if self.exempt and self.protect:
-            raise ValueError("exempt and protect: give one of them; who is exempt does not go in any case")
+            raise ValueError("exempt and protect: give one of them; an exempt source is never deduplicated")
         return self
 
     @model_validator(mode="after")
-    def columns_to_carry(self) -> "Source":
+    def check_columns(self) -> "Source":
         if self.columns is not None and self.without:
             raise ValueError("columns and without: give one of them")
         if self.text in self.without:
@@ -199,27 +201,33 @@ class Source(Strict):
         return self
 
     @model_validator(mode="after")
-    def carries_its_component(self) -> "Source":
+    def check_component_column(self) -> "Source":
         column = self.component.column if self.component else None
         name = column and column.partition(".")[0]
         if name and column not in (self.columns or ()) and name not in (self.columns or (name,)):
-            raise ValueError(f"component: {name} is not among the columns to carry; add it to `columns`")
+            raise ValueError(f"component: {name} is not a carried column; add it to `columns`")
         if name in self.without or column in self.without:
-            raise ValueError(f"component: its column {name} is among those of `without`")
+            raise ValueError(f"component: its column {name} is in `without`; remove it there")
         return self
 
     @model_validator(mode="after")
-    def revision_of_hub_files(self) -> "Source":
+    def check_revision(self) -> "Source":
         others = [url for url in self.files if not has_commits(url)]
         if self.revision and others:
-            raise ValueError(f"revision: only files on the hub (hf://) have one; {others[0]} is elsewhere")
-        if self.revision and any(OF_REVISION.match(url) for url in self.files):
-            raise ValueError("revision: its files name one already, after @; give one of them")
+            raise ValueError(
+                f"revision: it applies to files on the hub (hf://) only; {others[0]} is elsewhere"
+            )
+        if self.revision and any(WITH_REVISION.match(url) for url in self.files):
+            raise ValueError(
+                "revision: the URLs of files contain a revision already, after @; give one of them"
+            )
         return self
 
     @field_validator("name")
     @classmethod
     def not_reserved(cls, name: str) -> str:
         if name.lower() in RESERVED_NAMES:
-            raise ValueError(f"{name} is in every published corpus; choose another name")
+            raise ValueError(
+                f"{name} is the name of a file or folder in every published corpus; use another name"
+            )
         return name

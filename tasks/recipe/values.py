@@ -1,4 +1,4 @@
-"""The kinds of values that a recipe's fields have: URLs without secrets, numbers that are numbers."""
+"""The types of values in a recipe, for example URLs without credentials and strict numbers."""
 
 import re
 from datetime import timedelta
@@ -9,12 +9,20 @@ from urllib.parse import parse_qsl
 from fsspec.registry import known_implementations, registry
 from pydantic import AfterValidator, BaseModel, BeforeValidator, ConfigDict, Field
 
-OF_OTHERS = {"async_wrapper", "data", "dir", "generic", "jlab", "jupyter", "reference"}  # they wrap others
+WRAPPERS = {
+    "async_wrapper",
+    "data",
+    "dir",
+    "generic",
+    "jlab",
+    "jupyter",
+    "reference",
+}  # of other file systems
 HUB = "hf://"
 UNITS = {"m": "minutes", "h": "hours", "d": "days", "w": "weeks"}
-SpecialAs = Literal["text", "control"]  # what special tokens that are written in texts become
+SpecialAs = Literal["text", "control"]  # how special tokens that are written in texts are encoded
 DURATION = re.compile("[0-9]{1,4}[mhdw]")
-SECRETIVE = "a recipe holds no credentials"
+NO_CREDENTIALS = "a recipe must not contain credentials"
 SECRET_PARAMETERS = {
     "sig", "signature", "token", "access_token", "key", "api_key", "password",
     "x-amz-signature", "x-amz-credential", "x-amz-security-token", "x-goog-signature", "x-goog-credential",
@@ -22,57 +30,66 @@ SECRET_PARAMETERS = {
 
 
 def duration(text: object) -> object:
-    """Refuse what is no duration: a whole number of minutes, hours, days or weeks."""
+    """Refuse a value that is not a duration: a whole number of minutes, hours, days or weeks."""
     if not isinstance(text, str) or not DURATION.fullmatch(text):
         raise ValueError("a duration is expected: 90m, 12h, 30d, 8w")
     return text
 
 
-def in_time(text: str) -> timedelta:
-    """Return a duration as it stands in a recipe."""
+def as_timedelta(text: str) -> timedelta:
+    """Return a duration of a recipe as a timedelta."""
     return timedelta(**{UNITS[text[-1]]: int(text[:-1])})
 
 
 class Strict(BaseModel):
-    """A frozen part of the recipe in which an unknown field is a fault."""
+    """A frozen part of the recipe. An unknown field is an error."""
 
     model_config = ConfigDict(frozen=True, extra="forbid")
 
 
 def without_credentials(url: str) -> str:
-    """Refuse `scheme://user:password@host` and signed URLs; the message does not repeat them."""
+    """Refuse `scheme://user:password@host` and signed URLs. The message does not repeat the URL."""
     parameters = {name.lower() for name, _ in parse_qsl(url.partition("?")[2], keep_blank_values=True)}
     if re.search(r"[a-z0-9+.-]+://[^/]*@", url, re.IGNORECASE) or parameters & SECRET_PARAMETERS:
-        raise ValueError(f"{SECRETIVE}: leave them to the environment or to fsspec's configuration")
+        raise ValueError(f"{NO_CREDENTIALS}: use environment variables or fsspec's configuration")
     return url
 
 
-def readable(url: str) -> str:
-    """Refuse a URL that says nothing, or of a kind that nothing here reads; write its kind in small letters."""
+def valid_url(url: str) -> str:
+    """Return a URL with its scheme in lower case. Raises ValueError for an empty path and for an unknown scheme."""
     if not url.strip() or re.fullmatch(r"[a-z0-9+.-]+:/{0,3}", url.strip(), re.IGNORECASE):
-        raise ValueError("a path or a URL with a place in it is expected")
+        raise ValueError("a path is expected, or a URL that contains a path")
     if "\0" in url:
-        raise ValueError("a path holds no null character")
+        raise ValueError("a path must not contain a null character")
     if "://" not in url:
-        try:
-            Path(url).expanduser()
-        except RuntimeError as error:
-            raise ValueError("there is no such user") from error
-    # No character but a colon before it: a scheme begins the URL or, after `::`, another link of its chain.
+        check_user(url)
+    # A scheme is at the beginning of the URL or, after `::`, of another link of its chain.
     url = re.sub(r"(?<![^:])[A-Za-z0-9+.-]+(?=://)", lambda scheme: scheme[0].lower(), url)
     for link in url.split("::"):
-        scheme = link.partition("://")[0] if "://" in link else ""
-        unknown = scheme not in known_implementations and scheme not in registry
-        if scheme and (unknown or scheme in OF_OTHERS):
-            raise ValueError(f"{scheme}:// is no kind of URL of which files can be read here")
+        check_scheme(link.partition("://")[0] if "://" in link else "")
     return url
+
+
+def check_user(path: str) -> None:
+    """Raise ValueError if the path begins with `~user` and there is no such user."""
+    try:
+        Path(path).expanduser()
+    except RuntimeError as error:
+        raise ValueError("the path begins with ~ and the name of an unknown user") from error
+
+
+def check_scheme(scheme: str) -> None:
+    """Raise ValueError if fsspec cannot read files of URLs with this scheme."""
+    unknown = scheme not in known_implementations and scheme not in registry
+    if scheme and (unknown or scheme in WRAPPERS):
+        raise ValueError(f"{scheme}:// is not a supported kind of URL; see fsspec's file systems")
 
 
 def number(value: object) -> object:
-    """Refuse where a number is expected what is none: true and false, and a number in quotes."""
+    """Refuse a value that is not a number: true, false, or a number in quotes."""
     if isinstance(value, str) and re.fullmatch(r"[-+]?[0-9.]+(e[-+]?[0-9]+)?", value, re.IGNORECASE):
         raise ValueError(
-            "a number is expected, and in YAML this is a text; write it without quotes, as 0.001"
+            "a number is expected, but YAML reads this value as a text; write it without quotes, as 0.001"
         )
     if isinstance(value, bool | str):
         raise ValueError("a number is expected")
@@ -81,12 +98,12 @@ def number(value: object) -> object:
 
 def not_blank(text: str) -> str:
     if not text.strip():
-        raise ValueError("it says nothing; leave it out")
+        raise ValueError("it is blank; leave the field out")
     return text
 
 
 def one_or_more(value: object) -> object:
-    """Make one URL a list of one."""
+    """Return a list for a single URL."""
     if isinstance(value, list | tuple):
         return value
     if not isinstance(value, str):
@@ -95,22 +112,20 @@ def one_or_more(value: object) -> object:
 
 
 def has_commits(url: str) -> bool:
-    """Say whether a URL or a pattern names files of a repository on the hub."""
+    """Return whether a URL or a pattern names files of a repository on the hub."""
     return url.lower().startswith(HUB) and not url.lower().startswith(f"{HUB}buckets/")
 
 
-SAYS_SOMETHING = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators refuse more
-Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(readable), SAYS_SOMETHING]
-OneOrMore = (
-    Annotated[str, SAYS_SOMETHING] | Annotated[list[Annotated[str, SAYS_SOMETHING]], Field(min_length=1)]
-)
+NOT_BLANK = Field(json_schema_extra={"pattern": r"\S"})  # for editors; the validators check more
+Url = Annotated[str, AfterValidator(without_credentials), AfterValidator(valid_url), NOT_BLANK]
+OneOrMore = Annotated[str, NOT_BLANK] | Annotated[list[Annotated[str, NOT_BLANK]], Field(min_length=1)]
 Urls = Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)]
 Names = Annotated[
     tuple[str, ...],
     BeforeValidator(lambda v: (v,) if isinstance(v, str) else v, json_schema_input_type=list[str] | str),
 ]
 Number = BeforeValidator(number)
-Yes = Annotated[bool, Field(strict=True)]
+Flag = Annotated[bool, Field(strict=True)]
 Duration = Annotated[
     str, BeforeValidator(duration), Field(json_schema_extra={"pattern": f"^{DURATION.pattern}$"})
 ]

@@ -115,7 +115,7 @@ class Groups(NamedTuple):
     last: KeyArray
     rows: NDArray[np.int64]
 
-    def of_range(self, band: int, keys: KeyRange) -> NDArray[np.bool_]:
+    def may_have(self, band: int, keys: KeyRange) -> NDArray[np.bool_]:
         """Return which row groups may have keys of a range: (n,)."""
         highest = np.uint64(keys.high - 1)  # `high` itself may be 2**64, which no uint64 holds
         return (self.bands == band) & (self.first <= highest) & (self.last >= np.uint64(keys.low))
@@ -130,7 +130,7 @@ def groups_of(folder: Folder, artifact: Artifact) -> Groups:
     with_rows = [g for g in range(footer.num_row_groups) if footer.row_group(g).num_rows]
     groups = [footer.row_group(g) for g in with_rows]
     keys = [group.column(1).statistics for group in groups]
-    found = Groups(
+    row_groups = Groups(
         np.array(with_rows, np.int64),
         np.array([group.column(0).statistics.min for group in groups], np.int64),
         np.array([key.min for key in keys], np.uint64),
@@ -138,21 +138,21 @@ def groups_of(folder: Folder, artifact: Artifact) -> Groups:
         np.array([group.num_rows for group in groups], np.int64),
     )
     with GROUPS_LOCK, suppress(ValueError):  # it may exceed the size of the cache
-        GROUPS[artifact.footer_digest] = found
-    return found
+        GROUPS[artifact.footer_digest] = row_groups
+    return row_groups
 
 
 def heavy_keys(
     folder: Folder, artifacts: Iterable[Artifact], band: int, keys: KeyRange, most: int
 ) -> list[int]:
     """Return the keys of a range with more than `most` rows in row groups of a single key, ascending."""
-    of_keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
+    single_keys, rows = [np.empty(0, np.uint64)], [np.empty(0, np.int64)]
     for artifact in artifacts:
         groups = groups_of(folder, artifact)
-        is_own = groups.of_range(band, keys) & (groups.first == groups.last)
-        of_keys.append(groups.first[is_own])
+        is_own = groups.may_have(band, keys) & (groups.first == groups.last)
+        single_keys.append(groups.first[is_own])
         rows.append(groups.rows[is_own])
-    distinct, places = np.unique(np.concatenate(of_keys), return_inverse=True)
+    distinct, places = np.unique(np.concatenate(single_keys), return_inverse=True)
     counts = np.bincount(places, np.concatenate(rows), len(distinct))
     return [int(key) for key in distinct[counts > most].tolist()]
 
@@ -166,7 +166,7 @@ def tables_in(folder: Folder, artifacts: Iterable[Artifact], band: int, keys: Ke
 
 def groups_in(folder: Folder, artifact: Artifact, band: int, keys: KeyRange) -> list[int]:
     groups = groups_of(folder, artifact)
-    numbers: list[int] = groups.numbers[groups.of_range(band, keys)].tolist()
+    numbers: list[int] = groups.numbers[groups.may_have(band, keys)].tolist()
     return numbers
 
 

@@ -64,36 +64,37 @@ def merge_cost(workload: Workload, dedup: Dedup, kept: float) -> StageCost:
 
 
 def ranges(workload: Workload, name: str, dedup: Dedup, rows: int, written: float) -> Spent:
-    """Return what reading all ranges of keys takes. written: share of the rows that are written."""
-    own, bands = workload.tried(name), dedup.key_bands
+    """Return the cost of reading all ranges of keys. written: share of the rows that are written."""
+    tried_spent, bands = workload.tried(name), dedup.key_bands
     calls, size = len(key_ranges(rows)) * bands, rows * bands * row_bytes(dedup)
-    tried = max(1, own.calls)
+    tried = max(1, tried_spent.calls)
     return Spent(
         calls=calls,
-        cpu=own.cpu / tried * calls + rows * bands * SECONDS_OF_ROW,
-        peak=max(own.peak, MEMORY_OF_WORKER) + round(min(rows, RANGE_ROWS) * row_bytes(dedup) * 4),
+        cpu=tried_spent.cpu / tried * calls + rows * bands * SECONDS_OF_ROW,
+        peak=max(tried_spent.peak, MEMORY_OF_WORKER) + round(min(rows, RANGE_ROWS) * row_bytes(dedup) * 4),
         read=size,
-        written=round(size * written) + own.written // tried * calls,
-        requests=calls * max(1, own.requests // tried + 2 * (key_files(workload) - workload.tried_shards)),
-        files=calls * max(1, own.files // tried),
+        written=round(size * written) + tried_spent.written // tried * calls,
+        requests=calls
+        * max(1, tried_spent.requests // tried + 2 * (key_files(workload) - workload.tried_shards)),
+        files=calls * max(1, tried_spent.files // tried),
     )
 
 
 def published_key_files(workload: Workload, recipe: Recipe) -> int:
     """Return the number of files of band keys that are published."""
     ranges_of_band = len(key_ranges(remaining(workload)))
-    return sum(ranges_of_band * one.dedup.key_bands for one in rounds_of(recipe)) * recipe.publish_bands
+    return sum(ranges_of_band * each.dedup.key_bands for each in rounds_of(recipe)) * recipe.publish_bands
 
 
 def largest_merged(workload: Workload, recipe: Recipe) -> float:
     """Return the bytes of the largest file of merged band keys."""
-    of_document = max(dedup.key_bands * row_bytes(dedup) for dedup in recipe.rounds)
+    document_bytes = max(dedup.key_bands * row_bytes(dedup) for dedup in recipe.rounds)
 
     def merged(documents: float, shards: int) -> float:
         together = 1
         while shards > together * GROUP_SHARDS:
             together *= GROUP_SHARDS
-        return documents * min(1.0, together / max(1, shards)) * of_document
+        return documents * min(1.0, together / max(1, shards)) * document_bytes
 
     return max(merged(source.documents, len(source.shards)) for source in workload.sources.values())
 

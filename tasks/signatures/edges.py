@@ -84,8 +84,10 @@ def stars(keys: Any, doc_ids: Any, xp: Any = np) -> tuple[Any, Any]:
     is_first[1:] = is_other if keys.ndim == 1 else is_other.any(axis=1)
     sources = doc_ids >> np.uint64(SOURCE_SHIFT)
     is_first_of_source[1:] = is_first[1:] | (sources[1:] != sources[:-1])
-    of_bucket, of_source = (smallest(doc_ids, starts, xp) for starts in (is_first, is_first_of_source))
-    ends = xp.where(is_first_of_source, of_bucket, of_source)
+    first_of_bucket, first_of_source = (
+        smallest(doc_ids, starts, xp) for starts in (is_first, is_first_of_source)
+    )
+    ends = xp.where(is_first_of_source, first_of_bucket, first_of_source)
     return ends[~is_first], doc_ids[~is_first]
 
 
@@ -171,18 +173,18 @@ def edges_of_key(
     folder: Folder, artifacts: Sequence[Artifact], band: int, keys: KeyRange
 ) -> Iterator[tuple[pa.Table, int]]:
     """Yield the edges of a key: of its bucket, or of several buckets if keys have 128 bits."""
-    of_buckets, of_sources = dict[int, int](), dict[tuple[int, int], int]()
+    firsts_of_buckets, firsts_by_source = dict[int, int](), dict[tuple[int, int], int]()
     for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
         for low, first in firsts_of_sources(lows, doc_ids):
-            of_buckets[low] = min(first, of_buckets.get(low, first))
-            of_sources[low, first >> SOURCE_SHIFT] = min(
-                first, of_sources.get((low, first >> SOURCE_SHIFT), first)
+            firsts_of_buckets[low] = min(first, firsts_of_buckets.get(low, first))
+            firsts_by_source[low, first >> SOURCE_SHIFT] = min(
+                first, firsts_by_source.get((low, first >> SOURCE_SHIFT), first)
             )
     for lows, doc_ids in rows_of_key(folder, artifacts, band, keys):
         distinct, places = distinct_sources(lows, doc_ids)
-        of_bucket = np.array([of_buckets[low] for low, _ in distinct], np.uint64)[places]
-        of_source = np.array([of_sources[one] for one in distinct], np.uint64)[places]
-        a = np.where(doc_ids == of_source, of_bucket, of_source)
+        first_of_bucket = np.array([firsts_of_buckets[low] for low, _ in distinct], np.uint64)[places]
+        first_of_source = np.array([firsts_by_source[pair] for pair in distinct], np.uint64)[places]
+        a = np.where(doc_ids == first_of_source, first_of_bucket, first_of_source)
         is_edge = a != doc_ids
         yield pa.table([a[is_edge], doc_ids[is_edge]], schema=EDGES), len(doc_ids)
 
@@ -233,7 +235,7 @@ def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
     """Find all edges. Raises NotConserved if a row of band keys was not read exactly once."""
     folder, bands = dedup_round.folder, dedup_round.dedup.key_bands
     rows = sum(s.rows for receipt in minhash_receipts for s in load_manifest(folder, receipt).artifacts)
-    its_key = key(dedup_round, minhash_receipts)
+    edges_key = key(dedup_round, minhash_receipts)
     jobs = [
         EdgesOfRange(
             folder=folder,
@@ -242,7 +244,7 @@ def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
             band=band,
             keys=keys,
             number=number,
-            key_of_stage=its_key,
+            key_of_stage=edges_key,
         )
         for band in range(bands)
         for number, keys in enumerate(key_ranges(rows // bands))
@@ -255,7 +257,7 @@ def edges(dedup_round: Round, minhash_receipts: list[Receipt]) -> Manifest:
         engine=dedup_round.recipe.engine,
         gpus=SHARE,
     )
-    artifacts = [artifact for of_range in files for artifact in of_range.artifacts]
+    artifacts = [artifact for range_files in files for artifact in range_files.artifacts]
     if (read := sum(artifact.counts.documents for artifact in artifacts)) != rows:
         raise NotConserved(f"edges: {rows:,} rows of band keys were written, but {read:,} read")
     return Manifest(stage="edges", artifacts=tuple(artifacts))

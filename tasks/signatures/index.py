@@ -40,13 +40,13 @@ GROUP_ROWS = 1 << 12  # 64 KiB of keys and ids
 class IndexedRange(ArtifactJob):
     """The keys of a range of a band, of all sources, with their documents, sorted by both.
 
-    artifacts: files of band keys, in the order of the sources' numbers. of_artifacts: a hash of them.
+    artifacts: files of band keys, in the order of the sources' numbers. artifacts_digest: a hash of them.
     """
 
     stage, version = "index", VERSION
 
     artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
-    of_artifacts: str
+    artifacts_digest: str
     band: int
     keys: KeyRange
     number: int
@@ -93,19 +93,19 @@ def index(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSou
     folder, dedup = dedup_round.folder, dedup_round.dedup
     numbers = {source.source: source.number for source in sources}
     in_order = sorted(trails, key=lambda trail: numbers[trail.source])
-    of_sources = [
+    source_keys = [
         keys_of_source(dedup_round, trail.source, load_histories(folder, trail), "keys left")
         for trail in in_order
     ]
-    merged = tuple(file for keys in of_sources for file in keys.files)
-    of_artifacts = stage_key("index", VERSION, None, *(artifact.digest for artifact in merged))
+    merged = tuple(file for keys in source_keys for file in keys.files)
+    artifacts_digest = stage_key("index", VERSION, None, *(artifact.digest for artifact in merged))
     rows = sum(artifact.rows for artifact in merged)
     ranges = [
         IndexedRange(
             folder=folder,
             source=None,
             artifacts=merged,
-            of_artifacts=of_artifacts,
+            artifacts_digest=artifacts_digest,
             band=band,
             keys=keys,
             number=number,
@@ -121,7 +121,7 @@ def index(dedup_round: Round, trails: list[Trail], sources: Sequence[NumberedSou
         stage="index",
         artifacts=tuple(files),
         intermediate=(
-            *(path for keys in of_sources for path in keys.intermediate),
+            *(path for keys in source_keys for path in keys.intermediate),
             *(file.path for file in merged),
         ),
         facts=PublishedKeys(

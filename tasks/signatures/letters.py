@@ -77,11 +77,11 @@ def letters_in(texts: pa.LargeStringArray) -> list[memoryview]:
     """Return the letters of texts, in UTF-8."""
     letters, ends, is_disordered = letters_of(*text_buffers(texts), letter_table())
     whole = letters.data
-    found = [whole[start:end] for start, end in pairwise(ends.tolist())]
+    letters_of_texts = [whole[start:end] for start, end in pairwise(ends.tolist())]
     for place in np.flatnonzero(is_disordered).tolist():
         ordered = unicodedata.normalize("NFKD", texts[place].as_py())
-        found[place] = letters_of(*text_buffers(as_array([ordered])), letter_table())[0].data
-    return found
+        letters_of_texts[place] = letters_of(*text_buffers(as_array([ordered])), letter_table())[0].data
+    return letters_of_texts
 
 
 def as_array(texts: Sequence[str]) -> pa.LargeStringArray:
@@ -102,6 +102,6 @@ def key_of_hash(digest: str) -> NDArray[np.uint64]:
 def letter_keys(texts: pa.LargeStringArray, _: LettersRound) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Return the key of each text, (n, 1, 2) uint64, and which texts have letters, (n,) bool."""
     letters = letters_in(texts)
-    digests = b"".join([sha256(one).digest()[:16] for one in letters])
+    digests = b"".join([sha256(text_letters).digest()[:16] for text_letters in letters])
     keys = np.frombuffer(digests, np.dtype("<u8")).astype(np.uint64)
-    return keys.reshape(-1, 1, 2), np.array([len(one) > 0 for one in letters], np.bool_)
+    return keys.reshape(-1, 1, 2), np.array([len(text_letters) > 0 for text_letters in letters], np.bool_)

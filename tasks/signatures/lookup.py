@@ -96,7 +96,7 @@ def colliding_positions(keys: KeyArray, found_keys: KeyArray) -> tuple[NDArray[n
 
 def files_by_band(files: Sequence[Artifact]) -> dict[int, list[Artifact]]:
     """Group the files of an index by band; within a band they ascend by key."""
-    of_bands = dict[int, list[Artifact]]()
+    files_of_bands = dict[int, list[Artifact]]()
     for file in sorted(files, key=lambda file: file.name):
-        of_bands.setdefault(int(file.name.partition("-")[0]), []).append(file)
-    return of_bands
+        files_of_bands.setdefault(int(file.name.partition("-")[0]), []).append(file)
+    return files_of_bands

@@ -107,16 +107,16 @@ class KeysOfRounds:
         return partial(cls, by_cpu), partial(keys_in_rounds, recipe.folder, source, by_gpu)
 
     def __init__(self, rounds: tuple[Dedup, ...]) -> None:
-        self.of_rounds = [BandKeys(dedup) for dedup in rounds]
+        self.rounds_keys = [BandKeys(dedup) for dedup in rounds]
 
     def add(self, documents: pa.Table) -> None:
         """Sketch some documents: `doc_id` and `text`."""
-        for keys in self.of_rounds:
+        for keys in self.rounds_keys:
             keys.add(documents)
 
     def write(self, folder: Folder, source: str, shard: Artifact) -> None:
         """Write the band keys of a shard of which all documents were added."""
-        for keys in self.of_rounds:
+        for keys in self.rounds_keys:
             keys.write(folder, source, shard)
 
 
@@ -184,19 +184,19 @@ class RemainingKeys(ArtifactJob):
         return self.whole.name
 
     @cached_property
-    def gone_ids(self) -> NDArray[np.uint64]:
+    def dropped_ids(self) -> NDArray[np.uint64]:
         return removed_ids(self.folder, self.history)
 
     @property
     def also_in_key(self) -> list[str]:
-        return [self.whole.key, sha256(self.gone_ids.tobytes()).hexdigest()]
+        return [self.whole.key, sha256(self.dropped_ids.tobytes()).hexdigest()]
 
     def make(self) -> Artifact:
-        keys_of_all, gone_ids, dedup = self.whole(), self.gone_ids, self.whole.dedup
+        keys_of_all, dropped_ids, dedup = self.whole(), self.dropped_ids, self.whole.dedup
 
         def left_of(band: int) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
             keys, doc_ids = read_range(self.folder, [keys_of_all], band, ALL_KEYS)
-            is_remaining = ~np.isin(doc_ids, gone_ids)
+            is_remaining = ~np.isin(doc_ids, dropped_ids)
             return keys[is_remaining], doc_ids[is_remaining]
 
         def fill(scratch: Path) -> None:
@@ -232,7 +232,7 @@ def keys_of_source(
 ) -> KeysOfSource:
     """Make the missing band keys of a source's remaining documents, and merge those of a large source."""
     folder, dedup, name = dedup_round.folder, dedup_round.dedup, dedup_round.name_of(stage)
-    jobs = [keys_of(folder, source, of_shard, dedup) for of_shard in histories]
+    jobs = [keys_of(folder, source, history, dedup) for history in histories]
     on = dedup_round.recipe.engine if dedup.has_signatures else Engine.CPU
     shards = fan_out(ArtifactJob.__call__, jobs, stage=name, source=source, engine=on, gpus=SHARE)
     *lower_levels, top_level = merge_groups(folder, source, shards, dedup.key_bands)

@@ -30,7 +30,7 @@ class LongLine:
 
 
 class ByteLines:
-    """The lines of a stream, without their ends. Iteration raises one of UNREADABLE at a damaged position.
+    """The lines of a stream, without their ends. Iteration raises an error of UNREADABLE at a damaged position.
 
     ends: the number of line ends, counted independently of the yielded lines. is_open: whether the last line lacks
     an end.

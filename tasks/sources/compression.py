@@ -1,7 +1,7 @@
-"""Decompress a stream member by member, so that the members after a damaged one can still be read.
+"""Decompress a stream member by member, so that the members after a damaged member can still be read.
 
-A file of gzip, Zstandard, LZ4 or bzip2 is one member, or several in sequence: web archives have one member for
-each record.
+A file of gzip, Zstandard, LZ4 or bzip2 has one or more members: web archives have a member for each
+record.
 """
 
 import re
@@ -129,7 +129,7 @@ class CompressedMembers:
         return None
 
     def more(self) -> bool:
-        """Read a block; return whether there was one."""
+        """Read a block; return whether the stream had more."""
         block = self.stream.read(BLOCK)
         self.held += block
         return bool(block)
@@ -141,7 +141,7 @@ class CompressedMembers:
         self.place -= size
 
     def pass_dictionary(self) -> bool:
-        """Read and skip the dictionary that begins here, if there is one. Raises BadDictionary after that."""
+        """Read and skip the dictionary that begins here, if any. Raises BadDictionary after that."""
         mark, head = zstd_dictionaries.MARK, zstd_dictionaries.HEAD
         if not (self.has_dictionaries and self.hold(len(mark)) and self.held.startswith(mark)):
             return False
@@ -178,7 +178,7 @@ class CompressedMembers:
         return True
 
     def member(self, start: int) -> Iterator[Block]:
-        """Decompress one member. Raises one of DAMAGED_MEMBER."""
+        """Decompress one member. Raises an error of DAMAGED_MEMBER."""
         decoder, begins, input_bytes = Decoder(self.kind, self.dictionary), True, FIRST_INPUT_BYTES
         while not decoder.end:
             if len(self.held) == self.place and not self.more():
@@ -231,7 +231,7 @@ def plain_blocks(stream: Stream) -> Iterator[Block]:
 
 
 def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
-    """Yield the decompressed content of a stream. Raises one of DAMAGED_MEMBER."""
+    """Yield the decompressed content of a stream. Raises an error of DAMAGED_MEMBER."""
     for block in CompressedMembers(stream, compression):
         if isinstance(block, BrokenMember):
             raise block.error
@@ -239,7 +239,7 @@ def chunks_of(stream: Stream, compression: str | None) -> Iterator[bytes]:
 
 
 def whole_content(stream: Stream, compression: str | None, most: int) -> bytes:
-    """Return the decompressed content of a stream, at most `most` bytes. Raises one of DAMAGED_MEMBER."""
+    """Return the decompressed content of a stream, at most `most` bytes. Raises an error of DAMAGED_MEMBER."""
     content = bytearray()
     for chunk in chunks_of(stream, compression):
         content += chunk

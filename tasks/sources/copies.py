@@ -131,7 +131,7 @@ def parse_fetched(url: str, content: bytes) -> tuple[FetchedFile, ...]:
 
 
 def list_source_files(source: Source, inputs: str | None) -> list[InputFile]:
-    """List a source's files, ordered by URL: the current files, or those fetched to a folder of copies.
+    """List a source's files, ordered by URL: the current files, or the files fetched to a folder of copies.
 
     inputs: the folder of copies, or None. Raises BadInput, Denied, Unavailable.
     """

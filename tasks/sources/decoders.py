@@ -75,7 +75,7 @@ class Decoder:
         return len(self.engine.unused_data or b"")
 
     def feed(self, content: bytes) -> Iterator[bytes]:
-        """Decompress, at most OUTPUT_BYTES at a time if the library has a limit. Raises one of DAMAGED_MEMBER."""
+        """Decompress, at most OUTPUT_BYTES at a time if a library has a limit. Raises DAMAGED_MEMBER."""
         try:
             yield from self.decompress(content)
         except OSError as error:

@@ -134,8 +134,8 @@ def utf8_fault(content: bytes) -> str | None:
 def arrow_chunk(table: pa.Table, faults: dict[int, str], text: str, first_row: int) -> Chunk:
     """Return a chunk of Arrow rows; rows with a null text or with invalid UTF-8 in any column are bad rows.
 
-    faults: the known faults of some rows, by row. Raises one of DAMAGED if offsets are out of bounds, because the
-    format has no checksums.
+    faults: the known faults of some rows, by row. Raises an error of DAMAGED if offsets are out of bounds, because
+    the format has no checksums.
     """
     rows = np.arange(first_row, first_row + len(table))
     column = table.column(text)

@@ -85,7 +85,7 @@ def without_chunks(body: bytes) -> bytes:
 
 
 def without_coding(body: bytes, coding: str) -> bytes:
-    """Return a body without one content coding; unchanged if it does not have the coding. Raises BadBody."""
+    """Return a body without a content coding; unchanged if it does not have the coding. Raises BadBody."""
     if not body:
         return body
     decode = decoder_of(body, coding)

@@ -158,7 +158,5 @@ def json_fault(error: orjson.JSONDecodeError) -> str:
     if "depth limit" in error.msg:
         return str(TooDeep())
     if "infinity" in error.msg:  # orjson's message for large integers, too
-        return (
-            f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller one"
-        )
+        return f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller number"
     return f"invalid JSON: {first_line(error)}"

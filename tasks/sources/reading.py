@@ -52,14 +52,14 @@ class Format(Protocol):
     ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
         """Return a file's columns, None if they are unknown, and the pieces that workers read separately.
 
-        Raises one of DAMAGED if the file cannot be read; unless may_be_bad, BadInput if one of the first rows is
-        not a document.
+        Raises an error of DAMAGED if the file cannot be read; unless may_be_bad, BadInput if one of the first rows
+        is not a document.
         """
 
     def first_rows(self, stream: Input, count: int) -> Chunk:
         """Return at most `count` first rows of a file, with all columns.
 
-        The text column is not known yet. Raises one of DAMAGED, BadInput.
+        The text column is not known yet. Raises an error of DAMAGED, BadInput.
         """
 
     def read(

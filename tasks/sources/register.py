@@ -1,7 +1,7 @@
 """The permanent numbers of a corpus's sources and files.
 
 The register is a folder of entries; each entry holds the numbers that one build added. An entry never replaces
-another: if two builds number files at the same time, one of them starts again.
+another: if two builds number files at the same time, the later build starts again.
 """
 
 from collections.abc import Sequence
@@ -56,7 +56,7 @@ def load_register(folder: Folder) -> Register:
 
 
 def check_follows(before: Register, entry: Register, path: str) -> None:
-    """Raise Damaged if the numbers of an entry do not continue those before it."""
+    """Raise Damaged if the numbers of an entry do not continue the numbers before it."""
     sources = sorted(entry.sources.values())
     are_next = sources == [len(before.sources) + i for i in range(len(sources))]
     for name, files in entry.files.items():
@@ -64,7 +64,7 @@ def check_follows(before: Register, entry: Register, path: str) -> None:
         are_next &= name in (before.sources | entry.sources)
         are_next &= [file.number for file in files] == list(range(first, first + len(files)))
     if not are_next:
-        raise Damaged(f"{path} is cut or changed: its numbers do not continue those before it", path)
+        raise Damaged(f"{path} is cut or changed: its numbers do not continue the numbers before it", path)
 
 
 def lost_entry(folder: Folder, number: int) -> Denied:

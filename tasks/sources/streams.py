@@ -49,7 +49,7 @@ class Input(Stream):
         self.version = version
         self.look = look
         self.is_far, self.remedy = False, remedy
-        self.block = 1  # bytes of one request, if the file is read from start to end
+        self.block = 1  # bytes of a request, if the file is read from start to end
         self.ranges: list[range] = []
         self.watch: Callable[[int, bytes], None] | None = (
             None  # called with each part of the file that is read

@@ -1,6 +1,6 @@
-"""The files in a tar, one after another as it streams by.
+"""Read the files of a tar from a stream.
 
-`tarfile` ends silently at a damaged head, as if there was no more. Here the next head is looked for.
+`tarfile` ends silently at a damaged head. This reader searches for the next valid head.
 """
 
 import re
@@ -14,7 +14,7 @@ PAX_PATH = re.compile(rb"(?:\A|\n)[0-9]+ path=([^\n]*)\n")
 
 @dataclass(frozen=True)
 class TarMember:
-    """A file in a tar. fault: why it cannot be had. is_rest: nor can what follows it."""
+    """A file in a tar. fault: the reason why it cannot be read. is_rest: nor can the files after it."""
 
     name: str
     content: bytes = b""
@@ -23,51 +23,50 @@ class TarMember:
 
 
 class TarMembers:
-    """The files in decompressed chunks of a tar, each of at most so many bytes; folders and links are passed.
+    """The files in decompressed chunks of a tar; folders and links are skipped.
 
-    has_end: whether it is cut off where the blocks of zeros are missing with which a tar ends.
+    most: bytes of a file; a larger file has a fault. has_end: whether the tar must end with blocks of zeros.
     """
 
     def __init__(self, chunks: Iterator[bytes], most: int, *, has_end: bool) -> None:
         self.chunks, self.most, self.has_end = chunks, most, has_end
         self.held = bytearray()
+        self.long_name = ""  # from an extension head, for the next file
+        self.is_at_end = not has_end
+        self.is_lost = False  # since a damaged head
 
     def __iter__(self) -> Iterator[TarMember]:
-        long_name, is_lost, is_at_end = "", False, not self.has_end
-        while True:
-            if not self.fill(BLOCKSIZE):
-                if self.held.strip(b"\0") or not is_at_end:
-                    yield TarMember("", fault="the file ends before its end", is_rest=True)
-                return
+        while self.fill(BLOCKSIZE):
             head = bytes(self.held[:BLOCKSIZE])
             del self.held[:BLOCKSIZE]
             if not head.strip(b"\0"):
-                is_at_end = True  # or in the padding of one of several tars
+                self.is_at_end = True  # or in the padding between several tars
                 continue
-            is_at_end = not self.has_end
-            try:
-                member = TarInfo.frombuf(head, "utf-8", "replace")
-                if member.size < 0:
-                    raise HeaderError("its size is negative")
-            except HeaderError as error:
-                if not is_lost:  # what follows may be its content, up to the next head
-                    yield TarMember("", fault=f"a head is damaged: {error}")
-                is_lost = True
-                continue
-            is_lost = False
-            found = self.taken(long_name or member.name, member)
-            long_name = ""
-            if member.type == GNUTYPE_LONGNAME and not found.fault:
-                long_name = found.content.rstrip(b"\0").decode(errors="replace")
-            elif member.type == XHDTYPE and not found.fault:
-                path = PAX_PATH.search(found.content)
-                long_name = path[1].decode(errors="replace") if path else ""
-            elif member.type in REGULAR_TYPES or found.is_rest:
-                yield found
-            if found.is_rest:
-                return
+            self.is_at_end = not self.has_end
+            member = self.member(head)
+            if member is not None:
+                yield member
+                if member.is_rest:
+                    return
+        if self.held.strip(b"\0") or not self.is_at_end:
+            yield TarMember("", fault="the file ends before its end", is_rest=True)
+
+    def member(self, head: bytes) -> TarMember | None:
+        """Return the file of a head, a fault for the first damaged head, or None for other members."""
+        was_lost, self.is_lost = self.is_lost, False
+        try:
+            info = TarInfo.frombuf(head, "utf-8", "replace")
+            if info.size < 0:
+                raise HeaderError("its size is negative")
+        except HeaderError as error:
+            self.is_lost = True  # the next blocks may be the content of the file, up to the next head
+            return None if was_lost else TarMember("", fault=f"a head is damaged: {error}")
+        member = self.read_content(self.long_name or info.name, info)
+        self.long_name = "" if member.fault else long_name(info, member.content)
+        return member if info.type in REGULAR_TYPES or member.is_rest else None
 
     def fill(self, size: int) -> bool:
+        """Hold at least `size` bytes; return False if the tar ends before."""
         while len(self.held) < size:
             chunk = next(self.chunks, None)
             if chunk is None:
@@ -75,8 +74,8 @@ class TarMembers:
             self.held += chunk
         return True
 
-    def taken(self, name: str, member: TarInfo) -> TarMember:
-        """Take a member's content, or pass it where it is too long."""
+    def read_content(self, name: str, member: TarInfo) -> TarMember:
+        """Read the content of a member, or skip it if it is too long."""
         most = self.most if member.type in REGULAR_TYPES else MAX_NAME
         padded = -(-member.size // BLOCKSIZE) * BLOCKSIZE
         if member.size > most:
@@ -94,3 +93,12 @@ class TarMembers:
         self.fill(padded)
         del self.held[:padded]
         return TarMember(name, content)
+
+
+def long_name(info: TarInfo, content: bytes) -> str:
+    """Return the name that an extension head states for the next file; empty for other members."""
+    if info.type == GNUTYPE_LONGNAME:
+        return content.rstrip(b"\0").decode(errors="replace")
+    if info.type == XHDTYPE and (path := PAX_PATH.search(content)):
+        return path[1].decode(errors="replace")
+    return ""

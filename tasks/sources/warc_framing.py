@@ -1,7 +1,7 @@
-"""Where the records of a WARC file begin and end, and where the next one begins after one that is damaged.
+"""Find the records of a WARC file, and the next record after a damaged record.
 
-A record's head states how long it is, and another one, or the end, has to follow. Bytes that are no record are
-returned as one with its fault.
+The head of a record states the length of its block, and another record or the end of the file must follow. Bytes
+that are not a record are returned as a record with a fault.
 """
 
 import re
@@ -14,19 +14,20 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.compression import CompressedMembers
 from zyda_flows.tasks.sources.warc_window import MARK, OVERLAP, DataCut, MemberPosition, WarcWindow
 
-# Of a head, or of what it has instead: another record.
+# The end of a head, or the beginning of another record in it.
 END_OF_HEAD = re.compile(rb"\r?\n(?:\r?\n|(?=WARC/[01]\.))")
 LENGTH = re.compile(rb"^content-length[ \t]*:[ \t]*(\d{1,18})[ \t]*\r?$", re.IGNORECASE | re.MULTILINE)
 LINE_ENDS = re.compile(rb"[\r\n]*")
 ENDS = b"\r\n\r\n"  # of a record
-NO_NEXT_RECORD = "no record follows the {:,} bytes that it says it has"
+NO_NEXT_RECORD = "no record follows the {:,} bytes of its Content-Length"
 
 
 @dataclass(frozen=True)
 class FramedRecord:
-    """A record. offset: in the file, of the compressed member that it is in, or of itself. fault: why it is none.
+    """A record. offset: in the file, of its compressed member, or of the record itself.
 
-    is_rest: nobody can say what follows it. is_beginning: there is more of it, which was passed.
+    fault: the reason why it is not a valid record. is_rest: the bytes after it cannot be read. is_beginning: only
+    the beginning of the record is in `content`.
     """
 
     content: bytes
@@ -37,11 +38,11 @@ class FramedRecord:
 
 
 class BlankRun(Exception):
-    """Too many line ends follow one another."""
+    """Too many consecutive line ends."""
 
 
 class WarcFraming:
-    """The records of a file. is_doubting: the length of a long one was wrong, so no other is believed."""
+    """The records of a file. is_doubting: a long record had a wrong length, so long lengths are not trusted."""
 
     def __init__(self, members: CompressedMembers) -> None:
         self.window, self.is_doubting, self.records = WarcWindow(members), False, 0
@@ -62,7 +63,7 @@ class WarcFraming:
                 return
 
     def cut(self, fault: str) -> FramedRecord:
-        """Return what is here as no record, and go to the next one: of those held, or the next member."""
+        """Return the bytes here as an invalid record, and move to the next record, or to the next member."""
         content, offset = bytes(self.window.held[: limits().bad_record_kept]), self.window.offset_here()
         if place := self.window.next_record(1):
             self.window.drop(place)
@@ -70,11 +71,11 @@ class WarcFraming:
         return FramedRecord(content, offset, fault, is_rest=not self.window.go_to_next_member())
 
     def skip_line_ends(self) -> bool:
-        """Go to the next byte that is no line end; False at the end. Raises Cut, Blank."""
+        """Move to the next byte that is not a line end; return False at the end. Raises DataCut, BlankRun."""
         skipped, most = 0, limits().warc_blank
         while self.window.fill(1):
-            found = LINE_ENDS.match(self.window.held)
-            ends = found.end() if found else 0
+            run = LINE_ENDS.match(self.window.held)
+            ends = run.end() if run else 0
             is_at_byte = ends < len(self.window.held)
             self.window.drop(ends)
             if is_at_byte:
@@ -82,12 +83,12 @@ class WarcFraming:
             skipped += ends
             if skipped > most:
                 raise BlankRun(
-                    f"more than {most:,} bytes of line ends follow one another, and the rest is not read"
+                    f"more than {most:,} consecutive bytes of line ends; the rest of the file is not read"
                 )
         return False
 
     def record(self) -> FramedRecord:
-        """Return the record that begins here. Raises Cut where the data break off in it."""
+        """Return the record that begins here. Raises DataCut if the data end in it."""
         self.window.fill(len(MARK))
         if not self.window.held.startswith(MARK):
             return self.no_record("no record begins here: it would begin with WARC/ and a version")
@@ -98,25 +99,25 @@ class WarcFraming:
             return self.no_record("another record begins in its head")
         length = LENGTH.search(self.window.held, 0, head.end())
         if length is None:
-            return self.no_record("its head says no Content-Length")
+            return self.no_record("its head has no Content-Length")
         if int(length[1]) > limits().warc_record:
             return self.too_long(head.end(), int(length[1]))
         return self.whole(head.end(), int(length[1]))
 
     def end_of_head(self) -> re.Match[bytes] | None:
-        """Return the end of the head that begins here, if it has one before another record begins. Raises Cut."""
+        """Return the end of the head that begins here, or None if it has no end. Raises DataCut."""
         searched = 0
         while True:
             most, mark = limits().warc_head, self.window.next_mark(1)
-            found = END_OF_HEAD.search(self.window.held, searched, min(most, mark or most))
-            if found or mark or len(self.window.held) >= most:
-                return found
+            end = END_OF_HEAD.search(self.window.held, searched, min(most, mark or most))
+            if end or mark or len(self.window.held) >= most:
+                return end
             searched = max(0, len(self.window.held) - OVERLAP)
             if not self.window.fill(len(self.window.held) + 1):
                 return None
 
     def whole(self, start: int, length: int) -> FramedRecord:
-        """Return the record whose block of so many bytes starts at a byte of what is held. Raises Cut."""
+        """Return the record whose block of `length` bytes begins at `start` of the window. Raises DataCut."""
         size, offset = start + length, self.window.offset_here()
         if not self.window.fill(size):
             raise DataCut(f"the file ends {size - len(self.window.held):,} bytes before the record does")
@@ -125,16 +126,16 @@ class WarcFraming:
             raise DataCut(f"the data are damaged: {first_line(self.window.broken.error)}")
         if not is_followed:
             return self.no_record(NO_NEXT_RECORD.format(length))
-        with memoryview(self.window.held) as held:  # a slice of what is held would be another copy
+        with memoryview(self.window.held) as held:  # slicing the bytearray would make another copy
             record = bytes(held[:size])
         self.window.drop(size)
         return FramedRecord(record, offset)
 
     def too_long(self, start: int, length: int) -> FramedRecord:
-        """Pass a record, of which the beginning is held: it says what it is. Raises Cut.
+        """Skip a record and return its beginning, which states its kind. Raises DataCut.
 
-        Its length may be wrong. Then it is a bad row, whatever it is, and reading goes on at the first record that
-        seems to begin in it.
+        If its length is wrong, the record has a fault, and reading continues at the first record that seems to
+        begin in it.
         """
         most = limits().warc_head
         with suppress(DataCut):
@@ -163,9 +164,10 @@ class WarcFraming:
         return "" if self.is_followed(0) else NO_NEXT_RECORD.format(length)
 
     def passed(self, size: int) -> tuple[int, MemberPosition | None]:
-        """Pass the bytes of a record; return how many were not passed, and where another one seems to begin in it.
+        """Skip `size` bytes of a record. Return the number of bytes that remain, and the next record's position.
 
-        A record at the beginning of a member ends this one. So does any, where lengths are doubted. Raises Cut.
+        A record at the beginning of a member ends this record. If lengths are doubted, any record does. Raises
+        DataCut.
         """
         end, inner, searched = self.window.place + size, None, 1  # its first byte may begin a member, too
         while True:
@@ -189,14 +191,14 @@ class WarcFraming:
                 return remaining, inner
 
     def is_followed(self, size: int) -> bool:
-        """Say whether what is behind so many bytes of those held is the end of a record, or of the file."""
+        """Return whether the end of a record, or of the file, follows the first `size` bytes of the window."""
         with suppress(DataCut):
             self.window.fill(size + len(ENDS) + len(MARK))
         behind = bytes(self.window.held[size : size + len(ENDS) + len(MARK)])
         return behind.startswith(ENDS) or MARK.startswith(behind.lstrip(b"\r\n")[: len(MARK)])
 
     def no_record(self, fault: str) -> FramedRecord:
-        """Return what is here as no record, and go to where another one seems to begin."""
+        """Return the bytes here as an invalid record, and move to where the next record seems to begin."""
         content, offset, start = (
             bytes(self.window.held[: limits().bad_record_kept]),
             self.window.offset_here(),

@@ -1,6 +1,7 @@
 """A window over the decompressed bytes of a WARC file, with the members that begin in it.
 
-It moves forward as records are read. It finds where a record seems to begin, and can go back to such a place once.
+The window moves forward as records are read. It finds positions where a record seems to begin, and can return to
+such a position once.
 """
 
 import re
@@ -13,11 +14,11 @@ from zyda_flows.tasks.sources.compression import Block, BrokenMember, Compressed
 
 MARK = b"WARC/"
 NEXT = re.compile(rb"\nWARC/[01]\.")
-OVERLAP = 8  # so much of NEXT may be at the end of what was searched
+OVERLAP = 8  # bytes of NEXT that may be at the end of the searched bytes
 
 
 class MemberPosition(NamedTuple):
-    """A decompressed byte. member: the place of the first byte of its member. offset: of its member in the file."""
+    """A decompressed position. member: the position where its member begins. offset: of the member in the file."""
 
     place: int
     member: int
@@ -25,15 +26,15 @@ class MemberPosition(NamedTuple):
 
 
 class DataCut(Exception):
-    """The data break off here."""
+    """The data end or are damaged here."""
 
 
 class WarcWindow:
     """Decompressed bytes of a file.
 
-    `held` are the bytes, of which the first is number `place`; `starts` are the members that begin in them, by the
-    place of their first byte, with their offsets in the file; `marks` are the places of the members that begin as
-    a record does; `broken` is the member at which the data break off.
+    held: the bytes of the window; the first has the position `place`. starts: the members that begin in the
+    window, as pairs of the position of the first byte and the offset in the file. marks: the positions of members
+    that begin like a record. broken: the member at which the data are damaged.
     """
 
     def __init__(self, members: CompressedMembers) -> None:
@@ -42,19 +43,19 @@ class WarcWindow:
         self.begin_at(0)
 
     def begin_at(self, place: int) -> None:
-        """Hold nothing, before a decompressed byte."""
+        """Empty the window, and set its position."""
         self.held, self.place = bytearray(), place
         self.starts, self.marks, self.unjudged = deque[tuple[int, int]](), deque[int](), deque[int]()
-        self.broken: BrokenMember | None = None  # the member at which the data break off
+        self.broken: BrokenMember | None = None
 
     def begins_with(self, mark: bytes) -> bool:
-        """Return whether these are the first bytes of the file."""
+        """Return whether the file begins with some bytes."""
         with suppress(DataCut):
             self.fill(len(mark))
         return self.held.startswith(mark)
 
     def fill(self, size: int) -> bool:
-        """Hold so many bytes; False where there are fewer before the end. Raises Cut."""
+        """Hold at least `size` bytes; return False if the file ends before. Raises DataCut."""
         while len(self.held) < size:
             if self.broken is not None:
                 raise DataCut(f"the data are damaged: {first_line(self.broken.error)}")
@@ -68,7 +69,7 @@ class WarcWindow:
         return True
 
     def has_more(self) -> bool:
-        """Hold more; False where nothing follows, or what follows is damaged."""
+        """Hold more bytes; return False at the end of the file or at damaged data."""
         with suppress(DataCut):
             return self.fill(len(self.held) + 1)
         return False
@@ -86,7 +87,7 @@ class WarcWindow:
                 self.marks.append(start)
 
     def drop(self, size: int) -> None:
-        """Hold the first bytes no longer."""
+        """Release the first bytes of the window."""
         del self.held[:size]
         self.place += size
         while len(self.starts) > 1 and self.starts[1][0] <= self.place:
@@ -95,7 +96,7 @@ class WarcWindow:
             self.marks.popleft()
 
     def offset_here(self) -> int:
-        """Return where in the file the first byte that is held is, or the member with it begins."""
+        """Return the offset in the file of the first byte held, or of its compressed member."""
         if self.broken is not None and not self.held:
             return self.broken.offset
         if not self.is_compressed:
@@ -103,22 +104,22 @@ class WarcWindow:
         return self.starts[0][1] if self.starts else 0
 
     def next_record(self, searched: int) -> int | None:
-        """Return where in what is held a record seems to begin, behind so many bytes."""
+        """Return the index in the window at which a record seems to begin, from `searched` on."""
         places = (self.next_line(searched), self.next_mark(searched))
         return min((place for place in places if place is not None), default=None)
 
     def next_line(self, searched: int) -> int | None:
-        """Return where in what is held a line begins as a record does, behind so many bytes."""
-        found = NEXT.search(self.held, max(0, searched - 1))
-        return found.start() + 1 if found else None
+        """Return the index in the window of a line that begins like a record, from `searched` on."""
+        line = NEXT.search(self.held, max(0, searched - 1))
+        return line.start() + 1 if line else None
 
     def next_mark(self, searched: int) -> int | None:
-        """Return where in what is held a member begins as a record does, behind so many bytes."""
+        """Return the index in the window of a member that begins like a record, from `searched` on."""
         places = (mark - self.place for mark in self.marks)
         return next((place for place in places if place >= searched), None)
 
     def known_place(self, place: int) -> MemberPosition:
-        """Return where a byte is of those that are held, so that it can be gone back to."""
+        """Return the position of an index in the window, to which `go_back` can return."""
         place += self.place
         if not self.is_compressed:
             return MemberPosition(place, place, place)
@@ -126,10 +127,10 @@ class WarcWindow:
         return MemberPosition(place, *begun[-1])
 
     def go_back(self, to: MemberPosition) -> bool:
-        """Go back to a byte; False where the file cannot be read from there again."""
+        """Return to a position; return False if the file cannot be read again from there."""
         try:
             members = self.members.again_from(to.offset)
-        except (OSError, ValueError):  # a server that gives its files from end to end alone
+        except (OSError, ValueError):  # a server that sends files only from start to end
             return False
         self.members, self.blocks = members, iter(members)
         self.begin_at(to.member)
@@ -139,19 +140,19 @@ class WarcWindow:
         return True
 
     def go_to_next_member(self) -> bool:
-        """Go to the next member that begins as a record does, or is damaged too; False where there is none.
+        """Move to the next member that begins like a record, or is damaged too; return False if there is none.
 
-        A damaged one that began as no record is a part of the one before: a body that was compressed, say.
+        A damaged member that does not begin like a record belongs to the member before it: a compressed body.
         """
         self.begin_at(self.place + len(self.held))
-        passed = -1
+        skipped = -1
         for block in self.blocks:
             if isinstance(block, Block):
                 if block.begins and block.content.startswith(MARK):
                     self.take(block)
                     return True
-                passed = block.offset
-            elif block.offset != passed:
+                skipped = block.offset
+            elif block.offset != skipped:
                 self.broken = block
                 return True
         return False

@@ -17,7 +17,7 @@ from fsspec.implementations.http import HTTPFileSystem
 from zyda_flows.tasks.errors import Unavailable
 from zyda_flows.tasks.workers.host_limits import place_at
 
-AHEAD = 16 << 20  # bytes of one request for a file that is read from start to end
+AHEAD = 16 << 20  # bytes of a request for a file that is read from start to end
 WHOLE, PART = 200, 206
 OUT_OF_RANGE = 416  # the requested range lies after the end
 PAGE = "text/html"
@@ -49,7 +49,7 @@ class FileInParts(io.RawIOBase):
         return self.place
 
     def readinto(self, buffer: Any) -> int:
-        """Fill a buffer with the bytes of one response. Raises Unavailable and the errors of the client."""
+        """Fill a buffer with the bytes of a response. Raises Unavailable and the errors of the client."""
         content = self.part(self.place, min(self.place + len(buffer), self.size))
         buffer[: len(content)] = content
         self.place += len(content)

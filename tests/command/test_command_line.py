@@ -237,7 +237,7 @@ def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
 def test_fault_of_an_option_names_the_option_and_no_line_of_the_recipe(corpus):
     said = zyda_here("check", corpus.write(), "--storage=nosuch://x")
     assert said.returncode == 1
-    assert said.stderr.startswith("zyda: --storage: nosuch:// is no kind of URL")
+    assert said.stderr.startswith("zyda: --storage: nosuch:// is not a supported kind of URL")
 
 
 def test_ledger_of_nothing_says_so(corpus):

@@ -71,7 +71,7 @@ FAULTS = {
     "semicolons": (write("a.csv", b"text;n\na;1\n"), "a.csv", "its columns are not separated by commas: 'text;n'"),
     "nothing in it": (write("a.jsonl", b""), "a.jsonl", r"file .*/a\.jsonl: it has 0 bytes"),
     "a Parquet file that is cut": (write("a.parquet", b"PAR1 and no footer"), "a.parquet", r"file .*/a\.parquet: cannot be read"),
-    "a password": (nothing, "https://me:secret@example.org/a.jsonl", "a recipe holds no credentials"),
+    "a password": (nothing, "https://me:secret@example.org/a.jsonl", "a recipe must not contain credentials"),
 }  # fmt: skip
 
 

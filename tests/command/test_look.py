@@ -36,6 +36,7 @@ from zyda_flows.flows.server.login import Api, save_api
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.lookup.document_texts import text_of
 from zyda_flows.tasks.lookup.judgements import (
     Judgement,
     Review,
@@ -45,7 +46,7 @@ from zyda_flows.tasks.lookup.judgements import (
     save_review,
     wilson,
 )
-from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of, text_of
+from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
 from zyda_flows.tasks.publish.differences import side_by_side
 
 HOSTILE = (

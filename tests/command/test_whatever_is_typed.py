@@ -95,7 +95,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "storage is blank": ({"storage": "  "}, "storage: "),
     "storage has no place": ({"storage": "s3://"}, "storage: .*with a place in it"),
     "storage has no place either": ({"storage": "file://"}, "storage: .*with a place in it"),
-    "storage of an unknown kind": ({"storage": "nosuch://x"}, "nosuch:// is no kind of URL"),
+    "storage of an unknown kind": ({"storage": "nosuch://x"}, "nosuch:// is not a supported kind of URL"),
     "storage with a password": ({"storage": "s3://me:hunter2@bucket/x"}, "no credentials"),
     "storage with a password in capitals": ({"storage": "S3://me:hunter2@bucket/x"}, "no credentials"),
     "storage with a null": ({"storage": "a\0b"}, "null character"),
@@ -121,10 +121,10 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "scope of another kind": ({"dedup": {"scope": "all"}}, r"dedup\.scope: "),
     "dedup is a list of numbers": ({"dedup": [1]}, r"dedup\[0\]: "),
     "dedup is empty": ({"dedup": None}, "dedup: "),
-    "field that is none": ({"colour": "red"}, "colour: there is no such field"),
-    "field of another name": (of_source(txt="body"), r"sources\[0\]\.txt: there is no such field; did you mean text\?"),
-    "field of a source": ({"keep": "a > 1"}, "keep: there is no such field; each of the sources has one"),
-    "field of the recipe": (of_source(tokenizer="x"), "there is no such field; the recipe has one, beside `sources`"),
+    "field that is none": ({"colour": "red"}, "colour: unknown field"),
+    "field of another name": (of_source(txt="body"), r"sources\[0\]\.txt: unknown field; did you mean text\?"),
+    "field of a source": ({"keep": "a > 1"}, "keep: unknown field; it belongs to each of the sources"),
+    "field of the recipe": (of_source(tokenizer="x"), "unknown field; it belongs to the recipe, outside `sources`"),
     "sample is true": ({"sample": True}, "sample: a number"),
     "sample of nothing": ({"sample": 0}, "sample: "),
     "sample of more than all": ({"sample": 2}, "sample: "),
@@ -145,7 +145,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "source called as our card": (of_source(name="readme.md"), "is in every published"),
     "two sources of one name": (
         {"sources": [{"name": "a", "files": "in/a.parquet"}, {"name": "A", "files": "in/a.parquet"}]},
-        "two sources are called",
+        "two sources have the name",
     ),
     "text of no name": (of_source(text=""), r"sources\[0\]\.text"),
     "text is not there": (of_source(text="body"), "no column 'body'"),
@@ -155,7 +155,7 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "folder and no file": (of_source(files="in"), r"source a: no file matches \S+in, which is a folder: write \S+in/\*\*"),
     "pattern that is none": (of_source(files="in/**.parquet"), "source a|no file"),
     "ending that is none": (of_source(files="in/a.csv"), "no file matches|the ending is none of"),
-    "unknown kind of URL": (of_source(files="nosuch://a/b.parquet"), "nosuch:// is no kind of URL"),
+    "unknown kind of URL": (of_source(files="nosuch://a/b.parquet"), "nosuch:// is not a supported kind of URL"),
     "kind in capitals": (of_source(files="HTTP://127.0.0.1:9/b.parquet"), "127.0.0.1:9"),
     "signed URL": (of_source(files="https://h/a.parquet?X-Amz-Signature=abc"), "no credentials"),
     "URL signed otherwise": (of_source(files="https://h/a.parquet?sv=1&SIG=abc"), "no credentials"),
@@ -188,17 +188,17 @@ def test_recipe_that_cannot_be_built(zyda, tmp_path, case):
 TEXTS = {
     "nothing": (b"", "a recipe is a mapping"),
     "a list": (b"- a\n", "a recipe is a mapping"),
-    "not YAML": (b"a: [", "not YAML"),
+    "not valid YAML": (b"a: [", "not valid YAML"),
     "not text": (b"\xff\xfe\x00", "cannot be read"),
-    "a control character": (b"name: a\x01b\n", "not YAML|cannot be read"),
-    "an object of Python": (b"!!python/object/apply:os.system ['true']\n", "not YAML"),
-    "a key twice": (b"name: a\nname: b\n", r"recipe\.yaml:2: .*'name' is here twice"),
+    "a control character": (b"name: a\x01b\n", "not valid YAML|cannot be read"),
+    "an object of Python": (b"!!python/object/apply:os.system ['true']\n", "not valid YAML"),
+    "a key twice": (b"name: a\nname: b\n", r"recipe\.yaml:2: .*'name' is given twice"),
     "a key that is a list": (b"[a]: b\n", "recipe"),
     "keys that are numbers": (b"1: b\n", "recipe"),
     "deep": (b"a: " + b"[" * 3000 + b"]" * 3000, "recipe"),
-    "two documents": (b"a: 1\n---\nb: 2\n", "not YAML"),
-    "an unknown anchor": (b"a: *b\n", "not YAML"),
-    "a tab": (b"a:\n\t- b\n", "not YAML.*; write spaces for tabs"),
+    "two documents": (b"a: 1\n---\nb: 2\n", "not valid YAML"),
+    "an unknown anchor": (b"a: *b\n", "not valid YAML"),
+    "a tab": (b"a:\n\t- b\n", "not valid YAML.*; use spaces instead of tabs"),
 }
 
 
@@ -481,7 +481,7 @@ def test_source_that_reads_what_its_recipe_publishes_is_refused(zyda, tmp_path):
     assert zyda("build", "recipe.yaml")[0] == 0
     sources = [*good(tmp_path)["sources"], {"name": "own", "files": "out/swept/published/a/*.parquet"}]
     (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
-    is_told(*zyda("check", "second.yaml"), "source own: it reads what this recipe publishes")
+    is_told(*zyda("check", "second.yaml"), "source own: it reads the published corpus of this recipe")
 
 
 def test_file_whose_name_is_not_utf8_is_named(zyda, tmp_path):

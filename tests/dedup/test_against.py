@@ -1,4 +1,4 @@
-"""Corpora that stay as they are: what is near something there goes from the new one, and nothing there changes."""
+"""Documents that are similar to another published corpus are removed, and the other corpus does not change."""
 
 import hashlib
 import json
@@ -6,13 +6,10 @@ import random
 import shutil
 from collections import Counter
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
-from hypothesis import strategies as st
 from small_corpus import (
     SHARED_BY_ALL,
     Corpus,
@@ -38,10 +35,9 @@ from zyda_flows.tasks.planning.watching import detect_changes
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures import bands, index
 from zyda_flows.tasks.signatures.keys import keys_of_texts
-from zyda_flows.tasks.signatures.lookup import collisions, looked_up, row_groups_with
 from zyda_flows.tasks.storage import parts
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import FOOTERS, write_artifact
+from zyda_flows.tasks.storage.tables import FOOTERS
 
 WIDTH = 25
 RULES = {"none": {}, "containment": {"verify": {"containment": 0.9}}, "jaccard": {"verify": {"jaccard": 0.9}}}
@@ -52,7 +48,7 @@ def shingles(text):
 
 
 def documents_of(place, name):
-    """Return the name, text and band keys of each document of an input, as they are written."""
+    """Return the name, text and band keys of each document of an input, in the order of the files."""
     found = []
     for path in sorted(place.glob(name)):
         for row in pq.read_table(path).to_pylist():
@@ -63,7 +59,7 @@ def documents_of(place, name):
 
 @pytest.fixture(scope="module")
 def old(tmp_path_factory, compiled):
-    """A published corpus, with the documents of a family of near-copies, of which a filter has let some go."""
+    """A published corpus, with the documents of a family of near-copies, of which a filter has removed some."""
     corpus = Corpus(tmp_path_factory.mktemp("old"))
     family = {f"family{i}": edited(prose("family"), i) for i in range(1, 9)}
     chance = random.Random(2)
@@ -75,8 +71,8 @@ def old(tmp_path_factory, compiled):
     return recipe
 
 
-def of_new(folder, old, **changes):
-    """Return a corpus of new documents, some of them like those of the old one."""
+def new_corpus(folder, old, **changes):
+    """Return a corpus of new documents, some of them similar to documents of the old corpus."""
     corpus = Corpus(folder)
     shutil.rmtree(folder / "in")
     fresh = {
@@ -101,7 +97,7 @@ def of_new(folder, old, **changes):
 
 @pytest.fixture
 def new(old, tmp_path):
-    return of_new(tmp_path, old)
+    return new_corpus(tmp_path, old)
 
 
 def with_rule(corpus, rule, **more):
@@ -121,7 +117,7 @@ def names_of(recipe, *, stage):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", RULES)
-def test_who_goes_is_who_is_like_something_there(old, new, rule):
+def test_documents_similar_to_the_other_corpus_are_removed(old, new, rule):
     before = contents(old)
     recipe = new.load(dedup=with_rule(new, rule))
     build_here(recipe)
@@ -159,10 +155,10 @@ def test_who_goes_is_who_is_like_something_there(old, new, rule):
                 assert row["containment"] == pytest.approx(likeness[row["matched_doc_id"]]["containment"])
     assert {"exact", "shared", "guarded"} <= gone.keys()
     assert not {"alone", "like_the_unwanted", "no_text", "far_edits", "more1"} & gone.keys()
-    assert len(kept_names(recipe) & {"twin_1", "twin_2"}) == 1  # what goes among the new is as ever
+    assert len(kept_names(recipe) & {"twin_1", "twin_2"}) == 1  # the new corpus is still deduplicated
 
 
-def test_ledger_card_and_explanation_say_it(old, new):
+def test_ledger_card_and_explain_report_matches(old, new):
     recipe = new.load()
     ledger = build_here(recipe)
     gone = names_of(recipe, stage="against")
@@ -198,7 +194,7 @@ def test_decisions_do_not_depend_on_the_size_of_parts(old, new, monkeypatch):
     assert sorted(table_of(cut, "removed"), key=lambda row: row["doc_id"]) == expected
 
 
-def test_index_holds_the_keys_of_what_is_published_and_no_others(old, tmp_path, monkeypatch):
+def test_index_has_exactly_the_keys_of_published_documents(old, tmp_path, monkeypatch):
     monkeypatch.setattr(bands, "RANGE_ROWS", 5)
     monkeypatch.setattr(index, "GROUP_ROWS", 2)
     corpus = Corpus(tmp_path)
@@ -237,7 +233,7 @@ def test_protected_and_exempt_sources_lose_nothing(old, new):
         assert "exact" in names_of(recipe, stage="against")
 
 
-def test_source_that_is_protected_no_more_loses_what_it_would_have_lost(old, new):
+def test_source_that_is_no_longer_protected_loses_matches(old, new):
     protected = [{**new.recipe["sources"][0], "protect": True}, new.recipe["sources"][1]]
     build_here(new.load(sources=protected))
     recipe = new.load()
@@ -246,8 +242,8 @@ def test_source_that_is_protected_no_more_loses_what_it_would_have_lost(old, new
     assert "guarded" not in kept_names(recipe)
 
 
-def test_copies_of_pages_that_are_nearly_one_are_found(tmp_path, compiled):
-    """They share all buckets, so that only their texts tell them apart."""
+def test_copies_of_nearly_equal_pages_are_found(tmp_path, compiled):
+    """The pages share all buckets, so only their texts differ."""
     words = prose("page", 600).split()
     pages = {f"page{i}": " ".join([*words[:300], f"number{i}", *words[300:]]) for i in range(60)}
     corpus = Corpus(tmp_path / "there")
@@ -268,7 +264,7 @@ def test_copies_of_pages_that_are_nearly_one_are_found(tmp_path, compiled):
     assert {name: numbers[row["matched_doc_id"]] for name, row in gone.items()} == {n: n for n in copied}
 
 
-def test_corpus_is_not_against_itself_by_whatever_name(tmp_path):
+def test_corpus_against_itself_raises_for_any_url(tmp_path):
     corpus = Corpus(tmp_path)
     own = corpus.load()
     build_here(own)
@@ -279,11 +275,11 @@ def test_corpus_is_not_against_itself_by_whatever_name(tmp_path):
             build_here(corpus.load(dedup={"against": url}))
 
 
-def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(tmp_path):
+def test_manifest_names_the_other_corpus_and_explain_notices_a_change(tmp_path):
     corpus = Corpus(tmp_path / "there")
     there = corpus.load(name="there", sample=0.9)
     build_here(there)
-    new = of_new(tmp_path / "new", there)
+    new = new_corpus(tmp_path / "new", there)
     recipe = new.load()
     build_here(recipe)
     (named,) = PublishedCorpus.of(recipe).manifest.against
@@ -300,7 +296,7 @@ def test_manifest_says_which_corpus_it_was_and_explain_knows_when_it_is_another(
     assert "(the corpus there-sample-0.9 is missing or has changed since this build)" in said
 
 
-def test_published_folder_alone_is_enough_and_without_texts_for_keys(old, new, tmp_path):
+def test_published_folder_is_enough_and_keys_need_no_texts(old, new, tmp_path):
     alone = tmp_path / "alone"
     shutil.copytree(old.folder.path("published"), alone)
     recipe = new.load()
@@ -322,7 +318,7 @@ def test_rounds_and_exact_keys(old, tmp_path):
     corpus = Corpus(tmp_path / "there")
     there = corpus.load(name="there", dedup=[{"exact": "normalised"}, {"scope": "global"}])
     build_here(there)
-    new = of_new(tmp_path / "new", there)
+    new = new_corpus(tmp_path / "new", there)
     rounds = [
         {"exact": "normalised", "against": there.folder.url},
         {"scope": "global", "against": there.folder.url},
@@ -345,7 +341,7 @@ def test_rounds_and_exact_keys(old, tmp_path):
     )
 
 
-def test_two_corpora_of_one_name_are_told_apart_and_the_first_that_has_it_is_named(old, new, tmp_path):
+def test_corpora_of_equal_names_are_distinguished_and_the_first_match_named(old, new, tmp_path):
     copy = tmp_path / "copy"
     shutil.copytree(old.folder.path("published"), copy)
     manifest = json.loads((copy / "manifest.json").read_text())
@@ -368,28 +364,28 @@ def test_losses_to_other_corpora_count(old, new):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("rule", ["none", "containment"])
-def test_added_file_costs_its_share(old, new, rule):
+def test_added_file_is_compared_alone(old, new, rule):
     recipe = new.load(dedup=with_rule(new, rule))
     build_here(recipe)
     before = set(recipe.folder.files("work"))
     write_rows(new.folder / "in/fresh-2.parquet", rows(late=edited(prose("family"), 3), later=prose("late")))
     build_here(recipe)
     made = {path for path in recipe.folder.files("work") if path not in before and path.endswith(".parquet")}
-    of_shards = [
+    shard_keys = [
         path for path in made if path.split("/")[1] in ("ingest", "minhash", "against", "classify", "publish")
     ]
-    assert of_shards
-    assert all(path.rpartition("/")[2].startswith("000002-") for path in of_shards), of_shards
+    assert shard_keys
+    assert all(path.rpartition("/")[2].startswith("000002-") for path in shard_keys), shard_keys
     fresh = new.load(dedup=with_rule(new, rule), storage=str(new.folder / "fresh"))
     build_here(fresh)
     assert contents(recipe) == contents(fresh)
 
 
-def test_corpus_that_has_grown_is_looked_at_again(tmp_path):
+def test_other_corpus_that_has_grown_is_compared_again(tmp_path):
     corpus = Corpus(tmp_path / "there")
     there = corpus.load(name="there")
     build_here(there)
-    new = of_new(tmp_path / "new", there)
+    new = new_corpus(tmp_path / "new", there)
     recipe = new.load()
     build_here(recipe)
     assert "alone" in kept_names(recipe)
@@ -406,7 +402,7 @@ def test_corpus_that_has_grown_is_looked_at_again(tmp_path):
 
 
 @pytest.mark.slow
-def test_whatever_lies_broken_on_the_way_is_made_again(old, new):
+def test_damaged_intermediate_files_are_rebuilt(old, new):
     dedup = with_rule(new, "containment")
     recipe = new.load(dedup=dedup)
     build_here(recipe)
@@ -425,9 +421,9 @@ def test_whatever_lies_broken_on_the_way_is_made_again(old, new):
         content[chance.randrange(len(content))] ^= 1 << chance.randrange(8)
         folder.delete(path)
         folder.write(path, bytes(content))
-        for of_manifest in folder.files("work/manifests"):
-            if any(name in of_manifest for name in ("against", "index", "publish", "matches")):
-                folder.delete(of_manifest)
+        for manifest_path in folder.files("work/manifests"):
+            if any(name in manifest_path for name in ("against", "index", "publish", "matches")):
+                folder.delete(manifest_path)
         for made in folder.files("work/publish"):
             folder.delete(made)
         FOOTERS.clear()
@@ -437,7 +433,7 @@ def test_whatever_lies_broken_on_the_way_is_made_again(old, new):
 
 
 @pytest.mark.parametrize("place", ["bands", "best"])
-def test_broken_files_of_the_other_corpus_are_said_and_not_ours_to_mend(old, new, place):
+def test_damaged_files_of_the_other_corpus_are_reported(old, new, place):
     broken = new.folder / "broken"
     shutil.copytree(old.folder.path("published"), broken)
     for path in (broken / place).iterdir():
@@ -456,7 +452,7 @@ def test_broken_files_of_the_other_corpus_are_said_and_not_ours_to_mend(old, new
 
 
 def unlist(published, prefix):
-    """Take the files whose paths begin so out of the table of a published corpus."""
+    """Remove the files with a prefix from the table of a published corpus."""
     manifest = json.loads((published / "manifest.json").read_text())
     path = published / manifest["table"]["path"]
     with path.open("rb") as file:
@@ -471,7 +467,7 @@ def unlist(published, prefix):
     (published / "manifest.json").write_text(json.dumps(manifest))
 
 
-def test_faults_are_found_before_any_work(old, new, tmp_path):
+def test_faults_are_reported_before_any_work(old, new, tmp_path):
     empty, cut, older = (tmp_path / name for name in ("empty", "cut", "older"))
     empty.mkdir()
     shutil.copytree(old.folder.path("published"), cut)
@@ -527,10 +523,10 @@ def test_faults_are_found_before_any_work(old, new, tmp_path):
     [
 ("", "a path or a URL"), (7, "a URL or a list of URLs is expected"), (None, "a URL or a list"),
         ([f"c{i}" for i in range(256)], "at most 255"),
-        ("nosuch://x", "is no kind of URL"),
+        ("nosuch://x", "is not a supported kind of URL"),
     ],
 )  # fmt: skip
-def test_against_something_odd_is_one_line(new, against, said):
+def test_invalid_against_is_a_one_line_error(new, against, said):
     with pytest.raises(BadRecipe) as caught:
         new.load(dedup={"against": against})
     (line,) = str(caught.value).splitlines()
@@ -549,49 +545,8 @@ def test_against_a_corpus_in_a_store(old, new, s3):
     assert table_of(remote, "removed") == table_of(recipe, "removed")
 
 
-keys_of_documents = st.lists(st.integers(0, 40), max_size=60)
-
-
-@settings(deadline=None, max_examples=60)
-@given(keys_of_documents, keys_of_documents, st.integers(1, 3), st.booleans())
-def test_look_up_is_a_search_through_all(tmp_path_factory, there, asked, most, is_wide):
-    folder = Folder(str(tmp_path_factory.mktemp("keys")))
-
-    def keys_from(numbers):
-        found = np.array(numbers, np.uint64).reshape(-1) * np.uint64(2**58)
-        return np.stack([found, found % np.uint64(3)], axis=1) if is_wide else found
-
-    keys, ids = keys_from(there), np.arange(len(there), dtype=np.uint64)
-    schema = bands.rows_schema(is_wide=is_wide)
-    shard = write_artifact(
-        folder, "keys.parquet", "000-00000",
-        lambda path: bands.write_band_rows(path, [(0, keys, ids)] if len(ids) else [], schema, 4),
-    )  # fmt: skip
-    found, found_ids = looked_up(folder, shard, keys_from(asked), most)
-    expected = [
-        (number, doc_id)
-        for number in sorted(set(asked))
-        for doc_id in [i for i, of_one in enumerate(there) if of_one == number][:most]
-    ]
-    assert list(
-        zip(keys_from([n for n, _ in expected]).tolist(), [i for _, i in expected], strict=True)
-    ) == list(zip(found.tolist(), found_ids.tolist(), strict=True))
-    ours, theirs = collisions(keys_from(asked), np.arange(len(asked), dtype=np.uint64), found, found_ids)
-    pairs = [(i, doc_id) for i, number in enumerate(asked) for of_one, doc_id in expected if of_one == number]
-    assert sorted(zip(ours.tolist(), theirs.tolist(), strict=True)) == sorted(pairs)
-
-
-def test_few_keys_are_found_in_few_row_groups():
-    chance = np.random.default_rng(1)
-    keys = np.sort(chance.integers(0, 2**63, 1 << 18).astype(np.uint64)).reshape(-1, 4096)
-    asked = keys.reshape(-1)[chance.integers(0, keys.size, 5)]
-    groups = row_groups_with(asked, keys[:, 0], keys[:, -1])
-    assert len(groups) <= 5
-    assert all(np.isin(one, keys[groups]) for one in asked)
-
-
 def test_many_template_pages_do_not_hide_a_twin(tmp_path, compiled):
-    """Of a bucket 16 documents are looked at; a twin shares others, in which there are few."""
+    """A bucket returns 16 documents; a twin also shares smaller buckets."""
     template = prose("template", 270)
     pages = {f"page{i}": f"{template} {prose(f'page {i}', 30)}" for i in range(400)}
     corpus = Corpus(tmp_path / "there")

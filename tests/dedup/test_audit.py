@@ -173,9 +173,9 @@ def test_large_clusters_and_many_removals_return_few_rows(corpus):
     trails = [trail_of([*one]) for one in last_audit(Round(recipe, 1)).facts_as(AuditedRound).trails]
     few = pairings_of(recipe.folder, trails, 10)
     every = pairings_of(recipe.folder, trails, 2000)
-    of_worst = [p.doc_id for p in every if p.source == "worst"]
-    assert len(of_worst) == 902
-    smallest_ids = sorted(of_worst, key=lambda i: int(hash_ids(np.array([i], np.uint64))[0]))
+    worst_source = [p.doc_id for p in every if p.source == "worst"]
+    assert len(worst_source) == 902
+    smallest_ids = sorted(worst_source, key=lambda i: int(hash_ids(np.array([i], np.uint64))[0]))
     chosen = [p for p in few if p.source == "worst"]
     assert [p.doc_id for p in chosen] == smallest_ids[: len(chosen)]
     (alike, *_) = (p for p in every if len(p.kept) > 3)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from report_pages import page_of
 from small_corpus import build_here, contents, table_of
 
-from zyda_flows.tasks.dedup import cluster_files, clusters, exchange, forests
+from zyda_flows.tasks.dedup import cluster_files, clusters, document_names, exchange, forests
 from zyda_flows.tasks.dedup.clusters import ForestOfFiles
 from zyda_flows.tasks.dedup.contraction import LabelsOfPart, TreesOfFiles
 from zyda_flows.tasks.dedup.forests import Forest, forest_of_edges, join_forests
@@ -71,7 +71,7 @@ WAYS = {
 def go(monkeypatch, way):
     monkeypatch.setattr(clusters, "STEP_DOCUMENTS", WAYS[way][0])
     monkeypatch.setattr(clusters, "LAST_DOCUMENTS", WAYS[way][1])
-    monkeypatch.setattr(exchange, "PART_ROWS", WAYS[way][2])
+    monkeypatch.setattr(document_names, "PART_ROWS", WAYS[way][2])
     monkeypatch.setattr(exchange, "MOST_FILES", WAYS[way][3])
 
 
@@ -87,7 +87,7 @@ def test_clusters_equal_the_plain_twin(tmp_path_factory, files, cuts):
             folder = Folder(str(tmp_path_factory.mktemp("edges")))
             artifacts = clusters.clusters_of(folder, write_edges(folder, files), tuple(cuts), one_by_one)
             found[way] = [folder.read(artifact.path) for artifact in artifacts]
-    assert all(of_way == found["whole"] for of_way in found.values())
+    assert all(artifacts == found["whole"] for artifacts in found.values())
     tables = [pq.read_table(pa.BufferReader(content)) for content in found["whole"]]
     for table, (low, high) in zip(tables, pairwise([0, *cuts, 1 << 64]), strict=True):
         assert all(low <= doc_id < high for doc_id in table.column("doc_id").to_pylist())
@@ -125,10 +125,12 @@ def test_parts_have_similar_sizes_with_large_clusters(tmp_path):
     forests_of_files = one_by_one(
         [ForestOfFiles(folder, None, (one,), 0, i) for i, one in enumerate(write_edges(folder, files))]
     )
-    naming = exchange.Naming(0, 6)
+    naming = document_names.Naming(0, 6)
     trees = [TreesOfFiles(folder, None, naming, i, (one,)) for i, one in enumerate(forests_of_files)]
-    of_trees = exchange.exchanged(trees, 64, one_by_one)
-    labelled = one_by_one([LabelsOfPart(folder, None, naming, i, (), of_trees.files(i)) for i in range(64)])
+    exchanged_trees = exchange.exchanged(trees, 64, one_by_one)
+    labelled = one_by_one(
+        [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in range(64)]
+    )
     sizes = Counter(
         part for one in labelled for part in read_table(folder, one.edges).column("part").to_pylist()
     )

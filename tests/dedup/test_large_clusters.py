@@ -35,19 +35,21 @@ def sets_of(found):
     return lambda places: (found[i] for i in places)
 
 
-def of_numbers(chance, count):
+def sets_of_numbers(chance, count):
     return chance.integers(1, 2**63, count).astype(np.uint64)
 
 
 def test_near_copy_is_found_for_each_changed_paragraph():
     """The rarest shingles of a page may all be in the paragraph that its copy lacks."""
     chance = np.random.default_rng(4)
-    own, rarest = of_numbers(chance, 300), of_numbers(chance, 60)
+    own, rarest = sets_of_numbers(chance, 300), sets_of_numbers(chance, 60)
     page = np.concatenate([own, rarest])
-    copy = np.concatenate([own, of_numbers(chance, 60)])
-    others = [np.concatenate([own[i::10], of_numbers(chance, 330)]) for i in range(10) for _ in range(20)]
+    copy = np.concatenate([own, sets_of_numbers(chance, 60)])
+    others = [
+        np.concatenate([own[i::10], sets_of_numbers(chance, 330)]) for i in range(10) for _ in range(20)
+    ]
     others.append(
-        np.concatenate([rarest, of_numbers(chance, 300)])
+        np.concatenate([rarest, sets_of_numbers(chance, 300)])
     )  # the only other page with these shingles
     found = [page, *others, copy]
     big = LargeCluster(
@@ -61,9 +63,9 @@ def test_near_copy_is_found_for_each_changed_paragraph():
 def test_candidates_are_the_members_that_share_most():
     """More pages share rare shingles with a page than are compared with it, and its original is the last of them."""
     chance = np.random.default_rng(5)
-    original = of_numbers(chance, 400)
-    others = [np.concatenate([original[i : i + 30], of_numbers(chance, 370)]) for i in range(200)]
-    copy = np.concatenate([original[:370], of_numbers(chance, 30)])
+    original = sets_of_numbers(chance, 400)
+    others = [np.concatenate([original[i : i + 30], sets_of_numbers(chance, 370)]) for i in range(200)]
+    copy = np.concatenate([original[:370], sets_of_numbers(chance, 30)])
     found = [*others, original, copy]
     big = LargeCluster(
         sets_of(found), np.arange(len(found)), np.ones(len(found), np.bool_), share=0.9, is_jaccard=False
@@ -74,9 +76,9 @@ def test_candidates_are_the_members_that_share_most():
 def template(count):
     """Return pages that share nearly all shingles with all others, each with a later copy."""
     chance = np.random.default_rng(6)
-    base = of_numbers(chance, 380)
-    whole = [np.concatenate([base, of_numbers(chance, 20)]) for _ in range(count)]
-    copies = [np.concatenate([page[:396], of_numbers(chance, 4)]) for page in whole]
+    base = sets_of_numbers(chance, 380)
+    whole = [np.concatenate([base, sets_of_numbers(chance, 20)]) for _ in range(count)]
+    copies = [np.concatenate([page[:396], sets_of_numbers(chance, 4)]) for page in whole]
     return [*whole, *copies]
 
 
@@ -110,7 +112,7 @@ def combinations(count, shingles):
 def one_template(count):
     """Return pages of a template with a few shingles replaced by others from a small stock."""
     chance = np.random.default_rng(9)
-    base, stock = of_numbers(chance, 300), of_numbers(chance, 200)
+    base, stock = sets_of_numbers(chance, 300), sets_of_numbers(chance, 200)
     pages = []
     for _ in range(count):
         page = base.copy()
@@ -185,7 +187,7 @@ def test_full_index_counts_skipped_pairs_and_finds_most_duplicates():
 
 def test_number_of_members_is_limited_and_the_rest_counted():
     chance = np.random.default_rng(7)
-    found = [of_numbers(chance, 50) for _ in range(20)]
+    found = [sets_of_numbers(chance, 50) for _ in range(20)]
     found += [*found]
     with replaced_limits(cluster_members=10):
         big = LargeCluster(sets_of(found), np.arange(40), np.ones(40, np.bool_), share=0.9, is_jaccard=True)

@@ -122,8 +122,8 @@ def test_second_round_reads_remaining_documents_and_has_its_accounts(twins):
     assert set(second.values()) == {"duplicate"}
     assert ledger.removed("removals").documents == len(first)
     assert ledger.removed("removals2").documents == len(second)
-    of_second = {row["doc_id"] for row in table_of(recipe, "clusters2")}
-    assert not of_second & {
+    second_round = {row["doc_id"] for row in table_of(recipe, "clusters2")}
+    assert not second_round & {
         row["doc_id"] for row in table_of(recipe, "removed") if row["stage"] == "removals"
     }
     assert {"cluster_id", "cluster_id2"} <= table_of(recipe, "best")[0].keys()
@@ -197,9 +197,9 @@ def test_published_recipe_can_be_built_again(twins, tmp_path):
 
 def test_stages_of_a_second_round_have_its_number(twins):
     recipe = twins.load(dedup=TWO)
-    of_one_round = list(pipeline.reasons(twins.load()))
-    after = of_one_round.index("removals") + 1
-    assert list(pipeline.reasons(recipe)) == [*of_one_round[:after], "removals2", *of_one_round[after:]]
+    single_round = list(pipeline.reasons(twins.load()))
+    after = single_round.index("removals") + 1
+    assert list(pipeline.reasons(recipe)) == [*single_round[:after], "removals2", *single_round[after:]]
 
 
 @pytest.mark.parametrize(

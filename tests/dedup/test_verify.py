@@ -75,8 +75,8 @@ def test_decisions_equal_comparing_all_pairs(monkeypatch, clusters, data):
     ]
     # Numbers with different hashes, in an arbitrary order.
     hashes = [
-        np.random.default_rng(i).permutation(np.array(sorted(of_one), np.uint64) * np.uint64(2**40 + 1))
-        for i, of_one in enumerate(of_one for cluster in clusters for of_one in cluster)
+        np.random.default_rng(i).permutation(np.array(sorted(document), np.uint64) * np.uint64(2**40 + 1))
+        for i, document in enumerate(document for cluster in clusters for document in cluster)
     ]
     ends = np.cumsum([0, *map(len, hashes)])
     starts = np.cumsum([0, *map(len, clusters)])
@@ -84,8 +84,8 @@ def test_decisions_equal_comparing_all_pairs(monkeypatch, clusters, data):
     holders, shared = find_duplicates(
         np.concatenate(hashes), ends, np.concatenate(groups), everyone, starts, **asked
     )
-    for cluster, of_cluster, start in zip(clusters, groups, starts[:-1], strict=True):
-        expected = greedy(cluster, of_cluster, rule)
+    for cluster, cluster_groups, start in zip(clusters, groups, starts[:-1], strict=True):
+        expected = greedy(cluster, cluster_groups, rule)
         places = range(start, start + len(cluster))
         assert {i - start: holders[i] - start for i in places if holders[i] != MISSING} == {
             i: k for i, (k, _, _) in expected.items()
@@ -95,7 +95,7 @@ def test_decisions_equal_comparing_all_pairs(monkeypatch, clusters, data):
         own = hashes[start : start + len(cluster)]
         alone = LargeCluster(
             lambda asked_for, own=own: (own[i] for i in asked_for),
-            np.array(of_cluster),
+            np.array(cluster_groups),
             everyone[: len(own)],
             **asked,
         )
@@ -131,12 +131,12 @@ def test_decisions_in_a_large_cluster_equal_comparing_all_pairs(template, noise,
     groups = np.arange(len(hashes))
     starts = np.array([0, len(hashes)])
     ends = np.cumsum([0, *map(len, hashes)])
-    may_go = np.ones(len(hashes), np.bool_)
+    is_removable = np.ones(len(hashes), np.bool_)
     exact, _ = find_duplicates(
-        np.concatenate(hashes), ends, groups, may_go, starts, share=share, is_jaccard=False
+        np.concatenate(hashes), ends, groups, is_removable, starts, share=share, is_jaccard=False
     )
     cluster = LargeCluster(
-        lambda asked: (hashes[i] for i in asked), groups, may_go, share=share, is_jaccard=False
+        lambda asked: (hashes[i] for i in asked), groups, is_removable, share=share, is_jaccard=False
     )
     found, shared = cluster.find_duplicates()
     assert np.count_nonzero(exact != MISSING) > 500
@@ -306,8 +306,8 @@ def test_very_large_cluster_is_compared_piece_by_piece(tmp_path):
     with replaced_limits(cluster_documents=10):
         build_here(recipe)
     removed = [row for row in table_of(recipe, "removed") if row["stage"] == "removals"]
-    of_cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
-    assert len(of_cluster) >= 40  # equal texts are always in the same piece
+    cluster = [row for row in removed if row["kept_doc_id"] in {r["kept_doc_id"] for r in removed[-1:]}]
+    assert len(cluster) >= 40  # equal texts are always in the same piece
     assert all(row["containment"] >= 0.8 for row in removed)
     # All but the edited text are equal.
     said = "42 documents are in clusters that were cut into pieces for their size: (0|41) pairs of documents"
@@ -366,7 +366,7 @@ def test_similarities_are_explained(chains):
         ({"containment": 0}, "more than 0"),
         ({"jaccard": 1.01}, "at most 1"),
         ({"jaccard": "0.8"}, "a number is expected"),
-        ({"edit": 0.8}, "there is no such field"),
+        ({"edit": 0.8}, "unknown field"),
         (0.8, "verify"),
     ],
     ids=str,

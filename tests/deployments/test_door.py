@@ -188,16 +188,16 @@ def test_no_page_shows_the_dashboard_inside_itself(api):
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"].split("; ")
 
 
-def test_page_of_another_site_starts_and_reads_nothing(api, deceived_browser, page_of_another_site):
-    page = new_page(deceived_browser)
+def test_page_of_another_site_starts_and_reads_nothing(api, browser_with_local_names, page_of_another_site):
+    page = new_page(browser_with_local_names)
     page.goto(f"http://evil.example:{page_of_another_site}/")
     assert page.evaluate(ATTACK, pages_api(api)) == ["TypeError: Failed to fetch"] * 3
 
 
-def test_page_whose_name_becomes_our_address_starts_and_reads_nothing(api, deceived_browser):
+def test_page_whose_name_becomes_our_address_starts_and_reads_nothing(api, browser_with_local_names):
     """By DNS rebinding: the browser takes the server for the page's own."""
     port = api.dashboard.rpartition(":")[2]
-    page = new_page(deceived_browser)
+    page = new_page(browser_with_local_names)
     page.goto(f"http://evil.example:{port}/api/health")
     assert page.evaluate(ATTACK, f"http://evil.example:{port}/api") == [401] * 3
 

@@ -7,7 +7,7 @@ import pytest
 from growth import grows_linearly
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
+from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import fields_of
@@ -31,7 +31,7 @@ def judged(folder, content, addresses, kind="domains"):
     path = folder / "list"
     path.write_bytes(content)
     rules = planned_url_rules(UrlRules(**{kind: [str(path)]}))
-    found = judged_urls(rules, pa.table({"url": pa.array(addresses, pa.string())}))
+    found = url_columns(rules, pa.table({"url": pa.array(addresses, pa.string())}))
     return found[f"url_rules.{kind}"].is_valid().to_pylist()
 
 
@@ -72,7 +72,7 @@ def test_lines_in_no_known_form_are_named(tmp_path, line, fault):
         judged(tmp_path, f"# list\nok.example\n{line}\nlast.example\n{line}".encode(), [])
     said = str(caught.value)
     assert "url_rules.domains: " in said
-    assert "list: 2 of its 5 lines are not in a form that is known; line 3: " in said
+    assert "list: 2 of its 5 lines are not in a known form; line 3: " in said
     assert fault in said
 
 
@@ -122,7 +122,7 @@ def test_long_addresses_take_time_in_proportion(long_rules, kind):
     denied.url_hashes.add("0" * 64)
 
     def all_of_it(text):
-        judged_urls(long_rules, pa.table({"url": pa.array([text, f"https://{text}"])}))
+        url_columns(long_rules, pa.table({"url": pa.array([text, f"https://{text}"])}))
         denied.has_address(text)
         normalise_domain(text)
         try:

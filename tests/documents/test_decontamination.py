@@ -121,7 +121,7 @@ def held(texts, set_file, *, frequent=""):
     from zyda_flows.tasks.documents.decontaminate import share_of
 
     looking = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
-    phrases, found = looking.found(pa.array([*texts, frequent], pa.large_string()))
+    phrases, found = looking.run(pa.array([*texts, frequent], pa.large_string()))
     dropped = {one["phrase"] for one in phrases[-1].as_py() or ()}
     return [any(share_of(item, dropped) >= 0.5 for item in items or ()) for items in found[:-1].to_pylist()]
 
@@ -143,7 +143,7 @@ def test_documents_go_with_their_evidence_and_nobody_goes_for_them(asking):
     assert (one["items"], one["too_short"], one["unanswered"], one["frequent"]) == (5, 1, 0, 0)
     card = recipe.folder.read("published/README.md").decode()
     assert "| beans | 5 | 1 | 0 | 0 |" in card
-    assert "it holds a question of beans with its answer" in card
+    assert "it contains a question of beans with its answer" in card
 
 
 def test_what_the_corpus_has_often_is_no_evidence(asking):
@@ -237,7 +237,7 @@ def test_explain_says_which_item_of_which_set(asking, capsys):
     build_here(recipe)
     (doc_id,) = removed(recipe)
     print_explanation(explain(recipe, str(doc_id)))
-    assert "it holds a question of beans with its answer" in " ".join(capsys.readouterr().out.split())
+    assert "it contains a question of beans with its answer" in " ".join(capsys.readouterr().out.split())
 
 
 FORMS = {
@@ -291,7 +291,7 @@ def test_all_frames_of_a_compressed_set_are_read_and_a_cut_one_is_told(tmp_path)
         "q1",
     ]
     path.write_bytes(content[:-3])
-    with pytest.raises(BadInput, match="neither Parquet nor JSON Lines can be read there"):
+    with pytest.raises(BadInput, match="cannot be read as Parquet or JSON Lines"):
         list(items_of(planned_set("a", EvaluationSet(files=[str(path)]))))
 
 
@@ -304,16 +304,20 @@ def test_templates_say_it_of_others(tmp_path):
 
 BAD = {
     "no such file": (None, {}, r"set.jsonl"),
-    "no JSON": ("\n{", {}, "line 1: it is no JSON"),
-    "no object": ("[1]", {}, "line 0: it is no JSON object"),
+    "no JSON": ("\n{", {}, "line 1: invalid JSON"),
+    "no object": ("[1]", {}, "line 0: not a JSON object"),
     "nothing": ("\n", {}, "it has no items"),
-    "unknown columns": ('{"a": "q", "b": "y"}', {}, "say so: a, b"),
+    "unknown columns": ('{"a": "q", "b": "y"}', {}, "over its columns: a, b"),
     "no answers": ('{"question": "q", "answer": ""}', {}, "none of its 1 items has an answer"),
-    "nothing that is long enough": ('{"question": "Why?", "answer": "No."}', {}, "an answer and 6 words"),
+    "nothing that is long enough": (
+        '{"question": "Why?", "answer": "No."}',
+        {},
+        "an answer and at least 6 words",
+    ),
     "no such choice": (
         '{"question": "q", "choices": ["x"], "answer": 4}',
         {},
-        "row 0: its question and answer",
+        "row 0: the template of its question or answer fails",
     ),
     "no such column": ('{"a": "q"}', {"question": "{{ b }}"}, "'b' is undefined"),
     "a template that does more": ('{"a": "q"}', {"question": "{{ a.__class__.mro() }}"}, "is unsafe"),
@@ -336,7 +340,7 @@ def test_a_set_that_cannot_be_read_is_told_with_its_place(corpus, fault):
     ("said", "expected"),
     [
         ({}, "sets"), ({"sets": {}}, "sets"), ({"sets": {"a": "x"}, "share": 0}, "share"),
-        ({"sets": {"a": {"files": "x", "answer": "{{ b }}"}}}, "give its question"),
+        ({"sets": {"a": {"files": "x", "answer": "{{ b }}"}}}, "give `question`, too"),
         ({"sets": {"a/b": "x"}}, "a/b"), ({"sets": {"a": "x"}, "action": "drop"}, "action"),
     ],
 )  # fmt: skip
@@ -347,11 +351,11 @@ def test_a_step_that_says_too_little_is_refused(corpus, said, expected):
 
 def test_sets_are_named_once_and_mean_one_thing(corpus):
     step = {"decontaminate": {"sets": {"a": "x"}}}
-    with pytest.raises(BadRecipe, match="decontaminate stands there twice"):
+    with pytest.raises(BadRecipe, match="decontaminate is given twice"):
         corpus.load(documents=[step, step])
     sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
     sources[1]["documents"] = [{"decontaminate": {"sets": {"a": "y"}}}]
-    with pytest.raises(BadRecipe, match="the set a is another one for source worst"):
+    with pytest.raises(BadRecipe, match="the evaluation set a of source worst differs"):
         corpus.load(sources=sources, documents=[step])
 
 

@@ -114,9 +114,9 @@ def test_domains_are_hosts_alone():
         ("||example.org^$third-party", "for some requests only"),
         ("||example.org^*/ads", "is a pattern"),
         ("example.org##.ad", "is not a domain"),
-        ("https://*.example.org/page", "is no address"),
+        ("https://*.example.org/page", "is not a web address"),
         ("10.0.0.0/8", "is a network"),
-        ("example.org a/b", "is no address"),
+        ("example.org a/b", "is not a web address"),
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
             % ("0" * 64),
@@ -128,7 +128,7 @@ def test_domains_are_hosts_alone():
             "values of 64 bits",
         ),
         ("example..org", "is not a domain"),
-        ("https://a,b.org/", "is no address"),
+        ("https://a,b.org/", "is not a web address"),
     ],
 )
 def test_line_that_asks_for_nothing_is_told(line, fault):
@@ -357,7 +357,7 @@ def test_shorter_list_brings_a_document_back(asked):
 def test_source_without_addresses_is_said(asked, caplog):
     ask(asked, "example.org")
     build_here(asked.load())
-    assert "source plain: it has no column url, so no document of it goes by an address" in caplog.text
+    assert "source plain: it has no column url, so no document of it is removed by an address" in caplog.text
     assert "source pages" not in caplog.text
 
 

@@ -9,7 +9,7 @@ from small_corpus import prose
 
 from zyda_flows.tasks.documents.evaluation_sets import planned_set
 from zyda_flows.tasks.documents.item_search import search_for
-from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.documents.licenses import license_columns
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
 LICENCES = {
@@ -32,7 +32,7 @@ def test_licences(kind):
     said = {"column": "license", "keep": ["MIT"], "names": {}}
 
     def judge(text):
-        judged_licenses(said, pa.table({"license": [text]}))
+        license_columns(said, pa.table({"license": [text]}))
 
     assert grows_linearly(judge, LICENCES[kind], 2_000)
 
@@ -75,7 +75,7 @@ def looking(tmp_path_factory):
 def test_items_of_evaluation_sets(looking, kind):
     def look(text):
         texts = pa.array([text], pa.large_string())
-        looking.found(texts)
+        looking.run(texts)
         looking.cut(texts, 0.5)
 
     assert grows_linearly(look, TEXTS[kind], 500)

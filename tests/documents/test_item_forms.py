@@ -108,7 +108,7 @@ def looked_for(paths):
 
 def found(looking, texts):
     """Return which texts hold which items, none of whose phrases is frequent: set and row."""
-    _, held = looking.found(pa.array(texts, pa.large_string()))
+    _, held = looking.run(pa.array(texts, pa.large_string()))
     return [
         {(item["set"], item["row"]) for item in items or () if share_of(item, ()) >= 0.5}
         for items in held.to_pylist()

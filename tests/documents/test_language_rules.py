@@ -206,7 +206,7 @@ def test_value_in_the_recipe_goes_before_those_of_files(folder):
 @pytest.mark.parametrize(
     ("content", "said"),
     [
-        ("words", "a mapping is expected"), ("dup_lines: 1", "there is no rule dup_lines"),
+        ("words", "a mapping is expected"), ("dup_lines: 1", "unknown rule dup_lines"),
         ("dup_line_frac: many", "dup_line_frac: a number is expected"), ("top_n_grams: 3", "pairs of a number"),
         ("top_n_grams: [[12, 0.1]]", "pairs of a number"), ("stopwords: [der, no]", "a list of words is expected"),
         ("language_score: 7", "a probability is expected"), ("words: 3", "two values are expected"),
@@ -231,11 +231,15 @@ def test_file_that_says_what_nothing_knows_is_told(folder, tmp_path, content, sa
         ({"languages": 7}, {}, "fineweb-2.languages: files are expected"),
         ({"languages": "gone/*.yml"}, {}, "fineweb-2.languages: no file matches"),
         ({"languages": f"configs/{DE}.yml"}, {}, f"there is no file for {EN}, which language_id keeps"),
-        ({"languages": "configs/*.yml"}, {"keep": {}}, "which languages stay: language_id with `keep`"),
-        ({"languages": "configs/*.yml"}, {"language_id": False, "component": False}, "which languages stay"),
-        ({"languages": "configs/*.yml"}, {"language_id": False}, "nothing finds the language of source rows"),
-        ({"languages": ["configs/*.yml", "again/*.yml"]}, {}, f"{DE} has another file already"),
-        ({"languages": "configs/*.yml", "lists": {}}, {}, "there is no rule lists"),
+        ({"languages": "configs/*.yml"}, {"keep": {}}, "add a step language_id with `keep`"),
+        (
+            {"languages": "configs/*.yml"},
+            {"language_id": False, "component": False},
+            "add a step language_id",
+        ),
+        ({"languages": "configs/*.yml"}, {"language_id": False}, "source rows needs a step language_id"),
+        ({"languages": ["configs/*.yml", "again/*.yml"]}, {}, f"a second file for {DE}"),
+        ({"languages": "configs/*.yml", "lists": {}}, {}, "unknown rule lists"),
     ],
 )
 def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):

@@ -6,7 +6,7 @@ import pytest
 from small_corpus import build_here, prose, write_rows, zyda_here
 
 from zyda_flows.tasks.accounts.components import OTHERS, count_names
-from zyda_flows.tasks.documents.licenses import judged_licenses
+from zyda_flows.tasks.documents.licenses import license_columns
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.spdx import Licenses, folded, identifiers_by_name
@@ -47,7 +47,7 @@ def licenses():
     ],
 )
 def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept):
-    assert licenses.stated([said]) == (name, True, is_kept)
+    assert licenses.statement([said]) == (name, True, is_kept)
 
 
 @pytest.mark.parametrize(
@@ -59,32 +59,32 @@ def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept)
     ],
 )  # fmt: skip
 def test_what_no_list_has_is_not_guessed(licenses, said):
-    assert licenses.stated([said]) == (said, False, False)
+    assert licenses.statement([said]) == (said, False, False)
 
 
 def test_several_licences_all_have_to_be_kept(licenses):
-    assert licenses.stated(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
-    assert licenses.stated(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
+    assert licenses.statement(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
+    assert licenses.statement(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
         "MIT AND (GPL-3.0-only OR Apache-2.0)",
         True,
         True,
     )
-    assert licenses.stated(["MIT", "GPL-3.0-only"]) == ("MIT AND GPL-3.0-only", True, False)
-    assert licenses.stated(["MIT", "what?"]) == ("what?", False, False)
-    assert licenses.stated([" ", ""]) is None
+    assert licenses.statement(["MIT", "GPL-3.0-only"]) == ("MIT AND GPL-3.0-only", True, False)
+    assert licenses.statement(["MIT", "what?"]) == ("what?", False, False)
+    assert licenses.statement([" ", ""]) is None
 
 
 def test_columns_of_other_kinds_are_read_or_refused():
     step = {"column": "meta.license", "keep": ["MIT"], "names": {"1": "MIT"}}
 
     def judged(values):
-        return judged_licenses(step, pa.table({"meta": values}))["license"].to_pylist()
+        return license_columns(step, pa.table({"meta": values}))["license"].to_pylist()
 
     assert judged([{"license": "mit"}, {"license": None}, None]) == ["MIT", None, None]
     assert judged([{"license": ["mit", "mit"]}, {"license": []}]) == ["MIT", None]
     assert judged([{"license": 1}]) == ["MIT"]
     assert (
-        judged_licenses(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
+        license_columns(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
         == ["(none)"] * 2
     )
     with pytest.raises(ValueError, match="which names no licence"):
@@ -112,11 +112,11 @@ def test_every_identifier_and_full_name_of_the_list_is_known():
 
     licenses = Licenses(["MIT"], {})
     for name, one in LICENSES.items():
-        assert licenses.stated([name]).is_known
+        assert licenses.statement([name]).is_known
         assert (
             one.deprecated_id
             or not identifiers_by_name().get(folded(one.name))
-            or licenses.stated([one.name]).is_known
+            or licenses.statement([one.name]).is_known
         )
 
 
@@ -128,10 +128,10 @@ def test_identifiers_that_the_list_has_replaced_are_those_in_their_place():
         "MIT OR BSD-2-Clause-NetBSD": "MIT OR BSD-2-Clause",
         "GPL-2.0-with-classpath-exception": "GPL-2.0-only WITH Classpath-exception-2.0",
     }.items():  # fmt: skip
-        stated = licenses.stated([said])
+        stated = licenses.statement([said])
         assert (stated.name, stated.is_kept) == (name, True) if name else not stated.is_known
-    assert licenses.stated(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
-    assert licenses.stated(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
+    assert licenses.statement(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
+    assert licenses.statement(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
 
 
 @pytest.fixture
@@ -243,21 +243,23 @@ def refused(corpus, **said):
     return str(raised.value)
 
 
-def test_recipe_says_licences_that_there_are(corpus):
+def test_unknown_licences_in_a_recipe_raise(corpus):
     assert "keep" in refused(corpus)
-    assert "'CC BY 4.0' is no identifier of SPDX's list, where CC-BY-4.0 is the nearest" in refused(
+    assert "'CC BY 4.0' is not an identifier of the SPDX list; did you mean CC-BY-4.0" in refused(
         corpus, keep=["CC BY 4.0"]
     )
-    assert "MIT OR Apache-2.0 is more than one licence" in refused(corpus, keep="MIT OR Apache-2.0")
+    assert "MIT OR Apache-2.0 is an expression of several licences" in refused(
+        corpus, keep="MIT OR Apache-2.0"
+    )
     assert "names: odc-by: 'odc' is no identifier" in refused(corpus, keep="MIT", names={"odc-by": "odc"})
-    assert "differ by their case alone" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
-    assert "is there twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
+    assert "differ only in case" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
+    assert "is given twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
     corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}] * 2
-    with pytest.raises(BadRecipe, match="license_filter stands there twice"):
+    with pytest.raises(BadRecipe, match="license_filter is given twice"):
         load_recipe(corpus.write())
 
 
-def test_licence_column_that_is_not_there_or_not_carried_is_said(licensed):
+def test_missing_licence_column_raises(licensed):
     licensed.recipe["documents"] = [{"license_filter": {"column": "licence", "keep": "MIT"}}]
     with pytest.raises(
         BadRecipe, match=r"source second: license_filter.column: no column 'licence'; there are .*'license'"
@@ -266,18 +268,18 @@ def test_licence_column_that_is_not_there_or_not_carried_is_said(licensed):
     licensed.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}]
     licensed.recipe["sources"][1]["columns"] = ["name"]
     with pytest.raises(
-        BadRecipe, match=r"source second does not carry its column license; see its `columns`"
+        BadRecipe, match=r"source second does not carry the column license; change its `columns`"
     ):
         build_here(licensed.load())
     licensed.recipe["sources"] = licensed.recipe["sources"][:1]
     licensed.recipe["sources"][0]["documents"][0]["license_filter"]["column"] = "meta.licence"
     with pytest.raises(
-        BadInput, match=r"source first: license_filter: none of its 5 documents names a licence"
+        BadInput, match=r"source first: license_filter: none of its 5 documents has a licence"
     ):
         build_here(licensed.load())
 
 
-def test_column_that_nobody_fills_is_said_whatever_other_steps_take(licensed):
+def test_empty_license_column_raises(licensed):
     licensed.recipe["sources"] = licensed.recipe["sources"][:1]
     (first,) = licensed.recipe["sources"]
     first["documents"] = [
@@ -287,7 +289,7 @@ def test_column_that_nobody_fills_is_said_whatever_other_steps_take(licensed):
         {"text": "short", "meta": {"license": "mit"}}, {"text": prose("long", 900), "meta": {"license": "mit"}},
     ])  # fmt: skip
     with pytest.raises(
-        BadInput, match=r"source first: license_filter: none of its 2 documents names a licence"
+        BadInput, match=r"source first: license_filter: none of its 2 documents has a licence"
     ):
         build_here(licensed.load())
 
@@ -303,9 +305,9 @@ def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
     assert {row["reason"] for row in removed} == {"requested", "license_filter.missing"}
 
 
-def test_trial_shows_the_licences_that_go(licensed):
+def test_trial_shows_the_licences_of_removed_documents(licensed):
     said = zyda_here("try", licensed.write()).stdout
-    assert "license_filter: its licence is not among those to keep" in said
+    assert "license_filter: its licence is not one of the licences to keep" in said
     assert "GPL-3.0-only  first" in said
     assert "license_filter.unknown: the name of its licence is in no list" in said
     assert "free as in beer  first" in said

@@ -54,7 +54,7 @@ def test_json_stays_json_and_names_of_fields_stay():
     "kind", [pa.int64(), pa.binary(), pa.list_(pa.float64()), pa.map_(pa.string(), pa.string())]
 )
 def test_column_without_texts_is_refused_and_not_left_as_it_is(kind):
-    with pytest.raises(ValueError, match=r"column 'a' is .*, which holds no texts"):
+    with pytest.raises(ValueError, match=r"column 'a' has the type .*, which contains no texts"):
         with_clean_columns(pa.table({"a": pa.array([], kind)}), {**PII, "columns": ["a"]})
 
 
@@ -73,7 +73,7 @@ def test_named_columns_are_clean_in_all_that_is_published(corpus):
     assert times == {"pii.mail in author_mail": 3, "pii.ip in by": 3}
     with pytest.raises(BadRecipe, match=r"clean.column: no column .nobody."):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["nobody"]}}}], sources=best))
-    with pytest.raises(BadRecipe, match="column 'stars' is"):
+    with pytest.raises(BadRecipe, match="column 'stars' has the type"):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["stars"]}}}], sources=best))
     with pytest.raises(BadRecipe, match="text is the text"):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["text"]}}}], sources=best))

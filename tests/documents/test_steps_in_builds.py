@@ -15,7 +15,7 @@ from small_corpus import build_here, contents, kept_names, prose, rows, table_of
 from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks import pipeline
-from zyda_flows.tasks.documents.functions import function_named
+from zyda_flows.tasks.documents.functions import load_function
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import BadInput, BadRecipe
@@ -329,7 +329,7 @@ def test_functions_of_ones_own_clean_filter_and_measure(raw, own):
     ledger = build_here(recipe)
     (row,) = removed(recipe).values()
     assert (row["reason"], row["note"], row["value"]) == ("steps_of_mine:shouting", "it shouts", None)
-    assert "the function of that name let it go" in decision(explain(recipe, str(row["doc_id"])))
+    assert "the function of this name removed it" in decision(explain(recipe, str(row["doc_id"])))
     quiet = next(row for row in table_of(recipe, "best") if row["name"] == "Quiet")
     assert (quiet["text"], quiet["commas"]) == ("a, b", 1)
     assert sum(row["documents"] for row in ledger.cleaned().to_pylist()) > 0
@@ -357,7 +357,7 @@ def test_changed_function_is_another(raw, own):
         ("def bad(texts): return None", "steps_of_mine:bad: an array of string is expected"),
         ("def bad(texts): return pc.equal(texts, '')", "an array of string is expected: it has bool"),
         ("def bad(texts): return pc.utf8_length(texts)", "an array of string is expected: it has int64"),
-        ("def bad(texts): return pa.array([''] * len(texts))", "gave an empty text as the reason"),
+        ("def bad(texts): return pa.array([''] * len(texts))", "returned an empty text as a reason"),
     ],
 )
 def test_function_that_answers_something_else_is_told(raw, own, function, said):
@@ -391,7 +391,7 @@ def test_cleaning_that_returns_no_text_is_told(raw, own, function, said):
     [
         ("import sys; sys.exit(3)", "steps_of_mine:any", "steps_of_mine:any cannot be imported: 3"),
         ("", "steps_of_mine:gone", "steps_of_mine:gone cannot be imported: .*gone"),
-        ("number = 3", "steps_of_mine:number", "steps_of_mine:number is no function"),
+        ("number = 3", "steps_of_mine:number", "steps_of_mine:number is not a function"),
         ("1/0", "steps_of_mine:any", "steps_of_mine:any cannot be imported: division by zero"),
         ("", "os:getcwd", "os:getcwd is code, which a recipe runs only where it is allowed"),
         ("", "steps_of_mine.deeper:any", "steps_of_mine.deeper:any is code"),
@@ -422,7 +422,7 @@ def test_worker_that_lacks_a_function_says_how_workers_get_it(monkeypatch, envir
     for name, value in environment.items():
         monkeypatch.setenv(name, value)
     with pytest.raises(BadRecipe) as found:
-        function_named("steps_of_elsewhere:any", code="planned")
+        load_function("steps_of_elsewhere:any", code="planned")
     said = str(found.value)
     assert fault in said
     assert "`zyda down`, then `zyda up` with ZYDA_STEPS=steps_of_elsewhere" in said
@@ -596,9 +596,7 @@ def test_function_that_is_another_on_a_worker_is_told(raw, own, tmp_path):
     own(CODE)
     plan = plan_documents(raw.load(documents=[{"filter": "steps_of_mine:shouting"}]), "best")
     own(CODE + "# another")
-    with pytest.raises(
-        BadRecipe, match="steps_of_mine:shouting is another here than where the build was planned"
-    ):
+    with pytest.raises(BadRecipe, match="steps_of_mine:shouting has changed since the build was planned"):
         run_steps(plan, pa.array(["BUY"], pa.large_string()))
 
 

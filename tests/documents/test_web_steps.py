@@ -15,7 +15,7 @@ from small_corpus import TOKENIZER, build_here, prose
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.flows.command.try_ import limits
-from zyda_flows.tasks.documents.url_rules import judged_urls, planned_url_rules
+from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
 from zyda_flows.tasks.errors import BadRecipe, Damaged
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
@@ -66,7 +66,7 @@ def rules(tmp_path_factory):
     ],
 )  # fmt: skip
 def test_address_goes_by_the_first_rule_that_it_breaks(rules, address, rule):
-    found = judged_urls(rules, pa.table({"url": pa.array([address], pa.string())}))
+    found = url_columns(rules, pa.table({"url": pa.array([address], pa.string())}))
     assert [kind for kind, notes in found.items() if notes[0].is_valid] == (
         [f"url_rules.{rule}"] if rule else []
     )
@@ -76,7 +76,7 @@ def test_many_domains_are_held_as_hashes(tmp_path):
     (tmp_path / "domains").write_text("".join(f"host{i}.example\n" for i in range(100_000)))
     rules = planned_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
     addresses = [f"https://www.host{i}.example/" for i in range(99_990, 100_010)]
-    found = judged_urls(rules, pa.table({"url": addresses}))["url_rules.domains"]
+    found = url_columns(rules, pa.table({"url": addresses}))["url_rules.domains"]
     assert found.is_valid().to_pylist() == [True] * 10 + [False] * 10
 
 
@@ -185,25 +185,25 @@ def test_damaged_accounts_are_one_line(pages, content):
 @pytest.mark.parametrize(
     ("steps", "said"),
     [
-        ([{"extract": "slow"}], "extract: there is no slow; there are fast, structured"),
-        ([{"filter": "fineweb"}, {"extract": "fast"}], "filter stands before extract, and reads texts"),
-        ([{"extract": "fast"}, {"extract": "structured"}], "extract stands there twice"),
-        ([{"url_rules": {}}], "url_rules: it names no file"),
+        ([{"extract": "slow"}], "extract: unknown extractor slow; use one of fast, structured"),
+        ([{"filter": "fineweb"}, {"extract": "fast"}], "filter is before extract but reads texts"),
+        ([{"extract": "fast"}, {"extract": "structured"}], "extract is given twice"),
+        ([{"url_rules": {}}], "url_rules: no file is given"),
         ([{"url_rules": {"domains": "gone.txt"}}], "no file matches .*gone.txt"),
         ([{"url_rules": {"column": "text", "domains": "pages.jsonl"}}], "text is the text of source pages"),
         ([{"language_id": {"model": "pages.jsonl"}}], "language_id.model, file .*pages.jsonl: "),
         (
             [{"language_id": {"model": "MODEL", "keep": {"dde": 0.5}}}],
-            "the model knows no language 'dde'; it has en, de",
+            "the model has no language 'dde'; it has en, de",
         ),
         (
             [{"language_id": {"model": "MODEL", "keep": {"de": 2}}}],
             r"documents\[0\]\.language_id\.keep\.de: expected at most 1 \(found 2\)$",
         ),
-        ([{"language_id": {"model": "MODEL", "keep": ["de"]}}], r"de is no file; .*: `\{de: 0\.65\}`"),
+        ([{"language_id": {"model": "MODEL", "keep": ["de"]}}], r"de is not a file; .*: `\{de: 0\.65\}`"),
     ],
 )
-def test_step_that_cannot_be_done_is_told(pages, languages, steps, said):
+def test_invalid_step_raises(pages, languages, steps, said):
     model = str(languages[0])
     text = json.dumps(steps).replace("MODEL", model)
     recipe = (pages / "recipe.yaml").read_text()
@@ -280,7 +280,7 @@ def test_rules_on_addresses_and_languages_are_tried_on_extracted_texts(pages):
     assert trial.rules["language_id.language"].total >= 16
     (shown, *_) = trial.rules["language_id.language"].examples
     assert "<p>" not in shown.text
-    assert limits(trial.rules["url_rules.domains"]) == "its domain, or one that it is in, is in a list"
+    assert limits(trial.rules["url_rules.domains"]) == "its domain or a parent of its domain is in a list"
 
 
 def test_pages_that_all_go_by_their_addresses_have_no_tokens_either(pages):
@@ -355,7 +355,7 @@ sources: [{{name: pages, files: structure.jsonl}}]
     assert kept["code_max_line_length"] > 60
 
 
-def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypatch):
+def test_extractor_that_is_not_installed_raises_before_work_begins(pages, monkeypatch):
     def missing(library):
         raise PackageNotFoundError(library)
 
@@ -365,7 +365,7 @@ def test_extractor_that_is_not_installed_is_told_before_any_work(pages, monkeypa
     )
     with pytest.raises(
         BadRecipe,
-        match=r"extract: trafilatura is not installed here; pip install 'zyda-flows\[trafilatura\]'",
+        match=r"extract: trafilatura is not installed; run pip install 'zyda-flows\[trafilatura\]'",
     ):
         build_here(load_recipe(str(pages / "other.yaml")))
 
@@ -379,5 +379,7 @@ def test_column_of_a_round_has_to_be_carried(pages):
             "extract: fast", "clean: unicode"
         )
     )
-    with pytest.raises(BadRecipe, match="dedup: source pages does not carry the column url of a round"):
+    with pytest.raises(
+        BadRecipe, match="dedup: a round compares the column url, which source pages does not carry"
+    ):
         load_recipe(str(pages / "other.yaml"))

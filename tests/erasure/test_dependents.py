@@ -6,7 +6,7 @@ import shutil
 import numpy as np
 import pytest
 from small_corpus import Corpus, build_here, prose, rows, table_of, write_rows
-from small_mixtures import here, mixed_in, mixing_of, mixture_file
+from small_mixtures import mixed_in, mixing_of, mixture_file, run_here
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.erasure.dependent_kinds import TODO, Subject
@@ -66,7 +66,7 @@ def made(tmp_path_factory, compiled):
         if step == "files of ids":
             jobs[0]()
             raise KeyboardInterrupt
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     with pytest.raises(KeyboardInterrupt):
         mixing_of(mixture_file(folder, [corpus], **mix, storage=str(folder / "mixes/cut")), interrupted).mix()

@@ -21,15 +21,10 @@ from zyda_flows.flows.command.forget import text_in
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import Request
+from zyda_flows.tasks.erasure.certified_removal import new_lines, promise, published_files
 from zyda_flows.tasks.erasure.dependent_kinds import Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import (
-    Certificate,
-    new_lines,
-    promise,
-    published_files,
-    unfinished,
-)
+from zyda_flows.tasks.erasure.removal_certificate import Certificate, unfinished
 from zyda_flows.tasks.erasure.removal_request import RemovalRequest
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied

@@ -9,8 +9,9 @@ from killed_child import run_and_kill
 from leaks import files_with
 from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise, unfinished
+from zyda_flows.tasks.erasure.removal_certificate import unfinished
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove

@@ -9,8 +9,8 @@ from forgetting import asking, forget, in_turn
 from leaks import files_with
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 

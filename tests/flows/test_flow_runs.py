@@ -25,9 +25,9 @@ from small_corpus import (
     another,
     build_here,
     contents,
-    of_two_sources,
+    corpus_of_two_sources,
     prose,
-    published_by_itself,
+    published_undisturbed,
     write_rows,
     zyda,
 )
@@ -49,7 +49,7 @@ STAGES = pipeline.names()
 @pytest.fixture(scope="module")
 def judged_inputs(tmp_path_factory, compiled):
     """Give a corpus of several shards in each source, with a model and all that a round can do."""
-    corpus = of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
+    corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
     corpus.recipe["sources"][-1]["classify"] = {
@@ -71,7 +71,7 @@ def judged_inputs(tmp_path_factory, compiled):
 @pytest.fixture(scope="module")
 def judged_undisturbed(judged_inputs):
     """Give the digests of the files that a build of it publishes."""
-    return published_by_itself(judged_inputs)
+    return published_undisturbed(judged_inputs)
 
 
 @pytest.fixture
@@ -212,7 +212,7 @@ def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corp
     path = str(corpus.folder / "words.json")
     Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(path)
     build(corpus.write(tokenizer=path))
-    wait_until_logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
+    wait_until_logged(f"the tokens of {path} are counted slowly, by tokenizers: its model is WordLevel")
 
 
 def runs_of(corpus):

@@ -16,7 +16,7 @@ from zyda_flows import flows
 from zyda_flows.flows.build import outcome
 from zyda_flows.flows.command.server_runs import outcome_line
 from zyda_flows.flows.server.run_states import completed
-from zyda_flows.tasks.accounts.ledger import large_losses
+from zyda_flows.tasks.accounts.ledger_summary import large_losses
 
 
 def test_a_source_that_rules_empty_is_the_first_sentence(corpus):

@@ -1,7 +1,7 @@
 """What a mixture says of what it holds out, and of what mixes left that did not end."""
 
 import pytest
-from small_mixtures import all_files, corpus_of, here, mixed_in, mixing_of, mixture_file
+from small_mixtures import all_files, corpus_of, mixed_in, mixing_of, mixture_file, run_here
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
@@ -64,7 +64,7 @@ def test_folders_of_mixes_that_did_not_end_are_listed_and_removed(corpus, tmp_pa
         if step == "files of ids":
             jobs[0]()
             raise KeyboardInterrupt
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     other = mixture_file(tmp_path, [corpus], budget={"tokens": 3000}, seed=2)
     with pytest.raises(KeyboardInterrupt):

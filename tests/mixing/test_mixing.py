@@ -20,12 +20,12 @@ from small_mixtures import (
     all_files,
     corpus_of,
     documents,
-    here,
     megatron,
     mixed_in,
     mixing_of,
     mixture_file,
     origins,
+    run_here,
 )
 from tokenizers import Tokenizer
 
@@ -305,11 +305,11 @@ def test_memory_processes_and_interruptions_change_no_byte(corpora, tmp_path, mo
                     raise KeyboardInterrupt
                 left[0] -= 1
                 job()
-            return here(jobs, step)
+            return run_here(jobs, step)
 
         with pytest.raises(KeyboardInterrupt):
             mixed_in(path, dying)
-    _, place = mixed_in(path, lambda jobs, step: here(jobs[::-1], step)[::-1])
+    _, place = mixed_in(path, lambda jobs, step: run_here(jobs[::-1], step)[::-1])
     found = all_files(place)
     assert found.keys() == expected.keys()
     assert all(found[name] == expected[name] for name in found if not name.endswith(".json"))
@@ -350,13 +350,13 @@ def test_two_mixes_of_one_name_at_once_leave_each_other_alone(corpora, tmp_path,
         if step.startswith("files of"):
             is_shuffled.set()
             assert waits.wait(HANG)
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     monkeypatch.setattr(holding, "warn", lambda line: waits.set() if "another mix" in line else None)
     with ThreadPoolExecutor(2) as threads:
         mixes = [threads.submit(mix_all, first, until_the_other_waits)]
         assert is_shuffled.wait(HANG)
-        mixes.append(threads.submit(mix_all, second, here))
+        mixes.append(threads.submit(mix_all, second, run_here))
         places = [second.folder.path(mix.result().place) for mix in mixes]
     for place, files in zip(places, alone, strict=True):
         assert without_prefixes(all_files(Path(place))) == without_prefixes(files)
@@ -396,12 +396,12 @@ def test_damage_of_what_was_made_before_is_mended(corpora, tmp_path):
             name.chmod(0o644)
             name.write_bytes(content)
     (place / "mixture.json").unlink()
-    mix_all(inputs_of(load_mixture(str(path))), here)
+    mix_all(inputs_of(load_mixture(str(path))), run_here)
     assert all_files(place) == expected
     cut = place / "megatron/train-00000.bin"
     cut.chmod(0o644)
     cut.write_bytes(b"")
-    mix_all(inputs_of(load_mixture(str(path))), here)
+    mix_all(inputs_of(load_mixture(str(path))), run_here)
     assert all_files(place) == expected
 
 
@@ -413,7 +413,7 @@ def test_corpus_published_anew_while_it_is_mixed_is_one_line(tmp_path, compiled)
         if step == "files of ids":
             write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
             build_here(corpus.load())
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     with pytest.raises(Denied, match="another version of this corpus was published meanwhile; start again"):
         mixed_in(path, slow)
@@ -426,33 +426,33 @@ BAD = {
     "no such corpus": ({"corpora_": ["nowhere"]}, "nowhere: no corpus is published there"),
     "no such source": ({"parts": [{"name": "a", "source": "bad", "weight": 1}]}, r"parts\[0\] a: there is no source bad"),
     "no documents": (
-        {"parts": [{"name": "a", "where": "n_tokens > 99999", "weight": 1}]}, r"parts\[0\] a: there are no documents of it",
+        {"parts": [{"name": "a", "where": "n_tokens > 99999", "weight": 1}]}, r"parts\[0\] a: it has no documents",
     ),
     "no such column": (
         {"parts": [{"name": "a", "where": "quality > 1", "weight": 1}]}, r'where: source good: unable to find column "quality"',
     ),
-    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the weights add up to nothing"),
+    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the sum of the weights is 0"),
     "no budget": ({"budget": ...}, "parts with a `weight` need a `budget`"),
-    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "not both"),
-    "too much": ({"budget": {"tokens": "1B"}}, r"asks for 500,000,000 tokens, and 4 epochs of it have [0-9,]+; lower"),
+    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "both `weight` and `epochs`"),
+    "too much": ({"budget": {"tokens": "1B"}}, r"requires 500,000,000 tokens, but 4 epochs have [0-9,]+; lower"),
     "too much of all": (
-        {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, and all parts together have",
+        {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, but all parts have",
     ),
     "no such token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
-    "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the token that ends"),
-    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts are called a"),
-    "repeat": ({"repeat": {2: 1}}, "the sizes begin with 1"),
+    "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the end-of-document token"),
+    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts have the name a"),
+    "repeat": ({"repeat": {2: 1}}, "the smallest size must be 1"),
     "format": ({"formats": ["mosaic"]}, "formats"),
-    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: one is named twice"),
+    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: a format is listed twice"),
     "files": ({"file_gib": 1e-6, "budget": {"tokens": "50M"}, "max_epochs": 1000}, r"makes [0-9,]+ files, more than 32,767"),
     "tiny files": ({"file_gib": 1e-300}, "file_gib: expected at least"),
-    "unknown": ({"shuffle": True}, "shuffle: there is no such field"),
-    "like a field": ({"fomats": ["olmo"]}, "fomats: there is no such field; did you mean formats?"),
-    "of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: there is no such field; did you mean weight"),
-    "of a recipe": ({"sources": []}, "sources: there is no such field$"),
+    "unknown": ({"shuffle": True}, "shuffle: unknown field"),
+    "like a field": ({"fomats": ["olmo"]}, "fomats: unknown field; did you mean formats?"),
+    "of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: unknown field; did you mean weight"),
+    "of a recipe": ({"sources": []}, "sources: unknown field$"),
     "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
-    "tokens": ({"budget": {"tokens": "many"}}, "a number of tokens is expected"),
-    "less": ({"budget": {"tokens": 1}}, "nothing is to be written"),
+    "tokens": ({"budget": {"tokens": "many"}}, "expected a number of tokens"),
+    "less": ({"budget": {"tokens": 1}}, "nothing would be written"),
 }  # fmt: skip
 
 
@@ -476,7 +476,7 @@ def test_what_cannot_be_locked_is_one_line_or_a_warning(corpora, tmp_path, monke
     lock = Path(inputs.folder.path(LOCK))
     lock.mkdir(parents=True)
     with pytest.raises(Denied, match=f"{inputs.folder.url}: IsADirectoryError"):
-        mix_all(inputs, here)
+        mix_all(inputs, run_here)
     lock.rmdir()
 
     def no_locks(self, **_):
@@ -485,7 +485,7 @@ def test_what_cannot_be_locked_is_one_line_or_a_warning(corpora, tmp_path, monke
     said = []
     monkeypatch.setattr(holding, "warn", said.append)
     monkeypatch.setattr(holding.FileLock, "acquire", no_locks)
-    assert mix_all(inputs, here).outputs
+    assert mix_all(inputs, run_here).outputs
     assert said == [f"{inputs.folder.url}: this disk knows no locks, so start no second mix there"]
 
 
@@ -521,7 +521,7 @@ def test_vocabulary_that_megatron_s_readers_take_for_two_sizes_is_refused(corpor
     extended = Tokenizer.from_file(str(TOKENIZER))
     extended.add_tokens([f"<{n}>" for n in range(65_520 - extended.get_vocab_size())])
     extended.save(str(tmp_path / "t.json"))
-    with pytest.raises(BadRecipe, match="a vocabulary of 65,520, between 65,500 and 65,536"):
+    with pytest.raises(BadRecipe, match="between 65,500 and 65,536, and this one has 65,520"):
         mixing_of(mixture_file(tmp_path, corpora, tokenizer=str(tmp_path / "t.json")))
     extended.add_tokens([f"<more {n}>" for n in range(100)])
     extended.save(str(tmp_path / "t.json"))
@@ -616,10 +616,10 @@ def test_verify_writes_anew_what_is_not_as_it_was_written(corpora, tmp_path):
     content[1000:1004] = b"XXXX"
     data.write_bytes(content)
     (place / "megatron/sequences.json").unlink()
-    mix_all(inputs_of(load_mixture(str(path))), here)
+    mix_all(inputs_of(load_mixture(str(path))), run_here)
     assert data.read_bytes() == content  # nobody has read it
     assert (place / "megatron/sequences.json").exists()
-    mix_all(inputs_of(load_mixture(str(path))), here, verify=True)
+    mix_all(inputs_of(load_mixture(str(path))), run_here, verify=True)
     assert all_files(place) == expected
 
 
@@ -640,7 +640,7 @@ def test_mixture_is_not_written_into_the_folder_of_a_corpus(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=5)
     path = mixture_file(tmp_path, [corpus], storage=corpus.recipe["storage"], name="small")
     before = all_files(tmp_path / "corpus/out")
-    with pytest.raises(BadRecipe, match="a corpus lies there; give the mixture another place"):
+    with pytest.raises(BadRecipe, match="a corpus is stored there; choose another name"):
         mixed_in(path)
     assert all_files(tmp_path / "corpus/out") == before
 
@@ -658,7 +658,7 @@ def test_file_that_is_shorter_than_its_tokens_is_noticed_before_it_counts(
             found.write_bytes(found.read_bytes()[:-2])
 
     monkeypatch.setattr(formats.Megatron, "close", forgetful)
-    with pytest.raises(NotConserved, match=r"bytes, for [0-9,]+ tokens"):
+    with pytest.raises(NotConserved, match=r"bytes, but [0-9,]+ tokens were written"):
         mixed_in(mixture_file(tmp_path, corpora, formats=["olmo", "datatrove", "megatron"]))
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
 

@@ -9,12 +9,12 @@ import pytest
 from killed_child import run_and_kill
 from leaks import files_with
 from small_corpus import build_here, prose, table_of
-from small_mixtures import corpus_of, here, mixed_in, mixing_of, mixture_file
+from small_mixtures import corpus_of, mixed_in, mixing_of, mixture_file, run_here
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe
@@ -62,7 +62,7 @@ def made(tmp_path_factory, compiled):
         if step == "files of ids":
             jobs[0]()
             raise KeyboardInterrupt
-        return here(jobs, step)
+        return run_here(jobs, step)
 
     with pytest.raises(KeyboardInterrupt):
         mixing_of(mixture_file(folder, corpora, **options, seed=3), interrupted).mix()
@@ -99,7 +99,7 @@ def certificate_in(place):
 def forgotten_in(path):
     """Do what `zyda mix --forget` does, in this process."""
     inputs = inputs_of(load_mixture(str(path)))
-    return forget(inputs, promised(inputs), here)
+    return forget(inputs, promised(inputs), run_here)
 
 
 def typed(*arguments):
@@ -170,7 +170,7 @@ def test_mixture_that_cannot_be_mixed_again_keeps_its_versions_until_it_can(made
     place, path = mixture
     written, before = path.read_text(), files_in(place)
     path.write_text(written.replace("epochs: 1", "tokens: 1e9"))
-    with pytest.raises(BadRecipe, match="its weight asks for 500,000,000 tokens"):
+    with pytest.raises(BadRecipe, match="its weight requires 500,000,000 tokens"):
         forgotten_in(path)
     assert before <= files_in(place)
     assert certificate_in(place).finished_at is None
@@ -189,7 +189,7 @@ def test_version_that_another_mix_has_ended_meanwhile_is_removed_and_named_from_
         file.write_text(content)
     promise = promised(inputs_of(load_mixture(str(files[0]))))
     mixed = mixing_of(files[1]).mix()
-    finished = forget(inputs_of(load_mixture(str(files[0]))), promise, here)
+    finished = forget(inputs_of(load_mixture(str(files[0]))), promise, run_here)
     assert promise.versions == ()
     assert [one.place for one in finished.versions] == [mixed.place]
     left = Folder(f"{store}/mixture").files("")

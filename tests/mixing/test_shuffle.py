@@ -145,5 +145,5 @@ def test_packing_is_best_fit_and_holds_every_piece(size):
 
 def test_pieces_that_fit_nowhere_are_an_error():
     for lengths in ([0], [5], [-1, 2]):
-        with pytest.raises(ValueError, match="pieces have 1 to 4 tokens"):
+        with pytest.raises(ValueError, match="expected pieces of 1 to 4 tokens"):
             pack(np.array(lengths), 4)

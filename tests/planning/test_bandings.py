@@ -115,5 +115,5 @@ def test_rounds_before_it_and_other_fields_stay(corpus):
 
 
 def test_a_recipe_without_such_a_round_is_refused(corpus):
-    with pytest.raises(BadRecipe, match="no round of near-duplicates"):
+    with pytest.raises(BadRecipe, match="a round of near-duplicates is needed"):
         with_threshold(corpus.load(dedup={"exact": "text"}), 0.5)

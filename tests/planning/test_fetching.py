@@ -366,7 +366,8 @@ def test_wait_for_a_host_ends_with_an_interrupt(corpus, monkeypatch):
 
 
 @pytest.mark.parametrize(
-    ("to", "fault"), [("s3://user:pw@lab/in", "--to: a recipe holds no credentials"), ("foo://x", "--to: ")]
+    ("to", "fault"),
+    [("s3://user:pw@lab/in", "--to: a recipe must not contain credentials"), ("foo://x", "--to: ")],
 )
 def test_place_for_copies_is_checked_as_any_url_of_a_recipe(corpus, to, fault):
     with pytest.raises(BadRecipe, match=fault):

@@ -12,7 +12,7 @@ from small_corpus import (
     Corpus,
     build_here,
     contents,
-    of_many_files,
+    corpus_of_many_files,
     prose,
     published,
     rows,
@@ -37,7 +37,7 @@ SOURCES = ("best", "middle", "worst")
 @pytest.fixture
 def corpus(tmp_path):
     """Return a published corpus with columns of mixed types, binary values and nested objects."""
-    corpus = of_many_files(tmp_path, 4)
+    corpus = corpus_of_many_files(tmp_path, 4)
     odd = [
         {"name": "odd_1", "text": prose("odd 1"), "mixed": 1, "nested": {"a": [1, None]}, "far": 2**63},
         {"name": "odd_2", "text": prose("odd 2") + '\n"\u2028\x00', "mixed": "one", "nested": None},

@@ -169,7 +169,7 @@ def test_python_of_the_page_runs(tmp_path, monkeypatch, compiled, capsys):
         exec(compile(block, f"docs/python.md, block {place}", "exec"), names)
     printed = capsys.readouterr()
     assert printed.err.count("nothing to do: the corpus is complete") == 2
-    assert "near-duplicate of a document that is preferred" in printed.out
+    assert "near-duplicate of a preferred document" in printed.out
     assert "'sample: expected at most 1 (found 2.0)'" in printed.out
 
 

@@ -1,4 +1,4 @@
-"""The recipes of published corpora: what their authors published, fact by fact, beside what the recipe does."""
+"""The recipes of published corpora, compared with each fact that their authors published."""
 
 import re
 
@@ -12,7 +12,7 @@ from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
 PAGE = (REPOSITORY / "docs/published-recipes.md").read_text()
 CHAPTERS = {"zyda1": "Zyda-1", "zyda2": "Zyda-2", "fineweb": "FineWeb", "fineweb2": "FineWeb-2"}
-SPELLED = {
+SOURCE_NAMES = {
     "starcoder-github-issues-filtered-structured": "starcoder-github-issues",
     "starcoder-jupyter-structured-clean-dedup": "starcoder-jupyter",
     "starcoder-git-commits-cleaned": "starcoder-git-commits",
@@ -20,8 +20,8 @@ SPELLED = {
     "DCLM": "dclm",
     "Zyda1": "zyda-1",
     "Dolma-CC": "dolma-cc",
-}  # names of theirs, as our sources are called
-OF_FILES = {
+}  # names of our sources by the names in the published recipes
+LANGUAGE_RULES = {
     "duplicate_lines", "line_punctuation", "new_lines", "mean_word_length", "alphabetic_words", "empty",
     *(name for name in RULE_SETS["fineweb-2"].rules if name.endswith("_grams")),
 }  # fmt: skip
@@ -29,30 +29,32 @@ FACTS = [(name, fact) for name, published in PUBLISHED.items() for fact in publi
 
 
 def spelled(value):
-    return [SPELLED.get(one, one) for one in value] if isinstance(value, list) else value
+    return [SOURCE_NAMES.get(name, name) for name in value] if isinstance(value, list) else value
 
 
 def hub_places(recipe):
-    """Return the repositories of the recipe's files, and of the lists of files that it reads."""
-    lists = [[one.files_from.url] if one.files_from else [] for one in recipe.sources]
-    files = [file for one, urls in zip(recipe.sources, lists, strict=True) for file in (*one.files, *urls)]
-    found = (re.match(r"hf://datasets/([^/]+/[^/]+)/", file) for file in files)
-    return list(dict.fromkeys(match[1] for match in found if match))
+    """Return the hub repositories of the recipe's files and lists of files."""
+    lists = [[source.files_from.url] if source.files_from else [] for source in recipe.sources]
+    files = [
+        file for source, urls in zip(recipe.sources, lists, strict=True) for file in (*source.files, *urls)
+    ]
+    matches = (re.match(r"hf://datasets/([^/]+/[^/]+)/", file) for file in files)
+    return list(dict.fromkeys(match[1] for match in matches if match))
 
 
 def parts_of(recipe):
-    """Return `train` where no pattern takes a file of another split."""
+    """Return `train` if no pattern matches a file of another split, else `all`."""
     others = ["en/c4-validation.00000-of-00008.json.gz", "data/v2/validation-00000-of-00002.json.gz",
               "SlimPajama-627B/validation/chunk1/example_holdout_0.jsonl.zst", "pile-uncopyrighted/val.jsonl.zst",
               "starcoderdata/jupyter-scripts-dedup-filtered/train-00000-of-00001.parquet"]  # fmt: skip
-    patterns = [as_regex(file) for one in recipe.sources for file in one.files]
+    patterns = [as_regex(file) for source in recipe.sources for file in source.files]
     return (
         "train" if not any(re.search(pattern, other) for other in others for pattern in patterns) else "all"
     )
 
 
 def as_regex(pattern):
-    """Return what the end of a path has to match, by the last folder that a pattern names and what is after it."""
+    """Return a regular expression for the last three parts of a path that a glob matches."""
     end = "/".join(pattern.split("/")[-3:]).replace("**/", "\0")
     parts = {"\0": "(?:.*/)?", "*": "[^/]*", "[!": "[^", ".": r"\."}
     return re.sub(r"\x00|\*|\[!|\.", lambda match: parts[match[0]], end) + "$"
@@ -70,18 +72,20 @@ def filters_of(recipe):
     return [name for step in filter_steps(recipe) for name in named(step.filter)]
 
 
-def named(said):
-    return [] if said is None else [said] if isinstance(said, str) else list(said)
+def named(sets):
+    return [] if sets is None else [sets] if isinstance(sets, str) else list(sets)
 
 
 def kept_of_cluster(recipe):
     return {"global": "one document", "across": "all of its best dataset"}[recipe.rounds[0].scope]
 
 
-READ = {
-    "order of datasets": lambda recipe: [one.name for one in recipe.sources],
+FACT_OF_RECIPE = {
+    "order of datasets": lambda recipe: [source.name for source in recipe.sources],
     "places on the hub": hub_places,
-    "datasets without filters": lambda recipe: [one.name for one in recipe.sources if one.documents == ()],
+    "datasets without filters": lambda recipe: [
+        source.name for source in recipe.sources if source.documents == ()
+    ],
     "parts of the datasets": parts_of,
     "part of Zyda-1": lambda recipe: recipe.sources[2].files[0].split("/data/")[1].split("/")[0],
     "tokenizer": lambda recipe: recipe.tokenizer,
@@ -92,16 +96,18 @@ READ = {
     ),
     "values of a signature": lambda recipe: recipe.rounds[0].values,
     "bands and rows": lambda recipe: [recipe.rounds[0].bands, recipe.rounds[0].rows],
-    "what stays of a cluster": kept_of_cluster,
+    "documents kept of a cluster": kept_of_cluster,
     "comparison of texts": lambda recipe: recipe.rounds[0].verify or "none",
-    "a text that is null": lambda recipe: recipe.on_bad_rows,
-    "rows that are no documents": lambda recipe: recipe.on_bad_rows,
-    "datasets with a quality model": lambda recipe: [one.name for one in recipe.sources if one.classify],
-    "labels that stay": lambda recipe: sorted(
+    "a null text": lambda recipe: recipe.on_bad_rows,
+    "bad rows": lambda recipe: recipe.on_bad_rows,
+    "datasets with a quality model": lambda recipe: [
+        source.name for source in recipe.sources if source.classify
+    ],
+    "labels that are kept": lambda recipe: sorted(
         {k for s in recipe.sources if s.classify for k in s.classify.keep}
     ),
-    "least educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
-    "begins with": lambda recipe: recipe.sources[0].files,
+    "minimum educational score": lambda recipe: int(recipe.sources[0].keep.removeprefix("int_score >= ")),
+    "input": lambda recipe: recipe.sources[0].files,
     "order of filters": filters_of,
     "terminal punctuation in C4's filter": lambda recipe: next(
         step.filter["c4"]["terminal_punctuation"]
@@ -117,7 +123,9 @@ READ = {
     ],
     "rules": lambda recipe: [*RULE_SETS[filters_of(recipe)[0]].rules],
     "values for all languages": lambda recipe: {
-        rule: values for rule, values in rules_of(recipe, *filters_of(recipe)).items() if rule not in OF_FILES
+        rule: values
+        for rule, values in rules_of(recipe, *filters_of(recipe)).items()
+        if rule not in LANGUAGE_RULES
     },
     "values for a language": lambda recipe: re.sub(
         r".*/(configs/)[a-z]{3}_[A-Z][a-z]{3}",
@@ -137,41 +145,41 @@ def rows_of(name):
 
 
 @pytest.mark.parametrize(("name", "fact"), FACTS, ids=[f"{name}: {fact}" for name, fact in FACTS])
-def test_recipe_does_what_was_published_or_the_page_says_that_it_does_not(name, fact):
+def test_recipe_has_the_published_fact_or_the_page_names_the_difference(name, fact):
     recipe = load_recipe(str(REPOSITORY / f"recipes/{name}.yaml"))
-    is_same = READ[fact](recipe) == spelled(PUBLISHED[name]["facts"][fact])
+    is_same = FACT_OF_RECIPE[fact](recipe) == spelled(PUBLISHED[name]["facts"][fact])
     mark, why = rows_of(name)[fact]
     assert mark == ("same" if is_same else "differs")
     assert is_same or why
 
 
 @pytest.mark.parametrize("name", PUBLISHED)
-def test_page_has_a_row_for_each_fact_and_no_other(name):
+def test_page_has_a_row_for_each_fact_and_no_other_rows(name):
     assert list(rows_of(name)) == list(PUBLISHED[name]["facts"])
     assert PUBLISHED[name]["published_in"] in PAGE
 
 
 def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
-    assert f"made them: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
+    assert f"published corpora: {', '.join([*CHAPTERS.values()][:-1])} and {CHAPTERS['fineweb2']}." in PAGE
     assert list(CHAPTERS) == list(PUBLISHED) == re.findall(r"^`recipes/(\w+)\.yaml`", PAGE, re.MULTILINE)
     (step,) = filter_steps(load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")))
-    without = {rule for settings in step.sets() for rule in settings.bounds}
+    rules = {rule for settings in step.sets() for rule in settings.bounds}
     (settings,) = step.sets()
-    of_lists = {rule for rule in without if rule.rpartition(".")[2].partition("_share")[0] in settings.lists}
-    assert (len(without), len(of_lists), len(settings.lists)) == (17, 5, 4)  # as the page says
+    list_rules = {rule for rule in rules if rule.rpartition(".")[2].partition("_share")[0] in settings.lists}
+    assert (len(rules), len(list_rules), len(settings.lists)) == (17, 5, 4)  # as the page says
     assert "| 17 limits | same | five of them count words of four lists" in PAGE
 
 
-def test_pattern_of_languages_takes_all_folders_but_four():
+def test_pattern_of_languages_matches_all_folders_but_four():
     patterns = load_recipe(str(REPOSITORY / "recipes/zyda1.yaml")).sources[0].files
     folders = ["ada", "c", "c-sharp", "css", "glsl", "go", "groovy", "java", "java-server-pages", "javascript",
                "json", "julia", "python", "r", "rust", "zig"]  # fmt: skip
     others = ["github-issues-filtered-structured", "git-commits-cleaned", "jupyter-scripts-dedup-filtered",
               "jupyter-structured-clean-dedup"]  # fmt: skip
-    taken = {
+    matching = {
         folder
         for folder in [*folders, *others]
         for pattern in patterns
         if re.search(as_regex(pattern), f"starcoderdata/{folder}/train-00000-of-00001.parquet")
     }
-    assert taken == set(folders)
+    assert matching == set(folders)

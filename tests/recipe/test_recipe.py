@@ -1,4 +1,4 @@
-"""What a recipe with faults is told: the file, the line, the field, and what would be right."""
+"""Errors for recipes with faults: the file, the line, the field and the remedy."""
 
 import re
 
@@ -27,7 +27,7 @@ def load(tmp_path, text):
     return load_recipe(str(path))
 
 
-def test_relative_paths_start_at_the_recipe(tmp_path):
+def test_relative_paths_are_relative_to_the_recipe(tmp_path):
     recipe = load(tmp_path, GOOD)
     assert recipe.storage == str(tmp_path / "out")
     assert recipe.sources[0].files == (str(tmp_path / "in/*.parquet"),)
@@ -35,10 +35,14 @@ def test_relative_paths_start_at_the_recipe(tmp_path):
     assert recipe.tokenizer == "EleutherAI/gpt-neox-20b"
 
 
-def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherwise(tmp_path):
+def test_shingles_have_25_characters_or_13_words_by_default(tmp_path):
     dedup = "dedup: {shingle: characters, width: 25, values: 128, bands: 8, scope: across}"
-    for said, width in (("", 25), ("dedup: {shingle: words}", 13), ("dedup: {shingle: words, width: 5}", 5)):
-        assert load(tmp_path, GOOD.replace(dedup, said)).rounds[0].width == width
+    for setting, width in (
+        ("", 25),
+        ("dedup: {shingle: words}", 13),
+        ("dedup: {shingle: words, width: 5}", 5),
+    ):
+        assert load(tmp_path, GOOD.replace(dedup, setting)).rounds[0].width == width
 
 
 @pytest.mark.parametrize(
@@ -51,11 +55,14 @@ def test_shingles_are_of_25_characters_or_13_words_unless_the_recipe_says_otherw
             ("scope: across", "scope: within"),
             r"recipe\.yaml:4: dedup\.scope: .*'across' or 'global'.*'within'",
         ),
-        (("width: 25", "wide: 25"), r"recipe\.yaml:4: dedup\.wide: there is no such field"),
-        (("name: second", "name: first"), r"recipe\.yaml:6: sources: two sources are called first"),
-        (("name: second", "name: removed"), r"recipe\.yaml:8: sources\[1\]\.name: removed is in every"),
+        (("width: 25", "wide: 25"), r"recipe\.yaml:4: dedup\.wide: unknown field"),
+        (("name: second", "name: first"), r"recipe\.yaml:6: sources: two sources have the name first"),
+        (
+            ("name: second", "name: removed"),
+            r"recipe\.yaml:8: sources\[1\]\.name: removed is the name of a file",
+        ),
         (("files: in/*.parquet", "files: 3"), r"recipe\.yaml:7: sources\[0\]\.files: "),
-        (("sources:", "sources: ["), r"recipe\.yaml:\d+: not YAML"),
+        (("sources:", "sources: ["), r"recipe\.yaml:\d+: not valid YAML"),
         (("name: small", "sample: 0\nname: small"), r"recipe\.yaml:1: sample: .*more than 0 \(found 0\)"),
     ],
 )
@@ -71,13 +78,13 @@ def test_all_faults_are_shown_at_once(tmp_path):
     assert len(raised.value.faults) == 2
 
 
-def test_1024_sources_are_the_most(tmp_path):
+def test_more_than_1024_sources_raise(tmp_path):
     sources = "".join(f"  - {{name: s{i}, files: x}}\n" for i in range(1025))
     with pytest.raises(BadRecipe, match="1024"):
         load(tmp_path, GOOD[: GOOD.index("  - name: first")] + sources)
 
 
-def test_missing_recipe_is_said(tmp_path):
+def test_missing_recipe_raises(tmp_path):
     with pytest.raises(BadRecipe, match=r"nothing\.yaml: cannot be read"):
         load_recipe(str(tmp_path / "nothing.yaml"))
 
@@ -89,21 +96,21 @@ def test_missing_recipe_is_said(tmp_path):
         ("in/*.parquet", "ftp://me:hunter2@host/*.parquet", r":7: sources\[0\]\.files\[0\]: "),
     ],
 )
-def test_credentials_in_a_url_are_refused_and_not_repeated(tmp_path, before, after, place):
-    with pytest.raises(BadRecipe, match=place + "a recipe holds no credentials") as raised:
+def test_credentials_in_a_url_raise_without_being_repeated(tmp_path, before, after, place):
+    with pytest.raises(BadRecipe, match=place + "a recipe must not contain credentials") as raised:
         load(tmp_path, GOOD.replace(before, after))
     assert "hunter2" not in str(raised.value)
 
 
 def repeated(first, level):
-    """Return YAML of eleven levels, each of which names the one before ten times."""
+    """Return YAML of twelve levels; each level refers to the level before it ten times."""
     levels = [f"a0: &a0 {first}"]
     levels += [f"a{i}: &a{i} {level % ', '.join([f'*a{i - 1}'] * 10)}" for i in range(1, 12)]
     return "\n".join(levels)
 
 
 @pytest.mark.parametrize(
-    ("text", "said"),
+    ("text", "message"),
     [
         (repeated("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
         (repeated("[x]", "[%s]"), "more than 50,000 values"),
@@ -115,20 +122,20 @@ def repeated(first, level):
     ],
     ids=["merges", "names", "itself", "itself in a mapping", "values", "bytes", "levels"],
 )
-def test_recipe_without_bounds_is_one_line(tmp_path, text, said):
-    with pytest.raises(BadRecipe, match=said) as raised:
+def test_recipe_beyond_a_limit_raises_a_message_of_one_line(tmp_path, text, message):
+    with pytest.raises(BadRecipe, match=message) as raised:
         load(tmp_path, text)
     assert len(str(raised.value).splitlines()) == 1
 
 
-def test_hundred_faults_are_shown_and_the_others_counted(tmp_path):
+def test_message_lists_a_hundred_faults_and_the_number_of_the_others(tmp_path):
     with pytest.raises(BadRecipe) as raised:
         load(tmp_path, f"name: x\nsources: [{'1,' * 500}1]")
     assert len(raised.value.faults) == 101
     assert raised.value.faults[-1].endswith(" faults more")
 
 
-def test_what_was_found_is_shortened(tmp_path):
+def test_long_invalid_value_is_shortened_in_the_message(tmp_path):
     with pytest.raises(BadRecipe) as raised:
         load(tmp_path, GOOD.replace("name: small", f"name: {'x' * 100_000}"))
     assert len(str(raised.value)) < 1000

@@ -67,8 +67,8 @@ def test_head_says_what_the_report_is_about(corpus):
     assert manifest.tokenizer["digest"] in said
     assert "signatures of 128 values in 16 bands of 8 rows" in said
     half = (1 - 0.5 ** (1 / 16)) ** (1 / 8)
-    assert f"of pairs with a Jaccard similarity of {half:.3f}, half share a bucket" in said
-    assert "who stays first: longest; verified: containment of 0.8 or more" in said
+    assert f"half of the pairs with a Jaccard similarity of {half:.3f} share a bucket" in said
+    assert "kept first: longest; verified: containment of 0.8 or more" in said
     for name in ("zyda-flows", "Python", "prefect", "dask", "pyarrow"):
         assert re.search(rf"{name} \d", said)
     assert "files:\n  - in/best-*.parquet" in said

@@ -8,8 +8,8 @@ from small_corpus import Corpus, prose, write_rows
 
 from zyda_flows.flows.command.forget import forget_history
 from zyda_flows.flows.server.history import database
+from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import finish, new_lines, promise
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 

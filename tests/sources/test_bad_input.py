@@ -1,6 +1,5 @@
-"""What bad input gets: an error that names source, file and row, or a row that is set aside."""
+"""Bad input: an error with the source, file and row, or a row that is set aside."""
 
-import base64
 import gzip
 import json
 import re
@@ -9,16 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.ingest.numbering import row_groups
 from zyda_flows.tasks.planning.prepare import preflight
-from zyda_flows.tasks.sources.byte_lines import ByteLines, slices_of
-from zyda_flows.tasks.sources.file_rows import RowTally, utf8_faults
-from zyda_flows.tasks.sources.formats import jsonl
-from zyda_flows.tasks.sources.streams import open_input
+from zyda_flows.tasks.sources.file_rows import utf8_faults
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -85,7 +80,7 @@ BEFORE_WORK = {
 
 
 @pytest.mark.parametrize("case", BEFORE_WORK)
-def test_fault_is_found_before_any_work(corpus, case):
+def test_fault_of_a_source_is_reported_before_ingest(corpus, case):
     name, write, message = BEFORE_WORK[case]
     write(corpus.folder / "in" / name)
     odd = {"name": "odd", "files": f"in/{name}"}
@@ -112,7 +107,7 @@ IN_THE_MIDDLE = {
 
 
 @pytest.mark.parametrize("case", IN_THE_MIDDLE)
-def test_bad_row_stops_the_build_and_says_where(corpus, case):
+def test_bad_row_stops_the_build_with_its_file_and_row(corpus, case):
     name, write, row, reason, _ = IN_THE_MIDDLE[case]
     write(corpus.folder / "in" / name)
     recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
@@ -125,7 +120,7 @@ def test_bad_row_stops_the_build_and_says_where(corpus, case):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", IN_THE_MIDDLE)
-def test_bad_row_is_set_aside_where_the_recipe_says_so(corpus, case):
+def test_bad_row_is_set_aside_with_on_bad_rows_set_aside(corpus, case):
     name, write, row, reason, left = IN_THE_MIDDLE[case]
     write(corpus.folder / "in" / name)
     sources = [*corpus.recipe["sources"], {"name": "odd", "files": f"in/{name}"}]
@@ -170,7 +165,6 @@ def write_arrow(path, *batches):
     + [("parquet", one) for one in ("flat", "list", "struct")],
 )
 def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, column):
-    """Nobody could read such a row of the published file."""
     table = pa.table(
         {"name": ["n0", "n1", "n2"], "text": ["one", "two", "three"], "c": OTHER_COLUMNS[column]}
     )
@@ -190,7 +184,7 @@ def test_row_with_invalid_utf8_in_another_column_is_a_bad_row(corpus, ending, co
     assert ledger.of("ingest", "odd").documents == 2
 
 
-def test_value_that_arrow_would_not_write_itself_is_no_fault_of_the_texts_beside_it():
+def test_invalid_date_is_not_reported_as_invalid_utf8():
     dates = pa.array([0, 86_400_000, 5], pa.int64()).view(pa.date64())  # the last is no whole day
     struct = pa.StructArray.from_arrays([dates, pa.array(["a", "b", "c"])], ["day", "text"])
     assert utf8_faults("c", pa.chunked_array([struct])) == {}
@@ -198,7 +192,7 @@ def test_value_that_arrow_would_not_write_itself_is_no_fault_of_the_texts_beside
 
 
 @pytest.mark.parametrize("fault", ["body", "offsets"])
-def test_batches_after_a_damaged_one_are_read_and_all_its_rows_are_set_aside(corpus, fault):
+def test_rows_of_a_damaged_batch_are_set_aside_and_later_batches_are_read(corpus, fault):
     path = corpus.folder / "in/x.arrow"
     texts = [[f"{batch} {row} of an Arrow file" for row in range(10)] for batch in range(4)]
     schema = pa.schema([("name", pa.string()), ("text", pa.string())])
@@ -247,7 +241,7 @@ def test_rows_before_the_damage_are_documents(corpus):
     assert table_of(recipe, "set_aside")[0]["row"] == documents
 
 
-def test_frames_one_after_another_are_one_file(corpus):
+def test_consecutive_frames_are_read_as_one_file(corpus):
     gz, zst = corpus.folder / "in/x.jsonl.gz", corpus.folder / "in/x.jsonl.zst"
     gz.write_bytes(gzip.compress(GOOD_LINE) + gzip.compress(GOOD_LINE * 2))
     zst.write_bytes(zstandard.compress(GOOD_LINE) + zstandard.compress(GOOD_LINE * 3))
@@ -255,7 +249,7 @@ def test_frames_one_after_another_are_one_file(corpus):
     assert build_here(recipe).of("ingest").documents == 7
 
 
-def test_empty_source_is_said(corpus):
+def test_source_without_documents_raises(corpus):
     (corpus.folder / "in/x.jsonl").write_bytes(b"\n")
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl"}])
     with pytest.raises(ZydaError, match="source odd: no document in any of its files"):
@@ -271,140 +265,38 @@ def test_empty_source_is_said(corpus):
         ("max(stars) > 1", "function .max. is unknown, or does not look at a row by itself"),
     ],
 )
-def test_keep_that_cannot_be_evaluated_is_found_before_any_work(corpus, keep, message):
+def test_invalid_keep_is_reported_before_ingest(corpus, keep, message):
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
     with pytest.raises(ZydaError, match=message):
         build_here(recipe)
 
 
-def nested(levels, opening="[", end="]"):
-    return b'{"x": %s, "text": "deep"}\n' % (opening * levels + "1" + end * levels).encode()
-
-
-DEEP = [
-    GOOD_LINE,
-    nested(1000),
-    nested(100_000),
-    nested(1000, '{"a":', "}"),
-    nested(190),
-    nested(190, '{"a":', "}"),
-]
-
-
-def test_deep_json_is_a_bad_row_among_the_first_ones_too(corpus):
-    (corpus.folder / "in/x.jsonl").write_bytes(b"".join(DEEP))
-    odd = {"name": "odd", "files": "in/x.jsonl"}
-    recipe = corpus.load(sources=[odd], on_bad_rows="set_aside")
-    assert build_here(recipe).of("ingest").documents == 3
-    reasons = {row["row"]: row["reason"] for row in table_of(recipe, "set_aside")}
-    assert reasons == dict.fromkeys((1, 2, 3), "lists and objects in more than 200 levels")
-    with pytest.raises(ZydaError, match=r"x\.jsonl, row 1 .* more than 200 levels"):
-        build_here(corpus.load(name="fail", sources=[odd]))
-
-
-@pytest.mark.parametrize("number", ["9" * 4000, "-" + "9" * 310, "1e999"])
-def test_number_that_is_too_large_is_said_to_be_just_that(corpus, number):
-    (corpus.folder / "in/x.jsonl").write_bytes(GOOD_LINE + b'{"text": "t", "n": %s}\n' % number.encode())
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl"}], on_bad_rows="set_aside")
-    build_here(recipe)
-    assert table_of(recipe, "set_aside")[0]["reason"].startswith("a number of more than 1.8e+308")
-
-
-@pytest.mark.parametrize("line", [b"\n", b" \n", b"x\n"])
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gz", "zst"])
-def test_lines_that_are_no_documents_are_held_by_the_thousand_and_not_all_at_once(tmp_path, line, pack):
-    path = tmp_path / f"x.jsonl.{'gz' if pack is gzip.compress else 'zst'}"
-    path.write_bytes(pack(GOOD_LINE + line * 100_000 + GOOD_LINE))
-    tally, good, others = RowTally(), 0, 0
-    with open_input("odd", str(path), path.stat().st_size, at_random=False) as stream:
-        for chunk in jsonl.chunks_of_lines(ByteLines(stream), "text", tally, most_others=1000):
-            assert len(chunk.bad) + len(chunk.blank) <= 1000
-            good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
-    assert (good, others, tally.rows) == (2, 100_000, 100_002)
-
-
-def test_what_a_decoder_gives_at_once_is_split_piece_by_piece():
-    parts = list(slices_of([b"0123456789ab", b"", b"c"], 10))
-    assert parts == [b"0123456789", b"ab", b"c"]
-
-
-class Keys(encryption.KmsClient):
-    """A store of keys that wraps nothing."""
-
-    def wrap_key(self, key, name):
-        return base64.b64encode(key)
-
-    def unwrap_key(self, key, name):
-        return base64.b64decode(key)
-
-
-def encrypted(path, columns, *, plain=True):
-    """Write documents of which some columns are encrypted, with a footer that anybody can read, or none."""
-    asked = encryption.EncryptionConfiguration(
-        "footer", column_keys={"column": columns}, plaintext_footer=plain
-    )
-    factory = encryption.CryptoFactory(lambda _: Keys())
-    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
-    table = pa.table({"name": ["a", "b", "c"], "text": ["one", "two", "three"]})
-    with pq.ParquetWriter(path, table.schema, encryption_properties=keys) as writer:
-        writer.write_table(table, 1)
-
-
-def unsign(path):
-    """Take the signature out of the footer of a file, by which it says that columns are encrypted."""
-    content, signed = path.read_bytes(), pq.read_metadata(path).serialized_size
-    size = int.from_bytes(content[-8:-4], "little")
-    assert size > signed
-    footer = content[-8 - size :][:signed]
-    path.write_bytes(content[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [["text"], ["name"]])
-@pytest.mark.parametrize("footer", ["plain", "unsigned", "encrypted"])
-def test_encrypted_columns_are_one_line_or_a_bad_file_and_end_no_process(corpus, columns, footer):
-    encrypted(corpus.folder / "in/x.parquet", columns, plain=footer != "encrypted")
-    if footer == "unsigned":
-        unsign(corpus.folder / "in/x.parquet")
-    write_rows(corpus.folder / "in/y.parquet", rows(fine="a fine text"))
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}])
-    with pytest.raises(
-        ZydaError, match=r"source odd, file .*x\.parquet: cannot be read: .*encrypted"
-    ) as raised:
-        build_here(recipe)
-    assert len(str(raised.value).splitlines()) == 1
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/[xy].parquet"}], on_bad_rows="set_aside")
-    assert build_here(recipe).of("ingest").documents == 1
-    (aside,) = table_of(recipe, "set_aside")
-    assert "encrypted" in aside["reason"]
-
-
-def test_source_whose_only_file_is_damaged_and_set_aside_says_why(corpus):
+def test_source_with_only_a_damaged_file_raises_with_the_reason(corpus):
     (corpus.folder / "in/x.parquet").write_bytes(b"not Parquet at all")
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}], on_bad_rows="set_aside")
-    said = r"source odd, file .*x\.parquet: none of its files can be read: Parquet magic bytes not found"
-    with pytest.raises(ZydaError, match=said):
+    message = r"source odd, file .*x\.parquet: none of its files can be read: Parquet magic bytes not found"
+    with pytest.raises(ZydaError, match=message):
         build_here(recipe)
 
 
-def test_all_sources_faults_are_shown_at_once(corpus):
+def test_faults_of_all_sources_are_reported_together(corpus):
     sources = [{"name": "a", "files": "in/nothing*"}, {"name": "b", "files": "in/neither*"}]
     with pytest.raises(ZydaError) as raised:
         build_here(corpus.load(sources=sources))
     assert len(str(raised.value).splitlines()) == 2
 
 
-def test_faults_of_one_source_are_shown_at_once(corpus):
+def test_all_faults_of_a_source_are_reported_together(corpus):
     classify = {"model": "./nowhere", "keep": ["High"]}
     sources = [{"name": "best", "files": "in/best-*.parquet", "text": "bdy", "classify": classify}]
     with pytest.raises(ZydaError) as raised:
         build_here(corpus.load(sources=sources))
-    said = str(raised.value)
-    assert "classify.model: ./nowhere cannot be loaded: there is no folder ./nowhere" in said
-    assert "no column 'bdy'; there are 'name', 'stars', 'text'" in said
+    message = str(raised.value)
+    assert "classify.model: ./nowhere cannot be loaded: there is no folder ./nowhere" in message
+    assert "no column 'bdy'; there are 'name', 'stars', 'text'" in message
 
 
-def test_unknown_tokenizer_and_model_are_said(corpus, monkeypatch):
+def test_unknown_tokenizer_and_model_are_reported(corpus, monkeypatch):
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     with pytest.raises(ZydaError, match=r"tokenizer: .*missing\.json cannot be loaded"):
         build_here(corpus.load(tokenizer="missing.json"))
@@ -424,7 +316,7 @@ def test_missing_local_folder_is_denied_not_retried(corpus):
         build_here(corpus.load(storage=str(blocked)))
 
 
-def test_two_files_with_different_columns_are_one_source(corpus):
+def test_source_may_have_files_with_different_columns(corpus):
     write_rows(corpus.folder / "in/y-0.jsonl", [{"name": "a", "text": "one", "n": 1}])
     write_rows(corpus.folder / "in/y-1.jsonl", rows(b="two") + [{"text": "three", "other": [1.5]}])
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/y-*.jsonl"}])
@@ -432,7 +324,7 @@ def test_two_files_with_different_columns_are_one_source(corpus):
     assert kept_names(recipe) == {"a", "b", None}
 
 
-def test_source_whose_files_have_no_bytes_is_said_before_a_build(corpus):
+def test_source_with_only_empty_files_is_reported_before_a_build(corpus):
     for name in ("a.jsonl", "b.jsonl"):
         (corpus.folder / "in" / name).write_bytes(b"")
     recipe = corpus.load(sources=[{"name": "odd", "files": "in/[ab].jsonl"}])
@@ -441,7 +333,7 @@ def test_source_whose_files_have_no_bytes_is_said_before_a_build(corpus):
 
 
 @pytest.mark.parametrize("wrap", ["flat", "list", "struct"])
-def test_second_that_milliseconds_do_not_hold_makes_its_row_a_bad_row(corpus, wrap):
+def test_row_with_seconds_outside_of_milliseconds_is_a_bad_row(corpus, wrap):
     seconds = [0, 1 << 62, -(1 << 63), 1 << 30, None]
     kind = pa.timestamp("s")
     column = pa.array(seconds, kind)

@@ -28,7 +28,7 @@ LONG = "x" * (8 << 20)
 
 
 def members(compress, content, count):
-    """Return as many members of a compressed file, one after another."""
+    """Return a compressed file of `count` members."""
     return compress(content) * count
 
 
@@ -43,7 +43,7 @@ def arrow(path, columns, make=pa.ipc.new_file, compression=None):
 
 
 def repeated(value, count):
-    """Return a dictionary of one value, and as many rows that have it."""
+    """Return a dictionary array of a single value with many rows."""
     return pa.DictionaryArray.from_arrays(pa.array(np.zeros(count, np.int32)), pa.array([value]))
 
 
@@ -52,7 +52,7 @@ def runs(value, count):
 
 
 def views(value, count):
-    """Return as many views of one text."""
+    """Return many views of the same text."""
     _, one, *data = pa.array([value], pa.string_view()).buffers()
     return pa.Array.from_buffers(
         pa.string_view(), count, [None, pa.py_buffer(one.to_pybytes()[:16] * count), *data]
@@ -65,7 +65,7 @@ def list_views(length, count):
 
 
 def nested(length):
-    """Return one row with a list of as many numbers."""
+    """Return a row with a list of many numbers."""
     return pa.ListArray.from_arrays(pa.array([0, length], pa.int32()), pa.array(np.zeros(length, np.int8)))
 
 
@@ -101,7 +101,7 @@ GROWS = "more than 1,000 times its size"
 SMALL = {"page_bytes": 32 * MIB, "batch_bytes": 16 * MIB, "ipc_bytes": 32 * MIB}  # so that tests write little
 FEW = {"rows_without_text": 1 << 17}
 lz4_frame = lz4.frame.compress
-# The name of a file, what writes it, what is said of it, and bounds that are replaced. All is made in the child.
+# The name of a file, its writer, the expected fault, and replaced limits. The file is written in a child process.
 BOMBS = [
     ("one_value.parquet", lambda path: parquet(path, {"text": repeated(LONG, 100_000)}), GROWS, {}),
     ("other_column.parquet",
@@ -150,7 +150,7 @@ BOMBS = [
 
 
 def write_bomb(path, write):
-    """Write a file, with a function of its path or with one that returns its content."""
+    """Write a file with a function of its path, or with a function that returns its content."""
     if write.__code__.co_argcount:
         write(path)
     else:
@@ -158,7 +158,7 @@ def write_bomb(path, write):
 
 
 def account_of(path):
-    """Read a file as ingest does, and return its documents, what is said of its bad rows, and its account."""
+    """Read a file like ingest, and return its documents, the reasons of its bad rows, and its counts."""
     file = InputFile(url=str(path), version="", size=path.stat().st_size)
     found = reading.inspect("odd", file, "text", 1 << 28, may_be_bad=True)
     documents, reasons, others, counted = 0, [], 0, 0
@@ -175,7 +175,7 @@ def account_of(path):
 
 
 def wrote_and_read(path, write, bounds):
-    """Write a file in one child process and return how it is read in another."""
+    """Write a file in a child process, read it in another, and return the result."""
     run_bounded(write_bomb, path, write)
     assert path.stat().st_size < 3 * MIB
     with replaced_limits(**bounds):
@@ -183,10 +183,10 @@ def wrote_and_read(path, write, bounds):
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("name", "write", "said", "bounds"), BOMBS, ids=[name for name, *_ in BOMBS])
-def test_file_that_grows_is_bad_rows_within_bounds(tmp_path, name, write, said, bounds):
+@pytest.mark.parametrize(("name", "write", "message", "bounds"), BOMBS, ids=[name for name, *_ in BOMBS])
+def test_file_that_grows_is_bad_rows_within_bounds(tmp_path, name, write, message, bounds):
     _, reasons, seen, counted = wrote_and_read(tmp_path / name, write, bounds).result
-    assert any(re.search(said, reason) for reason in reasons), reasons
+    assert any(re.search(message, reason) for reason in reasons), reasons
     assert seen == counted
 
 
@@ -219,7 +219,7 @@ def test_build_goes_on_beside_files_that_grow_and_its_account_adds_up(corpus):
     assert "a good text" in {row["text"] for row in kept}
 
 
-def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
+def test_inspection_holds_few_lines_of_any_size(tmp_path):
     line = json.dumps({"text": "a " * (14 * MIB)}).encode() + b"\n"
     (tmp_path / "x.jsonl.zst").write_bytes(members(zstandard.compress, line, 60))
     with replaced_limits(growth=10**6):
@@ -243,7 +243,7 @@ def test_inspection_holds_few_lines_whatever_their_size(tmp_path):
         (Skip("x"), 300_000),
     ],
 )
-def test_records_are_held_by_what_all_their_parts_take(outcome, count):
+def test_chunks_are_limited_by_the_memory_of_all_fields(outcome, count):
     schema = pa.schema([("text", pa.large_string()), ("n", pa.string())])
     chunks = chunks_of_outcomes([outcome] * count, schema, "text", RowTally(), ALL)
     sizes = [chunk.count(RowTally()) for chunk in chunks]

@@ -1,4 +1,4 @@
-"""Inputs that become other ones while they are read, and answers of web servers that are no data."""
+"""Inputs that change while they are read, and invalid responses of web servers."""
 
 import gzip
 import http.server
@@ -35,7 +35,7 @@ def texts_of(version):
 
 @cache
 def content_of(name, version):
-    """Return a file of 80 documents; those of both versions are equally large, and their heads are the same."""
+    """Return a file of 80 documents; both versions have equal sizes and heads."""
     table = pa.table({"name": [f"n{i}" for i in range(80)], "text": texts_of(version)})
     file, lines = io.BytesIO(), "".join(json.dumps(row) + "\n" for row in table.to_pylist()).encode()
     if name == "x.parquet":
@@ -53,7 +53,7 @@ def content_of(name, version):
 
 
 class Site:
-    """A web server of one file, which says and sends what a test wants."""
+    """A web server of a single file, whose responses a test controls."""
 
     def __init__(self):
         self.content, self.marks = b"", {"ETag": '"one"'}
@@ -127,13 +127,13 @@ def small_requests(monkeypatch):
 
 
 def look_at(url, *, may_be_bad=True):
-    """List the one file behind a URL and look into it, as the preparation of a build does."""
+    """List and inspect the file of a URL, like the preparation of a build."""
     (file,) = list_files(Source(name="far", files=(url,)))
     return inspect("far", file, "text", 10_000, may_be_bad=may_be_bad).file
 
 
 def texts_in(file):
-    """Read a file that was looked at, as ingest does; there may be no bad row."""
+    """Read an inspected file like ingest; no row may be bad."""
     chunks = [chunk for piece in file.pieces for chunk in read("far", file, piece, "text")]
     assert not [chunk.bad for chunk in chunks if chunk.bad]
     return [text for chunk in chunks for text in chunk.table.column("text").to_pylist() if len(chunk.rows)]
@@ -179,7 +179,7 @@ class Placed:
 @pytest.mark.slow
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["http", "in place", "renamed", "s3", "gcs"])
-def test_file_that_is_replaced_while_it_is_read_is_never_read_as_half_of_each(
+def test_file_replaced_while_it_is_read_gives_no_mixture_of_versions(
     tmp_path, request, monkeypatch, kind, name
 ):
     placed, read_once, outcomes = Placed(kind, name, tmp_path, request), streams.Input.read_once, set()
@@ -199,20 +199,20 @@ def test_file_that_is_replaced_while_it_is_read_is_never_read_as_half_of_each(
         left = replaced_at
         outcomes.add(outcome(file))
         left = 0
-    assert outcomes == {"said", "read"}
+    assert outcomes == {"reported", "read"}
 
 
 def outcome(file):
-    """Read a file; return whether that it changed was said, or all of its first version was read."""
+    """Read a file; return "reported" if it changed, "read" if its whole first version was read."""
     try:
         return {tuple(texts_of("one")): "read"}.get(tuple(texts_in(file)), "a mixture")
     except BadInput as error:
-        said = rf"source far, file {re.escape(file.url)}: it changed while it was read: .*; build again"
-        return "said" if has_end(error) and re.fullmatch(said, str(error)) else repr(error)
+        message = rf"source far, file {re.escape(file.url)}: it changed while it was read: .*; build again"
+        return "reported" if has_end(error) and re.fullmatch(message, str(error)) else repr(error)
 
 
 def has_end(error):
-    """Return whether who follows the causes of an error, as Dask does for one that a task raised, comes to an end."""
+    """Return whether the chain of causes of an error ends; Dask follows it for the errors of tasks."""
     seen = set[int]()
     while error is not None and id(error) not in seen:
         seen.add(id(error))
@@ -232,26 +232,25 @@ def test_error_of_a_store_that_went_away_has_an_end(site, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_file_that_is_gone_is_named_with_its_source(tmp_path, name):
+def test_missing_file_is_reported_with_its_source(tmp_path, name):
     path = tmp_path / name
     path.write_bytes(content_of(name, "old"))
     file = look_at(str(path))
     path.unlink()
     with pytest.raises(
-        BadInput, match=f"^source far, file {re.escape(str(path))}: it was there when .* is gone"
+        BadInput,
+        match=f"^source far, file {re.escape(str(path))}: it is missing, although it existed when the sources were listed",
     ):
         texts_in(file)
 
 
 @pytest.mark.parametrize("name", FILES)
 @pytest.mark.parametrize("kind", ["http", "in place", "renamed", "s3", "gcs"])
-def test_file_that_was_replaced_before_it_is_opened_is_not_read_as_what_was_listed(
-    tmp_path, request, kind, name
-):
+def test_file_replaced_before_it_is_opened_is_not_read(tmp_path, request, kind, name):
     placed = Placed(kind, name, tmp_path, request)
     file = look_at(placed.url)
     placed.put("two")
-    assert outcome(file) == "said"
+    assert outcome(file) == "reported"
 
 
 @pytest.mark.parametrize("name", FILES)
@@ -267,11 +266,11 @@ def test_web_server_tells_another_version_by_any_of_its_marks_in_any_answer(site
                 site.content, site.marks = (two + b"more", {}) if mark == "size" else (two, {mark: "two"})
 
         site.instead = become_another
-        assert outcome(file) == "said"
+        assert outcome(file) == "reported"
         site.instead = lambda site, asked: None
 
 
-def test_web_server_whose_parts_are_of_another_version_than_it_says_is_said(site):
+def test_parts_of_another_version_raise(site):
     site.content = content_of("x.parquet", "one")
     file = look_at(site.url("x.parquet"))
 
@@ -327,7 +326,7 @@ def test_part_that_was_not_asked_for_is_never_put_beside_others(site, name):
 
 
 @pytest.mark.parametrize("name", FILES)
-def test_answer_of_fewer_bytes_than_asked_for_is_gone_on_from(site, name):
+def test_short_response_is_continued_by_another_request(site, name):
     site.content = content_of(name, "one")
     site.instead = lambda site, asked: (206, *site.part(int(asked[1]), (int(asked[1]) + int(asked[2])) // 2))
     assert texts_in(look_at(site.url(name))) == texts_of("one")
@@ -350,7 +349,7 @@ def test_server_without_ranges_is_read_right(site, name, says):
 @pytest.mark.parametrize("lacks", [-1000, 1000])
 @pytest.mark.parametrize("has_ranges", [True, False])
 @pytest.mark.parametrize("says_size", [True, False])
-def test_server_that_says_another_size_than_it_sends_is_said(site, name, lacks, has_ranges, says_size):
+def test_wrong_size_stated_by_a_server_raises(site, name, lacks, has_ranges, says_size):
     site.content, site.head_lacks, site.has_ranges = content_of(name, "one"), lacks, has_ranges
     site.says_size = says_size
     with pytest.raises(ZydaError, match=rf"{re.escape(name)}.*bytes") as raised:
@@ -380,9 +379,7 @@ def waits(monkeypatch):
 @pytest.mark.parametrize(
     ("status", "headers", "seconds"), [(429, {"Retry-After": "900"}, 900), (503, {"Retry-After": "40"}, 40)]
 )
-def test_web_host_that_limits_requests_is_waited_for_as_long_as_it_says(
-    site, waits, name, status, headers, seconds
-):
+def test_requested_wait_of_a_web_host_is_respected(site, waits, name, status, headers, seconds):
     site.content = content_of(name, "one")
     file = look_at(site.url(name))
     refused = iter([True, True])
@@ -393,7 +390,7 @@ def test_web_host_that_limits_requests_is_waited_for_as_long_as_it_says(
 
 def test_web_host_that_limits_requests_while_it_is_listed_is_waited_for(site, waits):
     site.content = content_of("x.jsonl", "one")
-    refused = iter([True] * 4)  # what it is asked by HEAD is asked by GET, too
+    refused = iter([True] * 4)  # each HEAD request is repeated as a GET request
     site.head_instead = lambda: (429, b"", {"Retry-After": "60"}) if next(refused, False) else None
     site.instead = lambda site, asked: site.head_instead()
     assert texts_in(look_at(site.url("x.jsonl"))) == texts_of("one")

@@ -1,4 +1,4 @@
-"""A source's own columns: values in are values out, whatever other files of the source hold."""
+"""The columns of a source: values are unchanged, with any types in other files of the source."""
 
 import base64
 import json
@@ -34,7 +34,7 @@ json_rows = st.lists(st.fixed_dictionaries({}, optional={"x": values, "y": value
 
 
 def put_together(tables):
-    """Do to some tables what a build does to the shards of a source."""
+    """Convert tables like the shards of a source in a build."""
     schema = unify(
         [table.schema for table in tables], sum((value_ranges(table) for table in tables), ValueRanges())
     )
@@ -55,7 +55,7 @@ def same(given, found):
 @pytest.mark.slow
 @settings(deadline=None, max_examples=400)
 @given(st.lists(json_rows, min_size=1, max_size=4))
-def test_json_values_are_kept_whatever_stands_beside_them(chunks):
+def test_json_values_are_unchanged_beside_values_of_other_types(chunks):
     lines = [[json.dumps({"text": "t", **row}).encode() for row in rows] for rows in chunks]
     tables = []
     for chunk in lines:
@@ -95,8 +95,8 @@ ARRAYS = {
 }  # fmt: skip
 
 
-def said(array):
-    """Return values that can be compared, whatever their type: times as nanoseconds."""
+def comparable(array):
+    """Return values in comparable types: times as nanoseconds."""
     kind = array.type
     if pa.types.is_timestamp(kind):
         scale = PER_SECOND["ns"] // PER_SECOND[kind.unit]
@@ -106,18 +106,18 @@ def said(array):
 
 @settings(deadline=None, max_examples=400)
 @given(st.lists(st.one_of(*ARRAYS.values()), min_size=1, max_size=3))
-def test_arrow_values_are_kept_whatever_type_other_files_give_their_column(arrays):
+def test_arrow_values_are_unchanged_with_other_types_in_other_files(arrays):
     tables = [decode_table(pa.table({"x": array})) for array in arrays]
     assert [table.schema for table in tables] == [decoded_schema(pa.schema([("x", a.type)])) for a in arrays]
     schema, table = put_together(tables)
     if is_json(schema.field("x")):
         given = [value for array in arrays for value in columns.array_as_json(array).to_pylist()]
     else:
-        given = [value for table in tables for value in said(table.column("x").combine_chunks())]
-    assert said(table.column("x").combine_chunks()) == given
+        given = [value for table in tables for value in comparable(table.column("x").combine_chunks())]
+    assert comparable(table.column("x").combine_chunks()) == given
 
 
-def test_json_text_says_all_that_a_value_is():
+def test_json_text_holds_the_whole_value():
     for array, expected in (
         (pa.array([float("nan"), float("inf"), float("-inf"), 1.5]), ["NaN", "Infinity", "-Infinity", 1.5]),
         (pa.array([b"\xff\x00"]), [base64.b64encode(b"\xff\x00").decode()]),
@@ -212,9 +212,9 @@ def calls_of(function, *arguments):
         sys.setprofile(None)
 
 
-def test_objects_with_data_for_keys_are_json_text_and_nothing_is_done_for_each_key():
+def test_objects_with_many_keys_are_json_text_without_work_per_key():
     found = [{"text": "t", "links": {f"http://{i}/{j}": j for j in range(50)}} for i in range(1000)]
-    json_columns.table_of(found)  # which may import what it needs
+    json_columns.table_of(found)  # it may import modules at the first call
     table, calls = calls_of(json_columns.table_of, found)
     assert calls < 10 * len(found)
     assert is_json(table.schema.field("links"))
@@ -270,7 +270,7 @@ def test_names_that_we_need_are_changed_alike_in_every_file(corpus):
     assert [row["source_source_source_doc_id"] for row in found] == [None, None, "ss"]
 
 
-def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
+def test_valid_parquet_rows_are_not_converted_to_python(monkeypatch):
     table = pa.table({"text": ["a"] * 9, "n": range(9), "meta": [{"a": 1.5}] * 9})
     monkeypatch.setattr(columns, "array_as_json", None)
     assert arrow_chunk(table, {}, "text", 0).table.schema.names == ["text", "n", "meta"]
@@ -284,7 +284,7 @@ def test_good_parquet_rows_are_not_touched_one_by_one(monkeypatch):
         (pa.array([Decimal("12345.6")], pa.decimal128(6, 1)), pa.array([Decimal("0.001")], pa.decimal128(3, 3)), pa.decimal128(8, 3)),
     ],
 )  # fmt: skip
-def test_binary_values_and_decimals_of_several_widths_stay_what_they_are(one, other, kind):
+def test_binary_values_and_decimals_of_several_widths_are_unchanged(one, other, kind):
     schema, table = put_together([pa.table({"x": one}), pa.table({"x": other})])
     assert schema.field("x").type == kind
     assert table.column("x").to_pylist() == [*one.to_pylist(), *other.to_pylist()]

@@ -1,4 +1,4 @@
-"""A snapshot read from a server that is asked too much: it forbids, is busy, breaks off, and sends other parts."""
+"""A snapshot read from an overloaded server, which forbids requests, is busy, breaks off or sends other parts."""
 
 import gzip
 import http.server
@@ -21,7 +21,7 @@ LIST = "crawl-data/CC-MAIN-2024-99/warc.paths.gz"
 
 
 class Crawl:
-    """A server of files that fails one request in three, each time in another way."""
+    """A server of files that fails a third of all requests, in different ways."""
 
     def __init__(self, files):
         self.files, self.chosen, self.did = files, random.Random(3), Counter()
@@ -104,7 +104,7 @@ def texts_of(folder, source):
     return sorted(map(tuple, (row.values() for row in table.to_pylist())))
 
 
-def test_corpus_is_that_of_the_files_whatever_the_server_does(crawl, tmp_path):
+def test_corpus_does_not_depend_on_failures_of_the_server(crawl, tmp_path):
     for name, content in crawl.files.items():
         (tmp_path / name).parent.mkdir(parents=True, exist_ok=True)
         (tmp_path / name).write_bytes(content)

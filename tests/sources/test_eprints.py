@@ -117,7 +117,7 @@ def test_encodings_change_within_a_file():
         (gzip.compress(b"\\begin{document}"), "other file"),
     ],
 )  # fmt: skip
-def test_eprints_without_latex_are_counted_by_what_they_are(tmp_path, content, kind):
+def test_eprints_without_latex_are_counted_by_kind(tmp_path, content, kind):
     documents, bad, skipped = read_eprints(tmp_path, content, paper(b"a"))
     assert (len(documents), bad, skipped) == (1, [], {kind: 1})
 
@@ -166,7 +166,7 @@ def test_text_behind_the_end_of_an_input_stays():
 
 @pytest.mark.parametrize("form", [tarfile.GNU_FORMAT, tarfile.PAX_FORMAT])
 @pytest.mark.parametrize("name", ["größe", "n" * 150, "d/" * 90 + "n"])
-def test_inputs_may_have_long_names_and_those_of_other_alphabets(tmp_path, form, name):
+def test_inputs_may_have_long_and_non_latin_names(tmp_path, form, name):
     files = {"main.tex": paper(b"\\input{%s}" % name.encode()), f"{name}.tex": b"The real paper."}
     documents, bad, _ = read_eprints(tmp_path, tar_of(files, format=form))
     assert (bad, len(documents)) == ([], 1)
@@ -211,7 +211,7 @@ def test_eprints_that_grow_are_bad_rows(tmp_path):
     assert all("The real paper." in text for text in texts)
 
 
-def test_bounds_of_eprints_are_those_of_the_record(tmp_path):
+def test_limits_of_eprints_come_from_the_limits_record(tmp_path):
     for bound, reason in (
         ("eprint_files", "1 files"),
         ("eprint_characters", "1 characters"),

@@ -123,14 +123,14 @@ def flipped(body, place):
         (flipped(zlib.compress(HTML), -2), "deflate", "its body is damaged .coding deflate"),
         (flipped(zstandard.ZstdCompressor(write_checksum=True).compress(HTML), -2), "zstd", "is damaged .coding zstd"),
         (bytes(range(256)) * 4, "br", "its body is damaged .coding br"),
-        (bytes(range(256)) * 4, "gzip", "not encoded as its head says .'gzip'"),
-        (bytes(range(256)) * 4, "compress", "not encoded as its head says .'compress'"),
+        (bytes(range(256)) * 4, "gzip", "not encoded as its head states .'gzip'"),
+        (bytes(range(256)) * 4, "compress", "not encoded as its head states .'compress'"),
         (bytes(range(256)) * 4, "aes128gcm", "or not in one of gzip, deflate, br, zstd"),
         (gzip.compress(HTML), ", ".join(["gzip"] * 11), "its body has 11 codings, expected at most 10"),
     ],
     ids=["gzip", "deflate", "zstd", "br", "no gzip", "compress", "unknown", "many"],
 )  # fmt: skip
-def test_damaged_body_or_one_of_an_unknown_coding_has_a_true_reason(body, coding, reason):
+def test_damaged_body_or_unknown_coding_has_its_reason(body, coding, reason):
     with pytest.raises(BadBody, match=f"(?i){reason}"):
         decoded(body, coding)
 

@@ -1,4 +1,4 @@
-"""Sources on the hub: one commit is listed and read, whatever the repository does meanwhile."""
+"""Sources on the hub: the same commit is listed and read, although the repository changes."""
 
 import io
 import json
@@ -90,7 +90,7 @@ def test_workers_ask_for_no_listing(hub):
     assert hub.requests["api"] == 0
 
 
-def test_revision_is_a_branch_a_tag_or_a_commit_and_does_not_change_what_a_file_is(hub):
+def test_revision_may_be_a_branch_tag_or_commit_with_the_same_file_identity(hub):
     old = hub.commit("lab/web", {"data/a.jsonl": as_lines(DOCUMENTS[:4])}, branch="v1")
     hub.commit("lab/web", {"data/a.jsonl": as_lines(DOCUMENTS[4:])})
     (main,), (tagged,), (commit,) = listed(), listed(revision="v1"), listed(revision=old)
@@ -115,7 +115,7 @@ def test_revision_that_is_not_there_is_named(hub):
         listed(revision="v9")
 
 
-def test_repository_whose_history_is_gone_says_that_the_file_is(hub):
+def test_rewritten_repository_raises_for_a_missing_file(hub):
     sha = hub.commit("lab/web", FILES)
     files = listed()
     del hub.commits["lab/web", sha]
@@ -157,7 +157,7 @@ def test_large_file_is_asked_for_its_footer_and_for_runs_of_its_row_groups(hub, 
     assert 3 <= hub.requests["store"] <= 4 + 1.5 * file.size / parquet.REQUEST_BYTES
 
 
-def test_columns_that_nobody_wants_are_not_asked_for(hub):
+def test_unselected_columns_are_not_requested(hub):
     ballast = [{**row, "ballast": random.Random(i).randbytes(200_000)} for i, row in enumerate(DOCUMENTS)]
     hub.commit("lab/web", {"data/wide.parquet": as_parquet(ballast, row_group_size=10)})
     (file,) = listed()
@@ -218,9 +218,7 @@ def waits(monkeypatch):
         (429, {}, 30),
     ],
 )
-def test_hub_that_limits_requests_is_waited_for_as_long_as_it_says(
-    hub, waits, kind, status, headers, seconds
-):
+def test_requested_wait_of_the_hub_is_respected(hub, waits, kind, status, headers, seconds):
     hub.commit("lab/web", FILES)
     (file,) = listed("hf://datasets/lab/web/data/all.parquet")
     hub.refusal, hub.busy[kind] = (status, headers), 3
@@ -237,7 +235,7 @@ def test_hub_that_fails_otherwise_is_not_waited_for(hub, waits):
     assert waits == []
 
 
-def test_wait_is_said_with_the_host(hub, waits, caplog):
+def test_wait_is_logged_with_its_host(hub, waits, caplog):
     hub.commit("lab/web", FILES)
     (file,) = listed("hf://datasets/lab/web/data/all.parquet")
     hub.refusal, hub.busy["store"] = (429, {"Retry-After": "3600"}), 2
@@ -279,7 +277,7 @@ def on_hub(hub, tmp_path):
 
 
 def data_of(recipe):
-    """Return the digests of the documents that are published, and of those that went."""
+    """Return the digests of the published and of the removed documents."""
     names = [*(source.name for source in recipe.sources), "removed", "clusters"]
     return {path: digest for path, digest in contents(recipe).items() if path.split("/")[0] in names}
 
@@ -320,7 +318,7 @@ def test_commit_that_changes_no_file_makes_nothing_anew(hub, on_hub):
     hub.requests.clear()
     build_here(recipe)
     assert data_of(recipe) == before
-    assert hub.requests["resolve"] <= len(recipe.sources)  # a look at one file of each
+    assert hub.requests["resolve"] <= len(recipe.sources)  # a request for one file of each
 
 
 def test_look_at_a_hub_on_which_nothing_came_asks_for_its_commit_alone(hub, on_hub):

@@ -25,25 +25,25 @@ def micro(values):
 
 NESTED = {
     "flat": micro(TIMES),
-    "list": pa.array([[one, None] for one in TIMES], pa.list_(pa.timestamp("us"))),
-    "struct": pa.array([{"at": one} for one in TIMES], pa.struct([("at", pa.timestamp("us"))])),
-    "map": pa.array([[("at", one)] for one in TIMES], pa.map_(pa.string(), pa.timestamp("us"))),
+    "list": pa.array([[time, None] for time in TIMES], pa.list_(pa.timestamp("us"))),
+    "struct": pa.array([{"at": time} for time in TIMES], pa.struct([("at", pa.timestamp("us"))])),
+    "map": pa.array([[("at", time)] for time in TIMES], pa.map_(pa.string(), pa.timestamp("us"))),
 }
 
 
 @pytest.mark.parametrize("store_schema", [True, False])
-def test_years_outside_of_nanoseconds_are_what_they_are(corpus, store_schema):
+def test_years_outside_of_nanoseconds_are_exact(corpus, store_schema):
     int96_file(corpus.folder / "in/x.parquet", [*NESTED.items()], store_schema=store_schema)
     recipe = corpus.load(
         sources=[{"name": "odd", "files": "in/x.parquet", "keep": "flat >= TIMESTAMP '2000-01-01'"}]
     )
     build_here(recipe)
     kept = table_of(recipe, "odd")
-    wanted = [one for one in TIMES if one.year >= 2000]
+    wanted = [time for time in TIMES if time.year >= 2000]
     assert [row["flat"] for row in kept] == wanted
-    assert [row["list"] for row in kept] == [[one, None] for one in wanted]
-    assert [row["struct"] for row in kept] == [{"at": one} for one in wanted]
-    assert [row["map"] for row in kept] == [[("at", one)] for one in wanted]
+    assert [row["list"] for row in kept] == [[time, None] for time in wanted]
+    assert [row["struct"] for row in kept] == [{"at": time} for time in wanted]
+    assert [row["map"] for row in kept] == [[("at", time)] for time in wanted]
 
 
 def test_nanoseconds_stay_and_a_file_that_needs_both_has_a_bad_row(corpus):
@@ -58,12 +58,12 @@ def test_nanoseconds_stay_and_a_file_that_needs_both_has_a_bad_row(corpus):
 
 
 def int96_of_days(path, days):
-    """Write a file of one INT96 column, then replace its days, which are at the end of each value."""
+    """Write a file with an INT96 column, then replace its days, which are at the end of each value."""
     times = micro([dt.datetime(1970, 1, 1 + i, 0, 0, 0) for i in range(len(days))])
     int96_file(path, [("at", times)], use_dictionary=False, compression="none", write_statistics=False)
     content, first = path.read_bytes(), 2_440_588  # the Julian day of 1970-01-01
     for i, day in enumerate(days):
-        old, new = ((one).to_bytes(4, "little", signed=True) for one in (first + i, day))
+        old, new = ((time).to_bytes(4, "little", signed=True) for time in (first + i, day))
         assert content.count(bytes(8) + old) == 1
         content = content.replace(bytes(8) + old, bytes(8) + new)
     path.write_bytes(content)

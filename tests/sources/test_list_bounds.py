@@ -1,4 +1,4 @@
-"""Lists of files, deny lists and evaluation sets that decompress to gigabytes are one clear error."""
+"""Lists of files, deny lists and evaluation sets that decompress to gigabytes raise clear errors."""
 
 import gzip
 import re
@@ -34,7 +34,7 @@ LARGE = r"(it has more than|it decompresses to more than|lines, expected at most
 @pytest.mark.slow
 @pytest.mark.parametrize("ending", BOMBS)
 @pytest.mark.parametrize("content", [b"\n", b"example.org\n", b"x"])
-def test_lists_of_gigabytes_are_one_error(tmp_path, ending, content):
+def test_list_that_expands_to_gigabytes_raises(tmp_path, ending, content):
     path = tmp_path / f"list.{ending}"
     path.write_bytes(BOMBS[ending](content))
 
@@ -55,7 +55,7 @@ def test_lists_of_gigabytes_are_one_error(tmp_path, ending, content):
         assert re.search(LARGE, fault), fault
 
 
-def test_evaluation_set_of_parquet_that_grows_is_one_error(tmp_path):
+def test_parquet_evaluation_set_that_expands_raises(tmp_path):
     one = pa.DictionaryArray.from_arrays(pa.array(np.zeros(100_000, np.int32)), pa.array(["x" * (8 * MIB)]))
     pq.write_table(pa.table({"question": one}), tmp_path / "x.parquet", compression="zstd")
     content = (tmp_path / "x.parquet").read_bytes()
@@ -63,7 +63,7 @@ def test_evaluation_set_of_parquet_that_grows_is_one_error(tmp_path):
         run_bounded(lambda: [None for _ in rows_of(content, "set s")])
 
 
-def test_rules_and_words_that_are_too_large_are_one_error(tmp_path):
+def test_too_large_lists_of_rules_and_words_raise(tmp_path):
     (tmp_path / "deu_Latn.yml").write_text("a: 1\n" * 1000)
     with replaced_limits(rules_bytes=1000):
         with pytest.raises(BadInput, match="it has 5,000 bytes, expected at most 1,000"):

@@ -88,11 +88,11 @@ def test_folder_beside_files_is_not_passed_over_in_silence(tmp_path):
         list_files(Source(name="s", files=str(tmp_path / "*.parquet")))
 
 
-def test_language_that_yaml_reads_as_false_is_told(corpus):
+def test_language_that_yaml_reads_as_false_raises(corpus):
     path = corpus.path
     corpus.write()
     path.write_text(path.read_text() + "languages: [en, no]\n")
     with pytest.raises(
-        ZydaError, match=r"languages\[1\]: expected a text; no means something else in YAML, so write"
+        ZydaError, match=r"languages\[1\]: expected a text; YAML does not read no as a text, so write"
     ):
         load_recipe(str(path))

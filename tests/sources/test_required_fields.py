@@ -19,7 +19,7 @@ KINDS = {
 
 
 def file_with(path, name, **columns):
-    """Write a file of one document. columns: a type and a value each, of fields that are required."""
+    """Write a file with a document. columns: a type and a value each, of fields that are required."""
     fields = [pa.field("text", pa.string(), nullable=False)]
     fields += [pa.field(column, kind, nullable=False) for column, (kind, _) in columns.items()]
     row = {"text": prose(name)} | {column: value for column, (_, value) in columns.items()}

@@ -43,7 +43,7 @@ def wide(request, tmp_path):
         ({"columns": ["url"], "keep": "url <> 'https://a.b/3'"}, {"url"}),
     ],
 )
-def test_columns_are_carried_as_the_recipe_says(wide, fields, carried):
+def test_columns_are_selected_by_the_recipe(wide, fields, carried):
     found = table_of(wide(**fields), "wide")
     assert {*found[0]} == {
         "doc_id",
@@ -83,7 +83,7 @@ def test_columns_that_contradict_each_other_are_a_fault(fields, fault):
 
 
 def test_column_that_only_another_file_has_is_no_fault_of_a_later_build(corpus):
-    """A later build looks into files that are new, and into one of those that are known: not always into that one."""
+    """A later build inspects new files and one known file, which is not always the same."""
     write_rows(corpus.folder / "wide/a.parquet", DOCUMENTS)
     write_rows(corpus.folder / "wide/b.parquet", WIDE)
     sources = [{"name": "wide", "files": "wide/*.parquet", "columns": ["url"]}]

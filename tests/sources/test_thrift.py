@@ -1,4 +1,4 @@
-"""Thrift's compact protocol: heads of Parquet pages, and what a stranger can put into one."""
+"""Thrift's compact protocol: heads of Parquet pages, valid and hostile."""
 
 import io
 
@@ -12,7 +12,7 @@ LIST_OF_LISTS, STRUCT, MAP = b"\x19", b"\x1c", b"\x1b"
 
 
 def test_head_that_pyarrow_wrote_is_read():
-    """The sizes of an uncompressed page of 100 numbers without levels are those of its bytes."""
+    """An uncompressed page of 100 numbers without levels states the size of its bytes."""
     content = io.BytesIO()
     schema = pa.schema([pa.field("n", pa.int64(), nullable=False)])
     table = pa.table({"n": range(100)}, schema=schema)

@@ -69,7 +69,7 @@ COMPRESSED = frame(zstandard.ZstdCompressor(write_checksum=True).compress(DICTIO
         "one frame for all", "cut anywhere", "some without the dictionary",
     ],
 )  # fmt: skip
-def test_records_are_those_of_the_same_file_in_gzip(tmp_path, first, packed):
+def test_records_equal_the_records_of_the_same_file_in_gzip(tmp_path, first, packed):
     expected = read_file(written(tmp_path, MANY))
     assert (len(expected[0]), expected[1], expected[2]) == (43, [], SKIPPED)
     assert read_file(file_of(tmp_path, first, *packed)) == expected
@@ -90,7 +90,7 @@ def test_frames_of_the_zstd_program_are_read(tmp_path):
     assert read_file(file_of(tmp_path, zstd(b"".join(RECORDS), "--ultra", "-22", "--long=31"))) == expected
 
 
-def test_files_put_one_after_another_have_each_their_dictionary(tmp_path):
+def test_concatenated_files_use_their_own_dictionaries(tmp_path):
     second = [frame(OTHER.as_bytes()), *frames(PAGES, OTHER)]
     path = file_of(tmp_path, PLAIN, *frames(RECORDS), *second)
     assert read_file(path) == read_file(written(tmp_path, MANY))
@@ -108,7 +108,7 @@ NO_DICTIONARY = {
     "too large when it is decompressed": (
         frame(zstandard.compress(DICTIONARY.as_bytes() + bytes(1 << 28))), f"its dictionary has more than {FULL:,} bytes"
     ),
-    "of a window that is too large": (  # its head says 128 MiB
+    "of a window that is too large": (  # its head states 128 MiB
         frame(b"\x28\xb5\x2f\xfd\x00\x88\x01\x00\x00"), "its dictionary cannot be decompressed: .* too much memory"
     ),
 }  # fmt: skip
@@ -156,7 +156,7 @@ def test_adjacent_damaged_records_are_a_bad_row_each(tmp_path):
     assert [row.reason.split(" of the file")[0] for row in bad] == [f"at byte {i:,}" for i in offsets]
 
 
-def test_record_of_many_blocks_behind_a_damaged_one_is_read(tmp_path):
+def test_record_of_many_blocks_after_a_damaged_record_is_read(tmp_path):
     noise = (
         random.Random(3).randbytes(300_000).hex().encode()
     )  # so that no block ends within the first bytes given
@@ -168,7 +168,7 @@ def test_record_of_many_blocks_behind_a_damaged_one_is_read(tmp_path):
 
 
 @pytest.mark.parametrize("first", [PLAIN, COMPRESSED], ids=["as it is", "compressed"])
-def test_file_that_is_cut_off_in_its_dictionary_is_one_bad_row(tmp_path, first):
+def test_file_truncated_in_its_dictionary_is_a_bad_row(tmp_path, first):
     for end in (5, 8, 9, len(first) // 2, len(first) - 1):
         documents, bad, skipped = read_file(file_of(tmp_path, first[:end]))
         assert (documents, skipped, [row.is_rest for row in bad]) == ([], {}, [True])

@@ -40,7 +40,7 @@ def test_wrong_length_costs_its_record_alone(tmp_path, length, is_one_member, en
     assert all(row.content.startswith(b"WARC/1.0") and b"page-" not in row.content for row in bad)
 
 
-def test_right_length_of_a_long_record_is_believed_whatever_is_in_it(tmp_path):
+def test_long_record_with_a_correct_length_is_skipped_with_any_content(tmp_path):
     inner = page("inner") * 3
     served = record("resource", inner + bytes(20_000), Content_Type="application/warc")
     with replaced_limits(warc_record=10_000):
@@ -48,7 +48,7 @@ def test_right_length_of_a_long_record_is_believed_whatever_is_in_it(tmp_path):
     assert (names(documents), bad, skipped) == (["one", "two"], [], {"content of type application": 1})
 
 
-def test_stream_that_cannot_go_back_is_read_on(tmp_path, monkeypatch):
+def test_stream_without_seeking_is_read_further(tmp_path, monkeypatch):
     monkeypatch.setattr(CompressedMembers, "again_from", lambda *_: (_ for _ in ()).throw(ValueError("no")))
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[2], LYING % 10**9, *MANY], ""))
     assert (len(documents), len(bad)) == (1, 1)
@@ -70,13 +70,13 @@ def test_blank_input_is_bounded(tmp_path):
     documents, bad, _ = read_file(written(tmp_path, [content]))
     assert len(documents) == 1
     assert bad[0].is_rest
-    assert "more than 1,048,576 bytes of line ends follow one another" in bad[0].reason
+    assert "more than 1,048,576 consecutive bytes of line ends" in bad[0].reason
     documents, bad, _ = read_file(written(tmp_path, [RECORDS[2] + b"\n" * 500_000 + RECORDS[2]]))
     assert (len(documents), bad) == (2, [])
 
 
 def zstd_of(byte, size):
-    """Return a frame of one byte many times: 4 bytes for each 128 KiB."""
+    """Return a frame of a repeated byte: 4 bytes for each 128 KiB."""
     blocks = size >> 17
     middle, last = struct.pack("<I", 1 << 20 | 2)[:3] + byte, struct.pack("<I", 1 << 20 | 3)[:3] + byte
     return b"\x28\xb5\x2f\xfd\x00\x58" + middle * (blocks - 1) + last

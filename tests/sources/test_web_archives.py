@@ -1,4 +1,4 @@
-"""WARC and WET: every record is a document, skipped or bad, whatever is done to the file."""
+"""WARC and WET: each record is a document, skipped or bad, also in damaged files."""
 
 import gzip
 import random
@@ -16,7 +16,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 
 
 @pytest.mark.parametrize("ending", COMPRESS)
-def test_pages_are_documents_and_all_other_records_are_counted_by_what_they_are(tmp_path, ending):
+def test_pages_are_documents_and_other_records_are_counted_by_kind(tmp_path, ending):
     documents, bad, skipped = read_file(written(tmp_path, ending=ending))
     assert not bad
     assert skipped == SKIPPED
@@ -31,7 +31,7 @@ def test_pages_are_documents_and_all_other_records_are_counted_by_what_they_are(
 
 
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
-def test_all_records_may_be_one_member_or_cut_anywhere_into_several(tmp_path, ending):
+def test_records_may_span_members_in_any_way(tmp_path, ending):
     whole = b"".join(RECORDS)
     one = written(tmp_path, [whole], ending, "one.warc")
     cut = written(tmp_path, [whole[i : i + 777] for i in range(0, len(whole), 777)], ending, "cut.warc")
@@ -68,7 +68,7 @@ def test_encoding_is_that_of_mark_header_or_page(tmp_path, charset, head, body):
 
 BAD = {
     "digest": (page("bad").replace(b"<p>", b"<q>"), r"its content does not match its digest"),
-    "no length": (page("bad").replace(b"Content-Length", b"Content-Lenght", 1), r"its head says no Content-Length"),
+    "no length": (page("bad").replace(b"Content-Length", b"Content-Lenght", 1), r"its head has no Content-Length"),
     "length too small": (
         record("resource", b"<p>" * 50, Content_Type="text/html", Content_Length="90"),
         r"no record follows the 90 bytes",
@@ -81,7 +81,7 @@ BAD = {
 
 @pytest.mark.parametrize("fault", BAD)
 @pytest.mark.parametrize("ending", ["", ".gz"])
-def test_broken_record_is_a_bad_row_with_its_place_and_those_after_it_are_read(tmp_path, fault, ending):
+def test_damaged_record_is_a_bad_row_with_its_offset_and_later_records_are_read(tmp_path, fault, ending):
     content, reason = BAD[fault]
     path = written(tmp_path, [*RECORDS[:3], content, *RECORDS[3:]], ending)
     documents, bad, skipped = read_file(path)
@@ -129,7 +129,7 @@ def test_record_beyond_the_limit_is_passed_and_not_held(tmp_path):
     assert "it has 15,000 bytes, expected at most 10,000" in bad[0].reason
 
 
-def test_record_beyond_the_limit_that_is_no_document_is_skipped_by_what_it_is(tmp_path):
+def test_long_record_that_is_not_a_document_is_skipped_by_its_kind(tmp_path):
     film = page("film", body=random.Random(0).randbytes(300_000), Content_Type="video/mp4")
     gone = page("gone", body=bytes(300_000), status="404 Not Found")
     with replaced_limits(warc_record=200_000):
@@ -141,15 +141,17 @@ def test_record_beyond_the_limit_that_is_no_document_is_skipped_by_what_it_is(tm
 @pytest.mark.parametrize("ending", ["", ".gz", ".zst"])
 @pytest.mark.parametrize("length", [30_000_000, 900_000_000_000])
 @pytest.mark.parametrize("lying", [RECORDS[1], RECORDS[2]], ids=["request", "response"])
-def test_record_that_says_it_is_far_longer_than_it_is_hides_none_behind_it(tmp_path, lying, length, ending):
-    said = re.sub(rb"Content-Length: \d+", b"Content-Length: %d" % length, lying, count=1)
-    documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], said, RECORDS[2], RECORDS[6]], ending))
+def test_record_with_a_too_large_length_hides_no_later_record(tmp_path, lying, length, ending):
+    overstated = re.sub(rb"Content-Length: \d+", b"Content-Length: %d" % length, lying, count=1)
+    documents, bad, skipped = read_file(
+        written(tmp_path, [RECORDS[2], overstated, RECORDS[2], RECORDS[6]], ending)
+    )
     assert (len(documents), len(bad), skipped) == (3, 1, {})
     assert ("another record begins" if ending else "bytes before the record does") in bad[0].reason
     assert not bad[0].is_rest
 
 
-def test_record_beyond_the_limit_that_is_cut_off_is_a_bad_row_whatever_it_is(tmp_path):
+def test_truncated_long_record_is_a_bad_row(tmp_path):
     whole = record("metadata", bytes(1_000_000))
     with replaced_limits(warc_record=200_000):
         documents, bad, skipped = read_file(written(tmp_path, [RECORDS[2], whole[:500_000]], ""))
@@ -172,7 +174,7 @@ def test_bad_rows_stop_a_build_that_may_lose_none(tmp_path):
         read_file(path, may_be_bad=False)
 
 
-def test_arc_is_told_apart(tmp_path):
+def test_arc_file_raises(tmp_path):
     path = tmp_path / "x.warc.gz"
     path.write_bytes(gzip.compress(b"filedesc://x.arc.gz 127.0.0.1 20240101000000 text/plain 76\n1 0 org\n"))
     with pytest.raises(BadInput, match="it is an ARC file"):
@@ -209,7 +211,7 @@ def test_as_many_records_are_found_as_by_fastwarc(shared):
         assert len(documents) + len(bad) + sum(skipped.values()) == found
 
 
-def test_accounts_of_a_corpus_have_what_was_skipped(tmp_path):
+def test_ledger_counts_skipped_records(tmp_path):
     written(tmp_path, [*RECORDS, BAD["digest"][0]])
     (tmp_path / "recipe.yaml").write_text(
         f"name: web\nstorage: out\ntokenizer: {TOKENIZER}\non_bad_rows: set_aside\n"

@@ -6,7 +6,7 @@ from collections import Counter
 from hashlib import sha256
 
 import pytest
-from small_corpus import build_here, contents, of_many_files
+from small_corpus import build_here, contents, corpus_of_many_files
 
 from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check, orphans_of, remove
 from zyda_flows.tasks.publish import one_copy, published_shards
@@ -18,7 +18,7 @@ TEXTS_AND_KEYS = ("best", "middle", "worst", "bands")
 @pytest.fixture
 def on_store(tmp_path, s3, request):
     """Return what loads the recipe of a corpus of several shards on a store, its last source without a document."""
-    corpus = of_many_files(tmp_path, 3)
+    corpus = corpus_of_many_files(tmp_path, 3)
 
     def load(work_copies=False, lacks="nothing"):
         sources = copy.deepcopy(corpus.recipe["sources"])

@@ -14,7 +14,8 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.rules.sequences import count_string
 from zyda_flows.textkernels.texts import patterns
-from zyda_flows.textkernels.texts.patterns import Patterns, word_list
+from zyda_flows.textkernels.texts.patterns import Patterns
+from zyda_flows.textkernels.texts.word_lists import word_list
 
 # Differences between Python's expressions and Hyperscan's: white space, words, cases, repeats, ends, empty matches.
 EXPRESSIONS = [
@@ -161,13 +162,13 @@ def test_missing_hyperscan_is_logged_once(caplog):
 
 def test_counts_equal_the_published_code(judged):
     said, texts = judged.rows, judged.texts
-    of_columns = dict[str, list[str]]()
+    columns = dict[str, list[str]]()
     for name in (name.removeprefix("count ") for name in said[0] if name.startswith("count ")):
         file = judged.folder / "word-lists" / name
-        of_columns[name] = list(word_list(file.read_bytes(), name)) if file.is_file() else [name]
-    counts = Patterns(tuple(term for terms in of_columns.values() for term in terms)).count(texts)
+        columns[name] = list(word_list(file.read_bytes(), name)) if file.is_file() else [name]
+    counts = Patterns(tuple(term for terms in columns.values() for term in terms)).count(texts)
     start = 0
-    for name, terms in of_columns.items():
+    for name, terms in columns.items():
         found = counts[:, start : start + len(terms)].sum(1).tolist()
         assert found == [row[f"count {name}"] for row in said], name
         start += len(terms)

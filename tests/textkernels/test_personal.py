@@ -15,14 +15,8 @@ from hypothesis import strategies as st
 from published_code import PLACES, judged_by
 
 from zyda_flows.textkernels.texts.ip_addresses import NETWORKS, is_public
-from zyda_flows.textkernels.texts.personal import (
-    KINDS,
-    count_matches,
-    is_card,
-    is_iban,
-    is_phone,
-    replace_matches,
-)
+from zyda_flows.textkernels.texts.personal import KINDS, count_matches, replace_matches
+from zyda_flows.textkernels.texts.personal_forms import is_card, is_iban, is_phone
 
 FOUND = {
     "mail": ["a@b.co", "first.last+tag@mail.example.co.uk", "!#$%&'*+/=?^_`{|}~-a@x-y.z", "a@[1.2.3.4]", "a@[1.2.3.x:]",
@@ -84,7 +78,7 @@ def plainly(text, kind):
     return kind.expression.sub(put, text), times
 
 
-def of_all(texts, name):
+def replace_all(texts, name):
     left, counts = replace_matches(column(texts), KINDS[name])
     return list(zip(left.to_pylist(), counts.tolist(), strict=True))
 
@@ -94,12 +88,12 @@ def test_replaced_matches_equal_re_in_the_whole_text(name):
     @settings(max_examples=60, deadline=None)
     @given(st.lists(TEXT, max_size=40))
     def same(texts):
-        assert of_all(texts, name) == [plainly(text, KINDS[name]) for text in texts]
+        assert replace_all(texts, name) == [plainly(text, KINDS[name]) for text in texts]
 
     same()
     chance = random.Random(name)
     texts = ["".join(chance.choices(PARTS, k=chance.randrange(9))) for _ in range(4000)]
-    assert of_all(texts, name) == [plainly(text, KINDS[name]) for text in texts]
+    assert replace_all(texts, name) == [plainly(text, KINDS[name]) for text in texts]
 
 
 @pytest.mark.parametrize("name", KINDS)
@@ -114,9 +108,9 @@ def test_forms_are_replaced_and_look_alikes_kept(name):
             f"{one}。あ",
             f"é{one} ж{one}",
         ):
-            assert of_all([text], name)[0][1] == text.count(one), text
+            assert replace_all([text], name)[0][1] == text.count(one), text
     for one in LEFT[name]:
-        assert of_all([one], name) == [(one, 0)], one
+        assert replace_all([one], name) == [(one, 0)], one
 
 
 SPACES = [chr(code) for code in range(0x10000) if unicodedata.category(chr(code)) == "Zs"] + [
@@ -137,7 +131,7 @@ def test_numbers_in_groups_are_found_with_every_space_and_dash(name):
         forms = [one.replace(" ", space) for space in SPACES] + [one.replace("-", dash) for dash in DASHES]
         if "-" not in one:
             forms += [one.replace(" ", dash) for dash in DASHES]
-        assert of_all([f"See {form}." for form in forms], name) == [
+        assert replace_all([f"See {form}." for form in forms], name) == [
             (f"See {KINDS[name].replacements[0]}.", 1) for _ in forms
         ], one
 
@@ -155,8 +149,8 @@ def test_ipv6_addresses_are_found():
         "at {}.",
         "漢{}漢",
     ):
-        assert of_all([text.format(one)], "ip") == [(text.format(other), 1)], text
-    assert of_all([f"{one} 8.8.8.8 {one}"], "ip")[0][0] == (
+        assert replace_all([text.format(one)], "ip") == [(text.format(other), 1)], text
+    assert replace_all([f"{one} 8.8.8.8 {one}"], "ip")[0][0] == (
         f"{other} {KINDS['ip'].replacements[0]} {KINDS['ip'].ipv6_replacements[1]}"
     )
     assert replace_matches(column([f"{one} 8.8.8.8"]), KINDS["ip"], "<I>")[0].to_pylist() == ["<I> <I>"]
@@ -174,7 +168,7 @@ def test_matches_do_not_depend_on_slices_nulls_and_batches():
 
 
 def test_more_windows_than_estimated_are_found():
-    assert of_all(["a@b.co " * 500], "mail")[0][1] == 500
+    assert replace_all(["a@b.co " * 500], "mail")[0][1] == 500
 
 
 HOSTILE = ["a-" * 50_000 + "@b", "a-" * 50_000 + "@[1.2.3.", "a@" * 50_000, "10." * 90_000, "b." * 50_000 + "@", "1 " * 100_000,
@@ -249,7 +243,7 @@ def test_public_ipv4_addresses_equal_the_standard_library():
     ]
 
 
-def of_fineweb(texts):
+def replaced_as_fineweb(texts):
     for name in ("mail", "ip"):
         texts, _ = replace_matches(texts, KINDS[name])
     return texts
@@ -266,10 +260,10 @@ def test_mails_and_addresses_equal_datatrove(text):
         "datatrove.pipeline.formatters.pii", reason="needs datatrove, a reader of the tests"
     )
     if not OURS.search(text):
-        assert of_fineweb(column([text]))[0].as_py() == pii.PIIFormatter().format(text)
+        assert replaced_as_fineweb(column([text]))[0].as_py() == pii.PIIFormatter().format(text)
 
 
 def test_published_documents_equal_the_result_of_datatrove():
     judged = judged_by("pii", PLACES["200"])
-    of_texts = [crc32(text.encode()) for text in of_fineweb(judged.texts).to_pylist()]
-    assert of_texts == [row["text_crc32"] for row in judged.rows]
+    texts = [crc32(text.encode()) for text in replaced_as_fineweb(judged.texts).to_pylist()]
+    assert texts == [row["text_crc32"] for row in judged.rows]

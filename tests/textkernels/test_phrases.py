@@ -58,8 +58,8 @@ def test_near_copies_have_the_same_hash_around_a_passage():
     far, near, passage = words.copy(), words.copy(), words.copy()
     far[[10, 290]], near[100:200], passage[140:160] = 1, np.arange(100), 2
 
-    def around(of_words):
-        return hash_around(of_words, 0, 140, 160, 300, 32)
+    def around(hashes):
+        return hash_around(hashes, 0, 140, 160, 300, 32)
 
     assert around(far) == around(passage) == around(words) != around(near)
     edited = {around(np.where(np.arange(300) == place, np.uint64(3), words)) for place in range(108, 192)}

@@ -302,8 +302,8 @@ def plain_refinedweb(text):
 def plain_fineweb_2(quality, repetition, fineweb, tokens, stop_words):
     names = ["empty", "duplicate_lines", *(name for name in repetition if name.endswith("grams"))]
     fineweb = {name: value for name, value in fineweb.items() if name != "short_lines"}
-    of_language = {"stop_words": len(set(tokens) & set(stop_words))}
-    return {name: repetition[name] for name in names} | fineweb | quality | of_language
+    language = {"stop_words": len(set(tokens) & set(stop_words))}
+    return {name: repetition[name] for name in names} | fineweb | quality | language
 
 
 def plain(text, terminal, stop_words):

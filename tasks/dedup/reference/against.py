@@ -184,12 +184,12 @@ def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence
     how: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
         how = comparison.rule, labels, contents(references)
-    params = [*how, dedup_round.recipe.may_go(trail.source)]
+    params = [*how, dedup_round.recipe.is_removable(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
 def is_compared(dedup_round: Round, source: str) -> bool:
-    return bool(dedup_round.dedup.against) and dedup_round.recipe.may_go(source)
+    return bool(dedup_round.dedup.against) and dedup_round.recipe.is_removable(source)
 
 
 def reasons_of(dedup_round: Round) -> dict[str, str]:

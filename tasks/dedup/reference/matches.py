@@ -53,7 +53,7 @@ MATCHES = pa.schema(
 class CollisionsInFile(ArtifactJob):
     """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
 
-    artifacts: our own band keys, of so many `bands`. of_artifacts: a hash of them.
+    artifacts: our own band keys, of so many `bands`. artifacts_digest: a hash of them.
     """
 
     stage, version = "matches", VERSION
@@ -61,7 +61,7 @@ class CollisionsInFile(ArtifactJob):
     other: Annotated[PublishedCorpus, NotInKey("`file` is all that is read of it")]
     file: Artifact
     artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
-    of_artifacts: str
+    artifacts_digest: str
     bands: int
 
     @property
@@ -160,7 +160,7 @@ def key(
 ) -> str:
     identities = [identity for trail in trails for identity in trail.identities]
     corpora = [content_of(index_of(other, dedup_round.dedup)) for other in references]
-    taking_part = [trail.source for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    taking_part = [trail.source for trail in trails if dedup_round.recipe.is_removable(trail.source)]
     params = [dedup_round.dedup.key_parameters, MOST_OF_BUCKET, MOST_OF_CORPUS, corpora, taking_part]
     return stage_key("matches", VERSION, params, *identities)
 
@@ -178,13 +178,13 @@ def matches(
 ) -> Manifest:
     """Find which of the documents that are left share a bucket with a document of another corpus."""
     folder, dedup = dedup_round.folder, dedup_round.dedup
-    taking_part = [trail for trail in trails if dedup_round.recipe.may_go(trail.source)]
+    taking_part = [trail for trail in trails if dedup_round.recipe.is_removable(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
     of_sources = [
         keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
     ]
     artifacts = tuple(file for keys in of_sources for file in keys.files)
-    of_artifacts = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
+    artifacts_digest = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
     looking = [
         [
             CollisionsInFile(
@@ -193,7 +193,7 @@ def matches(
                 other=other,
                 file=file,
                 artifacts=artifacts,
-                of_artifacts=of_artifacts,
+                artifacts_digest=artifacts_digest,
                 bands=dedup.key_bands,
             )
             for file in index_of(other, dedup)

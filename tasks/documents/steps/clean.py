@@ -1,4 +1,4 @@
-"""The step `clean`, executed."""
+"""Run the step `clean`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -7,26 +7,26 @@ import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.cleanings import PERSONAL_VERSION, clean_texts
-from zyda_flows.tasks.documents.functions import OwnFunction, own_function
+from zyda_flows.tasks.documents.functions import UserFunction, user_function
 from zyda_flows.tasks.documents.personal_columns import with_clean_columns
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.clean import CleanStep
 
-Given = StepOfRecipe[CleanStep]
+RecipeStep = StepOfRecipe[CleanStep]
 
 
 class TextCleaning(DocumentStep[CleanStep]):
-    """Changes texts. cleaning: the fields of a Cleaning. personal: the version of what finds personal data."""
+    """Changes texts. cleaning: the fields of a Cleaning. personal: the version of the personal data kernels."""
 
     settings = CleanStep
     changes_text = True
 
     cleaning: dict[str, Any]
-    function: OwnFunction | None
+    function: UserFunction | None
     personal: str
 
     @classmethod
-    def needs(cls, step: Given) -> dict[str, Any]:
+    def needs(cls, step: RecipeStep) -> dict[str, Any]:
         cleaning = step.settings.cleaning
         if cleaning.unicode:
             from zyda_flows.textkernels.texts.repair import check_options
@@ -34,12 +34,12 @@ class TextCleaning(DocumentStep[CleanStep]):
             check_options(cleaning.unicode if isinstance(cleaning.unicode, dict) else {})
         return {
             "cleaning": cleaning.model_dump(mode="json"),
-            "function": own_function(step.settings),
+            "function": user_function(step.settings),
             "personal": PERSONAL_VERSION if cleaning.pii else "",
         }
 
     @classmethod
-    def rules(cls, step: Given) -> Iterator[Rule]:
+    def rules(cls, step: RecipeStep) -> Iterator[Rule]:
         yield step.emptied()
 
     @classmethod
@@ -51,7 +51,7 @@ class TextCleaning(DocumentStep[CleanStep]):
         yield pa.field(self.column(EMPTIED), pa.float64())
 
     def begin(self, documents: Documents) -> None:
-        """Replace personal data in the columns that the step names, also of documents that a step removes."""
+        """Replace personal data in the columns of the step, for removed documents, too."""
         documents.own, counts = with_clean_columns(documents.own, self.cleaning["pii"] or {})
         documents.count_cleaned({f"{self.name}.{name}": count for name, count in counts.items()})
 
@@ -60,6 +60,6 @@ class TextCleaning(DocumentStep[CleanStep]):
             return
         texts = documents.remaining_documents().text
         if self.function:
-            self.change_texts(documents, self.function.answer(texts, texts.type))
+            self.change_texts(documents, self.function.call(texts, texts.type))
         else:
             self.change_texts(documents, *clean_texts(texts, self.cleaning, self.is_markdown))

@@ -1,4 +1,4 @@
-"""The step `decontaminate`, executed: it finds items of evaluation sets, of which a later stage decides."""
+"""Run the step `decontaminate`: searches texts for items of evaluation sets. A later stage removes documents."""
 
 from collections.abc import Collection, Iterator
 from functools import partial
@@ -17,13 +17,13 @@ from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 FOUND, ITEMS = "found", "items"
 HOLDS_ITEM = "decontaminate"  # the rule of `zyda try`
 
-Given = StepOfRecipe[DecontaminateStep]
+RecipeStep = StepOfRecipe[DecontaminateStep]
 
 
 class Decontamination(DocumentStep[DecontaminateStep]):
-    """Finds items of evaluation sets.
+    """Searches for items of evaluation sets.
 
-    search: the version of what finds them. cuts: the share of phrases for which a passage is cut out, 0 for none.
+    search: the version of the search. cuts: the share of phrases for which a passage is cut out, 0 for no cuts.
     """
 
     settings = DecontaminateStep
@@ -34,32 +34,32 @@ class Decontamination(DocumentStep[DecontaminateStep]):
     cuts: float
 
     @classmethod
-    def needs(cls, step: Given) -> dict[str, Any]:
-        """Read the sets. Raises BadInput where one has no items, or none with an answer."""
-        said = step.settings.decontaminate
-        sets = tuple(planned_set(name, one) for name, one in said.sets.items())
-        search_for(sets, said.answer_within)
+    def needs(cls, step: RecipeStep) -> dict[str, Any]:
+        """Read the sets. Raises BadInput for a set without items, and for a set without answers."""
+        settings = step.settings.decontaminate
+        sets = tuple(planned_set(name, files) for name, files in settings.sets.items())
+        search_for(sets, settings.answer_within)
         return {
             "evaluation": sets,
-            "answer_within": said.answer_within,
+            "answer_within": settings.answer_within,
             "search": VERSION,
-            "cuts": said.share if step.settings.cuts else 0,
+            "cuts": settings.share if step.settings.cuts else 0,
         }
 
     @classmethod
-    def rules(cls, step: Given) -> Iterator[Rule]:
+    def rules(cls, step: RecipeStep) -> Iterator[Rule]:
         if step.settings.cuts:
             yield step.emptied()
 
     @classmethod
-    def later_rules(cls, step: Given) -> Iterator[Rule]:
-        sentence = "an item of an evaluation set; phrases that are frequent in the corpus are not known yet"
+    def later_rules(cls, step: RecipeStep) -> Iterator[Rule]:
+        sentence = "it contains an item of an evaluation set (if its phrases are not frequent in the corpus)"
         share, column = step.settings.decontaminate.share, step.column(ITEMS)
-        items = partial(items_in_short, column=column, share=share)
+        items = partial(item_summaries, column=column, share=share)
         yield Rule(Bound(rule=HOLDS_ITEM, column=HOLDS_ITEM), sentence, column=items)
 
     @classmethod
-    def published_later(cls, step: Given) -> Collection[str]:
+    def published_later(cls, step: RecipeStep) -> Collection[str]:
         return [] if step.settings.decontaminate.action == "remove" else [MARK.name]
 
     def columns(self) -> Iterator[pa.Field]:
@@ -69,28 +69,28 @@ class Decontamination(DocumentStep[DecontaminateStep]):
             yield pa.field(self.column(EMPTIED), pa.float64())
 
     def run(self, documents: Documents) -> None:
-        looking, texts = search_for(self.evaluation, self.answer_within), documents.remaining_documents().text
-        surrounded, held = looking.found(texts)
-        documents.set_columns({self.column(FOUND): surrounded, self.column(ITEMS): held})
+        search, texts = search_for(self.evaluation, self.answer_within), documents.remaining_documents().text
+        phrases, held = search.run(texts)
+        documents.set_columns({self.column(FOUND): phrases, self.column(ITEMS): held})
         if self.cuts:
             is_held = held.is_valid()
-            shorter = looking.cut(texts.filter(is_held), self.cuts)
+            shorter = search.cut(texts.filter(is_held), self.cuts)
             self.change_texts(documents, pc.replace_with_mask(texts, is_held, shorter))
 
 
 def share_of(item: dict[str, Any], frequent: Collection[int]) -> float:
-    """Return which part of an item's phrases that are evidence was found; 0 where there are too few to say."""
-    found, evidence = (sum(phrase not in frequent for phrase in item[name]) for name in ("found", "phrases"))
-    return found / evidence if found >= min(TWO, len(item["phrases"])) else 0.0
+    """Return the share of an item's rare phrases that a document contains; 0 if it contains too few phrases."""
+    found, rare = (sum(phrase not in frequent for phrase in item[name]) for name in ("found", "phrases"))
+    return found / rare if found >= min(TWO, len(item["phrases"])) else 0.0
 
 
-def items_in_short(columns: Columns, column: str, share: float) -> pa.StringArray:
-    """Return the item that each document holds, null where none, as if every phrase were evidence."""
-    shown = list[str | None]()
+def item_summaries(columns: Columns, column: str, share: float) -> pa.StringArray:
+    """Return a summary of the item in each document, null for none, as if no phrase were frequent."""
+    summaries = list[str | None]()
     for items in columns[column].to_pylist():
         item = max(items or (), key=lambda item: share_of(item, ()), default=None)
         if item is None or share_of(item, ()) < share:
-            shown.append(None)
+            summaries.append(None)
         else:
-            shown.append(f"{item['set']}, item {item['row']}: {item['words']}")
-    return pa.array(shown, pa.string())
+            summaries.append(f"{item['set']}, item {item['row']}: {item['words']}")
+    return pa.array(summaries, pa.string())

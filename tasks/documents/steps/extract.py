@@ -1,4 +1,4 @@
-"""The step `extract`, executed."""
+"""Run the step `extract`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,34 +10,34 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.extraction import FAILED, extracted
-from zyda_flows.tasks.documents.functions import OwnFunction, own_function
+from zyda_flows.tasks.documents.functions import UserFunction, user_function
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.extraction.extractors import known_as
 from zyda_flows.tasks.recipe.steps.extract import ExtractStep
 
-Given = StepOfRecipe[ExtractStep]
+RecipeStep = StepOfRecipe[ExtractStep]
 
 
 class Extraction(DocumentStep[ExtractStep]):
-    """Makes the text of each document. extractor: one of ours with its version, or "" where a function does it."""
+    """Makes the text of each document. extractor: a built-in extractor with its version, or "" for a function."""
 
     settings = ExtractStep
     changes_text = True
 
     extractor: str
-    function: OwnFunction | None
+    function: UserFunction | None
 
     @classmethod
-    def needs(cls, step: Given) -> dict[str, Any]:
+    def needs(cls, step: RecipeStep) -> dict[str, Any]:
         name = step.settings.extractor
-        return {"extractor": known_as(name) if name else "", "function": own_function(step.settings)}
+        return {"extractor": known_as(name) if name else "", "function": user_function(step.settings)}
 
     @classmethod
-    def rules(cls, step: Given) -> Iterator[Rule]:
+    def rules(cls, step: RecipeStep) -> Iterator[Rule]:
         if step.settings.extractor:
             bound = Bound(rule=f"{step.settings.name}.{FAILED}", column=step.column(FAILED))
-            yield Rule(bound, "its page could not be taken apart")
-        yield step.emptied("there is no text in it")
+            yield Rule(bound, "its page could not be extracted")
+        yield step.emptied("it contains no text")
 
     def columns(self) -> Iterator[pa.Field]:
         yield pa.field(self.column(EMPTIED), pa.float64())
@@ -47,13 +47,13 @@ class Extraction(DocumentStep[ExtractStep]):
     def run(self, documents: Documents) -> None:
         if documents.remaining.any():
             self.extract(documents)
-        documents.begin_anew()
+        documents.reset_original()
 
     def extract(self, documents: Documents) -> None:
-        """Replace the remaining texts. A page without a byte has no text either, and is removed."""
+        """Replace the remaining texts. A page without bytes counts as emptied, too, and is removed."""
         before = documents.remaining_documents().text
         if self.function:
-            self.change_texts(documents, self.function.answer(before, before.type))
+            self.change_texts(documents, self.function.call(before, before.type))
         else:
             made = extracted(before, self.extractor.partition(" ")[0])
             documents.count_cleaned({self.name: made.counts})

@@ -1,4 +1,4 @@
-"""The step `language_id`, executed."""
+"""Run the step `language_id`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -13,37 +13,37 @@ from zyda_flows.tasks.documents.languages import (
     RULES,
     TYPES,
     PlannedLanguages,
-    judged_languages,
+    language_columns,
     planned_languages,
 )
 from zyda_flows.tasks.documents.steps.step import DocumentStep, PublishedColumn, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.language_id import LanguageIdStep
 
-Given = StepOfRecipe[LanguageIdStep]
+RecipeStep = StepOfRecipe[LanguageIdStep]
 
 
 class LanguageIdentification(DocumentStep[LanguageIdStep]):
-    """Finds the language of each text, and removes documents in other languages than some."""
+    """Identifies the language of each text, and removes documents in other languages than those to keep."""
 
     settings = LanguageIdStep
 
     languages: PlannedLanguages
 
     @classmethod
-    def needs(cls, step: Given) -> dict[str, Any]:
+    def needs(cls, step: RecipeStep) -> dict[str, Any]:
         return {"languages": planned_languages(step.settings.language_id)}
 
     @classmethod
-    def rules(cls, step: Given) -> Iterator[Rule]:
-        return step.noted(RULES if step.settings.language_id.keep else {})
+    def rules(cls, step: RecipeStep) -> Iterator[Rule]:
+        return step.note_rules(RULES if step.settings.language_id.keep else {})
 
     @classmethod
-    def published(cls, step: Given) -> Iterator[PublishedColumn]:
+    def published(cls, step: RecipeStep) -> Iterator[PublishedColumn]:
         for name, statistic in PUBLISHED.items():
             yield PublishedColumn(name, step.column(statistic), TYPES[name])
 
     @classmethod
-    def naming(cls, step: Given) -> dict[str, str]:
+    def count_columns(cls, step: RecipeStep) -> dict[str, str]:
         return {"languages": step.column(LANGUAGE)}
 
     def columns(self) -> Iterator[pa.Field]:
@@ -53,13 +53,13 @@ class LanguageIdentification(DocumentStep[LanguageIdStep]):
 
     def run(self, documents: Documents) -> None:
         texts = documents.remaining_documents().text
-        found = judged_languages(self.languages, prose_or_all(texts) if self.is_markdown else texts)
-        documents.set_columns({self.column(name): column for name, column in found.items()})
+        columns = language_columns(self.languages, prose_or_all(texts) if self.is_markdown else texts)
+        documents.set_columns({self.column(name): column for name, column in columns.items()})
 
 
 def prose_or_all(texts: pa.LargeStringArray) -> pa.LargeStringArray:
-    """Return the prose of texts in Markdown, and the whole of a text that has none."""
+    """Return the prose of Markdown texts; the whole text if it has no prose."""
     from zyda_flows.textkernels.texts.markdown import prose
 
-    of_prose = prose(texts)
-    return pc.if_else(pc.equal(pc.binary_length(of_prose), 0), texts, of_prose)
+    prose_texts = prose(texts)
+    return pc.if_else(pc.equal(pc.binary_length(prose_texts), 0), texts, prose_texts)

@@ -1,4 +1,4 @@
-"""All steps on documents as they are executed, and which of them executes a step of a recipe."""
+"""The classes that run the steps on documents, by the step of a recipe."""
 
 from typing import Annotated, Any
 
@@ -26,13 +26,13 @@ STEPS: tuple[type[DocumentStep[Any]], ...] = (
 )
 BY_KIND = {step.settings.kind: step for step in STEPS}
 if unmatched := BY_KIND.keys() ^ {*KINDS}:
-    raise TypeError(f"steps in STEPS of one registry alone: {', '.join(sorted(unmatched))}")
+    raise TypeError(f"steps in STEPS of only one of the two registries: {', '.join(sorted(unmatched))}")
 
 
 def as_planned(value: Any) -> DocumentStep[Any]:
-    """Return a planned step, also from JSON."""
+    """Return a planned step; a mapping, as in JSON, is validated."""
     return value if isinstance(value, DocumentStep) else BY_KIND[value["kind"]].model_validate(value)
 
 
-# A plain validator: for pydantic, a step is no instance of DocumentStep[Any].
+# A plain validator, because pydantic does not accept a step as an instance of DocumentStep[Any].
 PlannedStep = Annotated[SerializeAsAny[DocumentStep[Any]], PlainValidator(as_planned)]

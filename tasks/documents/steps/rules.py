@@ -1,4 +1,4 @@
-"""The steps `filter` and `measure`, executed: both measure rule sets, in passes that they share."""
+"""Run the steps `filter` and `measure`, which measure rule sets in shared passes."""
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
-from zyda_flows.tasks.documents.functions import OwnFunction, own_function
+from zyda_flows.tasks.documents.functions import UserFunction, user_function
 from zyda_flows.tasks.documents.measures import (
     PERSONAL,
     Measure,
@@ -17,7 +17,7 @@ from zyda_flows.tasks.documents.measures import (
     statistics_of,
 )
 from zyda_flows.tasks.documents.passes import (
-    Wanted,
+    NumberedMeasures,
     measure_characters,
     measure_patterns,
     measure_personal,
@@ -31,78 +31,78 @@ Sets = TypeVar("Sets", bound=RuleSetStep)
 
 
 class RuleSets(DocumentStep[Sets]):
-    """The base of both. answer: the type of what a user's own function returns."""
+    """The base of both steps. result: the type that a user's function must return."""
 
-    answer: ClassVar[pa.DataType]
+    result: ClassVar[pa.DataType]
 
     measures: tuple[Measure, ...] = ()
-    function: OwnFunction | None = None
+    function: UserFunction | None = None
 
     @classmethod
     def needs(cls, step: StepOfRecipe[Sets]) -> dict[str, Any]:
         measures = measures_of(step.settings.sets(), languages_of(step.before))
-        return {"measures": measures, "function": own_function(step.settings)}
+        return {"measures": measures, "function": user_function(step.settings)}
 
-    def check_beside(self, steps: Sequence[DocumentStep[Any]]) -> None:
-        """Raise ValueError where rule sets have stop words from other files: one pass counts them."""
-        measures = [one for step in steps if isinstance(step, RuleSets) for one in step.measures]
+    def check_compatible(self, steps: Sequence[DocumentStep[Any]]) -> None:
+        """Raise ValueError if rule sets have stop words from different files, because they share a pass."""
+        measures = [measure for step in steps if isinstance(step, RuleSets) for measure in step.measures]
         if len({repr(measure.stop_words) for measure in measures if measure.languages}) > 1:
-            raise ValueError("two steps name different files of languages")
+            raise ValueError("two steps have different `languages` files; use the same files")
 
     def term_files(self) -> Mapping[str, str]:
-        return {f"{m.of}.{name}": digest for m in self.measures for name, digest in m.digests.items()}
+        return {f"{m.rule_set}.{name}": digest for m in self.measures for name, digest in m.digests.items()}
 
     def columns(self) -> Iterator[pa.Field]:
         if self.function:
-            yield pa.field(self.column(self.function.named), self.answer)
+            yield pa.field(self.column(self.function.named), self.result)
         for measure in self.measures:
             for name in measure.statistics:
-                yield pa.field(self.column(f"{measure.of}.{name}"), pa.float64())
+                yield pa.field(self.column(f"{measure.rule_set}.{name}"), pa.float64())
 
     def parts(self, together: Sequence[DocumentStep[Any]]) -> Iterator[Part]:
         if self.function:
             yield partial(self.call, self.function)
         steps = [step for step in together if isinstance(step, RuleSets)]
-        wanted = [(step.number, measure) for step in steps for measure in step.measures]
+        measures = [(step.number, measure) for step in steps for measure in step.measures]
         for measure in self.measures:
             if not measure.shared_pass:
                 yield partial(measure_characters, number=self.number)
                 yield partial(measure_patterns, number=self.number, measure=measure)
                 continue
-            group = [one for one in wanted if one[1].shared_pass == measure.shared_pass]
-            if group[0] == (self.number, measure):  # the first of the steps measures for all
+            group = [numbered for numbered in measures if numbered[1].shared_pass == measure.shared_pass]
+            if group[0] == (self.number, measure):  # the first step of the group runs the pass
                 yield self.shared_pass(measure, group)
 
-    def call(self, function: OwnFunction, documents: Documents) -> None:
-        """Call a function of the user's own on the remaining documents."""
-        answer = function.answer(documents.remaining_documents().text, self.answer)
-        documents.set_columns({self.column(function.named): answer})
+    def call(self, function: UserFunction, documents: Documents) -> None:
+        """Call a user's function with the remaining documents."""
+        result = function.call(documents.remaining_documents().text, self.result)
+        documents.set_columns({self.column(function.named): result})
 
-    def shared_pass(self, measure: Measure, wanted: Wanted) -> Part:
-        """Return the pass that measures a set and all others that are measured with it."""
-        if measure.of == PERSONAL:
+    def shared_pass(self, measure: Measure, wanted: NumberedMeasures) -> Part:
+        """Return the pass that measures a set and the sets that share the pass."""
+        if measure.rule_set == PERSONAL:
             return partial(measure_personal, wanted=wanted)
         return partial(measure_prose, wanted=wanted, is_markdown=self.is_markdown)
 
 
 class RuleFiltering(RuleSets[FilterStep]):
-    """Removes documents by the values of their statistics, or by a function of the user's own."""
+    """Removes documents by the values of their statistics, or by a user's function."""
 
-    settings, answer = FilterStep, pa.string()
+    settings, result = FilterStep, pa.string()
 
     @classmethod
     def rules(cls, step: StepOfRecipe[FilterStep]) -> Iterator[Rule]:
         if named := step.settings.function:
             bound = Bound(rule=named, column=step.column(named))
-            yield Rule(bound, "the function of that name let it go", in_trial="a function of your own")
+            yield Rule(bound, "the function of this name removed it", trial_sentence="your own function")
         for settings in step.settings.sets():
             for rule, (low, high) in settings.bounds.items():
-                statistic = f"{settings.of}.{rule}" if settings.of else rule
-                of, _, name = statistic.partition(".")
+                statistic = f"{settings.published_set}.{rule}" if settings.published_set else rule
+                rule_set, _, name = statistic.partition(".")
                 bound = Bound(
                     rule=f"{settings.name}.{rule}", column=step.column(statistic), low=low, high=high
                 )
-                yield Rule(bound, RULE_SETS[of].rules[name].sentence)
+                yield Rule(bound, RULE_SETS[rule_set].rules[name].sentence)
 
     @classmethod
     def bounds_of(cls, step: StepOfRecipe[FilterStep]) -> Iterator[Bound]:
@@ -117,15 +117,15 @@ class RuleFiltering(RuleSets[FilterStep]):
 
 
 class Measuring(RuleSets[MeasureStep]):
-    """Publishes statistics beside the documents."""
+    """Publishes statistics with the documents."""
 
-    settings, answer = MeasureStep, pa.float64()
+    settings, result = MeasureStep, pa.float64()
 
     @classmethod
     def published(cls, step: StepOfRecipe[MeasureStep]) -> Iterable[PublishedColumn]:
         if function := step.settings.function:
-            yield PublishedColumn(function.partition(":")[2], step.column(function), cls.answer)
+            yield PublishedColumn(function.partition(":")[2], step.column(function), cls.result)
         for settings in step.settings.sets():
             for rule in statistics_of(settings.name, settings.lists):
                 name = f"{settings.name}_{rule}".replace("-", "_")
-                yield PublishedColumn(name, step.column(f"{settings.name}.{rule}"), cls.answer)
+                yield PublishedColumn(name, step.column(f"{settings.name}.{rule}"), cls.result)

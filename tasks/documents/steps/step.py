@@ -1,7 +1,7 @@
 """One step on documents: its rules and columns by the recipe, and its execution on a batch.
 
-The class methods answer for a step of a recipe, a StepOfRecipe, before anything is read: which rules and columns
-it has. `plan` makes an instance. It holds all that the outcome depends on, is part of keys, and runs on workers.
+The class methods take a step of a recipe, a StepOfRecipe, and return its rules and columns before any file is read.
+`plan` makes an instance, which has everything on which the results depend, is part of keys, and runs on workers.
 """
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
@@ -25,40 +25,40 @@ from zyda_flows.tasks.storage.records import Record
 EMPTIED = "emptied"
 
 Settings = TypeVar("Settings", bound=Step)
-Part = Callable[[Documents], None]  # a part of a step, on the documents that remain
+Part = Callable[[Documents], None]  # a part of a step, run on the remaining documents
 
 
 @dataclass(frozen=True)
 class StepOfRecipe(Generic[Settings]):
-    """A step as the recipe has it. number: its place, from 1. before: the steps before it."""
+    """A step in the recipe. number: its position, from 1. before: the steps before it."""
 
     number: int
     settings: Settings
     before: tuple[Step, ...] = ()
 
     def column(self, name: str) -> str:
-        """Return a column of the step in the statistics."""
+        """Return the name of a column of the step in the statistics."""
         return f"{self.number}.{name}"
 
-    def noted(self, sentences: Mapping[str, str]) -> "Iterator[Rule]":
-        """Yield rules whose columns have their names, and hold a note for each document to remove."""
+    def note_rules(self, sentences: Mapping[str, str]) -> "Iterator[Rule]":
+        """Yield rules whose columns have their names, and a note for each document to remove."""
         for rule, sentence in sentences.items():
             yield Rule(Bound(rule=rule, column=self.column(rule)), sentence)
 
-    def emptied(self, sentence: str = "nothing is left of it after cleaning") -> "Rule":
-        """Return the rule that removes documents of which a step left nothing."""
+    def emptied(self, sentence: str = "it is empty after cleaning") -> "Rule":
+        """Return the rule that removes documents whose text became empty in the step."""
         name = self.settings.name
         return Rule(Bound(rule=f"{name}.{EMPTIED}", column=self.column(EMPTIED), high=0), sentence)
 
     @property
     def is_markdown(self) -> bool:
-        """Whether the step is for the prose of texts that are Markdown."""
-        extractors = (one.extractor for one in self.before if one.extractor)
+        """Whether the step processes only the prose of Markdown texts."""
+        extractors = (step.extractor for step in self.before if step.extractor)
         return self.settings.is_for_prose and any(EXTRACTORS[name].writes_markdown for name in extractors)
 
 
 class PublishedColumn(NamedTuple):
-    """A column beside the published documents. statistic: the column of the statistics that it is."""
+    """A column to publish with the documents. statistic: its column of the statistics."""
 
     name: str
     statistic: str
@@ -66,20 +66,20 @@ class PublishedColumn(NamedTuple):
 
 
 class Rule(NamedTuple):
-    """A rule by which documents are removed, with a sentence about a document.
+    """A rule by which documents are removed, with a sentence about a removed document.
 
-    in_trial: what `zyda try` shows in place of the sentence. column: of a rule that a later stage decides, makes
-    its column for `zyda try` of the statistics.
+    trial_sentence: shown by `zyda try` instead of the sentence. column: for a rule that a later stage applies, a
+    function from the statistics to the rule's column, for `zyda try`.
     """
 
     bound: Bound
     sentence: str
-    in_trial: str = ""
+    trial_sentence: str = ""
     column: Callable[[Columns], pa.Array] | None = None
 
 
 class NeededColumn(NamedTuple):
-    """A column of the statistics that is null for all documents only by a mistake. fault: with {count}."""
+    """A column of the statistics that is null for all documents only by mistake. fault: a text with {count}."""
 
     column: str
     fault: str
@@ -88,10 +88,10 @@ class NeededColumn(NamedTuple):
 class DocumentStep(Record, Generic[Settings]):
     """The base of all steps.
 
-    settings: the class of the step in a recipe. changes_text: whether it makes other texts; steps before and after
-    such a step measure apart. number: the place of the step, from 1. name: the name under which its documents are
-    counted. bounds: its rules, unless documents keep their text. is_markdown: whether it is for the prose of texts
-    that are Markdown.
+    settings: the class of the step in a recipe. changes_text: whether the step changes texts; steps before and
+    after it do not share passes. number: the position of the step, from 1. name: the name under which its documents
+    are counted. bounds: its rules, unless documents keep their text. is_markdown: whether it processes only the
+    prose of Markdown texts.
     """
 
     settings: ClassVar[type[Step]]
@@ -105,7 +105,7 @@ class DocumentStep(Record, Generic[Settings]):
 
     @classmethod
     def plan(cls, step: StepOfRecipe[Settings], bounds: tuple[Bound, ...] = ()) -> Self:
-        """Return the step with all that it needs. Raises ZydaError, ValueError."""
+        """Return the planned step. Raises ZydaError, ValueError."""
         return cls(
             kind=step.settings.kind,
             number=step.number,
@@ -117,27 +117,27 @@ class DocumentStep(Record, Generic[Settings]):
 
     @classmethod
     def needs(cls, step: StepOfRecipe[Settings]) -> dict[str, Any]:
-        """Return the other fields of the class; files are read here. Raises ZydaError, ValueError."""
+        """Return the other fields of the class; it may read files. Raises ZydaError, ValueError."""
         return {}
 
     @classmethod
     def rules(cls, step: StepOfRecipe[Settings]) -> Iterable[Rule]:
-        """Return the rules, in their order. No file is read."""
+        """Return the rules, in their order, without reading files."""
         return ()
 
     @classmethod
     def bounds_of(cls, step: StepOfRecipe[Settings]) -> Iterable[Bound]:
-        """Return the bounds of the rules; what files say of them is read here. Raises ZydaError."""
+        """Return the bounds of the rules; it may read files with limits. Raises ZydaError."""
         return (rule.bound for rule in cls.rules(step))
 
     @classmethod
     def later_rules(cls, step: StepOfRecipe[Settings]) -> Iterable[Rule]:
-        """Return the rules that a later stage decides."""
+        """Return the rules that a later stage applies."""
         return ()
 
     @classmethod
     def published(cls, step: StepOfRecipe[Settings]) -> Iterable[PublishedColumn]:
-        """Return the columns that are published beside the documents."""
+        """Return the columns to publish with the documents."""
         return ()
 
     @classmethod
@@ -146,46 +146,46 @@ class DocumentStep(Record, Generic[Settings]):
         return ()
 
     @classmethod
-    def naming(cls, step: StepOfRecipe[Settings]) -> dict[str, str]:
-        """Return the statistics by whose values documents are counted, by the name of the published table."""
+    def count_columns(cls, step: StepOfRecipe[Settings]) -> dict[str, str]:
+        """Return the statistics by whose values documents are counted, by the name of the table of counts."""
         return {}
 
     @classmethod
     def needed_column(cls, step: StepOfRecipe[Settings], removed_by: Collection[str]) -> NeededColumn | None:
-        """Return the column that must have a value, where no document of a source remains."""
+        """Return the column that must have a value if no document of a source remains, or None."""
         return None
 
     @classmethod
     def check_columns(cls, settings: Settings, table: pa.Table) -> None:
-        """Raise ValueError for a column of the source, of a table without rows, that the step cannot read."""
+        """Raise ValueError if the step cannot read a column. table: the columns of the source, without rows."""
 
     def column(self, name: str) -> str:
-        """Return a column of the step in the statistics."""
+        """Return the name of a column of the step in the statistics."""
         return f"{self.number}.{name}"
 
-    def check_beside(self, steps: Sequence["DocumentStep[Any]"]) -> None:
-        """Raise ValueError where other steps of the source contradict this one."""
+    def check_compatible(self, steps: Sequence["DocumentStep[Any]"]) -> None:
+        """Raise ValueError if other steps of the source contradict this step."""
 
     def term_files(self) -> Mapping[str, str]:
-        """Return the files of terms that the manifest of a corpus names: their SHA-256, by name."""
+        """Return the SHA-256 of term lists by name, for the manifest of the corpus."""
         return {}
 
     def columns(self) -> Iterable[pa.Field]:
-        """Return the fields of the statistics that it measures."""
+        """Return the fields of the statistics that the step measures."""
         return ()
 
     def begin(self, documents: Documents) -> None:
         """Read the other columns of all documents, before the first step runs. Raises ValueError."""
 
     def parts(self, together: Sequence["DocumentStep[Any]"]) -> Iterable[Part]:
-        """Return what is done, one after another. Documents that fail are dropped after each part.
+        """Return the parts of the step, in order. After each part, documents that break a rule are dropped.
 
-        together: the steps between two that change texts, among them this one.
+        together: the steps between two steps that change texts, this step included.
         """
         return (self.run,)
 
     def run(self, documents: Documents) -> None:
-        """Execute the step on the documents that remain."""
+        """Run the step on the remaining documents."""
 
     def change_texts(
         self,
@@ -194,10 +194,11 @@ class DocumentStep(Record, Generic[Settings]):
         is_changed: NDArray[np.bool_] | None = None,
         parts: Mapping[str, CleaningCounts] = MappingProxyType({}),
     ) -> None:
-        """Replace the texts of the remaining documents, (r,), and count what changed.
+        """Replace the texts of the remaining documents, (r,), and count the changes.
 
-        is_changed: mask of changed texts, (r,), if known. parts: what each part of the step changed. Sets the
-        column EMPTIED to 1 where nothing is left of a text.
+        Sets the column EMPTIED to 1 for texts that became empty.
+
+        is_changed: mask of changed texts, (r,) bool, if known. parts: counts of the parts of the step, by name.
         """
         before = documents.remaining_documents().text
         if is_changed is None:
@@ -213,23 +214,23 @@ class DocumentStep(Record, Generic[Settings]):
 
 
 class ColumnStep(DocumentStep[Settings]):
-    """The base of steps that judge documents by a column of their source, and read no text.
+    """The base of steps that remove documents by a column of their source, and read no text.
 
-    for_all: the columns of `look` that documents have which a step before this one removed.
+    for_all: the columns of `judge` that are stored for documents that an earlier step removed, too.
     """
 
     for_all: ClassVar[tuple[str, ...]] = ()
 
-    def look(self, table: pa.Table) -> Columns:
-        """Return what was found in the columns of documents, (n,), by rule. Raises ValueError."""
+    def judge(self, table: pa.Table) -> Columns:
+        """Return statistics from the columns of documents, (n,), by name. Raises ValueError."""
         raise NotImplementedError
 
     def begin(self, documents: Documents) -> None:
         assert documents.source is not None
-        found = {self.column(name): column for name, column in self.look(documents.source).items()}
-        documents.columns |= {name: found.pop(name) for name in map(self.column, self.for_all)}
-        documents.waiting[self.number] = found
+        columns = {self.column(name): column for name, column in self.judge(documents.source).items()}
+        documents.columns |= {name: columns.pop(name) for name in map(self.column, self.for_all)}
+        documents.column_results[self.number] = columns
 
     def run(self, documents: Documents) -> None:
-        mask, found = pa.array(documents.remaining), documents.waiting[self.number]
-        documents.set_columns({name: column.filter(mask) for name, column in found.items()})
+        mask, columns = pa.array(documents.remaining), documents.column_results[self.number]
+        documents.set_columns({name: column.filter(mask) for name, column in columns.items()})

@@ -1,4 +1,4 @@
-"""The step `url_rules`, executed."""
+"""Run the step `url_rules`."""
 
 from collections.abc import Iterator
 from typing import Any
@@ -10,13 +10,13 @@ from zyda_flows.tasks.documents.steps.step import ColumnStep, Rule, StepOfRecipe
 from zyda_flows.tasks.documents.url_rules import (
     RULE,
     PlannedUrlRules,
-    judged_urls,
     planned_url_rules,
     rules_of,
+    url_columns,
 )
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRulesStep
 
-Given = StepOfRecipe[UrlRulesStep]
+RecipeStep = StepOfRecipe[UrlRulesStep]
 
 
 class UrlFiltering(ColumnStep[UrlRulesStep]):
@@ -27,15 +27,15 @@ class UrlFiltering(ColumnStep[UrlRulesStep]):
     urls: PlannedUrlRules
 
     @classmethod
-    def needs(cls, step: Given) -> dict[str, Any]:
+    def needs(cls, step: RecipeStep) -> dict[str, Any]:
         return {"urls": planned_url_rules(step.settings.url_rules)}
 
     @classmethod
-    def rules(cls, step: Given) -> Iterator[Rule]:
-        return step.noted(rules_of(step.settings.url_rules))
+    def rules(cls, step: RecipeStep) -> Iterator[Rule]:
+        return step.note_rules(rules_of(step.settings.url_rules))
 
     def columns(self) -> Iterator[pa.Field]:
         yield from (pa.field(self.column(f"{RULE}.{kind}"), pa.string()) for kind, _ in self.urls.files)
 
-    def look(self, table: pa.Table) -> Columns:
-        return judged_urls(self.urls, table)
+    def judge(self, table: pa.Table) -> Columns:
+        return url_columns(self.urls, table)

@@ -1,4 +1,4 @@
-"""How texts are cleaned: by the name of a cleaning, by a mapping, or by the user's own function."""
+"""The step `clean`: changes texts by a named cleaning, by a mapping of changes, or by the user's function."""
 
 from typing import Annotated
 
@@ -14,27 +14,29 @@ class CleanStep(Step):
     clean: Annotated[
         Annotated[Annotated[str, Tag(OTHER)] | Annotated[Cleaning, Tag(MAPPING)], MappingOrNot],
         BeforeValidator(name_or_mapping),
-    ] = Field(description="Change the text: a name, or what is to be done.")
+    ] = Field(
+        description="Change the text: the name of a cleaning, a mapping of changes, or module:function."
+    )
 
     @model_validator(mode="after")
-    def cleans_something(self) -> "CleanStep":
-        if not self.function and not self.cleaning.done:
-            raise ValueError("clean: it says nothing to be cleaned")
+    def has_changes(self) -> "CleanStep":
+        if not self.function and not self.cleaning.changes:
+            raise ValueError(f"clean: no change is given; use one of {', '.join(Cleaning.model_fields)}")
         return self
 
     @property
     def name(self) -> str:
-        return self.clean if isinstance(self.clean, str) else "+".join(sorted(self.clean.done))
+        return self.clean if isinstance(self.clean, str) else "+".join(sorted(self.clean.changes))
 
     @property
     def cleaning(self) -> Cleaning:
-        """What is cleaned; nothing where a function does it. Raises ValueError for an unknown name."""
+        """The changes; none if a function makes them. Raises ValueError for an unknown name."""
         if isinstance(self.clean, Cleaning):
             return self.clean
         if self.function:
             return Cleaning()
         if self.clean not in NAMED_CLEANINGS:
-            raise ValueError(f"clean: there is no {self.clean}; there are {', '.join(NAMED_CLEANINGS)}")
+            raise ValueError(f"clean: unknown cleaning {self.clean}; use one of {', '.join(NAMED_CLEANINGS)}")
         return NAMED_CLEANINGS[self.clean]
 
     @property

@@ -1,4 +1,4 @@
-"""Which items of evaluation sets are looked for in documents."""
+"""The step `decontaminate`: searches documents for items of evaluation sets."""
 
 from collections.abc import Mapping
 from typing import Self
@@ -15,7 +15,7 @@ class DecontaminateStep(Step):
     once = "name all sets in one step"
 
     decontaminate: Decontaminate = Field(
-        description="Let documents go that hold questions of evaluation sets with their answers."
+        description="Remove, mark or cut documents that contain questions of evaluation sets with their answers."
     )
 
     def with_files(self, place: Place) -> Self:
@@ -27,5 +27,5 @@ class DecontaminateStep(Step):
 
     @property
     def cuts(self) -> bool:
-        """Whether passages are cut out of texts."""
+        """Whether matching passages are cut out of texts."""
         return self.decontaminate.action == "cut"

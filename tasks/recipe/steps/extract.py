@@ -1,4 +1,4 @@
-"""Which extractor makes the text of a page, of wikitext or of LaTeX."""
+"""The step `extract`: makes the text of a page, of wikitext or of LaTeX with an extractor."""
 
 from pydantic import Field, model_validator
 
@@ -9,18 +9,18 @@ from zyda_flows.tasks.recipe.steps.step import Step
 class ExtractStep(Step):
     """Make the text of each document from its source."""
 
-    once = "a text is extracted once"
+    once = "use a single extractor"
     reads_text = False
 
     extract: str = Field(
-        description=f"Make the text with one of {', '.join(f'`{name}`' for name in EXTRACTORS)}; or "
+        description=f"Make the text with an extractor: {', '.join(f'`{name}`' for name in EXTRACTORS)}, or "
         "module:function."
     )
 
     @model_validator(mode="after")
-    def has_its_extractor(self) -> "ExtractStep":
+    def extractor_is_known(self) -> "ExtractStep":
         if self.extractor and self.extractor not in EXTRACTORS:
-            raise ValueError(f"extract: there is no {self.extract}; there are {', '.join(EXTRACTORS)}")
+            raise ValueError(f"extract: unknown extractor {self.extract}; use one of {', '.join(EXTRACTORS)}")
         return self
 
     @property

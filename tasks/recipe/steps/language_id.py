@@ -1,4 +1,4 @@
-"""Which languages the texts of a corpus have.
+"""The step `language_id`: identifies the language of each text, and keeps some languages.
 
 documents:
   - language_id: {model: lid.176.bin, keep: {en: 0.65}}
@@ -17,15 +17,16 @@ Probability = Annotated[float, Number, Field(ge=0, le=1)]
 
 
 class LanguageId(Strict):
-    """What says the language of a document, and which stay."""
+    """The model that identifies languages, and the languages to keep."""
 
     model: Url = Field(description="A model in fastText's format: lid.176.bin or .ftz, GlotLID, OpenLID.")
     keep: Annotated[
         Annotated[Urls, Tag(OTHER)] | Annotated[dict[str, Probability], Tag(MAPPING)], MappingOrNot
     ] = Field(
         {},
-        description="Languages that stay, as the model names them, each with its least probability: `{en: 0.65}`; "
-        "or files that are called by these names, `deu_Latn.yml`, with a `language_score`; without, all stay.",
+        description="Languages to keep, by their names in the model, with the lowest accepted probability: "
+        "`{en: 0.65}`. Or files named after languages, `deu_Latn.yml`, with a `language_score`. If omitted, all "
+        "languages are kept.",
     )
 
     @field_validator("keep")
@@ -36,24 +37,24 @@ class LanguageId(Strict):
         ]
         if bare:
             raise ValueError(
-                f"{bare[0]} is no file; a language has its least probability: `{{{bare[0]}: 0.65}}`"
+                f"{bare[0]} is not a file; give a language with its lowest probability: `{{{bare[0]}: 0.65}}`"
             )
         return value
 
     def with_files(self, place: Place) -> "LanguageId":
-        """Return it with files that are somewhere else."""
+        """Return the settings with `place` applied to each URL of a file."""
         keep = self.keep if isinstance(self.keep, dict) else tuple(map(place, self.keep))
         return self.model_copy(update={"model": place(self.model), "keep": keep})
 
 
 class LanguageIdStep(Step):
-    """Find the language of documents, and remove those in other languages than some."""
+    """Identify the language of documents, and remove documents in other languages."""
 
-    once = "a text has one language"
+    once = "use a single model"
     finds_language = True
 
     language_id: LanguageId = Field(
-        description="Find the language of each text, and let others than some go."
+        description="Identify the language of each text, and remove documents in other languages."
     )
 
     def with_files(self, place: Place) -> Self:

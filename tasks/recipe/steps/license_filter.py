@@ -1,10 +1,10 @@
-"""Which licences a document may have, by the column of its source that names them.
+"""The step `license_filter`: keeps documents by the licence in a column of their source.
 
 documents:
   - license_filter:
       column: license                          # meta.license for a field of a column of objects
       keep: [CC-BY-4.0, CC0-1.0, LicenseRef-public-domain]
-      names: {Public Domain: LicenseRef-public-domain}     # what SPDX does not know
+      names: {Public Domain: LicenseRef-public-domain}     # a name that SPDX does not list
 """
 
 from typing import Annotated
@@ -16,25 +16,27 @@ from zyda_flows.tasks.recipe.values import Names, Strict, not_blank
 
 
 class LicenseFilter(Strict):
-    """The licences that let a document stay, and what names mean that are in no list."""
+    """The licences to keep, and the meaning of names that SPDX does not list."""
 
     column: Annotated[str, AfterValidator(not_blank)] = Field(
         "license",
-        description="The column that names a document's licence, or a list of licences that all hold for it; "
+        description="The column with a document's licence, or with a list of licences that all apply; "
         "`meta.license` for a field of a column of objects.",
     )
     keep: Names = Field(
         min_length=1,
-        description="Identifiers of SPDX's list (https://spdx.org/licenses), or your own LicenseRef-…",
+        description="Licences to keep: SPDX identifiers (https://spdx.org/licenses), or your own names, "
+        "LicenseRef-…",
     )
     names: dict[str, str] = Field(
         {},
-        description="What a name means that SPDX's list does not have: an identifier, or an expression of them.",
+        description="The meaning of a name that SPDX does not list: an identifier, or an expression of "
+        "identifiers.",
     )
 
     @model_validator(mode="after")
-    def are_known(self) -> "LicenseFilter":
-        from zyda_flows.tasks.recipe.spdx import Licenses  # late: it reads the list
+    def licences_are_known(self) -> "LicenseFilter":
+        from zyda_flows.tasks.recipe.spdx import Licenses  # late: it loads the SPDX list
 
         Licenses(self.keep, self.names)
         return self
@@ -43,11 +45,11 @@ class LicenseFilter(Strict):
 class LicenseFilterStep(Step):
     """Remove documents by their licence."""
 
-    once = "give all that it says in one step"
+    once = "give all licences in one step"
     reads_text = False
 
     license_filter: LicenseFilter = Field(
-        description="Let documents go that have another licence than these, by a column of their source."
+        description="Remove documents whose licence, in a column of their source, is not one of `keep`."
     )
 
     @property

@@ -1,4 +1,4 @@
-"""The steps that use rule sets: `filter` removes documents by their statistics, `measure` publishes these."""
+"""The steps with rule sets: `filter` removes documents by their statistics, `measure` publishes the statistics."""
 
 from collections.abc import Iterator
 from typing import Annotated, Any, ClassVar, Self
@@ -17,14 +17,14 @@ def names_or_mapping(value: object) -> object:
 
 
 class RuleSetStep(Step):
-    """The base of both. is_filter: whether rules have values by which documents are removed."""
+    """The base of both steps. is_filter: whether rules have limits by which documents are removed."""
 
     is_filter: ClassVar[bool]
 
     @model_validator(mode="after")
     def names_rule_sets(self) -> "RuleSetStep":
         if not self.function and not list(self.sets()):
-            raise ValueError(f"{self.kind}: it names no rule set")
+            raise ValueError(f"{self.kind}: no rule set is given")
         return self
 
     @property
@@ -36,7 +36,7 @@ class RuleSetStep(Step):
         return not self.function
 
     def sets(self) -> Iterator[RuleSettings]:
-        """Yield the rule sets with their settings; none of a function. Raises ValueError for an unknown set."""
+        """Yield the settings of each rule set; nothing for a function. Raises ValueError for an unknown set."""
         named = [self.settings] if isinstance(self.settings, str) else self.settings
         for name in () if self.function else named:
             values = named[name] if isinstance(named, dict) else None
@@ -50,7 +50,7 @@ class RuleSetStep(Step):
 
 
 def with_placed_files(values: Any, place: Place) -> Any:
-    """Return the settings of a rule set with its files in other places."""
+    """Return the settings of a rule set with `place` applied to each URL of a file."""
     files = {**values} if isinstance(values, dict) else {}
     if "lists" in files:
         files["lists"] = {name: place(url) for name, url in files["lists"].items()}
@@ -66,7 +66,7 @@ class FilterStep(RuleSetStep):
     is_filter = True
 
     filter: Annotated[str | dict[str, Any], BeforeValidator(name_or_mapping)] = Field(
-        description="Let documents go: a rule set, a mapping of them to values, or module:function."
+        description="Remove documents: a rule set, a mapping of rule sets to limits, or module:function."
     )
 
 
@@ -76,5 +76,5 @@ class MeasureStep(RuleSetStep):
     is_filter = False
 
     measure: Annotated[str | list[str] | dict[str, Any], BeforeValidator(names_or_mapping)] = Field(
-        description="Publish the statistics of rule sets beside each document."
+        description="Publish the statistics of rule sets as columns of each document."
     )

@@ -8,14 +8,14 @@ from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.rule_settings import FUNCTION
 from zyda_flows.tasks.recipe.values import Strict
 
-Place = Callable[[str], str]  # returns where a file is, by how the recipe names it
+Place = Callable[[str], str]  # returns the URL of a file for its name in the recipe
 
 
 class Step(Strict):
     """The base of all steps. A step has one field, which has the name of the step and holds its settings.
 
-    once: how to ask for more, where a recipe may have the step only once. reads_text: whether the step reads the
-    text of documents; one that does cannot stand before `extract`.
+    once: the advice of the error for a repeated step; "" if a recipe may repeat the step. reads_text: whether the
+    step reads the text of documents. Such a step cannot be before `extract`.
     """
 
     kind: ClassVar[str] = ""
@@ -44,30 +44,30 @@ class Step(Strict):
 
     @property
     def columns(self) -> tuple[str, ...]:
-        """The columns of a source that it reads or cleans beside the text."""
+        """The columns of a source that the step reads or cleans, besides the text."""
         return ()
 
     def with_files(self, place: Place) -> Self:
-        """Return the step with its files in other places. A step that names files overrides this."""
+        """Return the step with `place` applied to each URL of a file. A step that names files overrides this."""
         return self
 
     @property
     def is_for_prose(self) -> bool:
-        """Whether it leaves out code and tables where texts are Markdown."""
+        """Whether the step ignores code and tables in Markdown texts."""
         return False
 
     @property
     def extractor(self) -> str:
-        """The extractor of ours that makes the text, or ""."""
+        """The name of the built-in extractor that makes the text, or ""."""
         return ""
 
     @property
     def evaluation_sets(self) -> Mapping[str, EvaluationSet]:
-        """The evaluation sets that it looks for, by name."""
+        """The evaluation sets that the step searches for, by name."""
         return {}
 
 
 def name_or_mapping(value: object) -> object:
     if not isinstance(value, str | dict | Cleaning):
-        raise ValueError("a name or a mapping is expected; a step for each where there are several")
+        raise ValueError("a name or a mapping is expected; use one step for each name")
     return value

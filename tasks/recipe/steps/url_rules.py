@@ -1,12 +1,12 @@
-"""Which documents go for their address on the web.
+"""The step `url_rules`: removes documents by their address on the web.
 
 documents:
   - url_rules:
-      domains: [ut1/adult/domains, ut1/gambling/domains]     # a domain, and all below it
-      urls: ut1/adult/urls                                   # an address, and all below it
+      domains: [ut1/adult/domains, ut1/gambling/domains]     # domains with all their subdomains
+      urls: ut1/adult/urls                                   # addresses with all addresses below them
       words: refinedweb/banned_words.txt                     # whole words of the address
-      subwords: refinedweb/banned_subwords.txt               # in any place of it
-      soft_words: refinedweb/soft_banned_words.txt           # two of them and more
+      subwords: refinedweb/banned_subwords.txt               # letters anywhere in the address
+      soft_words: refinedweb/soft_banned_words.txt           # two or more of these words
 """
 
 from typing import Annotated, Self
@@ -20,32 +20,34 @@ LISTS = ("domains", "urls", "words", "subwords", "soft_words")
 
 
 class UrlRules(Strict):
-    """Files with what may not stand in the address of a document, a line each; compressed or not."""
+    """Files with forbidden parts of addresses, a part on each line; plain or compressed."""
 
     column: Annotated[str, AfterValidator(not_blank)] = Field(
         "url",
         description="The column with a document's address; `meta.url` for a field of a column of objects.",
     )
-    domains: Urls = Field((), description="Domains: a document of one, or of one below it, goes.")
-    urls: Urls = Field((), description="Addresses without `https://`: a document at one, or below it, goes.")
-    words: Urls = Field(
-        (), description="Words: a document goes with one between other characters than letters."
+    domains: Urls = Field((), description="Domains: remove documents of a domain or of its subdomains.")
+    urls: Urls = Field(
+        (), description="Addresses without `https://`: remove documents at an address or below it."
     )
-    subwords: Urls = Field((), description="Letters: a document goes with them anywhere in its address.")
-    soft_words: Urls = Field((), description="Words of which a document may have `soft_most`.")
+    words: Urls = Field(
+        (), description="Words: remove documents whose address contains the word, with no letter next to it."
+    )
+    subwords: Urls = Field((), description="Letters: remove documents whose address contains them anywhere.")
+    soft_words: Urls = Field((), description="Words of which an address may contain `soft_most`.")
     soft_most: Annotated[int, Number] = Field(
-        1, ge=0, description="So many of `soft_words` let a document stay."
+        1, ge=0, description="The highest accepted number of `soft_words` in an address."
     )
 
     @model_validator(mode="after")
-    def names_a_list(self) -> "UrlRules":
+    def has_files(self) -> "UrlRules":
         if not self.files:
-            raise ValueError(f"url_rules: it names no file; give one of {', '.join(LISTS)}")
+            raise ValueError(f"url_rules: no file is given; give one of {', '.join(LISTS)}")
         return self
 
     @property
     def files(self) -> dict[str, tuple[Url, ...]]:
-        """The files of each kind, of those that there are."""
+        """The files of each kind; kinds without files are omitted."""
         return {kind: files for kind in LISTS if (files := getattr(self, kind))}
 
 
@@ -56,7 +58,7 @@ class UrlRulesStep(Step):
     reads_text = False
 
     url_rules: UrlRules = Field(
-        description="Let documents go for their address on the web, before anything reads their text."
+        description="Remove documents by their address on the web, before any step reads their text."
     )
 
     @property

@@ -1,1 +1,1 @@
-"""Formats: modules, or objects, with `ENDINGS`, `inspect` and `read`, as `tasks.sources.reading` says."""
+"""Formats: modules or objects with the names of `Format` in `tasks.sources.reading`."""

@@ -31,21 +31,21 @@ AT_RANDOM = False
 DAMAGED = (
     *byte_lines.DAMAGED,
     pa.ArrowMemoryError,
-)  # a length that is damaged asks for more memory than there is
+)  # a damaged length may request too much memory
 VERSION = 1
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-    """Return the columns of a file, from its head."""
+    """Return the columns of a file, from its schema message."""
     return checked_columns(stream, text, decoded_schema(ipc_reader(stream).schema), may_be_bad=may_be_bad), (
         FilePiece(),
     )
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first rows of the first batch that has some. Raises one of DAMAGED."""
+    """Return the first rows of the first batch that is not empty. Raises an error of DAMAGED."""
     reader = ipc_reader(stream)
     stream.watch = MessageBounds(reader.schema).see
     table = reader.schema.empty_table()
@@ -90,26 +90,40 @@ def read(
             yield unreadable_rows(range(first, first + rows), f"batch {number} is damaged: {fault}", tally)
         else:
             tally.rows += rows
-            for part, size, largest in parts:
-                try:
-                    growth.add(size)
-                except ValueError as error:
-                    yield unreadable_rows(
-                        range(first, tally.rows), f"batch {number} is damaged: {error}", tally
-                    )
-                    break
-                if largest > limits().page_bytes:
-                    fault = f"a row of {largest:,} bytes, decoded, expected at most {limits().page_bytes:,}"
-                    yield unreadable_rows(range(first, first + len(part)), fault, tally)
-                else:
-                    yield arrow_chunk(pa.Table.from_batches([part]), {}, text, first)
-                first += len(part)
+            yield from chunks_of_parts(parts, range(first, tally.rows), number, text, growth, tally)
+
+
+def chunks_of_parts(
+    parts: list[tuple[pa.RecordBatch, int, int]],
+    rows: range,
+    number: int,
+    text: str,
+    growth: DecodedGrowth,
+    tally: RowTally,
+) -> Iterator[Chunk]:
+    """Yield the chunks of a batch's parts, or bad rows for parts that decode to too many bytes.
+
+    parts: each with its decoded bytes and the bytes of its largest row. rows: of the batch. number: of the batch.
+    """
+    first = rows.start
+    for part, size, largest in parts:
+        try:
+            growth.add(size)
+        except ValueError as error:
+            yield unreadable_rows(range(first, rows.stop), f"batch {number} is damaged: {error}", tally)
+            return
+        if largest > limits().page_bytes:
+            fault = f"a row of {largest:,} bytes, decoded, expected at most {limits().page_bytes:,}"
+            yield unreadable_rows(range(first, first + len(part)), fault, tally)
+        else:
+            yield arrow_chunk(pa.Table.from_batches([part]), {}, text, first)
+        first += len(part)
 
 
 def check_offsets(batch: pa.RecordBatch) -> None:
-    """Raise ArrowInvalid where offsets lead out of memory: the format has no checksums.
+    """Raise ArrowInvalid if offsets are out of bounds, because the format has no checksums.
 
-    Texts are taken for bytes. Whether they are UTF-8 is looked at row by row.
+    Texts are validated as bytes. Their UTF-8 is checked later, row by row.
     """
     for column in batch.columns:
         kind = as_bytes(column.type)
@@ -119,7 +133,7 @@ def check_offsets(batch: pa.RecordBatch) -> None:
 
 
 def rows_in(stream: Input, number: int) -> int | None:
-    """Return the rows of a batch of an Arrow file by its head, or None where nothing of it can be read."""
+    """Return the number of rows of a batch of an Arrow file from its head, or None if it cannot be read."""
     stream.seek(0)
     with suppress(*DAMAGED):
         fields = pa.ipc.open_file(stream).schema
@@ -127,11 +141,11 @@ def rows_in(stream: Input, number: int) -> int | None:
             with suppress(*DAMAGED):
                 only = pa.ipc.IpcReadOptions(included_fields=[place])
                 return int(pa.ipc.open_file(stream, options=only).get_batch(number).num_rows)
-    return None  # of a stream, too, in which nothing can be read after what cannot
+    return None  # also for a stream, which cannot be read after a damaged message
 
 
 def ipc_reader(stream: Input) -> Any:
-    """Open an Arrow IPC file or stream, whichever it is."""
+    """Open an Arrow IPC file or stream."""
     is_file = stream.read(6) == b"ARROW1"
     stream.seek(0)
     return pa.ipc.open_file(stream) if is_file else pa.ipc.open_stream(stream)
@@ -142,5 +156,5 @@ def ipc_batches(reader: Any) -> Iterator[Callable[[], pa.RecordBatch]]:
         for i in range(reader.num_record_batches):
             yield partial(reader.get_batch, i)
         return
-    # The method itself, for `read` to call where it catches errors; it is never None, so this has no end.
+    # Yields the method itself, which `read` calls where it catches errors; it is never None, so this has no end.
     yield from iter(lambda: reader.read_next_batch, None)

@@ -1,7 +1,7 @@
-"""Batches of Arrow files: what they decompress and decode to is known before it is done.
+"""Limits for the batches of Arrow files, checked before they are decompressed and decoded.
 
-A buffer that is compressed says how many bytes it has. A dictionary, runs, views and nulls make many values of few
-bytes. So a batch is refused if it asks for too much, and decoded a part at a time if its values do.
+A compressed buffer states its decompressed size. Dictionaries, runs, views and nulls expand few bytes to many
+values. So a batch that states too many bytes is refused, and a batch with large values is decoded in parts.
 """
 
 import struct
@@ -22,7 +22,7 @@ MARK = b"\xff\xff\xff\xff"  # before each message
 MESSAGE_HEADER, MESSAGE_BODY = 2, 3  # fields of a message
 DICTIONARY_BATCH, RECORD_BATCH = 2, 3  # kinds of messages
 NODES, BUFFERS, COMPRESSION = 1, 2, 3  # fields of a batch
-SMALL_ROWS = 1 << 20  # of which no more is asked
+SMALL_ROWS = 1 << 20  # batches up to this size are not checked
 CHUNK_ROWS = 1 << 16
 
 
@@ -37,7 +37,7 @@ class FlatBufferTable:
         return int(struct.unpack_from(form, self.data, place)[0])
 
     def field(self, number: int) -> int | None:
-        """Return where a field is, or None."""
+        """Return the position of a field, or None."""
         if 4 + 2 * number >= self.number("<H", self.fields):
             return None
         offset = self.number("<H", self.fields + 4 + 2 * number)
@@ -48,7 +48,7 @@ class FlatBufferTable:
         return None if place is None else FlatBufferTable(self.data, place + self.number("<I", place))
 
     def pairs(self, number: int) -> NDArray[np.int64]:
-        """Return a list of pairs of whole numbers: (n, 2)."""
+        """Return a list of pairs of integers: (n, 2)."""
         place = self.field(number)
         if place is None:
             return np.empty((0, 2), np.int64)
@@ -58,7 +58,7 @@ class FlatBufferTable:
 
 
 class MessageBounds:
-    """The messages of a file, looked through as their bytes pass to Arrow. is_encoded: whether columns may grow."""
+    """Check the messages of a file while Arrow reads their bytes. schema: of the file."""
 
     def __init__(self, schema: pa.Schema) -> None:
         self.most_rows = limits().encoded_rows if any(map(is_encoded, schema.types)) else None
@@ -66,12 +66,12 @@ class MessageBounds:
         self.refused: int | None = None
 
     def refused_rows(self) -> int | None:
-        """Return the rows of the batch that was refused, once; None if none was."""
+        """Return the number of rows of the refused batch, once; None if no batch was refused."""
         rows, self.refused = self.refused, None
         return rows
 
     def see(self, _: int, content: bytes) -> None:
-        """Look at bytes of the file: a head, a body, or both. Raises ValueError for a batch that is too large."""
+        """Check bytes of the file: a head, a body, or both. Raises ValueError for a batch that is too large."""
         head, body = self.head, content
         if content[:4] == MARK and len(content) > 8:
             end = 8 + int.from_bytes(content[4:8], "little")
@@ -79,12 +79,11 @@ class MessageBounds:
         elif not head:
             head, body = content, b""
         self.head = b""
-        with suppress(
-            struct.error, OverflowError
-        ):  # no head of a message, or a damaged one, which Arrow is to see
+        with suppress(struct.error, OverflowError):  # not a head, or a damaged head: Arrow reports it
             self.judge(head, body)
 
     def judge(self, head: bytes, body: bytes) -> None:
+        """Check a message. Raises ValueError if its batch is too large."""
         message = FlatBufferTable(head, int.from_bytes(head[:4], "little"))
         kind, size = message.field(1), message.field(MESSAGE_BODY)
         batch = message.table(MESSAGE_HEADER)
@@ -95,20 +94,19 @@ class MessageBounds:
             self.head = head  # the body is read next
             return
         batch = batch.table(1) if kind == DICTIONARY_BATCH else batch
-        if batch is None or (fault := fault_of_batch(batch, body, self.most_rows)) is None:
-            return
-        rows = batch.field(0)
-        self.refused = batch.number("<q", rows) if rows is not None and kind == RECORD_BATCH else None
-        raise ValueError(fault)
+        if batch is not None and (fault := fault_of_batch(batch, body, self.most_rows)):
+            rows = batch.field(0) if kind == RECORD_BATCH else None
+            self.refused = batch.number("<q", rows) if rows is not None else None
+            raise ValueError(fault)
 
 
 def fault_of_batch(batch: FlatBufferTable, body: bytes, most_rows: int | None) -> str | None:
-    """Say what a batch asks for too much of, by its head and body, or nothing."""
+    """Return the fault of a batch that would need too much memory, or None."""
     size, most = len(body), limits().ipc_bytes
     if batch.field(COMPRESSION) is not None:
         places = [int(place) for place, length in batch.pairs(BUFFERS).tolist() if length >= 8]
         sizes = [int.from_bytes(body[place : place + 8], "little", signed=True) for place in places]
-        size += sum(max(0, one) for one in sizes)
+        size += sum(max(0, length) for length in sizes)
         if size > most:
             return f"its buffers have {size:,} bytes, decompressed, expected at most {most:,}"
     values = int(batch.pairs(NODES)[:, 0].max(initial=0))
@@ -117,7 +115,7 @@ def fault_of_batch(batch: FlatBufferTable, body: bytes, most_rows: int | None) -
 
 
 def is_encoded(kind: pa.DataType) -> bool:
-    """Say whether values of a type may have more bytes, decoded, than they have in a batch."""
+    """Return whether values of a type may have more bytes, decoded, than in a batch."""
     types = pa.types
     if isinstance(kind, pa.BaseExtensionType):
         return is_encoded(kind.storage_type)
@@ -131,37 +129,42 @@ def is_encoded(kind: pa.DataType) -> bool:
 
 
 def decoded_sizes(array: pa.Array) -> NDArray[np.int64]:
-    """Return about how many bytes each value has, decoded: (n,) int64."""
+    """Return the approximate decoded bytes of each value: (n,) int64."""
     kind, types = array.type, pa.types
     if isinstance(array, pa.ExtensionArray):
         return decoded_sizes(array.storage)
     if types.is_dictionary(kind):
-        places = as_numbers(pc.fill_null(array.indices, 0))
-        sizes = decoded_sizes(array.dictionary)
-        return sizes[places] if len(sizes) else np.zeros(len(array), np.int64)
+        return sizes_in_dictionary(array)
     if types.is_run_end_encoded(kind):
         ends = as_numbers(array.run_ends)
         runs = np.diff(np.clip(ends - array.offset, 0, len(array)), prepend=0)
         return np.repeat(decoded_sizes(array.values), runs)
     if types.is_struct(kind):
-        sizes = np.ones(len(array), np.int64)
-        for field in array.flatten():
-            sizes += decoded_sizes(field)
-        return sizes
+        return sum(map(decoded_sizes, array.flatten()), np.ones(len(array), np.int64))
     if types.is_map(kind) or "list" in str(kind).partition("<")[0]:
         return sizes_of_lists(array)
     if types.is_string_view(kind) or types.is_binary_view(kind):
-        lengths = np.frombuffer(array.buffers()[1] or b"", np.int32).reshape(-1, 4)[
-            :, 0
-        ]  # the first of each view
-        return np.maximum(lengths[array.offset : array.offset + len(array)], 0).astype(np.int64) + 8
+        return sizes_of_views(array)
     if types.is_string(kind) or types.is_large_string(kind) or "binary" in str(kind):
         return as_numbers(pc.fill_null(pc.binary_length(array), 0)) + 8
     return np.full(len(array), max(8, array.nbytes // max(1, len(array))), np.int64)
 
 
+def sizes_in_dictionary(array: pa.DictionaryArray) -> NDArray[np.int64]:
+    """Return the approximate decoded bytes of each value of a dictionary array: (n,) int64."""
+    indices, sizes = as_numbers(pc.fill_null(array.indices, 0)), decoded_sizes(array.dictionary)
+    return sizes[indices] if len(sizes) else np.zeros(len(array), np.int64)
+
+
+def sizes_of_views(array: pa.Array) -> NDArray[np.int64]:
+    """Return the approximate bytes of each value of a view array: (n,) int64."""
+    views = np.frombuffer(array.buffers()[1] or b"", np.int32).reshape(-1, 4)
+    lengths = views[array.offset : array.offset + len(array), 0]
+    return np.maximum(lengths, 0).astype(np.int64) + 8
+
+
 def sizes_of_lists(array: pa.Array) -> NDArray[np.int64]:
-    """Return the same of lists, maps and views of lists."""
+    """Return the approximate decoded bytes of each list, map or list view: (n,) int64."""
     kind = array.type
     if pa.types.is_map(kind):
         pairs = decoded_sizes(array.keys) + decoded_sizes(array.items)
@@ -174,7 +177,7 @@ def sizes_of_lists(array: pa.Array) -> NDArray[np.int64]:
 
 
 def sums_before(sizes: NDArray[np.int64]) -> NDArray[np.int64]:
-    """Return the sum of all sizes before each place, (n + 1,)."""
+    """Return the sum of all sizes before each index: (n + 1,)."""
     return np.concatenate([np.zeros(1, np.int64), np.cumsum(sizes)])
 
 
@@ -183,7 +186,7 @@ def as_numbers(array: pa.Array) -> NDArray[np.int64]:
 
 
 def parts_of(batch: pa.RecordBatch) -> Iterator[tuple[pa.RecordBatch, int, int]]:
-    """Cut a batch into parts that are decoded at once, each with its bytes and those of its largest row."""
+    """Cut a batch into parts that are decoded separately, each with its bytes and the bytes of its largest row."""
     sizes: Any = np.zeros(batch.num_rows, np.int64)
     for column in batch.columns:
         if is_encoded(column.type):

@@ -1,8 +1,7 @@
-"""arXiv's sources: tars of e-prints, each a gzip file of LaTeX or of a tar with its files.
+"""arXiv's sources: tars of e-prints. An e-print is a gzip file of LaTeX, or of a tar with its files.
 
-A document is the main file of an e-print with its inputs in their places; `extract: latex` makes text of it.
-E-prints without LaTeX, for example of PDF alone, are skipped and counted by their kind. A gzip file by itself is
-one e-print.
+A document is the main file of an e-print with its inputs inserted; `extract: latex` converts it to text. E-prints
+without LaTeX, for example with only a PDF, are skipped and counted by kind. A single gzip file is one e-print.
 """
 
 import io
@@ -49,12 +48,12 @@ SCHEMA = pa.schema(
     ]
 )
 ID = re.compile(r"^(?:(\d{4}\.\d{4,5})|([a-z-]+(?:\.[A-Z]{2})?)/?(\d{7}))(?:v(\d+))?$")
-USTAR, AT = b"ustar", 257  # how a tar is known
-BEGINNING = 1 << 16  # bytes of a file that show its kind
+USTAR, AT = b"ustar", 257  # the mark of a tar, and its position
+BEGINNING = 1 << 16  # bytes of a file that suffice to determine its kind
 
 
 class Eprints:
-    """The e-prints of a file. They are counted."""
+    """The e-prints of a file as outcomes. count: of the e-prints read."""
 
     def __init__(self, stream: Input) -> None:
         self.stream, self.count = stream, 0
@@ -91,8 +90,8 @@ def outcome_of(member: TarMember) -> Outcome:
         )
     try:
         latex, main = latex_of(files_of(path.stem, member.content))
-    except NoLatex as found:
-        return Skip(str(found))
+    except NoLatex as kind:
+        return Skip(str(kind))
     except TooLarge as error:
         return Bad(f"{member.name}: {error}")
     except DAMAGED_MEMBER as error:
@@ -103,9 +102,9 @@ def outcome_of(member: TarMember) -> Outcome:
 
 
 def files_of(name: str, content: bytes) -> dict[str, bytes]:
-    """Unpack an e-print; of files that are no sources of LaTeX, the beginnings suffice.
+    """Unpack an e-print: its files by path. Files that are not LaTeX sources are cut to their beginning.
 
-    Raises TooLarge, and one of DAMAGED_MEMBER.
+    Raises TooLarge, and an error of DAMAGED_MEMBER.
     """
     chunks = bounded(chunks_of(Stream(name, io.BytesIO(content)), "gzip"), limits().eprint_bytes)
     head = bytearray()
@@ -129,7 +128,7 @@ def files_of(name: str, content: bytes) -> dict[str, bytes]:
 
 
 def bounded(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
-    """Yield chunks. Raises TooLarge if they have more bytes in all than allowed."""
+    """Yield chunks. Raises TooLarge if they have more than `most` bytes in total."""
     size = 0
     for chunk in chunks:
         size += len(chunk)
@@ -139,22 +138,22 @@ def bounded(chunks: Iterable[bytes], most: int) -> Iterator[bytes]:
 
 
 def identity(stem: str) -> tuple[str | None, int | None]:
-    """Return an e-print's id, as 2001.00001 or hep-th/9901001, and its version, if its file's name has them."""
-    found = ID.match(stem)
-    if found is None:
+    """Return an e-print's id, such as 2001.00001 or hep-th/9901001, and its version, if the name has them."""
+    match = ID.match(stem)
+    if match is None:
         return None, None
-    return found[1] or f"{found[2]}/{found[3]}", int(found[4]) if found[4] else None
+    return match[1] or f"{match[2]}/{match[3]}", int(match[4]) if match[4] else None
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-    """Return the columns that all files have, after a look at the first e-prints."""
+    """Return the columns of all files, after checking the first e-prints."""
     return checked_outcomes(stream, Eprints(stream), SCHEMA, text, may_be_bad=may_be_bad), (FilePiece(),)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first e-prints, up to the last of so many documents."""
+    """Return the first e-prints, up to the document number `count`."""
     return first_documents(Eprints(stream), SCHEMA, count)
 
 

@@ -1,9 +1,9 @@
-"""CSV and tables with tabs: a row of names, then a row for each document; all columns are texts.
+"""CSV and TSV: a row of column names, then a row for each document; all columns are texts.
 
-A field that begins with a quote may have several lines. A quote in another place of a field is a character of it.
-If a quote that opens a field has no end, or something follows its end, the line with which the record begins is a
-bad row, and the next line is read as the beginning of another. A line of a table with tabs is then split at its
-tabs: most programs write such tables without quoting.
+A field that begins with a quote may span several lines. A quote within a field is a character of the field. If the
+opening quote of a field has no end, or characters follow the closing quote, the first line of the record is a bad
+row, and the next line begins a new record. In TSV such a line is split at its tabs instead, because most programs
+write TSV without quoting.
 """
 
 import csv
@@ -39,20 +39,20 @@ VERSION = 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 BLANK = Skip("blank line")
 CSV_FAULTS = {
-    "unexpected end of data": "a quote that opens a field has no end",
-    "',' expected after '\"'": "something follows the quote that ends a field",
-    "'\t' expected after '\"'": "something follows the quote that ends a field",
+    "unexpected end of data": "the opening quote of a field has no end",
+    "',' expected after '\"'": "characters follow the closing quote of a field",
+    "'\t' expected after '\"'": "characters follow the closing quote of a field",
 }
 
 
 class UnboundedQuotes(ValueError):
-    """Lines that were read again and again, because quotes that open fields have no end."""
+    """Too many lines were read repeatedly, because opening quotes have no end."""
 
 
 class Records:
-    """The records of a file: `names` are those of its columns, and each other one an outcome. They are counted.
+    """The records of a file as outcomes. names: of its columns. count: of the records read so far.
 
-    Raises BadInput for a file without names, and one of UNREADABLE where it is damaged before they end.
+    Raises BadInput for a file without column names, and an error of UNREADABLE if it is damaged before their end.
     """
 
     def __init__(self, stream: Input) -> None:
@@ -89,14 +89,14 @@ class Records:
             return record
         if len(record) != len(self.names):
             content = as_line(record, self.delimiter)
-            return Bad(f"it has {len(record):,} fields, where there are {len(self.names):,} columns", content)
+            return Bad(f"it has {len(record):,} fields, expected {len(self.names):,}", content)
         return dict(zip(self.names, record, strict=True))
 
     def next_line(self) -> bytes | LongLine | None:
         return self.waiting.popleft() if self.waiting else next(self.lines, None)
 
     def record(self, *, begins: bool = False) -> list[str] | Bad | Skip | None:
-        """Return the fields of the next record, or what it is instead; None at the end."""
+        """Return the fields of the next record, its fault or a blank line; None at the end."""
         line = self.next_line()
         if line is None:
             return None
@@ -107,24 +107,30 @@ class Records:
             return BLANK
         taken: list[bytes | LongLine] = [line]
         parsed = self.parsed(taken)
-        if self.delimiter == "\t" and b'"' in line and not self.is_quoted(parsed, taken):
-            literal = line.decode(errors="replace").removesuffix("\r").split("\t")
-            if begins or len(literal) == len(self.names):
-                parsed = utf8_bad(line) or literal
-                self.give_back(taken)
+        unquoted = self.unquoted(line, begins=begins)
+        if unquoted is not None and not self.is_quoted(parsed, taken):
+            parsed = unquoted
+            self.give_back(taken)
         if isinstance(parsed, Bad):
             self.give_back(taken)
         return parsed
 
+    def unquoted(self, line: bytes, *, begins: bool) -> list[str] | Bad | None:
+        """Return a TSV line with quotes split at its tabs, or None if it then has another number of fields."""
+        if self.delimiter != "\t" or b'"' not in line:
+            return None
+        fields = line.decode(errors="replace").removesuffix("\r").split("\t")
+        return utf8_bad(line) or fields if begins or len(fields) == len(self.names) else None
+
     def is_quoted(self, parsed: list[str] | Bad, taken: list[bytes | LongLine]) -> bool:
-        """Say whether lines of a table with tabs are one record with quotes: not if each is a row by itself."""
+        """Return whether TSV lines are one record with quotes, not separate rows."""
         if isinstance(parsed, Bad) or (self.names and len(parsed) != len(self.names)):
             return False
-        tabs = {one.count(b"\t") for one in taken if isinstance(one, bytes)}
+        tabs = {line.count(b"\t") for line in taken if isinstance(line, bytes)}
         return not (len(taken) > 1 and len(self.names) > 1 and tabs == {len(self.names) - 1})
 
     def give_back(self, taken: list[bytes | LongLine]) -> None:
-        """Read the lines after the first one again. Raises UnboundedQuotes if that was done too often."""
+        """Return the lines after the first to be read again. Raises UnboundedQuotes if that happens too often."""
         self.waiting.extendleft(reversed(taken[1:]))
         self.rescanned += sum(len(line) for line in taken[1:] if isinstance(line, bytes))
         if self.rescanned > limits().rescanned_bytes:
@@ -134,17 +140,17 @@ class Records:
         del taken[1:]
 
     def parsed(self, taken: list[bytes | LongLine]) -> list[str] | Bad:
-        """Return the fields of the record that begins with a line. The other lines that it spans are appended."""
+        """Return the fields of the record that begins with `taken[0]`, and append its further lines to `taken`."""
         if fault := utf8_bad(taken[0]):
             return fault
         try:
             fields = next(csv.reader(self.spanned(taken), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
-            return Bad(f"no record of CSV: {CSV_FAULTS.get(str(error), error)}", start_of(taken[0]))
+            return Bad(f"invalid CSV: {CSV_FAULTS.get(str(error), error)}", start_of(taken[0]))
         return fields
 
     def spanned(self, taken: list[bytes | LongLine]) -> Iterator[str]:
-        """Yield the first line, then the lines that are asked for because a quote is open."""
+        """Yield the first line, then further lines while a quote is open."""
         line, size = taken[0], 0
         while isinstance(line, bytes):
             size += len(line)
@@ -162,7 +168,7 @@ class Records:
 
 
 def as_line(record: list[str], delimiter: str) -> bytes:
-    """Return the fields of a record as a line of CSV, quoted where they have to be."""
+    """Return the fields of a record as a line of CSV, with quotes where required."""
     line = io.StringIO()
     csv.writer(line, delimiter=delimiter, lineterminator="").writerow(record)
     return line.getvalue().encode()
@@ -190,7 +196,7 @@ def inspect(
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first records. Raises BadInput where the columns are not parted as the name says."""
+    """Return the first records. Raises BadInput if the columns have another separator than the ending states."""
     records = Records(stream)
     if fault := separator_fault(records.schema):
         raise bad_input(stream.source, fault, file=stream.url)

@@ -23,7 +23,7 @@ Open = Callable[[str], pq.ParquetFile]  # a file with its INT96 times in a unit
 
 
 class Int96Columns:
-    """The INT96 columns of a file, read in other units beside it. parquet: reads them in microseconds."""
+    """The INT96 columns of a file, read in seconds and nanoseconds. parquet: reads them in microseconds."""
 
     def __init__(self, parquet: pq.ParquetFile, open_in: Open) -> None:
         columns = map(parquet.metadata.schema.column, range(parquet.metadata.num_columns))
@@ -35,7 +35,7 @@ class Int96Columns:
             self.names = [named.name for named, in_seconds in schemas if named.type != in_seconds.type]
 
     def batches(self, rows: int, group: int, names: list[str]) -> Iterator[tuple[pa.RecordBatch, ...]]:
-        """Yield the INT96 columns of a row group in seconds and nanoseconds, a number of rows at a time."""
+        """Yield the INT96 columns of a row group in seconds and nanoseconds, `rows` rows at a time."""
         own = [name for name in self.names if name in names]
         if not own:
             return iter(())
@@ -45,13 +45,13 @@ class Int96Columns:
 
 
 def exact_times(batch: pa.RecordBatch, others: tuple[pa.RecordBatch, ...]) -> tuple[pa.Table, dict[int, str]]:
-    """Return rows with exact times, and what is wrong with each row that has a time which no unit holds.
+    """Return rows with exact times, and the faults of rows with a time that no unit holds, by row.
 
-    others: the columns of INT96 in seconds and in nanoseconds, or nothing.
+    others: the INT96 columns in seconds and in nanoseconds, or empty.
     """
     table, faults = pa.Table.from_batches([batch]), dict[int, str]()
     for name in others[0].schema.names if others else ():
-        readings = [one.column(name) for one in (batch, *others)]
+        readings = [reading.column(name) for reading in (batch, *others)]
         in_nanoseconds = readings[-1]
         if not is_exact(*readings) and is_exact(in_nanoseconds, *readings[1:]):
             table = table.set_column(table.column_names.index(name), name, in_nanoseconds)
@@ -62,22 +62,22 @@ def exact_times(batch: pa.RecordBatch, others: tuple[pa.RecordBatch, ...]) -> tu
 
 
 def are_rows_exact(readings: list[pa.Array], rows: pa.Array) -> bool:
-    """Say whether the times in some rows, (n,) int64, are exact."""
-    return is_exact(*(one.take(rows) for one in readings))
+    """Return whether the times in some rows, (n,) int64, are exact."""
+    return is_exact(*(reading.take(rows) for reading in readings))
 
 
 def is_exact(times: pa.Array, in_seconds: pa.Array, in_nanoseconds: pa.Array) -> bool:
-    """Say whether an array of times is as exact as INT96 is, at every level."""
+    """Return whether an array of times is as exact as INT96, at all levels."""
     leaves = map(leaf_arrays, (times, in_seconds, in_nanoseconds))
     return all(
-        is_exact_leaf(numbers(one), numbers(second), numbers(nanosecond), PER_UNIT[one.type.unit])
-        for one, second, nanosecond in zip(*leaves, strict=True)
-        if pa.types.is_timestamp(one.type) and one.type != second.type
+        is_exact_leaf(numbers(leaf), numbers(second), numbers(nanosecond), PER_UNIT[leaf.type.unit])
+        for leaf, second, nanosecond in zip(*leaves, strict=True)
+        if pa.types.is_timestamp(leaf.type) and leaf.type != second.type
     )
 
 
 def is_exact_leaf(times: Any, in_seconds: Any, in_nanoseconds: Any, nanoseconds: int) -> bool:
-    """Compare the numbers of times, (n,) int64 each. nanoseconds: in the unit of the first. Products wrap."""
+    """Compare the numbers of times, (n,) int64 each. nanoseconds: per unit of `times`. Products may overflow."""
     has_all_digits = np.array_equal(times * nanoseconds, in_nanoseconds)
     return has_all_digits and np.array_equal(times // (10**9 // nanoseconds), in_seconds)
 

@@ -29,10 +29,10 @@ ENDINGS = tuple(f"{stem}{end}" for stem in (".jsonl", ".ndjson", ".json") for en
 AT_RANDOM = False
 VERSION = 1
 CHUNK_BYTES = 32 << 20
-CHUNK_LINES = 1 << 16  # of those that are no documents: they have few bytes to count, or none
+CHUNK_LINES = 1 << 16  # blank and bad lines of a chunk, which may have no bytes to count
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
 INSPECTED_LINES = 1000
-VALUE_BYTES = 64  # of a list or an object that is empty
+VALUE_BYTES = 64  # the memory of an empty list or object
 STRING = re.compile(rb'"(?:[^"\\]|\\.)*+"')
 JSON_KINDS: dict[type, str] = {
     dict: "an object", list: "a list", str: "a string", int: "a number", float: "a number", bool: "true or false",
@@ -43,7 +43,7 @@ JSON_KINDS: dict[type, str] = {
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-    """Return the columns of the first lines, or None where there is no object among them."""
+    """Return the columns of the first lines, or None if none of them is an object."""
     lines = ByteLines(stream)
     return first_lines(stream.source, stream.url, lines, text, may_be_bad=may_be_bad), (FilePiece(),)
 
@@ -51,7 +51,7 @@ def inspect(
 def read(
     stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
 ) -> Iterator[Chunk]:
-    """Read all lines; blank ones are rows of nothing, but counted."""
+    """Read all lines. Blank lines are counted as blank rows."""
     try:
         yield from chunks_of_lines(ByteLines(stream), text, tally, selection=selection)
     except TooWide as error:
@@ -59,7 +59,7 @@ def read(
 
 
 class GatheredLines:
-    """Rows of JSON Lines on their way to a chunk."""
+    """Lines that are gathered for a chunk."""
 
     def __init__(self, selection: Selection) -> None:
         self.selection = selection
@@ -71,7 +71,7 @@ class GatheredLines:
 
     @property
     def others(self) -> int:
-        """Count the lines that are no documents."""
+        """The number of blank and bad lines."""
         return len(self.blank) + len(self.bad)
 
     def add(self, row: int, line: bytes | LongLine, text: str) -> None:
@@ -88,7 +88,7 @@ class GatheredLines:
             self.objects.append(self.selected(parsed, text))
 
     def selected(self, fields: dict[str, Any], text: str) -> dict[str, Any]:
-        """Return the fields of a row that are carried."""
+        """Return the selected fields of a row."""
         if self.selection == ALL:
             return fields
         return {name: fields[name] for name in self.selection.of(fields, text)}
@@ -103,7 +103,7 @@ class GatheredLines:
 def chunks_of_lines(
     lines: ByteLines, text: str, tally: RowTally, most_others: int = CHUNK_LINES, selection: Selection = ALL
 ) -> Iterator[Chunk]:
-    """Yield the rows of lines. most_others: of a chunk, lines that are no documents."""
+    """Yield the rows of lines. most_others: blank and bad lines of a chunk."""
     gathered, row = GatheredLines(selection), -1
     try:
         for row, line in enumerate(lines):
@@ -133,23 +133,30 @@ def parse_line(line: bytes | LongLine, text: str) -> dict[str, Any] | str:
         value = orjson.loads(line)
     except orjson.JSONDecodeError as error:
         return utf8_fault(line) or json_fault(error)
+    if fault := document_fault(value, text):
+        return fault
+    try:
+        # orjson reads large integers as floats; Python's own reader keeps their digits.
+        return json.loads(line) if has_large_number(value) else value
+    except TooDeep as error:
+        return str(error)
+    except ValueError:  # Python's limit
+        return f"an integer of more than {sys.get_int_max_str_digits():,} digits"
+
+
+def document_fault(value: Any, text: str) -> str:
+    """Return why a JSON value is not a document, or an empty text. text: the name of the text field."""
     if not isinstance(value, dict):
         return f"{JSON_KINDS[type(value)]}, expected an object"
     if value.get(text) is None:
         return f"{text!r} is null" if text in value else f"no field {text!r}"
     if not isinstance(value[text], str):
         return f"{text!r} is {JSON_KINDS[type(value[text])]}, expected a string"
-    try:
-        # orjson has made floats of such numbers; Python's own reader keeps their digits.
-        return json.loads(line) if has_large_number(value) else value
-    except TooDeep as error:
-        return str(error)
-    except ValueError:  # Python's own limit
-        return f"a whole number of more than {sys.get_int_max_str_digits():,} digits"
+    return ""
 
 
 def count_values(line: bytes) -> int:
-    """Count the lists, objects and elements of a line, at most what its brackets and commas allow."""
+    """Return an upper bound of the lists, objects and elements of a line, from its brackets and commas."""
     count = sum(map(line.count, (b",", b"[", b"{")))
     if count <= limits().line_values:
         return count
@@ -157,13 +164,13 @@ def count_values(line: bytes) -> int:
 
 
 def weight(line: bytes | LongLine) -> int:
-    """Return about how many bytes a decoded line has: a line of brackets has many times its own."""
+    """Return the approximate memory of a decoded line: brackets take many times their own size."""
     content = line.start if isinstance(line, LongLine) else line
     return max(len(content), VALUE_BYTES * (content.count(b"[") + content.count(b"{")))
 
 
 def is_one_value(start: bytes) -> bool:
-    """Say whether the beginning of a file is that of an array or object over several lines, or a long array."""
+    """Return whether a file begins with a JSON value over several lines, or with a long array."""
     line, end, following = start.partition(b"\n")
     if line.strip() == b"{" or line.strip() == b"[":
         return True
@@ -177,7 +184,7 @@ def is_one_value(start: bytes) -> bool:
 
 
 def first_lines(source: str, url: str, lines: ByteLines, text: str, *, may_be_bad: bool) -> pa.Schema | None:
-    """Return the columns of the first lines, or None where there is no object among them."""
+    """Return the columns of the first lines, or None if none of them is an object. Raises BadInput."""
     objects, first_bad, row, size = list[dict[str, Any]](), None, -1, 0
     try:
         expect_lines(source, url, lines)
@@ -190,14 +197,17 @@ def first_lines(source: str, url: str, lines: ByteLines, text: str, *, may_be_ba
     except UNREADABLE as error:
         reason = damage(lines.stream, error)
         first_bad = first_bad or (row + 1, f"the file is damaged from here on: {reason}")
-    if first_bad and not may_be_bad and (not objects or any(text in row for row in objects)):
+    has_text = any(text in row for row in objects)
+    if first_bad and not may_be_bad and (has_text or not objects):
         raise bad_row(source, first_bad[1], file=url, row=first_bad[0])
-    if not objects:
-        return None
-    if not any(text in row for row in objects):
-        names = dict.fromkeys(name for row in objects for name in row)
-        known_names = ", ".join(map(repr, names))
-        raise bad_input(source, f"no column {text!r}; there are {known_names}", file=url, row=0)
+    if objects and not has_text:
+        names = ", ".join(map(repr, dict.fromkeys(name for row in objects for name in row)))
+        raise bad_input(source, f"no column {text!r}; there are {names}", file=url, row=0)
+    return schema_of(source, url, objects) if objects else None
+
+
+def schema_of(source: str, url: str, objects: list[dict[str, Any]]) -> pa.Schema:
+    """Return the columns of objects. Raises BadInput if there are too many."""
     try:
         return table_of(objects).schema
     except TooWide as error:
@@ -205,14 +215,14 @@ def first_lines(source: str, url: str, lines: ByteLines, text: str, *, may_be_ba
 
 
 def expect_lines(source: str, url: str, lines: ByteLines) -> None:
-    """Raise BadInput where a file begins as one JSON value over several lines does."""
+    """Raise BadInput if a file begins with one JSON value over several lines."""
     if is_one_value(lines.start().removeprefix(BYTE_ORDER_MARK).lstrip()):
         shape = "looks like one JSON value, expected a line for each row (JSON Lines)"
         raise bad_input(source, shape, file=url, row=0)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first objects, at most so many, and the lines among them that are none."""
+    """Return at most `count` first objects, and the bad lines before the last of them."""
     rows, objects, bad, size, lines = (
         list[int](),
         list[dict[str, Any]](),
@@ -233,7 +243,7 @@ def first_rows(stream: Input, count: int) -> Chunk:
 
 
 def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | None:
-    """Return the place of a line and why it is no document, or None where it is one, or is blank."""
+    """Return the number and the fault of a bad line; None for a document or a blank line."""
     content = line.removeprefix(BYTE_ORDER_MARK) if isinstance(line, bytes) and row == 0 else line
     if isinstance(content, bytes) and not content.strip():
         return None
@@ -242,7 +252,7 @@ def bad_line(row: int, line: bytes | LongLine, text: str) -> tuple[int, str] | N
 
 
 def objects_of(line: bytes | LongLine) -> list[dict[str, Any]]:
-    """Return the object of a line, or nothing: ingest will say what is wrong with it."""
+    """Return a list with the object of a line; empty for a bad line, whose fault ingest reports."""
     if isinstance(line, LongLine) or count_values(line) > limits().line_values:
         return []
     try:

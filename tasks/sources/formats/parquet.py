@@ -36,14 +36,14 @@ NAME = "parquet"
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
 VERSION = 1
-# 16,384 would save a twentieth of the sketching, and hold so many documents at once
+# 16,384 would save a twentieth of the sketching, and hold 16,384 documents in memory
 # (python -m benchmarks.constants).
 BATCH_ROWS = 1024
 FOOTER_AT_ONCE = 1 << 16
-REQUEST_BYTES = 16 << 20  # of a file far away, in one request
-GAP_BYTES = 1 << 20  # that are read for nothing rather than asked for what is before and after apart
+REQUEST_BYTES = 16 << 20  # of a remote file, in one request
+GAP_BYTES = 1 << 20  # a gap up to this size is read rather than split into two requests
 # In Thrift's compact protocol: ENCRYPTION_WITH_COLUMN_KEY, whose first field is a list of strings.
-STRINGS = re.escape(bytes(range(0x08, 0x100, 0x10)))  # how a list of them begins, by their number
+STRINGS = re.escape(bytes(range(0x08, 0x100, 0x10)))  # the first byte of such a list, by its length
 ENCRYPTED_COLUMN = re.compile(rb"(?:\x2c|\x0c\x04)(?:\x19|\x09\x02)[" + STRINGS + rb"]")
 
 
@@ -54,7 +54,7 @@ def inspect(
     footer = footer_of(stream)
     parquet = open_parquet(stream, footer)
     schema = checked_columns(stream, text, decoded_schema(parquet.schema_arrow), may_be_bad=may_be_bad)
-    # Each piece opens the file anew: one alone where that means to receive all of it.
+    # Each piece opens the file. If opening it means to receive all of it, there is one piece.
     most = shard_bytes if stream.comes_in_parts else sys.maxsize
     metadata = parquet.metadata
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
@@ -74,8 +74,10 @@ def read(
         stream.expect_reads([range(stream.expected)])
     try:
         footer = footer_of(stream)
-        if not FOOTER_CHECKER.is_safe(footer):  # where its columns lie is asked below
-            raise ValueError("its footer is damaged, or columns are encrypted, and nobody has their key here")
+        if not FOOTER_CHECKER.is_safe(footer):  # the positions of its columns are read below
+            raise ValueError(
+                "its footer is damaged, or its columns are encrypted and their key is not available"
+            )
         parquet = open_parquet(stream, footer, pre_buffer=True, page_checksum_verification=True)
         int96 = Int96Columns(parquet, partial(open_parquet, stream, footer, page_checksum_verification=True))
     except DAMAGED as error:
@@ -93,7 +95,7 @@ def read(
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first rows. Raises one of DAMAGED."""
+    """Return the first rows. Raises an error of DAMAGED."""
     schema = open_parquet(stream, footer_of(stream)).schema_arrow
     batches = [batch.slice(0, count) for batch in islice(bounded_batches(stream), 1)]
     table = pa.Table.from_batches(batches) if batches else schema.empty_table()
@@ -101,7 +103,7 @@ def first_rows(stream: Input, count: int) -> Chunk:
 
 
 def bounded_batches(stream: Input) -> Iterator[pa.RecordBatch]:
-    """Yield the rows of a whole file, some at a time. Raises one of DAMAGED."""
+    """Yield the rows of a whole file in batches. Raises an error of DAMAGED."""
     footer = footer_of(stream)
     if not FOOTER_CHECKER.is_safe(footer):
         raise ValueError("its footer is damaged")
@@ -113,25 +115,25 @@ def bounded_batches(stream: Input) -> Iterator[pa.RecordBatch]:
 
 
 def open_parquet(stream: Input, footer: bytes, unit: str = MICROSECONDS, **options: Any) -> pq.ParquetFile:
-    """Open a file by its footer. unit: of INT96 times. Raises ValueError where columns are encrypted.
+    """Open a file by its footer. unit: of INT96 times. Raises ValueError if columns are encrypted.
 
-    pyarrow ends the process where it is asked about such a column. So where the footer looks as if it had one,
-    another process asks first.
+    pyarrow aborts the process when it reads the metadata of an encrypted column. If the footer seems to have such
+    a column, a child process checks it first.
     """
     metadata = pq.read_metadata(BytesIO(footer))
     if ENCRYPTED_COLUMN.search(footer) and not FOOTER_CHECKER.is_safe(footer):
-        raise ValueError("columns are encrypted, and nobody has their key here")
+        raise ValueError("its columns are encrypted and their key is not available")
     return pq.ParquetFile(stream, metadata=metadata, coerce_int96_timestamp_unit=unit, **options)
 
 
 def footer_of(stream: Input) -> bytes:
-    """Read the end of a file: its footer and what follows it, or what is there of a file without one."""
+    """Read the end of a file: its footer with the bytes after it, or the last bytes of a file without a footer."""
     tail = last_bytes(stream, FOOTER_AT_ONCE)
     size = int.from_bytes(tail[-8:-4], "little") + 8
     if not tail.endswith(b"PAR1") or size <= len(tail):
         return tail[-size:]
     if size > stream.expected:
-        raise ValueError(f"its footer would be of {size - 8:,} bytes, and the file is of {stream.expected:,}")
+        raise ValueError(f"its footer has {size - 8:,} bytes, but the file has {stream.expected:,}")
     return last_bytes(stream, size)
 
 
@@ -143,7 +145,7 @@ def last_bytes(stream: Input, size: int) -> bytes:
 
 @dataclass(frozen=True)
 class GroupReader:
-    """What reads the row groups of a file. names: of the columns to read, or None for all."""
+    """Reads the row groups of a file. names: of the columns to read, or None for all."""
 
     stream: Input
     parquet: pq.ParquetFile
@@ -153,7 +155,7 @@ class GroupReader:
     tally: RowTally
 
     def chunks(self, group: int, rows: range) -> Iterator[Chunk]:
-        """Read a row group; what cannot be read of a damaged one is bad rows."""
+        """Yield the rows of a row group; unreadable rows of a damaged row group are bad rows."""
         row = rows.start
         try:
             for batch, times in self.batches(group):
@@ -178,20 +180,22 @@ class GroupReader:
             try:
                 first = next(batches, None)
                 break
-            except SmallerBatches as error:  # the first batch is made once all its columns are read
+            except (
+                SmallerBatches
+            ) as error:  # raised before the first batch, when all its columns have been read
                 rows = error.rows
         growth = DecodedGrowth(sum(len(place) for _, place in places))
         for batch in chain([] if first is None else [first], batches):
             growth.add(batch.nbytes)
-            # A column of a structure and one whose name has a dot can be called the same: pyarrow reads both.
+            # The path of a nested column may equal the name of a column with a dot: pyarrow then reads both.
             yield batch.select(self.names) if self.names is not None else batch, next(others, ())
 
 
 def ranges_of(metadata: pq.FileMetaData, groups: Iterable[int], names: Collection[str]) -> list[range]:
-    """Return the bytes of a file to ask for at once: of as many row groups as fit, and of some columns.
+    """Return the byte ranges for single requests: some columns of as many row groups as fit.
 
-    What lies between two columns is asked for with them where it is little. A row group that is larger than a
-    request has none of its own here: it is read as it is needed.
+    A small gap between two columns is part of a range. A row group that is larger than a request has no range: it
+    is read as needed.
     """
     ranges = list[range]()
     for group in groups:
@@ -200,16 +204,16 @@ def ranges_of(metadata: pq.FileMetaData, groups: Iterable[int], names: Collectio
         if is_next and own[0].stop - ranges[-1].start <= REQUEST_BYTES:
             own[0] = range(ranges.pop().start, own[0].stop)
         ranges += own
-    return [one for one in ranges if len(one) <= REQUEST_BYTES]
+    return [part for part in ranges if len(part) <= REQUEST_BYTES]
 
 
 def chunks_of(group: pq.RowGroupMetaData, names: Collection[str]) -> Iterator[range]:
-    """Yield where some columns of a row group lie in their file."""
+    """Yield the byte ranges of some columns of a row group."""
     yield from (place for _, place in numbered_chunks(group, names))
 
 
 def numbered_chunks(group: pq.RowGroupMetaData, names: Collection[str]) -> Iterator[tuple[int, range]]:
-    """Yield the numbers of some columns of a row group, and where they lie in their file."""
+    """Yield the numbers and byte ranges of some columns of a row group."""
     for number, column in enumerate(map(group.column, range(group.num_columns))):
         if column.path_in_schema.split(".")[0] in names or column.path_in_schema in names:
             starts = [column.data_page_offset]
@@ -218,20 +222,20 @@ def numbered_chunks(group: pq.RowGroupMetaData, names: Collection[str]) -> Itera
 
 
 def close_ranges(ranges: Iterable[range]) -> list[range]:
-    """Put together ranges between which there is little, in their order."""
+    """Join ranges with small gaps between them, and return them in order."""
     joined = list[range]()
-    for one in sorted(ranges, key=attrgetter("start")):
-        if joined and one.start - joined[-1].stop <= GAP_BYTES:
-            joined[-1] = range(joined[-1].start, max(one.stop, joined[-1].stop))
+    for part in sorted(ranges, key=attrgetter("start")):
+        if joined and part.start - joined[-1].stop <= GAP_BYTES:
+            joined[-1] = range(joined[-1].start, max(part.stop, joined[-1].stop))
         else:
-            joined.append(one)
+            joined.append(part)
     return joined
 
 
 def pieces_of(metadata: pq.FileMetaData, text: str, shard_bytes: int) -> tuple[FilePiece, ...]:
     """Cut a Parquet file into runs of row groups with at most `shard_bytes` of text each.
 
-    A row group that is larger than that is a piece of its own, and gives several shards.
+    A larger row group is a separate piece, which gives several shards.
     """
     names = [metadata.schema.column(i).path for i in range(metadata.num_columns)]
     index = names.index(text) if text in names else None

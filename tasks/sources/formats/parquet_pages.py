@@ -1,8 +1,8 @@
-"""The pages of Parquet files: what they decode to is known from their heads, before Arrow decodes them.
+"""Limits for the decoded size of Parquet pages, checked by their heads before Arrow decodes them.
 
-A page says how many bytes it has, decompressed, and how many values. A dictionary, a run length or a delta makes
-many values of a few bytes, and Arrow decodes a batch of rows at once. So the columns of a row group are looked
-through as they pass from the store to Arrow, and a batch has only as many rows as fit into a bound.
+The head of a page states its decompressed bytes and its number of values. Dictionaries, run lengths and deltas
+expand few bytes to many values, and Arrow decodes a whole batch of rows. So the columns of a row group are checked
+while Arrow reads their bytes, and a batch has only as many rows as fit into the limit.
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -24,10 +24,11 @@ KIND, SIZE, COMPRESSED_SIZE, HEAD, HEAD_V2 = 1, 2, 3, 5, 8  # fields of a page's
 WIDTHS = {"BOOLEAN": 1, "INT32": 4, "INT64": 8, "INT96": 12, "FLOAT": 4, "DOUBLE": 8}
 LEVELS = 4  # bytes of the two levels of a value
 FEWER_ROWS = (128, 16, 1)  # of a batch
+SMALL_DICTIONARY = 1 << 16
 
 
 class SmallerBatches(ValueError):
-    """The rows of a batch would need too much memory. rows: how many a batch may have."""
+    """The rows of a batch would need too much memory. rows: the number that a batch may have."""
 
     def __init__(self, rows: int) -> None:
         super().__init__(f"only {rows} rows fit into a batch")
@@ -54,7 +55,7 @@ class ColumnPages:
     levels: int
 
     def look_through(self, content: bytes) -> list[DataPage]:
-        """Return the data pages of the column. Raises ValueError if one is too large."""
+        """Return the data pages of the column. Raises ValueError if a page is too large."""
         pages = [*self.pages(content, counts_rows=False)]
         if self.levels and sum(page.all_bytes for page in pages) > limits().batch_bytes:
             return [*self.pages(content, counts_rows=True)]
@@ -62,7 +63,7 @@ class ColumnPages:
 
     def pages(self, content: bytes, *, counts_rows: bool) -> Iterator[DataPage]:
         place = longest = 0
-        with suppress(Malformed):  # which Arrow is about to see
+        with suppress(Malformed):  # Arrow reports it
             while place < len(content):
                 head, start = struct_at(content, place)
                 size, place = number_in(head, SIZE), start + number_in(head, COMPRESSED_SIZE)
@@ -75,7 +76,7 @@ class ColumnPages:
                     yield self.page(head, body, longest, counts_rows=counts_rows)
 
     def longest_of(self, body: bytes, size: int) -> int:
-        """Return the length of the longest value of a dictionary; its size, if that is small or nobody knows."""
+        """Return the length of a dictionary's longest value, or its size if that is small or unreadable."""
         longest = place = 0
         if self.width is not None or size < SMALL_DICTIONARY:
             return size
@@ -88,27 +89,31 @@ class ColumnPages:
         return size
 
     def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> DataPage:
+        """Return a data page. longest: of the dictionary's values. Raises Malformed."""
         size, is_second = number_in(head, SIZE), head[KIND] == DATA_V2
         own = head.get(HEAD_V2 if is_second else HEAD)
         if not isinstance(own, dict):
-            raise Malformed("a data page without the head of its kind")
+            raise Malformed("a data page without its head")
         values, encoding = number_in(own, 1), own.get(4 if is_second else 2)
-        value_bytes = size
-        if self.width is not None:
-            value_bytes = self.width
-        elif encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY):
-            value_bytes = longest
-        repeats = self.width is not None or encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY, DELTA_BYTE_ARRAY)
+        value_bytes, repeats = self.largest_value(encoding, size, longest)
         all_bytes = values * (value_bytes + LEVELS) if repeats else size + values * LEVELS
         rows = values
-        if self.levels:
-            rows = number_in(own, 3) if is_second else 0
-            if counts_rows and not is_second:
-                rows = self.rows_in(body, size, values)
+        if self.levels and is_second:
+            rows = number_in(own, 3)
+        elif self.levels:
+            rows = self.rows_in(body, size, values) if counts_rows else 0
         return DataPage(rows, size, value_bytes + LEVELS, all_bytes)
 
+    def largest_value(self, encoding: int | None, size: int, longest: int) -> tuple[int, bool]:
+        """Return the most bytes of a value of a page, and whether its values may share their stored bytes."""
+        if self.width is not None:
+            return self.width, True
+        if encoding in (PLAIN_DICTIONARY, RLE_DICTIONARY):
+            return longest, True
+        return size, encoding == DELTA_BYTE_ARRAY
+
     def rows_in(self, body: bytes, size: int, values: int) -> int:
-        """Count the rows that begin in a page of the first version; 0 where nobody knows."""
+        """Return the number of rows that begin in a page of version 1; 0 if it is unreadable."""
         with suppress(pa.ArrowException, ValueError, OSError):
             content = self.decompressed(body, size)
             levels = content[4 : 4 + int.from_bytes(content[:4], "little")]
@@ -122,11 +127,8 @@ class ColumnPages:
         return bytes(pa.Codec(name).decompress(body, size, asbytes=True))
 
 
-SMALL_DICTIONARY = 1 << 16
-
-
 def number_in(fields: dict[int, Any], name: int) -> int:
-    """Return a number of a struct that is not below 0. Raises Malformed if it has none."""
+    """Return a non-negative number of a struct. Raises Malformed if it is missing."""
     value = fields.get(name)
     if not isinstance(value, int) or value < 0:
         raise Malformed(f"field {name} is {value}, expected a number from 0")
@@ -134,7 +136,7 @@ def number_in(fields: dict[int, Any], name: int) -> int:
 
 
 def count_zeros(levels: bytes, count: int, width: int) -> int:
-    """Count the zeros among levels of so many bits, in Parquet's mixture of runs and packed values."""
+    """Count the zeros among levels of `width` bits, in Parquet's hybrid of runs and packed values."""
     place = zeros = seen = 0
     while place < len(levels) and seen < count:
         head, place = varint_at(levels, place)
@@ -152,7 +154,7 @@ def count_zeros(levels: bytes, count: int, width: int) -> int:
 
 
 def most_bytes(pages: Sequence[DataPage], rows: int, *, is_nested: bool) -> int:
-    """Return the most bytes that a number of rows one after another decode to."""
+    """Return the most bytes to which consecutive rows decode. rows: their number."""
     if not is_nested:
         sizes = [min(page.all_bytes, rows * page.value_bytes) for page in pages]
         if rows == 1:
@@ -163,41 +165,43 @@ def most_bytes(pages: Sequence[DataPage], rows: int, *, is_nested: bool) -> int:
     bytes_before = [0, *accumulate(sizes)]
     most = first = 0
     for last in range(len(pages)):
-        while first < last and before[last] - before[first + 1] >= rows:  # the pages between have that many
+        while first < last and before[last] - before[first + 1] >= rows:  # the pages between have enough rows
             first += 1
         most = max(most, bytes_before[last + 1] - bytes_before[first])
     return most
 
 
 class PageBounds:
-    """The columns of a row group that Arrow is to read, each looked through once its bytes have come."""
+    """Checks the columns of a row group, each when its bytes have been read."""
 
     def __init__(self, columns: Iterable[ColumnPages], rows: int) -> None:
-        self.left, self.rows = list(columns), rows
+        self.unread, self.rows = list(columns), rows
         self.seen = list[tuple[ColumnPages, list[DataPage]]]()
 
     def see(self, place: int, content: bytes) -> None:
-        """Look at bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""
+        """Check bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""
         end = place + len(content)
-        here = [one for one in self.left if place <= one.place.start and one.place.stop <= end]
-        for one in here:
-            self.left.remove(one)
-            pages = one.look_through(content[one.place.start - place : one.place.stop - place])
-            self.seen.append((one, pages))
-        if here:
+        complete = [
+            column for column in self.unread if place <= column.place.start and column.place.stop <= end
+        ]
+        for column in complete:
+            self.unread.remove(column)
+            pages = column.look_through(content[column.place.start - place : column.place.stop - place])
+            self.seen.append((column, pages))
+        if complete:
             self.judge()
 
     def judge(self) -> None:
+        """Compare the columns read so far with the limits."""
         most = limits().page_bytes
-        largest = sum(max((page.size for page in pages), default=0) for _, pages in self.seen)
+        largest = sum(largest_page(pages) for _, pages in self.seen)
         if largest > 2 * most:
             raise ValueError(f"pages of {largest:,} bytes in one row group, expected at most {2 * most:,}")
         if self.batch_size(self.rows) <= limits().batch_bytes:
             return
         fewer = [rows for rows in FEWER_ROWS if rows < self.rows]
-        for rows in fewer:
-            if self.batch_size(rows) <= limits().batch_bytes:
-                raise SmallerBatches(rows)
+        if fitting := next((rows for rows in fewer if self.batch_size(rows) <= limits().batch_bytes), None):
+            raise SmallerBatches(fitting)
         if (size := self.batch_size(1)) > most:
             raise ValueError(f"a row of up to {size:,} bytes, expected at most {most:,}")
         if fewer:
@@ -207,10 +211,14 @@ class PageBounds:
         return sum(most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.seen)
 
 
+def largest_page(pages: Sequence[DataPage]) -> int:
+    return max((page.size for page in pages), default=0)
+
+
 def columns_in(
     metadata: pq.FileMetaData, group: int, places: Iterable[tuple[int, range]]
 ) -> Iterator[ColumnPages]:
-    """Yield the columns of a row group that have some numbers and places."""
+    """Yield the columns of a row group. places: their numbers and byte ranges."""
     for number, place in places:
         schema = metadata.schema.column(number)
         width = WIDTHS.get(schema.physical_type, schema.length if schema.length > 0 else None)

@@ -1,17 +1,17 @@
-"""Thrift's compact protocol, as far as the heads of Parquet's pages need it: numbers and structs are read."""
+"""Read the numbers and structs of Thrift's compact protocol in the heads of Parquet pages."""
 
 from typing import Any
 
 TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range(1, 13)
-MOST_LEVELS = 64  # the depth at which Arrow's own reader refuses a struct
+MOST_LEVELS = 64  # the depth at which Arrow's reader refuses a struct
 
 
 class Malformed(ValueError):
-    """Bytes that are no Thrift."""
+    """Bytes that are not valid Thrift."""
 
 
 def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], int]:
-    """Return the fields of a struct that are numbers or structs, by their ids, and the place behind it."""
+    """Return the fields of a struct that are numbers or structs, by id, and the position after it."""
     fields, number = dict[int, Any](), 0
     while True:
         head, place = byte_at(data, place)
@@ -28,7 +28,7 @@ def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], 
 
 
 def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
-    """Read a value of a kind: a number, a struct, or None for others, and the place behind it."""
+    """Return a value of a kind (a number, a struct, or None for others), and the position after it."""
     if level > MOST_LEVELS:
         raise Malformed("values in too many levels")
     if kind in (TRUE, FALSE, BYTE):
@@ -50,7 +50,7 @@ def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
 
 
 def after_list(data: bytes, place: int, level: int) -> int:
-    """Return the place behind a list."""
+    """Return the position after a list."""
     head, place = byte_at(data, place)
     count = head >> 4
     if count == 15:
@@ -59,7 +59,7 @@ def after_list(data: bytes, place: int, level: int) -> int:
 
 
 def after_map(data: bytes, place: int, level: int) -> int:
-    """Return the place behind a map."""
+    """Return the position after a map."""
     count, place = varint_at(data, place)
     if not count:
         return place
@@ -68,7 +68,7 @@ def after_map(data: bytes, place: int, level: int) -> int:
 
 
 def after_values(data: bytes, place: int, count: int, kinds: tuple[int, ...], level: int) -> int:
-    """Return the place behind a number of values, or of pairs of a key and a value, of some kinds."""
+    """Return the position after `count` values, or key-value pairs, of the given kinds."""
     for _ in range(count):
         if place >= len(data):
             raise Malformed("values without an end")
@@ -84,7 +84,7 @@ def byte_at(data: bytes, place: int) -> tuple[int, int]:
 
 
 def varint_at(data: bytes, place: int) -> tuple[int, int]:
-    """Read a whole number of seven bits a byte, the lowest first."""
+    """Read an integer of seven bits per byte, the lowest bits first."""
     number = shift = 0
     while True:
         byte, place = byte_at(data, place)

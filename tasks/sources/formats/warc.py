@@ -1,8 +1,7 @@
-"""WARC: what crawlers keep of the web, and WET, the plain text of that.
+"""WARC, the format of web archives, and WET, the plain text of their pages.
 
-A document is a page that a server sent with status 200, in HTML or XHTML, or a text of a WET file. All other
-records are no documents, and are counted by what they are. The number of a row is that of its record in the
-file.
+A document is a page of HTML or XHTML that a server sent with status 200, or a text of a WET file. All other
+records are skipped and counted by kind. The number of a row is the number of its record in the file.
 """
 
 import re
@@ -62,7 +61,7 @@ MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "mult
 FOUND, REDIRECTS = 200, range(300, 400)
 STATUSES = range(100, 600)
 ARC = b"filedesc://"
-# How pages of no named type begin, by the MIME Sniffing Standard.
+# The beginning of HTML without a stated type, by the MIME Sniffing Standard.
 BEGINS_HTML = re.compile(
     rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*<(?:!--|"
     rb"(?:!doctype html|html|head|script|iframe|h1|div|font|table|a|style|title|b|body|br|p)[\t\n\f\r >])",
@@ -74,7 +73,7 @@ PDF = b"%PDF-"
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-    """Return the columns that all WARC files have, after a look at the first records."""
+    """Return the columns of all WARC files, after checking the first records."""
     framing = checked_framing(stream)
     schema = checked_outcomes(stream, outcomes_of(framing), SCHEMA, text, may_be_bad=may_be_bad)
     return schema, (FilePiece(),)
@@ -90,14 +89,16 @@ def read(
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first records, up to the last of so many documents."""
+    """Return the first records, up to the document number `count`."""
     return first_documents(outcomes_of(checked_framing(stream)), SCHEMA, count)
 
 
 def checked_framing(stream: Input) -> WarcFraming:
     framing = framing_of(stream)
     if framing.window.begins_with(ARC):
-        raise bad_input(stream.source, "it is an ARC file, the form before WARC; convert it", file=stream.url)
+        raise bad_input(
+            stream.source, "it is an ARC file, the format before WARC; convert it to WARC", file=stream.url
+        )
     return framing
 
 
@@ -116,14 +117,14 @@ def outcomes_of(framing: WarcFraming) -> Iterator[Outcome]:
 
 
 def faulty(framed: FramedRecord) -> Outcome:
-    """Return what a record is that cannot be read: one that is too long may be no document by its beginning."""
+    """Return the outcome of a record with a fault; a long record may be skipped by its beginning."""
     if framed.is_beginning and isinstance(beginning := outcome_of(framed), Skip):
         return beginning
     return Bad(framed.fault, framed.content[: limits().bad_record_kept], framed.is_rest)
 
 
 def outcome_of(framed: FramedRecord) -> Outcome:
-    """Return what a record is, by its beginning if there is no more of it."""
+    """Return the outcome of a record, or of the beginning of a long record."""
     content = framed.content
     try:
         head = read_head(content, 0, limits().warc_head, "utf-8")
@@ -139,11 +140,11 @@ def outcome_of(framed: FramedRecord) -> Outcome:
     except ValueError as error:
         return Bad(first_line(error), content)
     except MemoryError:
-        return Bad("it takes more memory than there is", content)
+        return Bad("it needs more memory than is available", content)
 
 
 def plain_text(head: Head, record: bytes) -> Outcome:
-    """Return a text of a WET file."""
+    """Return the outcome of a text of a WET file."""
     if media_type(head.get("content-type")) != "text/plain":
         return Skip(f"conversion to {kind_of(head.get('content-type'))}")
     content = record[head.end :]
@@ -154,37 +155,52 @@ def plain_text(head: Head, record: bytes) -> Outcome:
 
 
 def page(head: Head, kind: str, record: bytes) -> Outcome:
-    """Return a web page, or what else a server sent. Raises ValueError."""
-    http, status, known = None, None, head.get("content-type")
-    if media_type(known) == "application/http" or (not known and is_http(record, head.end)):
-        if not is_http(record, head.end):
-            return Skip("status unknown")
-        status, http = read_http_head(record, head.end, limits().http_head)
-        if status != FOUND:
-            known_status = f"status {status if status in STATUSES else 'unknown'}"
-            return Skip("redirect" if status in REDIRECTS else known_status)
-        known = content_type_of(http)
-    elif kind == "response":
+    """Return the outcome of a record with a response or a resource. Raises ValueError."""
+    stated = head.get("content-type")
+    response = http_response(head, record)
+    if isinstance(response, Skip):
+        return response
+    if response is None and kind == "response":
         return Skip("response without HTTP")
-    known = head.get("warc-identified-payload-type") or known
-    if known and media_type(known) not in PAGES:
-        return Skip(f"content of type {kind_of(known)}")
+    status, http = response or (None, None)
+    stated = head.get("warc-identified-payload-type") or (content_type_of(http) if http else stated)
+    if stated and media_type(stated) not in PAGES:
+        return Skip(f"content of type {kind_of(stated)}")
     body = record[http.end if http else head.end :]
     content = decoded_body(body, http) if http else body
-    if not known and not BEGINS_HTML.match(content):
-        return Skip(f"content of type {kind_of(known)}")
-    known = known or "text/html"
-    if content[: len(PDF)] == PDF:  # whatever the server called it
+    if not stated and not BEGINS_HTML.match(content):
+        return Skip(f"content of type {kind_of(stated)}")
+    if content[: len(PDF)] == PDF:  # regardless of the stated type
         return Skip("content of type application")
     return {
-        **columns_of(head), "text": as_utf8(content, charset_of(http or head)),
-        "content_type": media_type(known), "status": status,
+        **columns_of(head),
+        "text": as_utf8(content, charset_of(http or head)),
+        "content_type": media_type(stated or "text/html"),
+        "status": status,
         "content_language": http.get("content-language") if http else None,
-    }  # fmt: skip
+    }
+
+
+def http_response(head: Head, record: bytes) -> tuple[int, Head] | Skip | None:
+    """Return the status and the head of a record's HTTP response, None if it has none. Raises ValueError.
+
+    A response with another status than 200 is skipped.
+    """
+    stated, has_http = head.get("content-type"), is_http(record, head.end)
+    if media_type(stated) != "application/http" and (stated or not has_http):
+        return None
+    if not has_http:
+        return Skip("status unknown")
+    status, http = read_http_head(record, head.end, limits().http_head)
+    if status == FOUND:
+        return status, http
+    if status in REDIRECTS:
+        return Skip("redirect")
+    return Skip(f"status {status if status in STATUSES else 'unknown'}")
 
 
 def columns_of(head: Head) -> dict[str, str | None]:
-    """Return the columns that the head of a record gives, whatever its kind."""
+    """Return the columns from the head of a record of any kind."""
     return {
         "url": (head.get("warc-target-uri") or "").strip("<>") or None,
         "date": head.get("warc-date"),
@@ -192,12 +208,12 @@ def columns_of(head: Head) -> dict[str, str | None]:
     }
 
 
-def media_type(said: str | None) -> str:
-    """Return a media type without its parameters, in small letters."""
-    return (said or "").partition(";")[0].strip().lower()
+def media_type(value: str | None) -> str:
+    """Return a media type without its parameters, in lower case."""
+    return (value or "").partition(";")[0].strip().lower()
 
 
-def kind_of(said: str | None) -> str:
-    """Return the first part of a media type, where that is one of those that there are."""
-    kind = media_type(said).partition("/")[0]
+def kind_of(value: str | None) -> str:
+    """Return the top-level type of a media type, if it is registered."""
+    kind = media_type(value).partition("/")[0]
     return kind if kind in MAIN_TYPES else "of unknown type"

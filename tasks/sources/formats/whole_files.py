@@ -1,6 +1,6 @@
-"""Files that are one document each: HTML, plain text and Markdown.
+"""Files that hold a single document: HTML, plain text and Markdown.
 
-Pages in a column of another format need none of this: `extract` reads any text.
+Pages in a column of another format do not need this module: `extract` reads any text.
 """
 
 from collections.abc import Callable, Iterator
@@ -20,14 +20,14 @@ from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, 
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
-# Of a file on a disk only its name: where it lies is nobody's business who reads the corpus.
+# For a local file only its name is published, because its path is private.
 SCHEMA = pa.schema([("text", pa.large_string()), ("url", pa.string()), ("file", pa.string())])
 Decode = Callable[[bytes], str]  # raises ValueError
 
 
 @dataclass(frozen=True)
 class WholeFiles:
-    """A format of files that are one document each. decode: makes its text of the bytes."""
+    """A format of files that hold a single document. decode: converts the bytes to text."""
 
     NAME: str
     ENDINGS: tuple[str, ...]
@@ -38,7 +38,7 @@ class WholeFiles:
     def inspect(
         self, stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
     ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-        """Return the columns that all files have."""
+        """Return the columns of all files."""
         return checked_columns(stream, text, SCHEMA), (FilePiece(),)
 
     def first_rows(self, stream: Input, count: int) -> Chunk:
@@ -48,13 +48,13 @@ class WholeFiles:
     def read(
         self, stream: Input, piece: FilePiece, text: str, tally: RowTally, selection: Selection = ALL
     ) -> Iterator[Chunk]:
-        """Read a file as one row."""
+        """Read a file as a single row."""
         yield from chunks_of_outcomes([document_in(stream, self.decode)], SCHEMA, text, tally, selection)
         tally.rows += 1
 
 
 def compressed(*endings: str) -> tuple[str, ...]:
-    """Return endings, alone and with those of compressions."""
+    """Return endings, plain and followed by the endings of compressions."""
     return tuple(f"{ending}{end}" for ending in endings for end in ("", *COMPRESSIONS))
 
 
@@ -64,9 +64,7 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
         for chunk in chunks_of(stream, compression_of(stream.url)):
             content += chunk
             if len(content) > limits().file_bytes:
-                return Bad(
-                    f"it has more than {limits().file_bytes:,} bytes, which are too many for one document"
-                )
+                return Bad(f"it has more than {limits().file_bytes:,} bytes, the most for one document")
         url = stream.url if "://" in stream.url else None
         return {"text": decode(bytes(content)), "url": url, "file": stream.url.rpartition("/")[2]}
     except UnicodeDecodeError as error:
@@ -77,6 +75,6 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
         return Bad(first_line(error), bytes(content))
 
 
-# A page says its encoding itself; of a text goes the mark with which Windows begins one.
+# A page states its encoding. Windows programs begin a text with a byte order mark, which is removed.
 HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))

@@ -1,7 +1,7 @@
-"""Dumps of Wikipedia and its sisters: XML with the pages of a wiki, each with its wikitext.
+"""Dumps of Wikipedia and other Wikimedia wikis: XML with the pages of a wiki as wikitext.
 
-A document is a page of the main namespace. Redirects and pages of other namespaces are no documents, and are
-counted by what they are. Pages are cut apart before they are parsed, so that a damaged one ends by itself.
+A document is a page of the main namespace. Redirects and pages of other namespaces are skipped and counted by
+kind. Pages are separated before they are parsed, so that a damaged page does not affect others.
 """
 
 import re
@@ -31,7 +31,7 @@ from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input
 
 NAME = "wikipedia"
-# Parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
+# The parts of a dump are named by their pages: enwiki-20240601-pages-articles1.xml-p1p41242.bz2.
 ENDINGS = (".xml", *(f".xml{end}" for end in COMPRESSIONS), ".bz2")
 AT_RANDOM = False
 VERSION = 1
@@ -49,19 +49,19 @@ SCHEMA = pa.schema(
 OPEN, CLOSE = b"<page>", b"</page>"
 NAMESPACE = re.compile(rb'<namespace key="(-?\d{1,9})"[^<>]*>([^<]*)</namespace>')
 LONG_TAG = re.compile(rb"<[^<>]{65536}")
-# Those whose links show no text where they stand: of media, files and categories, with their names in each wiki.
+# Namespaces whose links show no text: media, files and categories. Each wiki has its own names for them.
 UNSHOWN_SPACES = {-2: "Media", 6: "File", 14: "Category"}
 FETCH = "; zyda fetch copies the dump again, and compares it with the checksums that its host publishes"
 BASE = re.compile(rb"<base>([^<]*)/[^</]*</base>")
-ENTITIES = b"<!DOCTYPE"  # which no dump has, and with which a few bytes can become many
+ENTITIES = b"<!DOCTYPE"  # not in dumps; entities can expand a few bytes to many
 
 
 class DamagedBlock(Exception):
-    """What is compressed cannot be read on."""
+    """The compressed data are damaged."""
 
 
 class Pages:
-    """The pages of a dump as they are cut apart, with what its head says of the wiki. They are counted."""
+    """The pages of a dump as outcomes. count: of the pages read. namespaces, base: of the wiki, from the head."""
 
     def __init__(self, stream: Input) -> None:
         self.stream, self.count = stream, 0
@@ -88,7 +88,7 @@ class Pages:
             yield page if isinstance(page, Bad) else self.outcome(page)
 
     def more(self) -> bool:
-        """Hold more, and say whether there was more. Raises DamagedBlock."""
+        """Hold another block; return False at the end. Raises DamagedBlock."""
         block = next(self.blocks, None) if self.broken is None else self.broken
         if isinstance(block, BrokenMember):
             self.broken = block
@@ -97,14 +97,14 @@ class Pages:
         return block is not None
 
     def resume(self) -> bool:
-        """Go on behind what is damaged; False where nothing is there."""
+        """Continue after damaged data; return False if nothing follows."""
         block = next(self.blocks, None)
         self.broken = block if isinstance(block, BrokenMember) else None
         self.held = bytearray(block.content if isinstance(block, Block) else b"")
         return block is not None
 
     def read_head(self) -> None:
-        """Read what stands before the first page: the address of the wiki and the names of its namespaces."""
+        """Read the head before the first page: the address of the wiki and the names of its namespaces."""
         searched = 0
         while self.held.find(OPEN, searched) < 0 and len(self.held) < limits().dump_head:
             searched = max(0, len(self.held) - len(OPEN))
@@ -116,11 +116,11 @@ class Pages:
         self.local_link = local_links(
             {UNSHOWN_SPACES[key]: names[key] for key in UNSHOWN_SPACES if key in names}
         )
-        found = BASE.search(head)
-        self.base = found[1].decode(errors="replace") if found else ""
+        base = BASE.search(head)
+        self.base = base[1].decode(errors="replace") if base else ""
 
     def next_page(self) -> bytes | Bad | None:
-        """Return the next page, or what it is instead; None at the end."""
+        """Return the XML of the next page, or the fault of a page without an end; None at the end of the dump."""
         while (start := self.held.find(OPEN)) < 0:
             del self.held[: max(0, len(self.held) - len(OPEN))]
             if not self.more():
@@ -128,20 +128,19 @@ class Pages:
         del self.held[:start]
         searched = len(OPEN)
         while True:
-            another = self.held.find(OPEN, searched)
-            end = self.held.find(CLOSE, searched, another if another >= 0 else len(self.held))
-            if end < 0 and (another >= 0 or len(self.held) > limits().dump_page):
-                return self.cut_off(another if another >= 0 else len(self.held))
+            following = self.held.find(OPEN, searched)
+            stop = following if following >= 0 else len(self.held)
+            end = self.held.find(CLOSE, searched, stop)
             if end >= 0:
                 page = bytes(self.held[: end + len(CLOSE)])
                 del self.held[: end + len(CLOSE)]
                 return page
             searched = max(len(OPEN), len(self.held) - len(CLOSE))
-            if not self.more():
-                return self.cut_off(len(self.held))
+            if following >= 0 or len(self.held) > limits().dump_page or not self.more():
+                return self.cut_off(stop)
 
     def cut_off(self, end: int) -> Bad:
-        """Take what is held up to a byte for a page that has no end."""
+        """Remove the held bytes up to `end` and return them as a page without an end."""
         content = bytes(self.held[:end])
         del self.held[:end]
         if len(content) > limits().dump_page:
@@ -149,27 +148,22 @@ class Pages:
         return Bad("a page has no end: </page> is missing", content)
 
     def outcome(self, page: bytes) -> Outcome:
-        """Say what a page is."""
+        """Return the outcome of a page."""
         if fault := fault_of_xml(page):
             return Bad(fault, page)
         try:
             return self.document(ElementTree.fromstring(page))  # noqa: S314 (without entities)
         except (ElementTree.ParseError, UnicodeError, ValueError) as error:
-            return Bad(f"no page of a dump: {first_line(error)}", page)
+            return Bad(f"not a page of a dump: {first_line(error)}", page)
 
     def document(self, page: ElementTree.Element) -> Outcome:
-        """Return the columns of a page, or what it is if it is none. Raises ValueError."""
+        """Return the columns of a page, or the kind of a page that is not an article. Raises ValueError."""
         namespace, title = number(page.findtext("ns"), 0), page.findtext("title") or ""
         if page.find("redirect") is not None:
             return Skip("redirect")
         if namespace != 0:
             return Skip(f"namespace {self.namespaces.get(namespace) or namespace}")
-        revisions = page.findall("revision")
-        if not revisions:
-            raise ValueError("it has no revision")
-        revision = revisions[-1]
-        if len(revisions) > 1:
-            revision = max(revisions, key=lambda one: one.findtext("timestamp") or "")
+        revision = latest_revision(page)
         text = revision.find("text")
         if text is None or text.get("deleted") is not None:
             return Skip("deleted")
@@ -184,12 +178,22 @@ class Pages:
         }
 
 
+def latest_revision(page: ElementTree.Element) -> ElementTree.Element:
+    """Return the latest revision of a page. Raises ValueError if it has none."""
+    revisions = page.findall("revision")
+    if not revisions:
+        raise ValueError("it has no revision")
+    if len(revisions) == 1:
+        return revisions[0]
+    return max(revisions, key=lambda revision: revision.findtext("timestamp") or "")
+
+
 def fault_of_xml(page: bytes) -> str:
-    """Return why a page is not parsed: its tree would be too large, or it is none of a dump."""
+    """Return the reason not to parse a page (too large, or not from a dump), or an empty text."""
     if len(page) > limits().dump_page:
         return f"a page of more than {limits().dump_page:,} bytes"
     if ENTITIES in page:
-        return "it declares entities, which no dump does"
+        return "it declares entities, which dumps do not"
     if page.count(b"<") > limits().dump_tags:
         return f"it has more than {limits().dump_tags:,} tags"
     return "it has a tag of more than 65,536 bytes" if LONG_TAG.search(page) else ""
@@ -199,14 +203,14 @@ def number(text: str | None, default: int) -> int:
     """Return a number of 64 bits. Raises ValueError."""
     value = int(text[:30]) if text else default
     if abs(value) >= 1 << 63:
-        raise ValueError(f"a number of 64 bits was expected, got {text}")
+        raise ValueError(f"expected a number of 64 bits, got {text}")
     return value
 
 
 def local_links(names: dict[str, str]) -> Callable[[str], str]:
-    """Return a function that writes links to files and categories in English, if a wiki has other names for them.
+    """Return a function that translates the namespaces of links to files and categories to English.
 
-    names: those of the wiki, by their English ones.
+    names: the wiki's names, by their English names.
     """
     english = {name.lower(): key for key, name in names.items() if name and name.lower() not in UNSHOWN}
     if not english:
@@ -214,19 +218,19 @@ def local_links(names: dict[str, str]) -> Callable[[str], str]:
     known = "|".join(re.escape(name).replace("\\ ", "[ _]") for name in english)
     link = re.compile(rf"\[\[[ _]*({known})[ _]*:", re.IGNORECASE)
     return lambda text: link.sub(
-        lambda one: f"[[{english.get(one[1].replace('_', ' ').lower(), 'File')}:", text
+        lambda match: f"[[{english.get(match[1].replace('_', ' ').lower(), 'File')}:", text
     )
 
 
 def inspect(
     stream: Input, text: str, shard_bytes: int, *, may_be_bad: bool
 ) -> tuple[pa.Schema | None, tuple[FilePiece, ...]]:
-    """Return the columns that all dumps have, after a look at the first pages."""
+    """Return the columns of all dumps, after checking the first pages."""
     return checked_outcomes(stream, Pages(stream), SCHEMA, text, may_be_bad=may_be_bad), (FilePiece(),)
 
 
 def first_rows(stream: Input, count: int) -> Chunk:
-    """Return the first pages, up to the last of so many articles."""
+    """Return the first pages, up to the article number `count`."""
     return first_documents(Pages(stream), SCHEMA, count)
 
 

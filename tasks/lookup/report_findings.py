@@ -1,0 +1,107 @@
+"""The records of the contents of the report."""
+
+from dataclasses import dataclass, field
+from datetime import datetime
+
+import numpy as np
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.accounts.audited import AuditCounts
+from zyda_flows.tasks.accounts.components import ComponentCounts
+from zyda_flows.tasks.accounts.ledger import Ledger
+from zyda_flows.tasks.accounts.overlapped import Overlap
+from zyda_flows.tasks.accounts.published import Published
+from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster
+from zyda_flows.tasks.lookup.document_reader import Place
+from zyda_flows.tasks.planning.bandings import TriedBandings
+from zyda_flows.tasks.planning.build_history import Build
+from zyda_flows.tasks.planning.estimates import Plan
+from zyda_flows.tasks.planning.spending import Spending
+from zyda_flows.tasks.publish.audits import (
+    Histogram,
+    Pair,
+    Shares,
+)
+from zyda_flows.tasks.quality.mixed_labels import MixedLabels
+from zyda_flows.tasks.recipe.dedup import Dedup
+
+LENGTH_BINS = np.logspace(0, 6, 61)  # tokens
+
+
+@dataclass(frozen=True)
+class AuditFindings:
+    """The result of an audit of removed near-duplicates; see `tasks.publish.audits`."""
+
+    headline: AuditCounts
+    by_source: list[Shares]
+    by_length: list[tuple[int, float]]
+    worst: list[Pair]
+    similarities: dict[str, Histogram]
+    lengths: Histogram
+
+
+@dataclass(frozen=True)
+class RuleFindings:
+    """Documents that a rule removed, by source. also: how many of them another rule would have removed, too."""
+
+    rule: str
+    documents: dict[str, int]
+    also: int
+
+
+@dataclass(frozen=True)
+class ShownCluster:
+    """One of the largest clusters: the beginning of its first text, and the differences of its last text."""
+
+    cluster: LargeCluster
+    first: Place
+    last: Place
+    beginning: str
+    lines: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RoundFindings:
+    """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
+
+    number: int
+    dedup: Dedup
+    clusters: ClusterStats | None
+    largest: list[ShownCluster]
+    audit: AuditFindings | None
+    overlap: Overlap | None
+
+
+@dataclass
+class Findings:
+    """The contents of the report.
+
+    manifest: of the corpus. time: when it was written. build, before: the records of the last build and of the
+    build before it, if there are any. spending: the resources that the builds used. plan: the estimate for them.
+    rules: the rules that removed documents, in their order. mixed: the labels of the clusters of round
+    `mixed_round`. lengths: for each source, the number of published documents between two LENGTH_BINS, (60,).
+    not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
+    model, the number of published documents, by source. tried: the removals that other bandings would make.
+    components: for each source with components, the counts of its documents.
+    """
+
+    manifest: Published
+    time: datetime
+    build: Build | None
+    before: Build | None
+    spending: Spending | None
+    plan: Plan | None
+    rounds: list[RoundFindings]
+    rules: list[RuleFindings]
+    mixed: MixedLabels
+    mixed_round: int
+    lengths: dict[str, NDArray[np.int64]] = field(default_factory=dict)
+    not_drawn: int = 0
+    places: list[str] = field(default_factory=list)
+    labels: dict[str, dict[str, int]] = field(default_factory=dict)
+    tried: TriedBandings | None = None
+    components: dict[str, list[ComponentCounts]] = field(default_factory=dict)
+
+    @property
+    def ledger(self) -> Ledger:
+        return self.manifest.ledger
