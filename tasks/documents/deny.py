@@ -1,12 +1,11 @@
-"""Deny: which documents go because somebody asked for it, before anything else is asked of them.
+"""The stage `deny`: removes documents on deny lists, before all other stages.
 
-A document is known by its address (in the column `url` of its source), by a value in another column, by its
-text, by the letters of its text or by its id. All texts are read only where a list has hashes of some without
-signatures, and once for the keys of letters. Rows that are set aside are judged by
-`tasks.documents.deny_rows`.
+A document is identified by its address (in the column `url` of its source), by a value in another column, by its
+text, by the letters of its text or by its id. All texts are read only if a list has hashes of texts without
+signatures, and once for the keys of letters. `tasks.documents.deny_rows` handles rows that are set aside.
 
-Rows out: `doc_id` and `reason`. There is no evidence, whose columns would be new to all files of `removed/`: a
-request makes again only the shards that it touches, also the first one.
+Rows out: `doc_id` and `reason`. There are no columns of evidence, because new columns would change all files of
+`removed/`: a request rewrites only the shards with its documents, also the first request.
 """
 
 from collections.abc import Collection, Sequence
@@ -53,7 +52,7 @@ REQUESTED, BY_LIKENESS = "requested", "requested-near"
 
 
 class IngestedColumns(Facts):
-    """Of the facts of ingest's manifest, the columns that the shards of a source have together."""
+    """The part of ingest's facts with the columns that the shards of a source have together."""
 
     packed: str
 
@@ -63,16 +62,16 @@ class IngestedColumns(Facts):
 
 
 class RowsAside(Facts):
-    """The tables of rows that are set aside: as ingest has stored them, or as lists have left them."""
+    """The tables of rows that are set aside: as ingest stored them, or without the rows on deny lists."""
 
     set_aside: tuple[Artifact, ...] | None = None
 
 
 @dataclass(frozen=True)
 class DeniedOfShard(VerdictJob):
-    """Which documents of a shard lists ask to have removed.
+    """The documents of a shard to remove by deny lists.
 
-    url: the column with their addresses. rounds: those by whose keys texts are found.
+    url: the column with their addresses. rounds: the rounds by whose keys texts are compared.
     """
 
     stage, version = "deny", VERSION
@@ -109,7 +108,7 @@ class DeniedOfShard(VerdictJob):
 def denied_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, url: str, rounds: Sequence[MinHashRound]
 ) -> tuple[NDArray[np.uint64], list[Alike]]:
-    """Find the documents of a shard that lists ask about: their ids, ascending, (n,), and others like them."""
+    """Return the ids of a shard's documents on deny lists, ascending, (n,), and documents with similar texts."""
     alike = [*alike_in_shard(folder, source, shard, denied, rounds)]
     found = [
         np.array([one.doc_id for one in alike if one.is_same], np.uint64),
@@ -125,7 +124,7 @@ def denied_in_shard(
 
 
 def columns_to_read(denied: DenyList, url: str, names: Sequence[str], *, with_texts: bool) -> list[str]:
-    """Return which columns of a shard say what lists ask about."""
+    """Return the columns of a shard that the lists need."""
     paths = [*([url] if denied.knows_addresses else []), *denied.columns]
     texts = ["text"] if with_texts else []
     return list(dict.fromkeys(["doc_id", *filter(None, (column_of(path, names) for path in paths)), *texts]))
@@ -134,7 +133,7 @@ def columns_to_read(denied: DenyList, url: str, names: Sequence[str], *, with_te
 def denied_ids(
     denied: DenyList, table: pa.Table, url: str, hashes: Collection[str] = ()
 ) -> NDArray[np.uint64]:
-    """Return the ids of documents in a table that are to go: (n,) uint64. hashes: of texts that are compared."""
+    """Return the ids of the documents in a table to remove: (n,) uint64. hashes: of texts to compare."""
     ids = table.column("doc_id").to_numpy()
     goes = np.isin(ids, denied.ids_of_both[0])
     if denied.knows_addresses:
@@ -149,12 +148,12 @@ def denied_ids(
 
 
 def are_among(hashes: Collection[str], texts: pa.Array | pa.ChunkedArray) -> list[bool]:
-    """Say of which texts the SHA-256 is among some. Of those that rules took nothing is stored: that is no text."""
+    """Return for each text whether its SHA-256 is in `hashes`. An empty text, of a removed document, never is."""
     return [bool(text) and sha256(text.encode()).hexdigest() in hashes for text in texts.to_pylist()]
 
 
 def values_in(table: pa.Table, path: str) -> pa.Array:
-    """Return the values of a column as text, null where it has none that a request could name: (n,) strings."""
+    """Return the values of a column as text: (n,) strings, null for values that a request cannot name."""
     try:
         return column_texts(table, path, "value")
     except ValueError:  # said once of each source
@@ -177,14 +176,14 @@ def deny_key(recipe: Recipe, trail: Trail) -> str:
 
 
 def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:
-    """Return the rounds by whose signatures lists know texts."""
+    """Return the rounds by whose signatures the lists identify texts."""
     if not deny_list(lists_of(recipe)).signed:
         return ()
     return rounds_with_signatures(recipe.rounds)
 
 
 def letters_asked_about(recipe: Recipe) -> tuple[LettersRound, ...]:
-    """Return how keys of letters are made, if lists ask about letters."""
+    """Return the settings of the keys of letters if the lists have hashes of letters; else an empty tuple."""
     return (LETTERS,) if deny_list(lists_of(recipe)).letter_hashes else ()
 
 
@@ -192,9 +191,9 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
     errors = [standard_error(dedup.values) for dedup in rounds_with_signatures(recipe.rounds)]
     error = f" to within {max(errors):.3f} (standard error)" if errors else ""
     return {
-        REQUESTED: "somebody asked to have it removed: it is on a deny list",
-        BY_LIKENESS: "its text is like one that somebody asked to have removed: a Jaccard similarity of "
-        f"{LIKENESS:g} or more, or so much of that text in it, as MinHash estimates it{error}",
+        REQUESTED: "it is on a deny list, on request",
+        BY_LIKENESS: "its text is similar to one on a deny list: a Jaccard similarity of "
+        f"{LIKENESS:g} or more, or it contains that share of the text, estimated by MinHash{error}",
     }
 
 
@@ -205,7 +204,7 @@ def reasons_of(recipe: Recipe) -> dict[str, str]:
     reasons=reasons_of,
 )
 def deny(recipe: Recipe, trail: Trail) -> Manifest:
-    """Let documents of a source go that are on the recipe's deny lists."""
+    """Remove the documents of a source on the recipe's deny lists."""
     lists, url = lists_of(recipe), recipe.source(trail.source).url
     histories = load_histories(recipe.folder, trail)
     denied, ingested = deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
@@ -214,12 +213,12 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
         if (fault := fault_of_column(path, columns)) is not None:
             is_url = path == url
             by = "an address; if another column has them, name that as its `url`" if is_url else "its value"
-            warn(f"source {trail.source}: {fault}, so no document of it goes by {by}")
+            warn(f"source {trail.source}: {fault}, so no document of it is removed by {by}")
     rounds = rounds_asked_about(recipe)
     if unknown := len(hashes_without_keys(denied, rounds) - denied.text_hashes):
         why = "the recipe has no round with such signatures"
         warn(
-            f"source {trail.source}: {unknown:,} texts are found as they are alone, and none like them: {why}"
+            f"source {trail.source}: {unknown:,} texts are compared for equality only, not for similarity:  {why}"
         )
     jobs = [DeniedOfShard(recipe.folder, trail.source, history, lists, url, rounds) for history in histories]
     manifest = run_jobs("deny", trail, jobs)
@@ -236,7 +235,7 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
 
 
 def fault_of_column(path: str, columns: pa.Schema) -> str | None:
-    """Say why no document of a source is known by what stands in a column, None where any may be."""
+    """Return why a column cannot identify documents of a source; None if it can."""
     if column_of(path, columns.names) is None:
         return f"it has no column {path}"
     try:

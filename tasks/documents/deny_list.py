@@ -1,6 +1,6 @@
-"""Deny lists: what somebody asked to have removed, one request on each line.
+"""Deny lists: requests to remove documents, a request on each line.
 
-    # a page, a folder, a domain with all below it, or an object of JSON
+    # a page, a folder, a domain with its subdomains, or a JSON object
     https://example.org/about/me
     example.org/about/*
     example.net
@@ -13,12 +13,11 @@
     {"letters_sha256": "..."}
     {"row_sha256": "...", "row_bytes": 41}
 
-Domains and addresses are in any form of `tasks.sources.address_lists`. Hashes are for lists that may not
-contain what they ask for: of the text as it is published, in UTF-8, and of an address as
-`tasks.sources.web_addresses` has it, with `/*` behind a folder. A signature is that of MinHash, by which
-texts like the one with this hash are known, too. The hash of letters (`tasks.signatures.letters`) is that of
-all texts of the same words. The hash of a row is that of a row that is set aside, or of so many of its first bytes.
-`zyda forget` writes such lists.
+Domains and addresses may have any form of `tasks.sources.address_lists`. Hashes are for lists that must not contain
+the data to remove: of the published text in UTF-8, and of an address in the form of `tasks.sources.web_addresses`,
+with `/*` after a folder. A MinHash signature identifies texts that are similar to the text with the hash. The hash
+of letters (`tasks.signatures.letters`) identifies all texts with the same words. The hash of a row identifies a row
+that is set aside, by all or by the first `row_bytes` of its bytes. `zyda forget` writes such lists.
 """
 
 import binascii
@@ -70,9 +69,9 @@ Sha256 = Annotated[str, BeforeValidator(sha256_of)]
 
 
 class Signature(Strict):
-    """The MinHash signature of a text: its values as uint64, little endian, in Base64, and how it was made.
+    """The MinHash signature of a text: its values as uint64, little endian, in Base64, and its parameters.
 
-    shingles: how many different ones the text has, by which it is found in longer texts.
+    shingles: the number of different shingles of the text, which is needed to identify it in longer texts.
     """
 
     parameters: dict[str, str | int]
@@ -111,10 +110,10 @@ KNOWN_BY = [
 
 
 class Request(Strict):
-    """One line of a list: what a document that is to go is known by.
+    """A line of a list: the property by which documents to remove are identified.
 
-    by: `likeness` where the document of an id is only like one that somebody asked about. only_itself: of a text
-    with a signature, whether texts that are like it stay.
+    by: `likeness` if the document of an id is only similar to a requested text. only_itself: for a text with a
+    signature, whether similar texts are kept.
     """
 
     url: str | None = None
@@ -147,12 +146,13 @@ class Request(Strict):
 
 
 class DenyList:
-    """All that lists ask for, as documents are compared with it.
+    """All requests of deny lists, in the form in which documents are compared with them.
 
-    ids: of documents that are asked for. like_ids: of those that are only like one. values, value_hashes: by
-    column. text_hashes: of texts without a signature. signed: the hashes and signatures of the others, by the
-    digest of their parameters. only_themselves: the hashes of those to which none need be like. letter_hashes: of
-    the letters of texts. row_hashes: of rows that are set aside. row_beginnings: of their first bytes, by how many.
+    ids: of requested documents. like_ids: of documents that are similar to requested ones. values, value_hashes: by
+    column. text_hashes: of texts without a signature. signed: hashes and signatures of the other texts, by the
+    digest of their parameters. only_themselves: hashes of texts whose similar texts are kept. letter_hashes: of the
+    letters of texts. row_hashes: of rows that are set aside. row_beginnings: hashes of their first bytes, by the
+    number of bytes.
     """
 
     def __init__(self, requests: Iterable[Request]) -> None:
@@ -204,12 +204,12 @@ class DenyList:
 
     @cached_property
     def ids_of_both(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
-        """The ids of documents that are asked for, and of those that are only like one, ascending: (n,) uint64."""
+        """The ids of requested documents and of documents similar to them, ascending: (n,) uint64 each."""
         asked, alike = (np.array(sorted(ids), np.uint64) for ids in (self.ids, self.like_ids))
         return asked, alike
 
     def sketches(self, kind: str) -> Sketches:
-        """Return the hashes of texts with signatures of a kind, these, and the numbers of their shingles."""
+        """Return the hashes of texts with signatures of a kind, the signatures, and their shingle counts."""
         if kind not in self._sketches:
             signed = self.signed[kind]
             values = np.stack([one.sketch for one in signed.values()])
@@ -219,16 +219,16 @@ class DenyList:
 
     @cached_property
     def all_text_hashes(self) -> frozenset[str]:
-        """The hashes of all texts that are asked for, with a signature or without one."""
+        """The hashes of all requested texts, with or without a signature."""
         return frozenset(self.text_hashes).union(*self.signed.values())
 
     @property
     def columns(self) -> list[str]:
-        """The columns whose values it asks about."""
+        """The columns with requested values."""
         return [*dict.fromkeys([*self.values, *self.value_hashes])]
 
     def has_address(self, said: str | None) -> bool:
-        """Say whether a document with some address is to go."""
+        """Return whether documents with this address are to be removed."""
         if said is None or (found := normalise_address(said)) is None:
             return False
         host, address = found
@@ -242,7 +242,7 @@ class DenyList:
         )
 
     def folders_of(self, address: str) -> Iterator[str]:
-        """Yield the folders of an address that are not longer than all that are asked for."""
+        """Yield the folders of an address that are not longer than the longest requested folder."""
         for end in folder_ends(address):
             if end > self.longest_folder:
                 return
@@ -254,7 +254,7 @@ class DenyList:
 
 
 def hashes_of_address(address: str) -> Iterator[str]:
-    """Return the SHA-256 of an address, and of each folder that it is in, as `example.org/folder/*`."""
+    """Yield the SHA-256 of an address and of each folder above it, as `example.org/folder/*`."""
     yield sha256(address.encode()).hexdigest()
     of_folder, start = sha256(), 0
     for end in folder_ends(address):
@@ -267,32 +267,32 @@ def hashes_of_address(address: str) -> Iterator[str]:
 
 @lru_cache(maxsize=4)
 def deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
-    """Read lists. Raises BadInput with the lines that ask for nothing."""
+    """Read lists. Raises BadInput with the invalid lines."""
     return DenyList(request for file in files for request in requests_in(file))
 
 
 def lists_of(recipe: Recipe) -> tuple[PlannedFile, ...]:
-    """Find the lists of a recipe. Raises BadInput where one is not there."""
+    """Look up the lists of a recipe. Raises BadInput for a missing list."""
     return planned_files(NAME, recipe.deny_lists)
 
 
 def digests_of_lists(recipe: Recipe) -> dict[str, str]:
-    """Return the SHA-256 of the lists of a recipe by their URLs. Raises BadInput where one is not there."""
+    """Return the SHA-256 of a recipe's lists by URL. Raises BadInput for a missing list."""
     return {file.listed.url: file.sha256 for file in lists_of(recipe)} if recipe.deny_lists else {}
 
 
 def read_lists(recipe: Recipe) -> dict[str, str]:
-    """Return the same of lists that can be read. Raises BadInput with the lines of one that ask for nothing."""
+    """Read a recipe's lists and return their SHA-256 by URL. Raises BadInput with the invalid lines."""
     if recipe.deny_lists:
         deny_list(lists_of(recipe))
     return digests_of_lists(recipe)
 
 
 def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
-    """Yield what a list asks for. name: says whose it is in errors.
+    """Yield the requests of a list. name: the owner of the list, for errors.
 
-    Raises BadInput with its broken lines, and where one that `zyda forget` wrote is not as it was written: requests
-    that are lost are missed by nobody.
+    Raises BadInput with the invalid lines, and for a list of `zyda forget` that was changed, because lost requests
+    would remain unnoticed.
     """
     where = f"{name}: {file.listed.url}"
     lines = list(lines_of_list(name, file))
@@ -304,12 +304,12 @@ def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
 
 
 def sealed(lines: Sequence[str]) -> list[str]:
-    """Return the lines of a list with a first one that has a hash of the others."""
+    """Return the lines of a list with a first line that has a hash of the others."""
     return [SEAL + sha256("\n".join(lines).encode()).hexdigest(), *lines]
 
 
 def requests_of(line: str) -> list[Request]:
-    """Read a line. Raises ValueError."""
+    """Return the requests of a line. Raises ValueError."""
     line = line.strip()
     try:
         if line.startswith("{"):
@@ -326,7 +326,7 @@ def request_of(field: str) -> Request:
 
 
 def fault_of(error: ValueError) -> str:
-    """Say in a line what is wrong with one."""
+    """Return the fault of a line in one line."""
     if isinstance(error, ValidationError):
         first = error.errors()[0]
         said = ".".join(map(str, first["loc"]))

@@ -1,12 +1,13 @@
-"""Rows that are set aside, as deny lists judge them: what could be read by columns, all else by its bytes.
+"""Deny lists applied to rows that are set aside: by their readable columns, or by their bytes.
 
-Such a row is no document. Where its content is published, it is removed from the row if a list asks for
-anything in it: the row stays in the accounts. A row is judged more strictly than a document, because nobody
-knows its columns:
+Such a row is not a document. If its content is published, the content is removed from the row if it matches a deny
+list; the row itself is kept in the counts. The rules are stricter than for a document, because the columns of the
+row are unknown:
 
-- its columns: by the values that lists name, at any level, and each text in them as an address and as a whole text;
-- its content: by the addresses and hosts that stand anywhere in it, by values of columns in the forms of
-  broken JSON, CSV and tables with tabs, and by the texts in it.
+- readable columns: the values that lists name, at any level, and each text in them as an address and as a whole
+text; - other content: addresses and hosts anywhere in it, values of columns in the forms of broken JSON, CSV and
+tables
+  with tabs, and the texts in it.
 """
 
 import csv
@@ -49,19 +50,19 @@ STRING = re.compile(r'"((?:[^"\\]|\\.)*+)("|\\?\Z)', re.DOTALL)  # of JSON, the 
 
 @dataclass(frozen=True)
 class RowAside:
-    """What is known of a row that is set aside. fields: its columns. content: its bytes as text."""
+    """The content of a row that is set aside. fields: its columns. content: its bytes as text."""
 
     fields: dict[str, Any]
     content: str = ""
 
     @cached_property
     def texts(self) -> list[str]:
-        """All texts in the row: of its columns, and of what could not be read, also unescaped."""
+        """All texts in the row: of its columns, and of its unreadable content, also unescaped."""
         return [*texts_in(self.fields), *texts_in_content(self.content)]
 
 
 def row_aside(content: bytes | None, columns: str | None) -> RowAside:
-    """Read what is known of a row. columns: as JSON; where there are some, the content is the row's text."""
+    """Return a row that is set aside. columns: as JSON; if given, the content is the row's text."""
     content, fields = content or b"", None
     if columns is not None:
         return RowAside(orjson.loads(columns) | {"": decoded(content)})
@@ -71,7 +72,7 @@ def row_aside(content: bytes | None, columns: str | None) -> RowAside:
 
 
 def decoded(content: bytes) -> str:
-    """Return bytes as text; of UTF-16 and UTF-32 at least the characters of ASCII."""
+    """Return bytes as text; from damaged UTF-16 and UTF-32 at least the ASCII characters."""
     for encoding in ("utf-8-sig", "utf-16" if content[:2] in (b"\xff\xfe", b"\xfe\xff") else "utf-8"):
         with suppress(UnicodeDecodeError):
             return content.decode(encoding).replace("\0", "")
@@ -92,7 +93,7 @@ def texts_in(value: Any) -> Iterator[str]:
 
 
 def texts_in_content(content: str) -> Iterator[str]:
-    """Yield the texts in what could not be read: all of it, its strings of JSON, and its fields of CSV."""
+    """Yield the texts in unreadable content: all of it, its JSON strings, and its CSV fields."""
     if not content:
         return
     yield content
@@ -111,13 +112,13 @@ def texts_in_content(content: str) -> Iterator[str]:
 
 @dataclass(frozen=True)
 class RowJudge:
-    """Lists, as rows that are set aside are compared with them."""
+    """Deny lists in the form in which rows that are set aside are compared with them."""
 
     denied: DenyList
     patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
     def asks_about(self, content: bytes | None, columns: str | None) -> bool:
-        """Say whether lists ask for anything in a row."""
+        """Return whether a row matches a request."""
         if not content and not columns:
             return False
         if self.denied.row_hashes and hash_of_row(content, columns) in self.denied.row_hashes:
@@ -166,7 +167,7 @@ def is_among(value: str, named: Collection[str], hashed: Collection[str]) -> boo
 
 
 def values_of(row: RowAside, column: str) -> Iterator[str]:
-    """Yield what may be the value of a column in a row."""
+    """Yield the possible values of a column in a row."""
     if (name := column_of(column, [*row.fields])) is not None:
         below = column[len(name) + 1 :].split(".") if name != column else []
         value = as_text(value_at(row.fields[name], below), lists=False)
@@ -181,7 +182,7 @@ def values_of(row: RowAside, column: str) -> Iterator[str]:
 
 
 def values_named(fields: Any, name: str) -> Iterator[str]:
-    """Yield the values of a name at all levels, also those in lists and objects of that name."""
+    """Yield the values with a name at all levels, also inside lists and objects with that name."""
     waiting = [(fields, False)]
     while waiting:
         value, is_named = waiting.pop()
@@ -194,7 +195,7 @@ def values_named(fields: Any, name: str) -> Iterator[str]:
 
 
 def text_of_row(row: RowAside, column: str) -> str | None:
-    """Return what may be the text of a row: of its column, or the longest text in what could not be read."""
+    """Return the probable text of a row: its column, or the longest text in unreadable content."""
     if row.fields:
         name = "" if "" in row.fields else column
         value = row.fields.get(name)
@@ -215,7 +216,7 @@ def named_values(content: str, column: str) -> Iterator[str]:
 
 
 def pattern_of(column: str) -> re.Pattern[str]:
-    """Return what finds the values of a column in broken JSON; the last one may be cut behind its quote."""
+    """Return the pattern of a column's values in broken JSON; the last value may be cut after its quote."""
     name = re.escape(column.rpartition(".")[2])
     return re.compile(
         rf"""["']{name}["']\s*:\s*("(?:[^"\\]|\\.)*+"|'(?:[^'\\]|\\.)*+'|[^"'\s,}}\]]++)""", re.DOTALL
@@ -223,14 +224,14 @@ def pattern_of(column: str) -> re.Pattern[str]:
 
 
 def addresses_in(content: str) -> Iterator[str]:
-    """Yield the addresses in a row, as they are and as JSON writes them; without a scheme those of whole values."""
+    """Yield the addresses in a row, plain and JSON-escaped; without a scheme, only whole values."""
     content = unescaped(content)
     yield from ADDRESS.findall(content)
     yield from (value for value in VALUE.findall(content) if "." in value)
 
 
 def unescaped(content: str) -> str:
-    """Return a content with the characters that JSON escapes, but for those that end a text."""
+    """Return content with JSON escapes decoded, except escapes that end a text."""
 
     def characters(found: re.Match[str]) -> str:
         return bytes.fromhex(found[0].replace("\\u", "")).decode("utf-16-be", "replace")
@@ -239,19 +240,19 @@ def unescaped(content: str) -> str:
 
 
 def hosts_in(content: str) -> Iterator[str]:
-    """Yield the names in a row that may be hosts, each with all domains that it is in."""
+    """Yield the names in a row that may be hosts, each with its parent domains."""
     for name in {found.lower() for found in HOST.findall(unescaped(content))}:
         host = name if name.isascii() else normalise_domain(name)
         yield from host_and_parents(host) if host else ()
 
 
 def hash_of_row(content: bytes | None, columns: str | None) -> str:
-    """Return the SHA-256 by which a row is known when its file has changed."""
+    """Return the SHA-256 that identifies a row after its file has changed."""
     return sha256(b"\0".join([content or b"", (columns or "").encode()])).hexdigest()
 
 
 def request_for_row(content: bytes | None, columns: str | None) -> Request:
-    """Return the request by which a row is known when its file has changed, also where more is added to it."""
+    """Return the request that identifies a row after its file has changed, also if more bytes follow it."""
     beginning = (content or b"").rstrip(CLOSING)
     if columns is None and len(beginning) >= LEAST_BEGINNING:
         return Request(row_sha256=sha256(beginning).hexdigest(), row_bytes=len(beginning))
@@ -260,7 +261,7 @@ def request_for_row(content: bytes | None, columns: str | None) -> Request:
 
 @dataclass(frozen=True)
 class RowsWithoutDenied(ArtifactJob):
-    """The rows of a piece that are set aside, without the content of those that lists ask about."""
+    """The rows of a piece that are set aside, without the content of rows on deny lists."""
 
     stage, version = "deny-rows", 1
 
@@ -291,7 +292,7 @@ class RowsWithoutDenied(ArtifactJob):
 
 
 def without_denied(judge: RowJudge, table: pa.Table) -> pa.Table:
-    """Return rows that are set aside, with null as content and columns of those that lists ask about."""
+    """Return rows that are set aside, with null as content and columns of rows on deny lists."""
     pairs = zip(*(table.column(name).to_pylist() for name in CONTENTS.names), strict=True)
     is_kept = pa.array([not judge.asks_about(content, columns) for content, columns in pairs], pa.bool_())
     for name in CONTENTS.names:

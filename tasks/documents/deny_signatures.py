@@ -1,12 +1,12 @@
-"""Texts of the same words as one that somebody asked to have removed, and texts that are like it.
+"""Texts with the same words as a text on a deny list, and texts that are similar to it.
 
-The same words are found by a hash of letters, whatever stands between them (`tasks.signatures.letters`).
+Texts with the same words are identified by a hash of letters (`tasks.signatures.letters`).
 
-The text itself may not be kept to compare, so a likeness is an estimate: the share that two MinHash
-signatures of n values have in common differs from the Jaccard similarity J by a standard error of sqrt(J (1 -
-J) / n). A document shares a bucket with the request in a round of the recipe. It is found if J is LIKENESS or
-more, or if it has so much of the text: of a text with a shingles, a page with b has the part J (a + b) / (a
-(1 + J)). Below LEAST_JACCARD, that is in pages of more than three times the length, this is not estimated:
+The text on the list must not be stored for a comparison, so similarity is estimated: the share of equal values of
+two MinHash signatures of n values differs from the Jaccard similarity J by a standard error of sqrt(J (1 - J) / n).
+A candidate shares a bucket with the request in a round of the recipe. It matches if J is LIKENESS or more, or if it
+contains that share of the text: for a text with a shingles, a page with b shingles contains the share J (a + b) /
+(a (1 + J)). Below LEAST_JACCARD, for pages of more than three times the length, the share is not estimated, because
 its error is too large.
 """
 
@@ -47,7 +47,7 @@ PAIRS_AT_ONCE = 1 << 14  # of signatures: 32 MiB of those of 128 values
 
 @dataclass(frozen=True)
 class Alike:
-    """A document that has the text of a request, or one like it. sha256: of the text that was asked about."""
+    """A document with the text of a request, or with a similar text. sha256: of the requested text."""
 
     doc_id: int
     sha256: str
@@ -56,17 +56,17 @@ class Alike:
 
 
 def signature_parameters(dedup: MinHashRound) -> dict[str, Any]:
-    """Return what a signature depends on besides its text: the bands that it is cut into are no part of it."""
+    """Return the parameters of a signature. Its division into bands does not matter."""
     return {"version": VERSION, "values": dedup.values, **dedup.shingle_parameters}
 
 
 def standard_error(values: int, likeness: float = LIKENESS) -> float:
-    """Return the standard error of a likeness that is estimated by signatures of so many values."""
+    """Return the standard error of a similarity that signatures with this number of values estimate."""
     return sqrt(likeness * (1 - likeness) / values)
 
 
 def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
-    """Return the rounds by whose keys texts are found that are like one, each kind of signatures once."""
+    """Return the rounds by whose keys similar texts are identified, each kind of signatures once."""
     of_kinds = {digest_of(signature_parameters(one)): one for one in rounds if isinstance(one, MinHashRound)}
     return tuple(of_kinds.values())
 
@@ -74,9 +74,9 @@ def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
 def requests_of_texts(
     texts: Sequence[str], rounds: Sequence[MinHashRound], *, alike: bool = True
 ) -> list[Request]:
-    """Return the requests by which texts are known, and those like them: by hashes alone where they are short.
+    """Return the requests for texts; for short texts by hashes alone.
 
-    alike: also texts of the same words, and those that are like them.
+    alike: whether to match texts with the same words and similar texts, too.
     """
     requests = list[Request]()
     arrays = pa.array(texts, pa.large_string())
@@ -101,12 +101,12 @@ def requests_of_texts(
 
 
 def shingle_counts(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[np.int64]:
-    """Return how many different shingles each text has: (n,) int64."""
+    """Return the number of different shingles of each text: (n,) int64."""
     return np.diff(shingle_sets(texts, dedup)[1])
 
 
 def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set[str]:
-    """Return the hashes of texts that no round finds by signatures: these are compared with all texts."""
+    """Return the hashes of texts that no round identifies by signatures; they are compared with all texts."""
     found = {digest_of(signature_parameters(dedup)) for dedup in rounds}
     return {one for kind, of_kind in denied.signed.items() if kind not in found for one in of_kind} | (
         denied.text_hashes
@@ -116,7 +116,7 @@ def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set
 def same_letters_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList
 ) -> NDArray[np.uint64]:
-    """Return the ids of the documents of a shard that have the letters of a text on lists: (n,)."""
+    """Return the ids of the documents of a shard with the letters of a listed text: (n,)."""
     if not denied.letter_hashes:
         return np.empty(0, np.uint64)
     keys, doc_ids = read_range(folder, [letters_of_shard(folder, source, shard)()], 0, ALL_KEYS)
@@ -127,16 +127,16 @@ def same_letters_in_shard(
 
 
 def letters_of_shard(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
-    """Return the job that gives the keys of letters of a shard."""
+    """Return the job that computes the keys of letters of a shard."""
     return KeysOfShard(folder, source, shard, LETTERS)
 
 
 class LettersOfShard:
-    """The keys of letters of a shard: a companion of ingest, of recipes whose deny lists ask about letters."""
+    """The keys of letters of a shard: a companion of ingest for recipes whose deny lists have hashes of letters."""
 
     @classmethod
     def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
-        """Return what begins the keys of letters of a shard."""
+        """Return the function that starts the keys of letters of a shard."""
         is_asked = bool(recipe.deny_lists) and bool(deny_list(lists_of(recipe)).letter_hashes)
         return partial(KeysOfRounds, (LETTERS,) if is_asked else ())
 
@@ -144,7 +144,7 @@ class LettersOfShard:
 def alike_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, rounds: Sequence[MinHashRound]
 ) -> Iterator[Alike]:
-    """Yield the documents of a shard whose texts lists know by their signatures."""
+    """Yield the documents of a shard whose texts match signatures of the lists."""
     for dedup in rounds:
         if (kind := digest_of(signature_parameters(dedup))) in denied.signed:
             for one in alike_in_round(folder, source, shard, denied, kind, dedup):
@@ -155,7 +155,7 @@ def alike_in_shard(
 def alike_in_round(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, kind: str, dedup: MinHashRound
 ) -> Iterator[Alike]:
-    """Yield the same by the keys of one round. kind: of its signatures."""
+    """Yield the documents of a shard that match signatures, by a round's keys. kind: of the signatures."""
     hashes, sketches, counts = denied.sketches(kind)
     both = sharing_a_bucket(folder, source, shard, sketches, dedup)
     if not len(both):
@@ -179,7 +179,7 @@ def alike_in_round(
 def sharing_a_bucket(
     folder: Folder, source: str, shard: Artifact, sketches: NDArray[np.uint64], dedup: MinHashRound
 ) -> NDArray[np.uint64]:
-    """Return pairs that share a bucket, (p, 2): a document, and the number of a sketch, of (n, values)."""
+    """Return pairs that share a bucket, (p, 2): a document id and a sketch's number. sketches: (n, values)."""
     keys: NDArray[np.uint64] = sketch.band_keys(sketches, bands=dedup.bands)
     numbers = np.arange(len(sketches), dtype=np.uint64)
     keys_of_shard = KeysOfShard(folder, source, shard, dedup)()
@@ -195,9 +195,9 @@ def sharing_a_bucket(
 def parts_held(
     similar: NDArray[np.float64], asked: NDArray[np.int64], own: NDArray[np.int64]
 ) -> NDArray[np.float64]:
-    """Estimate which part of each text a page has, by their Jaccard similarity: (n,), at most 1.
+    """Estimate the share of each text that a page contains, by their Jaccard similarity: (n,), at most 1.
 
-    asked: the shingles of the text, 0 where they are not known; then it is 0. own: those of the page.
+    asked: the shingles of the text, 0 if unknown; then the share is 0. own: the shingles of the page.
     """
     held = np.minimum(1, similar * (asked + own) / (np.maximum(1, asked) * (1 + similar)))
     return np.where((asked > 0) & (similar >= LEAST_JACCARD), held, 0)
@@ -206,7 +206,7 @@ def parts_held(
 def texts_of(
     folder: Folder, shard: Artifact, wanted: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], pa.LargeStringArray]:
-    """Read the texts of some documents of a shard: their ids, ascending, and the texts, (n,)."""
+    """Return the ids of some documents of a shard, ascending, and their texts, (n,)."""
     tables = list[pa.Table]()
     with open_table(folder, shard) as parquet:
         for table in parts_of(parquet, ["doc_id", "text"]):

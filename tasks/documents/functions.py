@@ -139,7 +139,8 @@ def is_castable(returned: pa.DataType, kind: pa.DataType) -> bool:
         or pa.types.is_large_string(returned)
         or pa.types.is_string_view(returned)
     )
-    is_number = pa.types.is_primitive(returned) and not pa.types.is_temporal(returned)
+    is_decimal = pa.types.is_decimal(returned)
+    is_number = is_decimal or (pa.types.is_primitive(returned) and not pa.types.is_temporal(returned))
     return is_number if kind == pa.float64() else is_text
 
 

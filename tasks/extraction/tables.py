@@ -54,6 +54,7 @@ def rows_of(table: LexborNode, resolved: Resolve) -> Rows:
 def is_data(table: LexborNode, rows: Rows) -> bool:
     """Return whether a table has data: two or more rows and columns, and no cells of a layout."""
     texts = [text for row in rows for _, text in row]
+    # A table with one cell in each row has one column.
     if len(rows) < 2 or len(texts) == len(rows):
         return False
     size = sum(map(len, texts))

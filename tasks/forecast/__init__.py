@@ -1,6 +1,6 @@
-"""What a build will take, forecast from listings, footers and a trial of its stages.
+"""The forecast of a build's time and storage, from listings, footers and a trial of its stages.
 
-`plan` puts the forecast together. `run_trial` builds some `pieces` of the sources and tries their `models`; `trial`
-keeps what that took. `sizes` estimates the sources from it, `workload` what stages take that go through the shards,
-and `limits` what will not fit. Any other cost is stated by the stage itself (`tasks.stage.cost`).
+`plan` computes the forecast. `run_trial` builds some `pieces` of the sources and runs their `models`; `trial`
+stores the measurements. From them, `sizes` estimates the sources, `workload` the stages that process every shard,
+and `limits` the resources that will not suffice. Every other stage states its cost itself (`tasks.stage.cost`).
 """

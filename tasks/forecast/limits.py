@@ -1,4 +1,4 @@
-"""What will not fit into memory, disks and ids, and what the figures of a plan leave out."""
+"""The limits of memory, disks and ids that a build would exceed, and the costs that a plan does not include."""
 
 import shutil
 import tempfile
@@ -12,18 +12,18 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.cost import AT_MOST
 from zyda_flows.tasks.words import counted
 
-REST = 0.4  # of a task's memory, what a worker keeps of those before it
+REST = 0.4  # share of a task's memory that a worker still holds from earlier tasks
 SAFE = 0.95  # of a worker's memory limit
 
 
 def faults_of(plan: Plan, recipe: Recipe) -> Iterator[str]:
-    """Yield a sentence for each thing that will not fit."""
+    """Yield a sentence for each resource that will not suffice."""
     largest = max(plan.stages, key=lambda stage: stage.spent.peak)
     with_rest = largest.spent.peak * (1 + REST)
     if with_rest > SAFE * plan.memory:
         yield (
             f"the largest task, of {largest.stage}, takes {gib(largest.spent.peak)}, {gib(with_rest)} with "
-            f"what is left of tasks before it, and a worker has {gib(plan.memory)}: start fewer workers with "
+            f"the rest of earlier tasks, but a worker has {gib(plan.memory)}: start fewer workers with "
             "more each, or make shard_mib smaller"
         )
     if recipe.folder.is_local:
@@ -36,10 +36,10 @@ def faults_of(plan: Plan, recipe: Recipe) -> Iterator[str]:
 
 
 def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) -> Iterator[str]:
-    """Yield a sentence for each thing that the figures leave out."""
+    """Yield a sentence for each cost that the figures do not include."""
     yield (
-        "How many documents are duplicates no sample can tell: what is published is reckoned as if none were, "
-        f"and time as if a tenth of the documents were in clusters, at most {AT_MOST:.0%}."
+        "No sample shows how many documents are duplicates: the published size is computed without any, "
+        f"and the time with a tenth of the documents in clusters, at most {AT_MOST:.0%}."
     )
     largest = len(trial.parts)
     if largest < len(sources):
@@ -49,19 +49,19 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
         )
     for name, tried in trial.models.items():
         yield (
-            f"The model of {name} was asked about {counted(tried.documents, 'document')}, and lets "
-            f"{tried.kept:.0%} stay; of all it may be another part."
+            f"The model of {name} was run on {counted(tried.documents, 'document')}, and keeps "
+            f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (
         "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
         "so for this plan; the time is for machines that have."
     )
     if recipe.is_against_others:
-        yield "What the corpora of `against` take to compare with, and what goes for them, is not reckoned."
+        yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
 
 
 def no_room(place: str, needed: float, what: str) -> Iterator[str]:
-    """Say where a disk of this machine has too little room."""
+    """Yield a sentence if a disk of this machine has too little free space."""
     there = next(path for path in (Path(place), *Path(place).parents) if path.exists())
     free = shutil.disk_usage(there).free
     if needed > free:

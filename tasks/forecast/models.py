@@ -1,4 +1,4 @@
-"""The trial of a model: some seconds of one core, or of the device that a worker has."""
+"""The trial of a model: some seconds on one core, or on the worker's GPU."""
 
 import sys
 import time
@@ -16,7 +16,7 @@ LABEL = "quality_pred"
 
 
 def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
-    """Ask a model about some texts, for some seconds: those of its device, or of one core as a worker has it."""
+    """Run a model on texts for some seconds, on its GPU or on one core, as a worker does."""
     loading = time.process_time()
     answers = load_model(model, classify.max_tokens)
     clock = on_one_core()
@@ -34,11 +34,11 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
 
 
 def on_one_core() -> Callable[[], float]:
-    """Give models one core, as each worker does, and return the clock of what they take: of the core or the GPU.
+    """Limit models to one core, as workers do, and return the clock of the core or of the GPU.
 
-    Threads that wait for each other take many times as long where other programs run, too.
+    Threads that wait for each other take many times as long if other programs run, too.
     """
-    torch = sys.modules.get("torch")  # not every model is one of torch's
+    torch = sys.modules.get("torch")  # some models do not use torch
     if torch is None:
         return time.process_time
     torch.set_num_threads(1)

@@ -1,4 +1,4 @@
-"""The pieces of files that a trial reads, and how much of each."""
+"""The pieces of files that a trial reads, and the part of each piece."""
 
 import hashlib
 import time
@@ -20,19 +20,19 @@ from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.tokens.engine import Engine
 
 PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
-TEXT_OF_BYTE = 2.5  # bytes of text in one of Parquet, about
+TEXT_OF_BYTE = 2.5  # bytes of text in a byte of Parquet, approximately
 SIZES = (
     0.25,
     3,
-)  # times the text of a part, so that what each call takes is told from what grows with the text
+)  # multiples of a part's text, to separate constant costs from costs that grow with the text
 
 
 @dataclass
 class PartRead:
-    """What is read of a piece of a file.
+    """The part of a piece of a file to read.
 
-    size: of the file. most: bytes of text to read, where there are no row groups. of_groups: the part of the file's
-    row groups, 0 where it has none. rows: that were read. finished: the part of the rows that were begun.
+    size: of the file. most: bytes of text to read from files without row groups. of_groups: the share of the file's
+    row groups, 0 for none. rows: the number of rows read. finished: the share of the begun rows that were read.
     """
 
     size: int
@@ -47,12 +47,12 @@ class PartRead:
         return self.of_groups > 0
 
     def chunks(self, job: "PartOfPiece", tally: RowTally) -> Iterator[Chunk]:
-        """Read a piece until there is enough, or for some seconds; the tally counts the rows that were read."""
+        """Yield the chunks of a piece until there is enough text, or for some seconds. tally: of the rows read."""
         text, seen, until = job.parameters.text, 0, time.monotonic() + PART_SECONDS
         for chunk in read_piece(job, tally):
             bad = sum(
                 not row.is_rest for row in chunk.bad
-            )  # what stands for the rest is counted by the tally
+            )  # the tally counts the row that represents the rest of a file
             self.rows += len(chunk.rows) + bad + len(chunk.blank) + len(chunk.skipped)
             if text in chunk.table.column_names:
                 seen += pc.sum(pc.binary_length(chunk.table.column(text))).as_py() or 0
@@ -64,7 +64,7 @@ class PartRead:
         tally.rows = self.rows
 
     def weight(self, inputs: int) -> float:
-        """Return the bytes of the file that were read, by all that were: with its footer, if it has one."""
+        """Return the bytes of the file that were read, with its footer, if it has one. inputs: all bytes read."""
         if self.is_whole and self.of_groups in {0, 1}:
             return float(self.size)
         if not self.has_footer:
@@ -76,7 +76,7 @@ class PartRead:
 
 @dataclass(frozen=True)
 class PartOfPiece(PieceToIngest):
-    """A part of a piece."""
+    """The ingest of a part of a piece."""
 
     part: PartRead
 
@@ -89,7 +89,7 @@ class PartOfPiece(PieceToIngest):
 
 
 def with_pieces(pieces: Sequence[tuple[InputFile, FilePiece]]) -> list[InputFile]:
-    """Return files with those of their pieces that were chosen, in the order of their URLs."""
+    """Return files with only their chosen pieces, in the order of their URLs."""
     files = {file.url: file for file, _ in pieces}
     return [
         files[url].model_copy(update={"pieces": tuple(piece for file, piece in pieces if file.url == url)})
@@ -98,20 +98,20 @@ def with_pieces(pieces: Sequence[tuple[InputFile, FilePiece]]) -> list[InputFile
 
 
 def groups_in(piece: FilePiece) -> int:
-    """Return how many row groups a piece has, 0 where it is of none."""
+    """Return the number of row groups of a piece, 0 for none."""
     return len(piece.row_groups or ())
 
 
 def rows_of(file: InputFile) -> int | None:
-    """Return how many rows a file has, where its footer says so."""
+    """Return the number of rows of a file by its footer; None if unknown."""
     rows = [piece.rows for piece in file.pieces]
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
 def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tuple[InputFile, FilePiece]]:
-    """Choose pieces of a source, from as many of its files as there are, by a hash of their names.
+    """Choose pieces of a source, from as many of its files as possible, by a hash of their names.
 
-    most: of each, the bytes of text that are read.
+    most: the bytes of text to read from each.
     """
     ranked = sorted(files, key=lambda file: hashlib.sha256(file.name.encode()).digest())
     in_turn = [
@@ -124,9 +124,9 @@ def pieces_to_try(files: Sequence[InputFile], pieces: int, most: int) -> list[tu
 
 
 def part_of(file: InputFile, turn: int, most: int) -> FilePiece:
-    """Return another piece of a file in each turn: of row groups, some from a place within it on.
+    """Return a different piece of a file for each turn; of its row groups, some from a random place.
 
-    Files begin with what came first. The rows of such a piece are numbered as if it was the first.
+    The beginning of a file holds the earliest data, which may differ. The rows of such a piece are numbered from 0.
     """
     piece = file.pieces[(file.seed + turn) % len(file.pieces)]
     if not piece.row_groups:

@@ -1,9 +1,9 @@
-"""A plan: what a build will take, from listings, footers and a trial of its stages, before anything is built.
+"""The plan of a build: its time and storage, from listings, footers and a trial of its stages.
 
-What grows with the texts is what the trial took, by their size. What grows with the documents is computed from how
-the stages cut their work, at the rates of docs/speed.md, because a trial has too few documents to measure it. No
-sample can tell how many documents are duplicates: the figures are for none that are removed, and for a tenth and
-four fifths of the documents in clusters.
+Costs that grow with the texts are extrapolated from the trial, by size. Costs that grow with the documents are
+computed from the rates of docs/speed.md, because a trial has too few documents to measure them. No sample shows how
+many documents are duplicates: the figures assume that no document is removed, and that a tenth to four fifths of
+the documents are in clusters.
 """
 
 from collections.abc import Iterator, Sequence
@@ -35,25 +35,25 @@ from zyda_flows.tasks.stage.runner import threads_for
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
 
-MOST_INSPECTED = 64  # files of a source that are looked into
+MOST_INSPECTED = 64  # inspected files of a source
 LATE = 0.5  # of START_SECONDS, by which these may be more
 # Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
 # kind of stage.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
-# By which a core is slower beside others than alone: from nothing to what two took of each other's memory.
+# The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
 
 
 def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
-    """Plan a build on so many workers with so many bytes of memory each. Raises what a build would, early.
+    """Plan a build on a number of workers with `memory` bytes each. Raises the errors of a build, early.
 
-    spread: calls a function on every file to look into.
+    spread: calls a function on every file to inspect.
     """
     return planning_of(recipe, spread).plan(workers, memory)
 
 
 def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
-    """Look into a recipe's files and try a part of them: all that a plan is made from."""
+    """Inspect a recipe's files and run a trial of a part of them."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
     some = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
@@ -70,7 +70,7 @@ def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
 def files_with_pieces(
     source: Source, survey: SourceSurvey, chosen: Sequence[InputFile], inspected: Sequence[InputFile]
 ) -> list[InputFile]:
-    """Return the chosen files of a source as they were looked into, now or for an earlier build."""
+    """Return the chosen files of a source as they were inspected, now or for an earlier build."""
     known = {file.key: file for file in survey.register.files.get(source.name, ())}
     known |= {file.key: file for file in inspected}
     return [known[file.key].model_copy(update={"location": file.location}) for file in chosen]
@@ -98,7 +98,7 @@ class Planning:
         return self.sizes.estimates
 
     def plan(self, workers: int, memory: int) -> Plan:
-        """Put together what the stages will take."""
+        """Return the plan: the sum of the costs of all stages."""
         workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
         stages = tuple(self.stages(workload))
         by_stage = {stage.stage: stage.spent for stage in stages}
@@ -130,7 +130,7 @@ class Planning:
         return plan.model_copy(update={"faults": tuple(faults_of(plan, self.recipe)), "notes": tuple(notes)})
 
     def stages(self, workload: TrialWorkload) -> Iterator[StageEstimate]:
-        """Yield what each stage takes, and each fan-out of another name, in the order of the trial."""
+        """Yield the cost of each stage and of each fan-out with its own name, in the order of the trial."""
         costs, (first, *_) = self.costs(workload), pipeline.steps(self.recipe)
         names = [prepare.name, *(name for name, _ in self.trial.calls), *self.trial.rest, *costs]
         for name in dict.fromkeys(names):
@@ -138,13 +138,13 @@ class Planning:
             spent = cost.spent + replace(self.trial.rest.get(name, Spent()), peak=0)
             if name == prepare.name:
                 spent += self.preparing
-            elif name == first.name:  # each worker loads what it needs when it first works
+            elif name == first.name:  # each worker loads its libraries in its first task
                 spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warming)
             yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
 
     @property
     def preparing(self) -> Spent:
-        """What it takes to look into all files."""
+        """The cost of the inspection of all files."""
         files = sum(source.files for source in self.sources.values())
         return replace(scaled(self.inspecting, files / sum(map(len, self.files.values()))), calls=files)
 
@@ -165,7 +165,7 @@ class Planning:
                 yield StageCost(step.name, Spent(calls=untried_shards(step, workload)))
 
     def seconds(self, stages: Sequence[StageEstimate], threads: int) -> Estimate:
-        """Estimate the seconds of a build on so many threads, of which the scheduler's is one more."""
+        """Estimate the seconds of a build on a number of threads; the scheduler has one more."""
         cores = min(threads, threads // threads_for(self.recipe))
         least, most = (sum(of(stage) for stage in stages) for of in (cpu_of, most_of))
         calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS

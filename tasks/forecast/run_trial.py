@@ -1,7 +1,7 @@
-"""The run of a trial: some pieces of a recipe's sources, built by the stages of a build in a folder of its own.
+"""The trial: a build of some pieces of a recipe's sources, with the stages of a build, in a separate folder.
 
-What a stage takes of a source depends on the texts, the machine and the stores; so a plan measures it with the
-stages themselves, on as much as takes some seconds.
+The cost of a stage for a source depends on the texts, the machine and the stores. So a plan measures the stages
+themselves, on an input that takes some seconds.
 """
 
 import json
@@ -54,7 +54,7 @@ PART_BYTES, WARM_BYTES = 32 << 20, 16 << 20  # of text of a piece: that is measu
 
 
 def tried_sources(recipe: Recipe, survey: SourceSurvey) -> list[str]:
-    """Choose the sources to try: those with most bytes, in the order of their rank."""
+    """Return the sources with the most bytes, in the order of their rank."""
     sizes = {
         source.name: sum(file.size for file in files)
         for source, files in zip(recipe.sources, survey.chosen, strict=True)
@@ -64,9 +64,9 @@ def tried_sources(recipe: Recipe, survey: SourceSurvey) -> list[str]:
 
 
 def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputFile]]) -> Trial:
-    """Build a part of a recipe's sources, once to have all compiled and loaded, and once to measure.
+    """Build a part of a recipe's sources twice: to compile and load everything, and to measure.
 
-    files: of each source, those that have been looked into. Raises what a build would.
+    files: of each source, the inspected files. Raises the errors of a build.
     """
     tried = tried_sources(recipe, survey)
     each = max(2, ceil(PIECES / len(tried)))
@@ -92,9 +92,9 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
 
 
 def compile_kernels(recipe: Recipe) -> None:
-    """Build a few near-duplicates, so that numba has in files what a build of this recipe calls.
+    """Build a few near-duplicates, so that numba caches the kernels of this recipe.
 
-    A part of the sources may have no near-duplicates, and compiling is no part of what a build takes later.
+    A part of the sources may have no near-duplicates, and the measured cost must not include compilation.
     """
     text = " ".join(f"word{i}" for i in range(300))
     rows = [{"text": text}, {"text": f"{text} more"}, {"text": f"other {text}"}]
@@ -110,7 +110,7 @@ def compile_kernels(recipe: Recipe) -> None:
 
 @contextmanager
 def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
-    """Give a recipe for the sources to try, without models, other corpora and limits, in a folder that goes."""
+    """Yield a recipe for the sources to try, without models, other corpora and limits, in a temporary folder."""
     sources = tuple(
         source.model_copy(
             update={"max_loss": None} | ({"classify": None, "keep": None} if source.classify else {})
@@ -138,7 +138,7 @@ class TrialBuild:
     shards: dict[str, Artifact] = field(default_factory=dict)  # the first of each source
 
     def run(self) -> Trial:
-        """Build them with the stages of a build, here."""
+        """Build the pieces with the stages of a build, in this process."""
         plans, partial_ingest = self.plans(), replace(ingest, run=self.ingest)
 
         def submit(work: Any, *inputs: Any, **options: Any) -> Any:
@@ -155,7 +155,7 @@ class TrialBuild:
         return self.trial
 
     def plans(self) -> list[SourcePlan]:
-        """Plan what is ingested of each source: files that have these pieces alone."""
+        """Return the parameters of ingest of each source, whose files have the chosen pieces only."""
         METER.take()
         tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer)
         register = number_sources(Register(), list(self.pieces))
@@ -189,7 +189,7 @@ class TrialBuild:
         return pa.concat_tables(islice(tables, 1)).column("text")
 
     def ingest(self, recipe: Recipe, plan: SourcePlan) -> Manifest:
-        """Ingest a part of each piece of a source, and note what it took."""
+        """Ingest a part of each piece of a source, and record its cost."""
         companions, _ = companions_of(recipe, plan.source)
         made, parts = list[IngestedPiece](), self.trial.parts.setdefault(plan.source, [])
         groups = {file.url: sum(map(groups_in, file.pieces)) for file, _ in self.pieces[plan.source]}

@@ -20,7 +20,7 @@ from zyda_flows.tasks.stage.stage import Stage
 
 @dataclass(frozen=True)
 class Sizes:
-    """A recipe, its files and a trial of it. files: those that were looked into, with their pieces."""
+    """A recipe, its files and a trial of it. files: the inspected files, with their pieces."""
 
     recipe: Recipe
     survey: SourceSurvey
@@ -49,7 +49,7 @@ class Sizes:
         }
 
     def estimate(self, source: Source, chosen: Sequence[InputFile]) -> SourceEstimate:
-        """Estimate what a source has by what its parts have, or, where none were tried, by those of all others."""
+        """Estimate the size of a source from its tried parts; without any, from the parts of other sources."""
         parts, size = self.parts_of(source.name), sum(file.size for file in chosen)
         weights = [part.weight for part in parts]
 
@@ -75,7 +75,7 @@ class Sizes:
         )
 
     def documents_by_rows(self, source: str, chosen: Sequence[InputFile]) -> Estimate | None:
-        """Estimate the documents of a source whose footers say how many rows they have, if all were looked into."""
+        """Estimate a source's documents by the rows in its footers; None if not all files were inspected."""
         rows = [rows_of(file) for file in self.files[source]]
         parts = self.trial.parts.get(source, [])
         if len(rows) < len(chosen) or None in rows or not parts:
@@ -91,7 +91,7 @@ class Sizes:
         return [part for parts in self.trial.parts.values() for part in parts]
 
     def kept(self, source: str) -> float:
-        """Return the share of a source's tokens that the stages keep which look at each document by itself."""
+        """Return the share of a source's tokens that the stages which process single documents keep."""
         by_document = {
             entry.name for entry in pipeline.PIPELINE if isinstance(entry, Stage) and "trail" in entry.inputs
         }
@@ -106,7 +106,7 @@ class Sizes:
         return self.trial.models[source].kept if source in self.trial.models else 1.0
 
     def shards(self, source: str, chosen: Sequence[InputFile], text: float) -> list[str]:
-        """Name the shards of a source, about as ingest will. text: its bytes."""
+        """Return approximate names of the shards that ingest will write for a source. text: its bytes."""
         text_of_byte = text / max(1, sum(file.size for file in chosen))
         known = {file.url: len(file.pieces) for file in self.files[source]}
         pieces = sum(known.values()) / max(1, sum(file.size for file in self.files[source]))

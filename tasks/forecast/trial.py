@@ -1,4 +1,4 @@
-"""A trial: what was measured while a part of a recipe's sources was built."""
+"""The measurements of a trial, a build of a part of a recipe's sources."""
 
 from dataclasses import dataclass, field
 from typing import Any
@@ -12,9 +12,9 @@ from zyda_flows.tasks.storage.artifacts import Counts
 
 @dataclass(frozen=True)
 class Part:
-    """A part of a piece that was ingested. weight: the bytes of its file that it stands for.
+    """A part of a piece that was ingested. weight: the bytes of its file that it represents.
 
-    rows: that were read.
+    rows: the number of rows read.
     """
 
     weight: float
@@ -27,7 +27,7 @@ class Part:
 
 @dataclass
 class Calls:
-    """What calls of a stage about a source did, and for each the bytes of text that it saw."""
+    """The calls of a stage for a source: their total cost, and the text in bytes and cost of each call."""
 
     spent: Spent = field(default_factory=Spent)
     each: list[tuple[float, Spent]] = field(default_factory=list)
@@ -39,13 +39,13 @@ class Calls:
 
 @dataclass
 class Trial:
-    """What was measured: parts by source, calls by stage and source, and what was left after each stage."""
+    """The measurements: parts by source, calls by stage and source, and the ledger."""
 
     parts: dict[str, list[Part]] = field(default_factory=dict)
     models: dict[str, ModelTrial] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
-    rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, beside its calls
-    warming: float = 0.0  # seconds in which a process loads and compiles what it needs
+    rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, outside its calls
+    warming: float = 0.0  # seconds in which a process loads libraries and compiles kernels
     ledger: Ledger | None = None
 
     @property
@@ -54,7 +54,7 @@ class Trial:
         return sum(part.documents.bytes for parts in self.parts.values() for part in parts)
 
     def tell(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
-        """Take what a call of a stage did, or what was done beside its calls."""
+        """Add the cost of a call of a stage, or the cost of the stage outside its calls."""
         if not spent.calls:
             self.rest[stage] = self.rest.get(stage, Spent()) + spent
             return

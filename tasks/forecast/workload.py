@@ -1,4 +1,4 @@
-"""The workload of a build, by a trial of it: what stages that go through the shards take of whole sources."""
+"""The workload of a build: the cost of the stages that process every shard, extrapolated from a trial."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -13,12 +13,12 @@ from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
 
 NOT_COUNTS = 1 << 12  # bytes: files and requests of a call are fewer
 ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
-ALIKE = 0.1  # of their mean, the spread of sizes that tell nothing of how something grows with them
+ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
 
 
 @dataclass(frozen=True)
 class TrialWorkload:
-    """The workload of a build on so many workers (see `tasks.stage.cost.Workload`)."""
+    """The workload of a build on a number of workers (see `tasks.stage.cost.Workload`)."""
 
     sizes: Sizes
     workers: int
@@ -35,7 +35,7 @@ class TrialWorkload:
         return sum((calls.spent for calls in self.calls(name).values()), Spent())
 
     def calls(self, name: str) -> dict[str | None, Calls]:
-        """Return the calls of a name in the trial, by source."""
+        """Return the calls with a name in the trial, by source."""
         return {source: calls for (of, source), calls in self.sizes.trial.calls.items() if of == name}
 
     def by_shard(self, name: str) -> Spent:
@@ -44,7 +44,7 @@ class TrialWorkload:
         return of_sources + self.about_corpus(about_corpus.spent) if about_corpus else of_sources
 
     def of_source(self, name: str, source: str) -> Spent:
-        """Return what calls take of a source: by what they took of its parts, or of all where it was not tried."""
+        """Return the cost of a source's calls, from the calls for its parts; without any, from all calls."""
         tried, is_tried = self.sizes.trial.parts, source in self.sizes.trial.parts
         calls = [
             calls for of, calls in self.calls(name).items() if (of == source if is_tried else of in tried)
@@ -59,13 +59,13 @@ class TrialWorkload:
         count = spent.calls * by_calls
         grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
-        # The files of the trial are small, and go to a store in one request each.
+        # The files of the trial are small; each is written to a store in a single request.
         grown["requests"] += count * requests_for_parts(grown["written"] / count)
         whole = {figure: round(value) for figure, value in grown.items()}
         return Spent(calls=round(count), **(whole | known))
 
     def about_corpus(self, tried: Spent) -> Spent:
-        """Return what calls about the corpus take that look at each shard once."""
+        """Return the cost of calls for the whole corpus that read each shard once."""
         size = sum(source.bytes for source in self.sizes.estimates.values())
         by_size = size / max(1.0, sum(part.weight for part in self.sizes.all_parts))
         by_shards = shards_of(self) / max(1, self.tried_shards)
@@ -79,14 +79,14 @@ class TrialWorkload:
         )
 
     def growths(self, name: str) -> "dict[str, Growth]":
-        """Return how what calls ask of stores grows with the text that they see, over all sources."""
+        """Return the growth of storage figures with the text of a call, over all sources."""
         each = [one for source, calls in self.calls(name).items() if source for one in calls.each]
         sizes = [size for size, _ in each]
         return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
 
 
 class Growth(NamedTuple):
-    """What a call takes, whatever its size, and each byte of text."""
+    """The cost of a call: a constant part, and a part for each byte of text."""
 
     of_call: float
     of_byte: float
@@ -96,7 +96,7 @@ class Growth(NamedTuple):
 
 
 def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
-    """Tell what calls took for themselves from what grew with their sizes, by least squares; neither is below 0."""
+    """Split costs into a constant part and a part that grows with size, by least squares; both are >= 0."""
     mean, mean_size = sum(taken) / len(taken), sum(sizes) / len(sizes)
     spread = sum((size - mean_size) ** 2 for size in sizes)
     if spread <= len(sizes) * (ALIKE * mean_size) ** 2:
@@ -107,5 +107,5 @@ def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
 
 
 def requests_for_parts(size: float) -> int:
-    """Return how many requests more than one it takes to write a file of so many bytes to a store."""
+    """Return the number of requests beyond one that writing a file of this size to a store needs."""
     return 0 if size < UPLOAD_BYTES else 1 + ceil(size / UPLOAD_BYTES)

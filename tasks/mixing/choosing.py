@@ -109,7 +109,7 @@ class ChosenOfFile(FileJob):
             return np.ones(len(table), np.bool_) if where is None else keep_mask(where, table)
         except BadKeep as error:
             row = f", doc_id {table.column('doc_id')[error.row]}" if error.row is not None else ""
-            raise BadInput(f"{self.whose}{row}: where: {error.found}") from error
+            raise BadInput(f"{self.whose}{row}: where: {error}") from error
 
     def shared(self, ids: Numbers, copies: NDArray[np.uint8]) -> tuple[NDArray[np.uint8], NDArray[np.bool_]]:
         """Set the copies of documents in clusters with several published documents.

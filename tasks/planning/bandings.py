@@ -27,12 +27,12 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 
-BANDINGS = "bandings.json"  # in the corpus's folder: what was tried last
+BANDINGS = "bandings.json"  # in the corpus' folder: the results of the last trial
 STAGES = ("minhash", "edges", "clusters", "decisions", "removals", "audit")  # of the round that is tried
 
 
 class SourceTaken(Record):
-    """What enters the round of a source, and what of it goes."""
+    """The documents that enter the round of a source, and the removed ones among them."""
 
     source: str
     entering: Counts
@@ -40,9 +40,10 @@ class SourceTaken(Record):
 
 
 class Tried(Record):
-    """What a banding took. pairs: that its audit compared, below: of these, those less alike than the threshold.
+    """The result of a round with some bands and rows.
 
-    others: a hash of what else the recipe says of the round.
+    pairs: compared by its audit. below: the pairs whose similarity is less than the threshold. others: a hash of
+    the other settings of the round.
     """
 
     threshold: float
@@ -63,20 +64,20 @@ class Tried(Record):
 
 
 class TriedBandings(Record):
-    """What several bandings took of a corpus, in the order of their thresholds."""
+    """The results of several bands and rows for a corpus, in the order of their thresholds."""
 
     tried: tuple[Tried, ...]
 
 
 def tried_before(folder: Folder) -> TriedBandings | None:
-    """Return what was tried last, if anything was. Raises Damaged."""
+    """Return the results of the last trial, or None. Raises Damaged."""
     return read_record(folder, BANDINGS, TriedBandings)
 
 
 def with_threshold(recipe: Recipe, threshold: float) -> Recipe:
-    """Return a recipe whose first round of near-duplicates has the bands and rows that suit a threshold, the last.
+    """Return a recipe whose first round of near-duplicates has bands and rows for a threshold, as the last round.
 
-    Raises BadRecipe where it has no such round.
+    Raises BadRecipe if there is no round of near-duplicates.
     """
     number = round_to_try(recipe)
     dedup = recipe.rounds[number - 1]
@@ -89,7 +90,7 @@ def with_threshold(recipe: Recipe, threshold: float) -> Recipe:
 
 @dataclass(frozen=True)
 class KeysOfBandings:
-    """The band keys of a shard in several rounds, to be made in one reading of its text; on whichever worker."""
+    """The band keys of a shard for several rounds, computed on a worker in one pass over its texts."""
 
     folder: Folder
     source: str
@@ -111,7 +112,7 @@ class KeysOfBandings:
 
 @task(task_run_name="keys of all bandings", **ONCE_A_BUILD)
 def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
-    """Make the band keys of all sources for several recipes, in one reading of the texts.
+    """Compute the band keys of all sources for several recipes, in one pass over the texts.
 
     trails: of all sources, the receipts of the stages before the rounds.
     """
@@ -126,7 +127,7 @@ def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
 
 
 def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: Receipt) -> Tried:
-    """Say what a recipe's last round took. removals: the receipts of its sources."""
+    """Return the result of a recipe's last round. removals: the receipts of its sources."""
     dedup = recipe.rounds[-1]
     assert isinstance(dedup, MinHashRound)
     (pairs,) = (read_table(recipe.folder, one) for one in load_manifest(recipe.folder, audit).artifacts)
@@ -146,12 +147,12 @@ def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: 
 
 
 def other_fields(dedup: Dedup) -> str:
-    """Hash what a recipe says of a round but for its bands and rows."""
+    """Return a hash of the settings of a round without its bands and rows."""
     return digest_of(dedup.model_dump(mode="json", exclude={"values", "bands", "rows"}))
 
 
 def keep(folder: Folder, found: Sequence[Tried]) -> TriedBandings:
-    """Remember what several bandings took, for the report."""
+    """Write the results for the report."""
     ordered = TriedBandings(tried=tuple(sorted(found, key=lambda one: one.threshold)))
     write_record(folder, BANDINGS, ordered)
     return ordered

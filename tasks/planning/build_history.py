@@ -21,19 +21,19 @@ from zyda_flows.tasks.storage.records import Record, is_sealed, unseal, write_re
 
 HISTORY = "history"
 MOST_BUILDS = 20
-EXAMPLES = 3  # files that are named of those that came, changed or went
+EXAMPLES = 3  # listed files of the added, changed and removed ones
 SOFTWARE = ("zyda-flows", "prefect", "dask", "pyarrow")
 
 
 class Examples(Record):
-    """So many files, and the URLs of the first EXAMPLES."""
+    """A number of files, and the URLs of the first EXAMPLES."""
 
     count: int = 0
     examples: tuple[str, ...] = ()
 
 
 class FilesChanged(Record):
-    """The files of a source, or of a corpus that it is against, that are not as the build before saw them."""
+    """The files of a source, or of a corpus in `against`, that changed since the build before."""
 
     source: str
     added: Examples
@@ -42,11 +42,10 @@ class FilesChanged(Record):
 
 
 class Build(Record):
-    """A build that published something new.
+    """A build that published new data.
 
-    number: counted from 1, without a gap. time: when its manifest was written, ISO 8601 in UTC. manifest: the
-    SHA-256 of that. software: names and versions. recipe: as the manifest has it. files: what changed since the
-    build before.
+    number: from 1, without gaps. time: of its manifest, ISO 8601 in UTC. manifest: the SHA-256 of the manifest.
+    software: names and versions. recipe: as in the manifest. files: the changes since the build before.
     """
 
     number: int
@@ -59,22 +58,22 @@ class Build(Record):
 
 
 def records_of(folder: Folder) -> list[str]:
-    """List the records of the builds, the last of them at the end."""
+    """Return the records of the builds, oldest first."""
     return [path for path in folder.files(HISTORY) if number_of(path)]
 
 
 def builds_of(folder: Folder) -> list[Build]:
-    """Read the builds that are recorded, the last of them at the end."""
+    """Return the recorded builds, oldest first."""
     return [build for path in records_of(folder) if (build := read_build(folder, path))]
 
 
 def damaged_records(folder: Folder) -> list[str]:
-    """List the records of builds that are not as they were written."""
+    """Return the records of builds that were changed or cut."""
     return [path for path in records_of(folder) if not is_sealed(folder.read(path), Build, path)]
 
 
 def read_build(folder: Folder, path: str) -> Build | None:
-    """Read the record of a build, or say that it cannot be read."""
+    """Return the recorded build, or None with a warning if it cannot be read."""
     try:
         return unseal(folder.read(path), Build, path)
     except Damaged:
@@ -83,14 +82,14 @@ def read_build(folder: Folder, path: str) -> Build | None:
 
 
 def last_builds(folder: Folder) -> tuple[Build | None, Build | None]:
-    """Return the build of what is published and the build before it, each as far as it is recorded."""
+    """Return the build of the published corpus and the build before it, None if not recorded."""
     builds = builds_of(folder)
     this = builds.pop() if builds and builds[-1].manifest == digest_of_manifest(folder) else None
     return this, builds[-1] if builds else None
 
 
 def is_recorded(folder: Folder) -> bool:
-    """Say whether what is published is what the last recorded build published."""
+    """Return whether the last recorded build published the current corpus."""
     *_, last = [None, *records_of(folder)]
     build = read_build(folder, last) if last else None
     return build is not None and build.manifest == digest_of_manifest(folder)
@@ -101,12 +100,12 @@ def digest_of_manifest(folder: Folder) -> str:
 
 
 def time_of_manifest(folder: Folder) -> datetime:
-    """Return when storage says that the published manifest was written."""
+    """Return the time at which the published manifest was written, according to storage."""
     return datetime.fromtimestamp(folder.written_at(f"{PUBLISHED}/{MANIFEST}"), UTC)
 
 
 def forget_damaged_records(folder: Folder) -> None:
-    """Remove the records of builds that are damaged: nothing can make them again."""
+    """Remove damaged records of builds, which cannot be restored."""
     for path in damaged_records(folder):
         warn(f"{folder.url}/{path} is cut or changed, or another's; it cannot be made again, and is removed")
         folder.delete(path)
@@ -115,7 +114,7 @@ def forget_damaged_records(folder: Folder) -> None:
 def record_build(
     folder: Folder, manifest: Published, changes: Iterable[Change], most: int = MOST_BUILDS
 ) -> None:
-    """Record the build of what is published. changes: in the sources since the build before. most: are kept."""
+    """Record the build of the published corpus. changes: since the build before. most: records to keep."""
     paths = records_of(folder)
     number = max((number_of(path) for path in paths), default=0) + 1
     build = Build(
@@ -133,13 +132,13 @@ def record_build(
 
 
 def number_of(path: str) -> int:
-    """Return the number in the path of a record, 0 for a file that is none."""
+    """Return the number in the path of a record, 0 for other files."""
     name = path.removeprefix(f"{HISTORY}/").removesuffix(".json")
     return int(name) if name.isdecimal() and path.endswith(".json") else 0
 
 
 def files_changed(change: Change) -> FilesChanged:
-    """Count the files that came, changed and went."""
+    """Count the added, changed and removed files."""
     added, changed, removed = (
         Examples(count=len(urls), examples=urls[:EXAMPLES])
         for urls in (change.added, change.changed, change.removed)

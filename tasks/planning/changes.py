@@ -1,4 +1,4 @@
-"""What has changed in the sources since the last build, from their listings alone."""
+"""The changes in the sources since the last build, from their listings alone."""
 
 from collections.abc import Mapping
 
@@ -8,7 +8,7 @@ Versions = Mapping[str, dict[str, str]]
 
 
 class Change(Record):
-    """The files of a source, or of a corpus that it is against, that are not as the last build saw them, by URL."""
+    """The changed files of a source or of a corpus in `against`, compared with the last build, by URL."""
 
     source: str
     added: tuple[str, ...] = ()
@@ -20,7 +20,7 @@ class Change(Record):
 
 
 def changes_between(before: Versions, now: Versions) -> tuple[Change, ...]:
-    """Compare the versions of files, by source and URL, as `tasks.planning.last_build` gives them."""
+    """Compare the versions of files, by source and URL, from `tasks.planning.last_build`."""
     names = [*now, *(name for name in before if name not in now)]
     changes = (change_of(name, before.get(name, {}), now.get(name, {})) for name in names)
     return tuple(change for change in changes if change)

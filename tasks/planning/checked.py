@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 class CheckedSource(Record):
-    """The files of a source: `files` of `size` bytes, of which `new_files` were looked into. rows: where known."""
+    """The files of a source: `files` of `size` bytes, `new_files` of them inspected. rows: None if unknown."""
 
     name: str
     files: int
@@ -30,10 +30,10 @@ class DamagedFile(Record):
 
 
 class Checked(Record):
-    """The plan of a build: it reads these sources, counts tokens by this tokenizer, and publishes at `url`.
+    """The plan of a build: it reads these sources, counts tokens with this tokenizer, and publishes at `url`.
 
-    models: by source. against: the documents of each other corpus, by its name.
-    shared_files: sentences on sources that read the same files. is_complete: a build has nothing to do.
+    models: by source. against: the documents of each other corpus, by its name. shared_files: sentences on sources
+    that read the same files. is_complete: whether a build would change nothing.
     """
 
     url: str
@@ -48,7 +48,7 @@ class Checked(Record):
 
 
 def check(recipe: "Recipe", *, replace: bool, spread: "Spread") -> Checked:
-    """Look for every fault that can be found before work. Raises BadRecipe with all of them."""
+    """Check for every fault that can be detected before work. Raises BadRecipe with all faults."""
     from zyda_flows.tasks.dedup.reference.corpora import corpora_of
     from zyda_flows.tasks.planning.last_build import ledger_if_complete
     from zyda_flows.tasks.planning.prepare import preflight
@@ -90,13 +90,13 @@ def checked_sources(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[Checke
 
 
 def rows_of(files: "Sequence[InputFile]") -> int | None:
-    """Add up the rows of files, or return None if a file has no footer with their number."""
+    """Return the number of rows of files, or None if a file has no footer with its number."""
     rows = [piece.rows for file in files for piece in file.pieces]
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
 def shared_files(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[str]:
-    """Yield a sentence on sources that read the same files, whose documents are all near-duplicates then."""
+    """Yield a sentence for sources that read the same files; all documents of these files are near-duplicates."""
     seen = dict[str, str]()
     for source, files in zip(recipe.sources, survey.chosen, strict=True):
         twice = [seen[file.url] for file in files if file.url in seen]

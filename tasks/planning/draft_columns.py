@@ -1,4 +1,4 @@
-"""Which columns of some rows a recipe names: the text, the address, the language; each with the reason."""
+"""The columns of some rows for a recipe: the text, the address, the language; each with the reason."""
 
 import re
 from collections import Counter
@@ -181,7 +181,7 @@ def url_guess(columns: Sequence[Column]) -> Guess | None:
 
 
 def id_guess(columns: Sequence[Column]) -> Guess | None:
-    """Choose a column that is named as an id is, and has a value of its own in each row."""
+    """Choose a column with a name of an id, and a different value in each row."""
     for column in columns:
         values = [value for value in column.values if value is not None]
         if KNOWN_IDS.fullmatch(column.last_name) and values and len({*values}) == len(column.values):
@@ -218,7 +218,7 @@ def named(columns: Sequence[Column], pattern: re.Pattern[str]) -> Iterator[Colum
 
 
 def in_short(column: Column) -> str:
-    """Say which values a column has."""
+    """Return a summary of the values of a column."""
     shown = ", ".join(f"{text[:LONGEST_VALUE]!r} ({count:,})" for text, count in column.frequent)
     return f"{shown} in {counts(column)}"
 

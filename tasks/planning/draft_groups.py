@@ -1,4 +1,4 @@
-"""Files of one format, put together where their first rows look alike."""
+"""Files of one format, grouped by the columns of their first rows."""
 
 from collections.abc import Hashable, Sequence
 from dataclasses import dataclass, field, replace
@@ -22,7 +22,7 @@ SAME_COLUMNS: tuple[Format, ...] = (*WHOLE, warc, wikipedia, arxiv)  # in all th
 
 @dataclass(frozen=True)
 class LeftOut:
-    """A file that was found in a folder or by a pattern and is in no source, and why."""
+    """A file in a folder or of a pattern that is in no source, and the reason."""
 
     url: str
     reason: str
@@ -49,7 +49,7 @@ class Alike:
         return self.guesses.text.name, self.guesses.text.column.is_html, url, names
 
     def add(self, other: "Alike") -> None:
-        """Take in other files that look alike."""
+        """Add the files of a similar group."""
         self.files += other.files
         self.looked += other.looked
         self.tables += other.tables
@@ -84,7 +84,7 @@ def parted(every: Alike, *, is_named: bool) -> tuple[list[Alike], list[LeftOut]]
 
 
 def by_form(every: Alike) -> list[list[InputFile]]:
-    """Put files together whose names differ in their numbers alone; of whole documents, all."""
+    """Group files whose names differ only in their numbers; for formats with a document a file, all files."""
     forms = dict[str, list[InputFile]]()
     for file in sorted(every.files, key=lambda file: file.size == 0):
         forms.setdefault("" if every.kind in WHOLE else form_of(file.name or name_of(file)), []).append(file)
@@ -92,7 +92,7 @@ def by_form(every: Alike) -> list[list[InputFile]]:
 
 
 def look_into(alike: Alike) -> None:
-    """Read the first rows of files, and guess their columns. Raises BadInput where there are none."""
+    """Read the first rows of files, and guess their columns. Raises BadInput if there are no rows."""
     alike.looked = [file for file in alike.files if file.size][: MOST_FILES if alike.kind in WHOLE else 1]
     chunks = [first_rows(NAME, file, ROWS) for file in alike.looked]
     alike.tables = [chunk.table for chunk in chunks if len(chunk.table)]
@@ -109,7 +109,7 @@ def look_into(alike: Alike) -> None:
 
 
 def why_empty(chunks: Sequence[Chunk]) -> str:
-    """Say why files have no document among their first rows."""
+    """Return the reason why files have no document in their first rows."""
     bad = [row.reason for chunk in chunks for row in chunk.bad]
     skipped = {reason for chunk in chunks for _, reason in chunk.skipped}
     more = (
@@ -119,7 +119,7 @@ def why_empty(chunks: Sequence[Chunk]) -> str:
 
 
 def with_all_rows(alike: Alike) -> Alike:
-    """Guess again by the rows of all files that look alike."""
+    """Guess the columns by the rows of all similar files."""
     text = "text" if alike.kind in SAME_COLUMNS else None
     guesses = guessed(NAME, alike.files[0].url, alike.tables, text=text)
     return replace(alike, guesses=guesses)

@@ -61,12 +61,12 @@ class Given:
 
     @property
     def is_single(self) -> bool:
-        """Whether it names a single file, which has to be readable."""
+        """Whether the input names a single file, which must be readable."""
         return self.pattern is not None and not self.pattern.has_marks and len(self.files) == 1
 
 
 def given(typed: str) -> Given:
-    """List the files of an input. Raises BadInput where there are none, BadRecipe for a URL of no use."""
+    """Return the files of an input. Raises BadInput if there are none, BadRecipe for an invalid URL."""
     try:
         is_file = typed.startswith("~") and os.path.lexists(typed)  # and no folder of a user
         place = valid_url(without_credentials(os.path.abspath(typed) if is_file else typed))
@@ -95,7 +95,7 @@ def given_url(typed: str, url: str) -> Given:
 
 
 def pattern_of(place: str, *, is_there: bool) -> Pattern:
-    """Split a path, or a pattern before its first mark, into a folder and the rest."""
+    """Split a path, or a pattern before its first wildcard, into a folder and the rest."""
     fixed = place if is_there else re.split(f"[{re.escape(WILDCARDS)}]", place)[0]
     root = fixed.rpartition("/")[0]
     return Pattern(root, place.removeprefix(root).removeprefix("/"), has_marks=fixed != place)
@@ -120,7 +120,7 @@ def files_below(typed: str, folder: str) -> tuple[InputFile, ...]:
 
 
 def files_of(patterns: Sequence[str]) -> tuple[InputFile, ...]:
-    """List the files of patterns. Raises BadInput where one of them has none."""
+    """Return the files of patterns. Raises BadInput for a pattern without files."""
     source = Source.model_construct(name=NAME, files=tuple(patterns))
     with errors_about(NAME):
         listed = list_by_pattern(source)
@@ -163,12 +163,12 @@ def tails_of(files: Sequence[InputFile], ends: Sequence[str]) -> Iterator[list[s
 
 
 def form_of(name: str) -> str:
-    """Return a pattern for the names that differ from this one in their numbers alone."""
+    """Return a pattern for the names that differ from this name only in their numbers."""
     return "*".join(escape(part) for part in re.split(r"\d+", name))
 
 
 def urls_of(patterns: Sequence[Pattern]) -> set[str]:
-    """Return what patterns list; nothing where one of them lists none."""
+    """Return the URLs of the files of patterns; an empty result if a pattern has no files."""
     try:
         return {file.url for file in files_of([pattern.url for pattern in patterns])}
     except ZydaError:

@@ -82,7 +82,7 @@ def facts(source: DraftSource) -> str:
 
 
 def column_lines(source: DraftSource) -> Iterator[str]:
-    """Write the guessed columns with their reasons, and list the columns to carry."""
+    """Yield the guessed columns with their reasons, and the columns to carry."""
     guesses = source.guesses
     yield comment(f"text: {guesses.text.reason}")
     if guesses.text.name != DEFAULT_TEXT:
@@ -111,7 +111,7 @@ def keep_conditions(source: DraftSource) -> Iterator[str]:
 
 
 def name_in_sql(source: DraftSource, guess: Guess) -> str:
-    """Return the name of a column as `keep` has it; nothing of a field in a column of objects."""
+    """Return the name of a column in `keep`; "" for a field of a column of objects."""
     if guess.column.is_field:
         return ""
     renamed = column_renames([guess.name], source.guesses.text.name, classified=False)

@@ -43,9 +43,9 @@ class Draft:
         return extractors.pop() if len(extractors) == 1 else None
 
     def place(self) -> str:
-        """Return where the corpus is written, outside of every folder that is read with all below it.
+        """Return the folder of the corpus, outside of every folder that is read with its subfolders.
 
-        Raises BadRecipe where the given storage is inside of one.
+        Raises BadRecipe if the given storage is inside such a folder.
         """
         for source in self.sources:
             for pattern in source.patterns:
@@ -135,7 +135,7 @@ def steps(sources: Sequence[DraftSource], extractor: str | None) -> list[str]:
 
 
 def license_filter(sources: Sequence[DraftSource]) -> Iterator[str]:
-    """Write a filter by licence where all sources have the same column of names that SPDX's list has."""
+    """Yield a filter by licence if all sources have the same column with names of the SPDX list."""
     guesses = [source.guesses.license for source in sources]
     if any(guess is None or guess.name != (guesses[0] and guesses[0].name) for guess in guesses):
         return
@@ -153,7 +153,7 @@ def is_license(name: str) -> bool:
 
 
 def left_out_lines(left_out: Sequence[LeftOut]) -> Iterator[str]:
-    """Say which files of the folders are in no source."""
+    """Yield the files of the folders that are in no source."""
     if left_out:
         yield ""
         yield comment(f"{counted(len(left_out), 'file')} in no source:")

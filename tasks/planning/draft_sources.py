@@ -1,4 +1,4 @@
-"""The sources for which `zyda init` writes a recipe: files that look alike, by the first rows of some of them."""
+"""The sources for which `zyda init` writes a recipe: groups of similar files, by the first rows of some of them."""
 
 import os
 import re
@@ -50,7 +50,7 @@ class DraftSource:
 
 
 def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOut]]:
-    """Make sources of inputs, in their order. Raises BadInput where a file that was named cannot be read."""
+    """Return the sources of inputs, in order. Raises BadInput for an unreadable file that was named."""
     with errors_about(NAME):
         return sources_of([given(one) for one in typed])
 
@@ -81,7 +81,7 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
 
 
 def files_in(inputs: Sequence[Given], seen: set[str]) -> Iterator[tuple[InputFile, bool]]:
-    """Yield the files of inputs that no input before them has, and whether each was named by itself."""
+    """Yield the files of inputs, each once, and whether its input names a single file."""
     for one in inputs:
         for file in one.files:
             if file.url not in seen:
@@ -90,7 +90,7 @@ def files_in(inputs: Sequence[Given], seen: set[str]) -> Iterator[tuple[InputFil
 
 
 def with_format(file: InputFile, *, is_named: bool) -> InputFile:
-    """Give a file without a known ending the format that its first bytes show, if they show one."""
+    """Return a file without a known ending with the format of its first bytes, if they show one."""
     try:
         format_of(NAME, file)
     except BadInput:
@@ -105,7 +105,7 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
 
 
 def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]:
-    """Leave out the README and its like, which folders have beside their data, where there is anything else."""
+    """Leave out README files and the like beside data, if there are other files."""
     for alike in formats:
         papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
         if len(papers) < sum(len(other.files) for other in formats):
@@ -140,7 +140,7 @@ def source_name(given: Given, files: Sequence[InputFile]) -> str:
 
 
 def own_name(files: Sequence[InputFile]) -> str:
-    """Return what the names of files begin with, or their folder; nothing where they share none."""
+    """Return the common beginning of the names of files, or their folder; "" if they have none in common."""
     stems = [re.split(r"\.(?=[A-Za-z])", name_of(file))[0] for file in files]
     start = re.split(r"[0-9]", stems[0])[0] if len(stems) > 1 else stems[0]
     if all(stem.startswith(start) for stem in stems) and not OF_PARTS.fullmatch(start):
@@ -166,6 +166,6 @@ def with_own_names(sources: Sequence[DraftSource]) -> list[DraftSource]:
 
 
 def valid_name(name: str) -> str:
-    """Return a name of a source, without the characters that none has."""
+    """Return a name without characters that are invalid in names of sources."""
     plain = re.sub(r"[^A-Za-z0-9._-]+", "-", name).strip("-._")[:80] or "source"
     return f"{plain}-source" if plain.lower() in RESERVED_NAMES else plain

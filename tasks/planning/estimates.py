@@ -1,4 +1,4 @@
-"""What a plan says: figures with the ranges in which they should lie, of sources, stages and a whole build."""
+"""The figures of a plan, with their ranges: of sources, of stages and of a whole build."""
 
 from collections.abc import Sequence
 from math import sqrt
@@ -8,21 +8,21 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, write_record
 
 PLAN = "history/plan.json"
-# Student's t: so many standard errors hold 95 of 100 means, by the parts less one.
+# Student's t: the number of standard errors of the 95 % range, by the number of parts less one.
 T_95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 OF_MANY_PARTS = 2.0
-FROM_ONE_PART = 0.3  # by which a total may differ that one part of several stands for
+FROM_ONE_PART = 0.3  # relative error of a total that is estimated from a single part
 
 
 class Estimate(Record):
-    """A figure, and the range in which it should lie in 95 cases of 100."""
+    """A figure, and its 95 % range."""
 
     value: float
     low: float
     high: float
 
     def __add__(self, other: "Estimate") -> "Estimate":
-        """Add a figure of something else: their errors are independent, and partly cancel out."""
+        """Add another figure. Their errors are independent, and partly cancel out."""
         value = self.value + other.value
         below = sqrt((self.value - self.low) ** 2 + (other.value - other.low) ** 2)
         above = sqrt((self.high - self.value) ** 2 + (other.high - other.value) ** 2)
@@ -32,7 +32,7 @@ class Estimate(Record):
         return Estimate(value=self.value * factor, low=self.low * factor, high=self.high * factor)
 
     def holds(self, value: float) -> bool:
-        """Say whether a value is in the range, ends included."""
+        """Return whether a value is in the range, ends included."""
         return self.low <= value <= self.high
 
 
@@ -41,9 +41,9 @@ def exactly(value: float) -> Estimate:
 
 
 def ratio_estimate(sizes: Sequence[float], counts: Sequence[float], size: float) -> Estimate:
-    """Estimate what there is in all of something, by what parts of it have for their size.
+    """Estimate a total from parts, in proportion to their sizes.
 
-    sizes, counts: of the parts. size: of all. The estimator and its error are those of Cochran, "Sampling
+    sizes, counts: of the parts. size: of the whole. The estimator and its error are those of Cochran, "Sampling
     Techniques", 1977, sections 2.11 and 6.3: the ratio of the sums, and the spread of the parts around it.
     """
     seen, parts = sum(sizes), len(sizes)
@@ -64,7 +64,7 @@ def ratio_estimate(sizes: Sequence[float], counts: Sequence[float], size: float)
 
 
 class SourceEstimate(Record):
-    """What a source should have. bytes: of its files. text: UTF-8 bytes. tried: the part of it that was read."""
+    """The estimated size of a source. bytes: of files. text: UTF-8 bytes. tried: the share read by the trial."""
 
     source: str
     files: int
@@ -79,12 +79,12 @@ class SourceEstimate(Record):
 
     @property
     def published(self) -> Estimate:
-        """The tokens that stay if no document goes as a duplicate."""
+        """The tokens that are kept if no document is removed as a duplicate."""
         return self.tokens.times(self.kept)
 
 
 class StageEstimate(Record):
-    """What a stage should take. most_clustered: its processor seconds where 80 % of documents are in clusters."""
+    """The estimated cost of a stage. most_clustered: processor seconds if 80 % of documents are in clusters."""
 
     stage: str
     spent: Spent
@@ -92,12 +92,12 @@ class StageEstimate(Record):
 
 
 class Plan(Record):
-    """What a build should take, with so many threads on so many workers.
+    """The estimated cost of a build, with a number of threads and workers.
 
-    recipe: a hash of it, as it is written. seconds: from its start to its end. work, published: bytes that are
-    written for either; in_storage: of both, in the end; at_most: before that. scratch: on temporary disks
-    meanwhile. model_seconds: of one device, by source. faults: what will not fit. notes: what the figures leave
-    out.
+    recipe: a hash of the recipe as written. seconds: from start to end. work, published: bytes written to each;
+    in_storage: of both, at the end; at_most: the highest value before. scratch: bytes on temporary disks.
+    model_seconds: of one device, by source. faults: resources that will not suffice. notes: costs that the figures
+    do not include.
     """
 
     recipe: str
@@ -123,5 +123,5 @@ class Plan(Record):
 
 
 def keep_plan(folder: Folder, plan: Plan) -> None:
-    """Keep a plan beside the corpus, for a build to compare itself with."""
+    """Write a plan to the corpus' folder, so that a build can be compared with it."""
     write_record(folder, PLAN, plan)

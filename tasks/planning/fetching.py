@@ -1,4 +1,4 @@
-"""Sources copied to where they are read, several files at a time; what is there already is not copied again."""
+"""Copies of the sources' files in one folder, made several files at a time; existing copies are not made again."""
 
 import hashlib
 import re
@@ -33,8 +33,8 @@ Mark = tuple[str, str, str]
 class Fetch:
     """The files of a recipe's sources, and their copies in a folder.
 
-    files: all that were listed. wanted: those of the sample. copies: of files that have one as it was made, by
-    their keys. refused: copies that are not as they were made, and are not taken from the table again.
+    files: all listed files. wanted: the files of the sample. copies: of files with an unchanged copy, by their
+    keys. refused: changed copies, which are not read from the table again.
     """
 
     def __init__(self, recipe: Recipe, folder: Folder) -> None:
@@ -46,7 +46,7 @@ class Fetch:
         self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
-        self.there = folder.listed(COPIES)  # one listing, and not a request for each
+        self.there = folder.listed(COPIES)  # one listing instead of a request for each file
         for copy in [*self.copies.values()]:
             info = self.there.get(copy.path)
             if info is None or not is_version(info, copy.copy_version):
@@ -54,12 +54,12 @@ class Fetch:
 
     @property
     def to_copy(self) -> list[FetchedFile]:
-        """The files that are wanted and have no copy, each once."""
+        """The wanted files without a copy, each once."""
         return [*{file.key: file for file in self.wanted if file.key not in self.copies}.values()]
 
     @property
     def to_verify(self) -> list[FetchedFile]:
-        """The copies of the files that are wanted, as far as they lie there, whatever their times are."""
+        """The existing copies of wanted files, whatever their modification times."""
         known = copies_by_file(self.refused.values()) | self.copies
         copies = {file.key: known[file.key] for file in self.wanted if file.key in known}
         return [copy for copy in copies.values() if copy.path in self.there]
@@ -79,16 +79,16 @@ class Fetch:
         return [*files.values()]
 
     def verify_all(self, at_once: int, tell: Callable[[int], object]) -> None:
-        """Read the copies of the files that are wanted, and compare their digests; what is whole is taken as it is.
+        """Read the copies of wanted files and compare their digests; unchanged copies are used.
 
-        tell: is called with the bytes that were read.
+        tell: called with the number of bytes read.
         """
 
         def verify(copy: FetchedFile) -> None:
             is_whole = self.folder.difference(copy.path, copy.size, copy.sha256) is None
             self.tell_unless_stopped(copy.size, tell)
             with self.lock:
-                if is_whole:  # its time may be another one, where somebody has moved it
+                if is_whole:  # its modification time differs if it was moved
                     now = copy_version(self.folder, copy.path)
                     self.copies[copy.key] = copy.model_copy(update={"copy_version": now})
                 elif copy.key in self.copies:
@@ -97,9 +97,9 @@ class Fetch:
         self.side_by_side(verify, self.to_verify, at_once)
 
     def copy_all(self, at_once: int, tell: Callable[[int], object]) -> None:
-        """Copy what is to be copied, so many files at a time. tell: is called with the bytes that have come.
+        """Copy the files of `to_copy`, a number of files at a time. tell: called with the number of bytes copied.
 
-        Raises BadRecipe with what went wrong, when all others are done.
+        Raises BadRecipe with all failures, after all other files are copied.
         """
         faults = list[str]()
 
@@ -132,7 +132,7 @@ class Fetch:
     def side_by_side(
         self, function: Callable[[FetchedFile], object], files: Sequence[FetchedFile], at_once: int
     ) -> None:
-        """Call a function on files, so many at a time, and write the table at the end, whatever that is."""
+        """Call a function on files, several at a time, and write the table at the end, also after a failure."""
         with self.table_at_the_end(), ThreadPoolExecutor(at_once) as threads:
             try:
                 for _ in threads.map(function, files):
@@ -143,7 +143,7 @@ class Fetch:
                 raise
 
     def write_table(self) -> None:
-        """Write the table of all files as they are now, and of what others have fetched to the same folder."""
+        """Write the table of all current files, and of files that others have fetched to the same folder."""
         there = read_fetched(self.folder)
         for key, copy in copies_by_file(there).items():
             own = self.copies.get(key)
@@ -160,7 +160,7 @@ class Fetch:
 
     @contextmanager
     def table_at_the_end(self) -> Iterator[None]:
-        """Write the table whatever ends the block, so that nothing is copied twice."""
+        """Write the table at the end of the block, also after a failure, so that nothing is copied twice."""
         try:
             yield
         finally:
@@ -170,7 +170,7 @@ class Fetch:
                     self.write_table()
 
     def take_replaced(self) -> bool:
-        """Take the copies that another process has put in the place of ours since; say whether there are any."""
+        """Use copies that another process has put in place of ours; return whether there are any."""
         there, before = self.folder.listed(COPIES), dict(self.copies)
         for key, copy in before.items():
             is_replaced = copy.path in there and not is_version(there[copy.path], copy.copy_version)
@@ -181,7 +181,7 @@ class Fetch:
 
 
 def listed_files(recipe: Recipe) -> list[FetchedFile]:
-    """List the originals of all sources, by pattern. Raises BadRecipe with all faults."""
+    """Return the original files of all sources, by pattern. Raises BadRecipe with all faults."""
 
     def files_of(source: Source) -> list[FetchedFile]:
         return [
@@ -200,7 +200,7 @@ def listed_files(recipe: Recipe) -> list[FetchedFile]:
 
 
 def expect_no_copies(folder: Folder, files: Sequence[FetchedFile]) -> None:
-    """Raise BadRecipe where a source reads the folder of copies: each fetch would copy the copies."""
+    """Raise BadRecipe if a source reads the folder of copies, because each fetch would copy the copies."""
     for file in files:
         if file.url.startswith(f"{folder.url}/"):
             raise BadRecipe(
@@ -225,7 +225,7 @@ def fetched_file(source: Source, pattern: str, file: InputFile) -> FetchedFile:
 
 
 def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) -> FetchedFile:
-    """Copy one file, and return it with its copy. Raises BadInput where it is another one now, and Unavailable."""
+    """Copy a file, and return it with its copy. Raises BadInput if the file has changed, and Unavailable."""
     original = file.input_file(folder)
     where = original.location.url if original.location else ""
     version = "" if original.location else file.version
@@ -246,7 +246,7 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
             stream.expect_unchanged()
         if file.sha256 and digest.hexdigest() != file.sha256:
             raise Unavailable(
-                f"source {file.source}, file {file.url}: what came is not what its store lists (SHA-256)"
+                f"source {file.source}, file {file.url}: the SHA-256 of the download differs from that in its store"
             )
         if published and sha1.hexdigest() != published:
             raise Unavailable(
@@ -260,9 +260,9 @@ def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) 
 
 
 def path_of(file: FetchedFile) -> str:
-    """Return where a file's copy lies: below its source's name, in a folder of this URL and version alone.
+    """Return the path of a file's copy: below its source's name, in a folder for this URL and version.
 
-    The end of its name stays, by which its format is known; a table has the whole.
+    The copy keeps the end of the file's name, which shows its format; the table has the whole name.
     """
     place = hashlib.sha256(f"{file.url}\n{file.version}".encode()).hexdigest()[:12]
     name = ODD.sub("_", file.url.rpartition("/")[2])[-LONGEST_NAME:]
@@ -270,7 +270,7 @@ def path_of(file: FetchedFile) -> str:
 
 
 def copy_version(folder: Folder, path: str) -> str:
-    """Return the version that the store of a copy gives it, or nothing where it is gone."""
+    """Return the version of a copy in its store, or "" if it is missing."""
     info = folder.info(path)
     return "" if info is None else version_of(info)
 

@@ -1,4 +1,4 @@
-"""The files that have no number yet: looked into, before any work, for every fault that can be found."""
+"""The inspection of files without a number, before work begins, for all faults that can be detected."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
@@ -36,7 +36,7 @@ Spread = Callable[..., list[Any]]
 
 @dataclass(frozen=True)
 class Inspection:
-    """A file to inspect, on whichever worker."""
+    """A file to inspect on a worker."""
 
     source: Source
     file: InputFile
@@ -58,9 +58,9 @@ class Inspection:
 
 
 def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceSurvey:
-    """Inspect the files that the register does not know, and one of each source in any case.
+    """Inspect the files that the register does not know, and at least one file of each source.
 
-    Sources without files have a fault, and are passed over. Raises BadRecipe with all faults.
+    Sources without files have a fault already, and are skipped. Raises BadRecipe with all faults.
     """
     jobs, size = list[Inspection](), shard_bytes(recipe)
     known = {source.name: known_files(survey.register, source.name) for source in recipe.sources}
@@ -80,7 +80,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
                 Check(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
                 Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
-        # Where a model has a fault, nobody knows which columns it adds.
+        # If a model has a fault, the columns that it adds are unknown.
         if files and (model or not source.classify):
             of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
             checks.append(Check(of_columns, (*place, "keep")))
@@ -97,7 +97,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
 def check_files(
     source: Source, files: int, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> None:
-    """Raise BadRecipe with what is wrong with a source's files, or BadInput where none of all can be read."""
+    """Raise BadRecipe with the faults of a source's files, or BadInput if none of them can be read."""
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if faults := [str(outcome) for outcome in own if isinstance(outcome, ZydaError)]:
         more = [f"source {source.name}: {len(faults) - MOST_FAULTS:,} more of its files have faults"]
@@ -115,9 +115,9 @@ def check_selection(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a source names columns to carry, or not to, that none of its files has.
+    """Raise BadInput if a source names columns, to carry or not to carry, that none of its files has.
 
-    Lines of JSON may have columns that the first of them lack: there it is a warning.
+    JSON Lines may have columns that their first lines lack: for them it is a warning.
     """
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if not missing_of(source, steps, own):
@@ -137,9 +137,9 @@ def check_rounds(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a round compares a column that no source has, or a field in a column without fields.
+    """Raise BadInput if a round compares a column that no source has, or a field of a column without fields.
 
-    Lines of JSON may have columns that the first of them lack: there it is a warning.
+    JSON Lines may have columns that their first lines lack: for them it is a warning.
     """
     files = {source.name: of_source for source, of_source in zip(recipe.sources, chosen, strict=True)}
     compared = [source for source in recipe.sources if not source.exempt and files[source.name]]
@@ -172,7 +172,7 @@ def check_component(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a pattern matches no URL, or a column is of a kind that names no component."""
+    """Raise BadInput if a pattern matches no URL, or if a column has a type that cannot name components."""
     if source.component is None:
         return
     check_paths(source.name, source.component, files)
@@ -189,7 +189,7 @@ def check_columns_of_steps(
     jobs: Sequence[Inspection],
     outcomes: Sequence[InspectedFile | ZydaError],
 ) -> None:
-    """Raise BadInput where a column is of a type that a step cannot read."""
+    """Raise BadInput for a column of a type that a step cannot read."""
     for step in (step for step in steps if step.columns):
         for job, table in empty_tables(source, jobs, outcomes):
             try:
@@ -201,7 +201,7 @@ def check_columns_of_steps(
 def empty_tables(
     source: Source, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> Iterator[tuple[Inspection, pa.Table]]:
-    """Yield tables without rows, of the columns of each of a source's files that could be read."""
+    """Yield tables without rows, with the columns of each readable file of a source."""
     for job, outcome in zip(jobs, outcomes, strict=True):
         if job.source == source and isinstance(outcome, InspectedFile) and outcome.table_schema is not None:
             yield job, outcome.table_schema.empty_table()
@@ -210,9 +210,9 @@ def empty_tables(
 def missing_of(
     source: Source, steps: Sequence[Step], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> list[tuple[str, str]]:
-    """Return the columns that a source names and none of some files has, each with the field that names it.
+    """Return the columns that a source names and none of its files has, each with its field in the recipe.
 
-    Nothing where none of the files could be read.
+    Return nothing if none of the files could be read.
     """
     known, selected = names_in(outcomes), "columns" if source.columns else "without"
     named = [(selected, name) for name in selection_of(source).names]
@@ -232,7 +232,7 @@ def names_in(outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
 def inspect_others(
     source: Source, files: Sequence[InputFile], jobs: Sequence[Inspection]
 ) -> list[InspectedFile | ZydaError]:
-    """Inspect those of a source's files that were not: they may have columns that the others lack."""
+    """Inspect the files of a source that were not inspected: they may have columns that the others lack."""
     own = [job for job in jobs if job.source == source]
     seen = {job.file.url for job in own}
     unseen = [replace(own[0], file=file) for file in files if file.url not in seen]
@@ -247,9 +247,9 @@ def check_columns(
     files: Sequence[InputFile],
     model: Model | None,
 ) -> None:
-    """Check what the recipe says of columns on those of the files that were inspected, taken together.
+    """Check the columns in the recipe against all inspected files together.
 
-    Where it fails on those that are new, the others are inspected too: they may have the columns.
+    If the check fails for new files, the other files are inspected, too, because they may have the columns.
     """
 
     def check(outcomes: Sequence[InspectedFile | ZydaError]) -> None:
@@ -259,7 +259,7 @@ def check_columns(
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if any(isinstance(outcome, ZydaError) for outcome in own):
-        return  # what columns there are is not known
+        return  # the columns are unknown
     try:
         check(own)
     except BadInput:
@@ -271,7 +271,7 @@ def check_columns(
 def columns_together(
     recipe: Recipe, source: Source, outcomes: Sequence[InspectedFile | ZydaError]
 ) -> pa.Schema:
-    """Return the columns that the documents of some files will have, as far as those show any."""
+    """Return the known columns of the documents of some files."""
     schemas = [
         outcome.table_schema
         for outcome in outcomes
@@ -288,7 +288,7 @@ def columns_together(
 
 
 def selection_of(source: Source) -> Selection:
-    """Return which columns of a source are carried."""
+    """Return the columns of a source to carry."""
     return Selection(only=source.columns, without=source.without)
 
 

@@ -1,4 +1,4 @@
-"""What the last build of a corpus was made from, and whether anything has changed since."""
+"""The input of the last build of a corpus, and whether it has changed since."""
 
 import hashlib
 from collections.abc import Iterable, Mapping, Sequence
@@ -36,10 +36,10 @@ DENY_LISTS = "deny lists"  # no name of a source
 
 
 class BuildRecord(Record):
-    """The last finished build: what was asked, each source's listing, and the manifests of all stages.
+    """The last finished build: its recipe, each source's listing, and the manifests of all stages.
 
-    `others` are the versions of the manifests of corpora that it was against, by the recipe's URLs, and of its
-    DENY_LISTS. `entries` are those that the register had, of which the last could be lost without a gap.
+    others: the versions of the manifests of corpora in `against`, by the recipe's URLs, and of DENY_LISTS. entries:
+    the number of entries in the register, because the loss of its last entries leaves no gap.
     """
 
     recipe_digest: str = ""
@@ -56,10 +56,10 @@ def recipe_digest(
     documents: Sequence[DocumentPlan],
     denied: Mapping[str, str],
 ) -> str:
-    """Hash all that decides what is built, but for the files of the sources.
+    """Return a hash of everything that decides the result of a build, except the files of the sources.
 
-    tokenizer, models: their digests, of the models in the order of the sources that have one. documents: the steps
-    of each source, with the lists and the functions that they use. denied: the SHA-256 of deny lists, by URL.
+    tokenizer, models: their digests; models in the order of the sources that have a model. documents: the steps of
+    each source, with their lists and functions. denied: the SHA-256 of deny lists, by URL.
     """
     steps = [plan.model_dump() for plan in documents]
     return digest_of(
@@ -68,7 +68,7 @@ def recipe_digest(
 
 
 def current_digest(recipe: Recipe) -> str | None:
-    """Hash the same with tokenizer, models and lists as they are now, or None where one cannot be read."""
+    """Return the recipe digest with the current tokenizer, models and lists; None if any is unreadable."""
     # Late: the library of tokens sets an environment variable, and programs that read a corpus keep theirs.
     from zyda_flows.tasks.tokens.stored import load_tokenizer
 
@@ -80,13 +80,13 @@ def current_digest(recipe: Recipe) -> str | None:
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
         return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))
-    except Exception:  # noqa: BLE001 (the hub raises whatever it likes; the build itself will say it)
+    except Exception:  # noqa: BLE001 (the hub raises many types of errors; the build raises them again)
         return None
 
 
 @cache
 def digest_of_code() -> str:
-    """Hash the stages' own code: another version is asked to look at everything again."""
+    """Return a hash of the code of the stages, so that another version checks everything again."""
     folders = [Path(str(files(package))) for package in ("zyda_flows.tasks", "zyda_flows.textkernels")]
     modules = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
@@ -100,7 +100,7 @@ def build_record(
     denied: dict[str, str],
     receipts: Iterable[Receipt],
 ) -> BuildRecord:
-    """Say what a build was made from; `digest` of the recipe and of what it used, whatever lies there by now."""
+    """Return the record of a build. digest: of the recipe and of the tokenizer, models and lists it used."""
     return BuildRecord(
         recipe_digest=digest,
         listings=listings,
@@ -112,7 +112,7 @@ def build_record(
 
 
 def whole_register(folder: Folder) -> Register:
-    """Read the register. Raises Denied where it has lost an entry, in its middle or at its end."""
+    """Return the register. Raises Denied if it has lost an entry, in its middle or at its end."""
     register, built = load_register(folder), last_build(folder)
     if built is not None and register.entries < built.entries:
         raise lost_entry(folder, register.entries)
@@ -120,11 +120,11 @@ def whole_register(folder: Folder) -> Register:
 
 
 def last_build(folder: Folder) -> BuildRecord | None:
-    """Read what the last build left, or return None where there was none."""
+    """Return the record of the last build, or None if there was none."""
     try:
         return read_record(folder, BUILT, BuildRecord)
     except Damaged as error:
-        warn(f"{error}; what was built is looked at again")
+        warn(f"{error}; the published files are checked again")
         return None
 
 
@@ -133,7 +133,7 @@ def versions(listed: Iterable[InputFile]) -> dict[str, str]:
 
 
 def recorded_files(folder: Folder) -> dict[str, dict[str, str]]:
-    """Return the version of each file of each source of the published corpus, as far as that can be read."""
+    """Return the version of each readable file of each source of the published corpus."""
     built, built_versions = last_build(folder), dict[str, dict[str, str]]()
     for name, path in (built.listings if built else {}).items():
         try:
@@ -144,13 +144,13 @@ def recorded_files(folder: Folder) -> dict[str, dict[str, str]]:
 
 
 def recorded_versions(folder: Folder) -> dict[str, dict[str, str]]:
-    """Return the versions of all that the published corpus was made from: by source, and by other corpus."""
+    """Return the versions of all inputs of the published corpus: by source, and by other corpus."""
     built = last_build(folder)
     return recorded_files(folder) | (built.others if built else {})
 
 
 def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
-    """Return the same of all that a build of this recipe would read now."""
+    """Return the versions of all inputs that a build of this recipe would read now."""
     listed = {
         source.name: at_same_commit(recipe, source)
         or versions(sampled_files(list_source_files(source, recipe.inputs), recipe.sample))
@@ -162,9 +162,9 @@ def current_versions(recipe: Recipe) -> dict[str, dict[str, str]]:
 
 
 def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
-    """Return the versions of a source's files of the last build, where it is on the hub and no commit came since.
+    """Return the versions of a source's files in the last build, if it is on the hub with the same commit.
 
-    So nothing is listed: a repository is asked for its commit alone.
+    Nothing is listed: the repository returns its commit only.
     """
     if recipe.inputs or source.lists or not all(map(has_commits, source.files)):
         return None
@@ -174,7 +174,7 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
         return None
     if patterns_in(manifest.recipe, source.name) != patterns_in(recipe.as_written, source.name):
         return None
-    with suppress(ZydaError), explain_errors(source.name):  # whoever lists the source says what is wrong
+    with suppress(ZydaError), explain_errors(source.name):  # the listing of the source raises the fault
         commits = {commit_of(pattern, source.revision) for pattern in source.files}
         listed = load_listing(recipe.folder, path)
         if commits == {file.location.commit if file.location else "" for file in listed}:
@@ -183,7 +183,7 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
 
 
 def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
-    """Return which files of which revision a written recipe says of a source."""
+    """Return the patterns and revision of a source in a recipe as written."""
     return [[one.get("files"), one.get("revision")] for one in recipe["sources"] if one["name"] == source]
 
 
@@ -192,10 +192,10 @@ def version_of(other: PublishedCorpus) -> dict[str, str]:
 
 
 def ledger_if_complete(recipe: Recipe) -> Ledger | None:
-    """Return the ledger of a corpus to which a build would change nothing, else None.
+    """Return the ledger of a corpus that a build would not change, else None.
 
-    Looks at the listings of the sources and of the published folder alone, so it takes seconds and needs
-    neither Prefect nor Dask.
+    Only the listings of the sources and of the published folder are read, so it takes seconds and needs neither
+    Prefect nor Dask.
     """
     folder = recipe.folder
     built = last_build(folder)
@@ -211,6 +211,6 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
             unread = older_than(times_checked(folder, files), as_timedelta(recipe.reread_after))
             if len(unread) or len(missing(files)) or len(possibly_changed(files)):
                 return None
-    except ZydaError:  # the build itself will say it, with all other faults
+    except ZydaError:  # the build raises it, with all other faults
         return None
     return manifest.ledger

@@ -1,8 +1,4 @@
-"""Before any work: list the sources, number their files, and find every fault that can be found.
-
-Nothing is written until the whole recipe has been judged; then the register and one list of files
-for each source, which is what ingest starts from.
-"""
+"""Prepare a build: list the sources, number their files, and detect faults before work begins."""
 
 import os
 from collections.abc import Sequence
@@ -30,10 +26,10 @@ from zyda_flows.tasks.tokens.stored import EXACT, store_tokenizer
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)
 def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
-    """Judge the recipe against its sources and return what ingest needs of each.
+    """Check the recipe against its sources and return the parameters of ingest for each source.
 
-    replace: build also where another corpus is published under this name. Raises BadRecipe with every
-    fault that was found, each with its source and file.
+    replace: build also if another corpus is published under this name. Raises BadRecipe with every detected fault,
+    each with its source and file.
     """
     folder, survey = recipe.folder, preflight(recipe, replace=replace)
     register = number_sources(survey.register, [source.name for source in recipe.sources])
@@ -61,9 +57,9 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
 
 
 def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> SourceSurvey:
-    """Find every fault that can be found before work, and write nothing.
+    """Detect every fault that can be detected before work, and write nothing.
 
-    spread: calls a function on every file to look into, as `fan_out` does. Raises BadRecipe with all faults.
+    spread: calls a function on every file to inspect, as `fan_out` does. Raises BadRecipe with all faults.
     """
     return inspect_new(recipe, check_sources(recipe, replace=replace), spread)
 
@@ -110,6 +106,6 @@ def source_plan(
 
 
 def rows_of_sample(recipe: Recipe, listed: int, chosen: int) -> float:
-    """Return the part of the rows that a recipe takes of the chosen files, of so many that were listed."""
-    # The fraction as it is written: what the chosen files hold beyond it is left out by rows.
+    """Return the share of the rows of the chosen files that a recipe uses. listed: the number of listed files."""
+    # The fraction as written: rows of the chosen files beyond this share are left out.
     return min(1.0, float(Fraction(str(recipe.sample)) * listed / chosen))

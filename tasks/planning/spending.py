@@ -1,4 +1,4 @@
-"""What builds of a corpus have taken, until it was published: for the report, and for those who plan another."""
+"""The time and storage of the builds of a corpus, for the report and for later plans."""
 
 from contextlib import suppress
 
@@ -14,10 +14,10 @@ SPENDING = "history/spent.json"
 
 
 class Spending(Record):
-    """What the flow runs took that made what is published, as far as they came to an end.
+    """The cost of the flow runs that made the published corpus, as far as they ended.
 
-    manifest: the SHA-256 of what is published, or nothing where that has not been reached. seconds: from start to
-    end, of all runs. threads: of the last run. flow: processor seconds of the process that ran the flow.
+    manifest: the SHA-256 of the published manifest, or "" if nothing is published yet. seconds: of all runs, from
+    start to end. threads: of the last run. flow: processor seconds of the process of the flow.
     """
 
     manifest: str = ""
@@ -47,20 +47,20 @@ class Spending(Record):
 
 
 def last_spending(folder: Folder) -> Spending | None:
-    """Return what the builds took that made what is published, or that have not come so far."""
+    """Return the cost of the builds of the published corpus, or of builds that have not published yet."""
     with suppress(Damaged):  # nothing is made from it
         return read_record(folder, SPENDING, Spending)
     return None
 
 
 def spending_of_published(folder: Folder) -> Spending | None:
-    """Return what the builds took that made what is published, where somebody noted it."""
+    """Return the cost of the builds of the published corpus, or None if it is not recorded."""
     spending = last_spending(folder)
     return spending if spending and spending.manifest == digest_of_manifest(folder) else None
 
 
 def planned_for(folder: Folder, spending: Spending | None) -> Plan | None:
-    """Return the plan of the builds that took so much: the last one for their recipe."""
+    """Return the last plan for the recipe of the builds with this cost."""
     with suppress(Damaged):  # nothing is made from it
         plan = read_record(folder, PLAN, Plan)
         if plan and spending and plan.recipe == spending.recipe:
@@ -69,11 +69,11 @@ def planned_for(folder: Folder, spending: Spending | None) -> Plan | None:
 
 
 def keep_spending(folder: Folder, run: Spending, *, is_over: bool) -> None:
-    """Add what a run took to what runs before it took for the same corpus. is_over: whether it was published."""
+    """Add the cost of a run to that of earlier runs for the same corpus. is_over: whether it has published."""
     before, published = last_spending(folder), ""
     if is_over and published_manifest(folder) is not None:
         published = digest_of_manifest(folder)
-    if before and before.manifest:  # what was published then took that; this run is of another
+    if before and before.manifest:  # that cost belongs to an earlier published corpus
         if before.manifest == published:
             return
         before = None

@@ -1,4 +1,4 @@
-"""A recipe's sources as they are found: listed, and judged without reading any document."""
+"""The survey of a recipe's sources: listed and checked without reading documents."""
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field, replace
@@ -24,11 +24,11 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 @dataclass(frozen=True)
 class SourceSurvey:
-    """A recipe's sources as they were found, in the order of their rank, and the numbers given so far.
+    """The listed sources of a recipe, in the order of their rank, and the numbers of their files.
 
-    `listed` are all files of each source, `chosen` those of the sample; `models` are by source. `inspected`
-    are the chosen files that have no number yet, where somebody has looked into them. `documents` are the steps on
-    documents of each source; `denied` are the SHA-256 of the deny lists, by URL.
+    listed: all files of each source. chosen: the files of the sample. models: by source. inspected: the chosen
+    files without a number, if they were inspected. documents: the steps on documents of each source. denied: the
+    SHA-256 of the deny lists, by URL.
     """
 
     register: Register
@@ -44,16 +44,16 @@ class SourceSurvey:
         return replace(self, inspected=inspected)
 
     def expect_none(self, *more: str) -> None:
-        """Raise BadRecipe with the faults that were found, and more of them, if there are any."""
+        """Raise BadRecipe with the detected faults and further ones, if there are any."""
         if self.faults or more:
             raise BadRecipe(*self.faults, *more)
 
 
 def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
-    """Find the faults that can be found without reading any document, and list the sources.
+    """Detect the faults that can be detected without reading documents, and list the sources.
 
-    They stand in what is returned, where a source that has one has no files, for others may have more to be found.
-    Raises BadRecipe where the corpus that is there, or is read, is another one.
+    The faults are in the result, so that later checks can add others; a source with a fault has no files there.
+    Raises BadRecipe if another corpus is published under the name, or if a source is the published corpus.
     """
     folder = recipe.folder
     register = whole_register(folder)
@@ -88,9 +88,9 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
 
 
 def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
-    """Check that what is published under this name was made of these sources, perhaps of fewer of them.
+    """Check that the corpus published under this name was made from these sources, or from fewer of them.
 
-    A source is another one where none of its files is the same. Raises BadRecipe.
+    A source is a different one if none of its files is the same. Raises BadRecipe.
     """
     folder = recipe.folder
     now = {s.name: {file.url for file in files} for s, files in zip(recipe.sources, chosen, strict=True)}
@@ -111,25 +111,25 @@ def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> 
 
 
 def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> None:
-    """Check that no source is what this recipe publishes: each build would change it. Raises BadRecipe."""
+    """Raise BadRecipe if a source reads the published corpus of this recipe, which each build changes."""
     output = f"{recipe.folder.url}/published/"
     for source, files in zip(recipe.sources, chosen, strict=True):
         if any(file.url.startswith(output) for file in files):
             raise BadRecipe(
-                f"source {source.name}: it reads what this recipe publishes ({output}), which each build changes; "
-                "copy it, or build under another name"
+                f"source {source.name}: it reads the published corpus of this recipe ({output}), which each build "
+                "changes; copy it, or build under another name"
             )
 
 
 class Check(NamedTuple):
-    """A call that raises what it finds wrong. location: of the field of the recipe that it is about, if any."""
+    """A function that raises the faults of a field. location: of the field in the recipe, if any."""
 
     call: Callable[[], Any]
     location: Location = ()
 
 
 def call_each(recipe: Recipe, checks: Iterable[Check]) -> tuple[list[Any], list[str]]:
-    """Make all the calls: what each gave, None where it failed, and the faults, with their lines of the recipe."""
+    """Call all checks; return their results, None for failures, and the faults with their lines of the recipe."""
     answers, faults = list[Any](), list[str]()
     for check in checks:
         try:
@@ -141,7 +141,7 @@ def call_each(recipe: Recipe, checks: Iterable[Check]) -> tuple[list[Any], list[
 
 
 def model_of(source: Source) -> Model | None:
-    """Judge a source's model, and whether it has the labels that are to stay. Raises BadInput."""
+    """Check a source's model, and that it has the labels to keep. Raises BadInput."""
     if source.classify is None:
         return None
     model = judged_model(source.name, source.classify)

@@ -1,7 +1,7 @@
-"""A trial: the steps on documents of a recipe, done to some documents of each source; nothing is written.
+"""A trial of the steps on documents of a recipe with some documents of each source; nothing is written.
 
-This is how thresholds are tuned: what each rule takes, how much of it other rules take too, and examples. All
-statistics are measured for every document, as with `keep_text`.
+It helps to set limits: it shows the documents that each rule removes, the share that other rules remove, too, and
+examples. All statistics are measured for every document, as with `keep_text`.
 """
 
 import hashlib
@@ -34,7 +34,7 @@ SHARD_BYTES = 64 << 20
 
 @dataclass(frozen=True)
 class SampleDocuments:
-    """Some documents of a file, their rows in it, and the columns that steps look at."""
+    """Some documents of a file, their rows in it, and the columns that steps read."""
 
     file: InputFile
     rows: NDArray[np.int64]
@@ -44,7 +44,7 @@ class SampleDocuments:
 
 @dataclass(frozen=True)
 class Example:
-    """A document that a rule takes. value: of the statistic, or what a function of the user's own said."""
+    """A document that a rule removes. value: of the statistic, or the text of a user's function."""
 
     source: str
     file: str
@@ -55,10 +55,10 @@ class Example:
 
 @dataclass
 class RuleCount:
-    """What a rule takes: how many documents of each source.
+    """The number of documents of each source that a rule removes.
 
-    first: those of them that no rule before it takes. also: those that another rule takes, too. sentence: what a
-    rule without numbers means.
+    first: of them, the documents that no rule before it removes. also: the documents that another rule removes,
+    too. sentence: the meaning of a rule without limits.
     """
 
     bound: Bound
@@ -75,7 +75,7 @@ class RuleCount:
 
 @dataclass
 class Trial:
-    """What the steps did to some documents. remaining: how many stay. rules: those of all sources, in order."""
+    """The result of the steps. remaining: the number of kept documents. rules: of all sources, in order."""
 
     documents: dict[str, int] = field(default_factory=dict)
     remaining: int = 0
@@ -86,7 +86,7 @@ class Trial:
     def count(
         self, source: str, some: SampleDocuments, done: Documents, bounds: Sequence[Bound], examples: int
     ) -> None:
-        """Add what the steps did to some documents. examples: how many of a rule are kept."""
+        """Add the result of the steps for some documents. examples: the number of examples to store for a rule."""
         is_broken = broken_rules(done.columns, bounds).reshape(len(bounds), len(some.texts))
         first, has_others = first_broken(is_broken), is_broken.sum(axis=0) > 1
         self.bytes += pc.sum(pc.binary_length(some.texts)).as_py() or 0
@@ -104,7 +104,7 @@ class Trial:
 
 
 def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
-    """Do the steps of a recipe to so many documents, as many of each source. Raises BadRecipe without steps."""
+    """Run the steps of a recipe on some documents of each source. Raises BadRecipe for a recipe without steps."""
     if not recipe.has_steps:
         raise BadRecipe(
             "the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]"
@@ -134,7 +134,7 @@ def example(source: str, some: SampleDocuments, place: int, column: pa.Array, te
 
 
 def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
-    """Read some documents of a source, from several of its files and from different places in them."""
+    """Return some documents of a source, from several of its files and from different places in them."""
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
     of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
@@ -147,7 +147,7 @@ def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[Sam
 
 
 def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SampleDocuments]:
-    """Read so many documents of one piece of a file, chosen by a hash of the file's name."""
+    """Return the first documents of a piece of a file, chosen by a hash of the file's name."""
     may_be_bad = recipe.on_bad_rows_of(source) == "set_aside"
     pieces = inspect(source.name, file, source.text, SHARD_BYTES, may_be_bad=may_be_bad).file.pieces
     piece = pieces[file.seed % len(pieces)]
@@ -165,5 +165,5 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
 
 
 def effective_rules(trial: Trial) -> Sequence[RuleCount]:
-    """Return the rules that take documents, in their order."""
+    """Return the rules that remove documents, in their order."""
     return [taken for taken in trial.rules.values() if taken.total]

@@ -1,4 +1,4 @@
-"""Watching: whether the sources are still what the last build saw, from their listings alone."""
+"""Watching: whether the sources have changed since the last build, from their listings alone."""
 
 import time
 
@@ -30,7 +30,7 @@ WATCHED = f"{WORK}/watched.json"
 
 
 class PollState(Record):
-    """What the watcher saw last: a hash of all listings, and the one that it announced last, and when."""
+    """The state of the watcher: hashes of the last and the last announced listings, and when announced."""
 
     seen: str = ""
     announced: str = ""
@@ -38,11 +38,11 @@ class PollState(Record):
 
 
 class SourceChanges(Record):
-    """What a look at the sources found, and whether it is to be announced.
+    """The changes of the sources, and whether to announce them.
 
-    It is when something has changed, the listing is the same as at the look before (so no upload is
-    under way) and this listing was not announced before. It is unanswered when it was, and there still
-    is no corpus of it: the build may run, or may have failed.
+    They are announced if the listing is the same as at the previous look (so no upload is in progress) and was not
+    announced before. They are unanswered if they were announced and no corpus of them exists: the build may be
+    running, or may have failed.
     """
 
     changes: tuple[Change, ...]
@@ -55,7 +55,7 @@ class SourceChanges(Record):
 def record_last_build(
     recipe: Recipe, inputs: list[SourcePlan], references: dict[str, PublishedCorpus], receipts: list[Receipt]
 ) -> None:
-    """Remember what the published corpus was built from, and that it was built, if it is new."""
+    """Record the input of the published corpus, if its build is new."""
     folder = recipe.folder
     models = [prepared.model.digest for prepared in inputs if prepared.model]
     documents = [prepared.parameters.documents for prepared in inputs]
@@ -66,14 +66,14 @@ def record_last_build(
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):
         record_build(folder, manifest, changes_since(folder, listings, built.others))
-    # Also where it is as before: whoever cleans takes what is newer for that of a build that has not ended.
+    # Written also if unchanged: `zyda clean` treats newer files as those of an unfinished build.
     write_record(folder, BUILT, built)
 
 
 def changes_since(
     folder: Folder, listings: dict[str, str], references: dict[str, dict[str, str]]
 ) -> tuple[Change, ...]:
-    """Return what is not in the listings of a build as in those of the build before; nothing for a first."""
+    """Return the changes in the listings of a build since the build before; nothing for a first build."""
     if last_build(folder) is None:
         return ()
     now = {source: versions(load_listing(folder, path)) for source, path in listings.items()}
@@ -82,7 +82,7 @@ def changes_since(
 
 @task(task_run_name="look", **ONCE_A_BUILD)
 def detect_changes(recipe: Recipe) -> SourceChanges:
-    """List all sources, and the corpora that it is against, and compare them with what the last build saw."""
+    """List all sources and the corpora in `against`, and compare them with the last build."""
     folder = recipe.folder
     listed = current_versions(recipe)
     changes = changes_between(recorded_versions(folder), listed)

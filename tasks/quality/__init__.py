@@ -1,7 +1,7 @@
-"""Quality: what is said of single documents, and which of them a source keeps.
+"""Quality: classify documents with a model, and filter documents by their labels and columns.
 
-`forms` knows what a model answers. `encoders` are the models that we know (`encoder_files`), and `torch_models`
-runs them (`torch_networks`). `classify` asks a model about the remaining documents. `keep` evaluates the recipe's
-own expression over the columns of a row (`keep_parser`, `keep_sql`, `keep_functions`). `filter` removes the
-documents that `classify` or `keep` reject, as all filters do (`document_filter`).
+`forms` loads models and describes their columns. `encoders` are the supported models (`encoder_files`), which
+`torch_models` runs (`torch_networks`). `classify` runs a model on the remaining documents. `keep` evaluates a
+recipe's `keep` expression on each row (`keep_parser`, `keep_sql`, `keep_functions`). `filter` removes the documents
+that the labels or `keep` reject. `document_filter` runs a function as a filter stage.
 """

@@ -1,8 +1,8 @@
-"""Classify: a quality model over the documents that are left.
+"""Classify: run a quality model on the remaining documents.
 
-Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`), sorted by doc_id. This is
-the costliest stage, so a shard of which other documents are left than last time has only those
-classified that are new.
+Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`), sorted by doc_id. This is the
+most expensive stage. If other documents of a shard remain than in an earlier build, only documents without an
+earlier answer are classified.
 """
 
 from collections.abc import Iterator
@@ -33,18 +33,18 @@ from zyda_flows.tasks.storage.tables import read_table, tables_of
 from zyda_flows.tasks.workers.engine import Engine
 
 VERSION = 1
-NO_NUMBER = "Look at the weights of that model, or take that document out of its file; then build again."
+NO_NUMBER = "Check the weights of the model, or remove the document from its file; then build again."
 
 
 @dataclass(frozen=True)
 class AnswersForShard(VerdictJob):
-    """What a model says of what is left of one shard."""
+    """The answers of a model for the remaining documents of a shard."""
 
     stage, version = "classify", VERSION
 
     model: Annotated[Model, NotInKey("its digest is in the key")]
     max_tokens: int
-    # The best of the worker where none is named.
+    # If it is None, the best device of the worker.
     device: Annotated[str | None, NotInKey("its precision is in the key")]
 
     @property
@@ -55,7 +55,7 @@ class AnswersForShard(VerdictJob):
 
     @property
     def answers(self) -> str:
-        """The folder of all that the model ever said about this shard, on such a machine."""
+        """The folder of all answers of the model for this shard, in the precision of this machine."""
         params = [self.max_tokens, *self.also_in_key]
         key = stage_key(self.stage, self.version, params, self.history.shard.digest)
         return f"{WORK}/{self.stage}/{self.source}/{self.name}-{key}"
@@ -77,32 +77,33 @@ class AnswersForShard(VerdictJob):
         ids = remaining.column("doc_id").to_numpy()
         is_known = np.isin(ids, earlier.column("doc_id").to_numpy())
         new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
-        is_wanted = pc.is_in(earlier.column("doc_id"), pa.array(ids))
-        table = pa.concat_tables([earlier.filter(is_wanted), *new_answers]).sort_by("doc_id")
+        is_remaining = pc.is_in(earlier.column("doc_id"), pa.array(ids))
+        table = pa.concat_tables([earlier.filter(is_remaining), *new_answers]).sort_by("doc_id")
         self.expect_numbers(str(self.source), table)
         if len(table) != self.history.counts.documents:
             raise NotConserved(
-                f"{self.whose}: {self.history.counts.documents:,} documents were left, and {len(table):,} have "
-                "an answer"
+                f"{self.whose}: expected {self.history.counts.documents:,} answers of the model, got {len(table):,}"
             )
         return table
 
     def expect_numbers(self, source: str, table: pa.Table) -> None:
-        """Raise BadInput for the first document of which the model's answer is not a finite number."""
+        """Raise BadInput for the first document whose answer is not a finite number."""
         for field in self.model.added_columns:
             if not pa.types.is_floating(field.type):
                 continue
-            odd = np.flatnonzero(~np.isfinite(table.column(field.name).to_numpy()))
-            if len(odd):
-                url, row = file_and_row_of(self.folder, source, table.column("doc_id")[odd[0]].as_py())
-                answer = f"{field.name} {table.column(field.name)[odd[0]].as_py()}, expected a finite number"
+            invalid = np.flatnonzero(~np.isfinite(table.column(field.name).to_numpy()))
+            if len(invalid):
+                url, row = file_and_row_of(self.folder, source, table.column("doc_id")[invalid[0]].as_py())
+                answer = (
+                    f"{field.name} {table.column(field.name)[invalid[0]].as_py()}, expected a finite number"
+                )
                 fault = f"classify.model: {self.model.name} answers {answer}"
                 error = bad_input(source, fault, file=url, row=row)
                 error.advice = NO_NUMBER
                 raise error
 
     def earlier_answers(self) -> pa.Table:
-        """Return what the model said about documents of this shard in earlier builds, each once."""
+        """Return the answers of earlier builds for documents of this shard, each document once."""
         records = [path for path in self.folder.files(self.answers) if path.endswith(".parquet.json")]
         shards = [finished_artifact(self.folder, path.removesuffix(".json")) for path in records]
         tables = [self.model.table_schema.empty_table()]
@@ -110,13 +111,13 @@ class AnswersForShard(VerdictJob):
         for shard in filter(None, shards):
             table = read_table(self.folder, shard)
             ids = table.column("doc_id").to_numpy()
-            # The files of earlier builds overlap: each holds the answers for all that was left then.
+            # The files of earlier builds overlap: each has the answers for all documents that remained then.
             tables.append(table.filter(pa.array(~np.isin(ids, seen_ids))))
             seen_ids = np.union1d(seen_ids, ids)
         return pa.concat_tables(tables)
 
     def classified(self, doc_ids: NDArray[np.uint64]) -> pa.Table:
-        """Run the model over some documents of the shard. doc_ids: (n,), ascending."""
+        """Run the model on documents of the shard. doc_ids: uint64, (n,), ascending."""
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
@@ -126,7 +127,7 @@ class AnswersForShard(VerdictJob):
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
-    """Hash what was asked; which model it was asked of is part of what ingest passed on."""
+    """Return the key of the stage. The model is a part of the trail, because ingest records it."""
     classify = recipe.source(trail.source).classify
     return stage_key("classify", VERSION, [classify.max_tokens] if classify else None, *trail.identities)
 
@@ -136,7 +137,7 @@ def has_model(recipe: Recipe, source: str) -> bool:
 
 
 def cost(workload: Workload, _: Subject, name: str) -> Iterator[StageCost]:
-    """Yield the cost of the models that were tried, on a core or on the device of the trial."""
+    """Yield the cost of the models that were measured, on a core or on the device of the trial."""
     sources = [source for source in workload.sources.values() if source.model]
     spent = sum((cost_of_model(source, workload.workers) for source in sources), Spent())
     if sources:
@@ -144,7 +145,7 @@ def cost(workload: Workload, _: Subject, name: str) -> Iterator[StageCost]:
 
 
 def cost_of_model(source: SourceSize, workers: int) -> Spent:
-    """Return what a source's model takes, if no document is removed as a duplicate."""
+    """Return the cost of a source's model if no document is removed as a duplicate."""
     assert source.model is not None
     shards = len(source.shards)
     seconds = source.model.seconds * source.entering_model + source.model.loading * min(workers, shards)
@@ -153,7 +154,7 @@ def cost_of_model(source: SourceSize, workers: int) -> Spent:
 
 @stage("classify", key, enabled=has_model, cost=cost)
 def classify(recipe: Recipe, trail: Trail) -> Manifest:
-    """Classify what is left of a source."""
+    """Classify the remaining documents of a source."""
     settings = recipe.source(trail.source).classify
     assert settings is not None
     folder = recipe.folder

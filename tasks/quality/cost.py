@@ -1,4 +1,4 @@
-"""What a model is likely to cost: by its size and the lengths of texts, before it has answered anything."""
+"""Estimate the time that a model takes, from its size and the lengths of texts, before it is run."""
 
 import json
 from functools import lru_cache
@@ -11,15 +11,15 @@ from safetensors import SafetensorError, safe_open
 from zyda_flows.tasks.quality.forms import model_folder
 from zyda_flows.tasks.recipe.source import Classify
 
-# Of one core, measured with the demo's model and texts of 1,024 tokens (recipes/models/demo-quality).
-SECONDS_A_DOCUMENT = 0.001  # for its tokens and for Python
-SECONDS_A_PRODUCT = 1.3e-10  # of a weight and a value
-SECONDS_A_PAIR = 4e-8  # of two tokens, in one head of one layer that weighs them by their distance
-CORES = 2  # for which the costs of stages are meant
+# Seconds of one core, measured with the model of the demo (recipes/models/demo-quality) and texts of 1,024 tokens.
+SECONDS_A_DOCUMENT = 0.001  # for tokenization and Python
+SECONDS_A_PRODUCT = 1.3e-10  # for a multiplication of a weight
+SECONDS_A_PAIR = 4e-8  # for two tokens, in a head of a layer with relative positions
+CORES = 2  # the costs of stages are given for so many cores
 
 
 class Size(NamedTuple):
-    """The weights that a model multiplies for each token, and the heads in all its layers."""
+    """The number of weights that a model multiplies for each token, and of heads in all its layers."""
 
     weights: int
     heads: int
@@ -29,23 +29,21 @@ USUAL = Size(85_000_000, 144)  # an encoder of the usual size, without its vocab
 
 
 def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
-    """Return about how long a model takes for so many documents, with so many tokens of the corpus's together."""
+    """Return the estimated seconds of a model. tokens: of all documents, by the tokenizer of the corpus."""
     size = size_of(classify.model, classify.revision)
     length = min(classify.max_tokens, tokens / max(1.0, documents))
-    of_one = SECONDS_A_DOCUMENT + length * (
-        size.weights * SECONDS_A_PRODUCT + length * size.heads * SECONDS_A_PAIR
-    )
-    return documents * of_one / CORES
+    seconds_a_token = size.weights * SECONDS_A_PRODUCT + length * size.heads * SECONDS_A_PAIR
+    return documents * (SECONDS_A_DOCUMENT + length * seconds_a_token) / CORES
 
 
 @lru_cache
 def size_of(name: str, revision: str | None) -> Size:
-    """Look at a model's files: all weights but those of its vocabulary, and the heads that it has."""
+    """Return the size of a model without its vocabulary, from its files; USUAL if they are invalid."""
     try:
         folder = model_folder(name, revision)
         weights = sum(map(weights_in, map(str, folder.glob("*.safetensors"))))
         heads = max(map(heads_in, folder.rglob("config.json")), default=0)
-    except (OSError, ValueError, SafetensorError):  # whoever runs it says what is wrong with it
+    except (OSError, ValueError, SafetensorError):  # reported when the model is run
         return USUAL
     return Size(weights or USUAL.weights, heads or USUAL.heads)
 

@@ -1,8 +1,8 @@
-"""A stage made of one function, which reads the remaining documents of a source and says which to remove.
+"""Run a function as a stage that removes documents of a source.
 
-The function takes a table of documents and returns a table of those to remove: `doc_id`, `reason`, and its
-evidence. Its documents have `doc_id`, the counts, the columns of the source that it asks for, as far as the
-source has them, and all columns that stages before it added. It is never given an empty table.
+The function takes a table of remaining documents, and returns a table of the documents to remove with the columns
+`doc_id`, `reason` and its evidence. The documents have the columns `doc_id`, the counts, the requested columns that
+the source has, and all columns that earlier stages added. The table is never empty.
 """
 
 from collections.abc import Callable, Collection, Iterator
@@ -38,12 +38,16 @@ NO_EVIDENCE = pa.schema([])
 
 @dataclass(frozen=True)
 class DocumentFilter:
-    """A function that removes documents, and what it reads.
+    """A function that removes documents, and its inputs.
 
-    verdicts: from a table of documents to one of those to remove: `doc_id`, `reason`, the columns of `evidence`.
-    version: raised when it answers otherwise. reasons: why it removes documents, each with a sentence about such a
-    document. params: all that its answers depend on besides the documents, as a JSON value. columns: the names of
-    the columns of the source that it reads.
+    Attributes:
+        stage: the name of the stage.
+        version: increased when the function returns other documents than before.
+        verdicts: takes a table of documents; returns `doc_id`, `reason` and `evidence` of those to remove.
+        reasons: the reasons of the function, each with a sentence about a removed document.
+        evidence: the schema of further columns of the returned table.
+        params: a JSON value of all inputs of the function except the documents.
+        columns: the names of the columns of the source that the function reads.
     """
 
     stage: str
@@ -55,13 +59,13 @@ class DocumentFilter:
     columns: tuple[str, ...] = ("text",)
 
     def key(self, _: Recipe, trail: Trail) -> str:
-        """Return the key of a stage that runs this filter, whatever the recipe says."""
+        """Return the key of a stage that runs this filter, which does not depend on the recipe."""
         return stage_key(self.stage, self.version, [self.params, list(self.columns)], *trail.identities)
 
 
 @dataclass(frozen=True)
 class FilterShard(VerdictJob):
-    """Which documents of what is left of one shard go. table_schema: of the columns that are shown."""
+    """The documents that a filter removes from a shard. table_schema: of the columns that the filter reads."""
 
     document_filter: Annotated[DocumentFilter, NotInKey("its version and params are in the key")]
     table_schema: pa.Schema
@@ -87,29 +91,28 @@ class FilterShard(VerdictJob):
         return self.document_filter.reasons
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        shown = remaining_documents(self.folder, self.history, self.table_schema)
-        # Each part gets the types of the whole: a column of nulls alone would have none.
+        tables = remaining_documents(self.folder, self.history, self.table_schema)
         parts = [
             self.checked(self.document_filter.verdicts(documents), documents)
-            for documents in shown
+            for documents in tables
             if len(documents)
         ]
         verdicts = pa.concat_tables([self.schema.empty_table(), *parts])
         if verdicts.column(REASON.name).null_count:
-            raise NotConserved(f"{self.whose}: a document goes without a reason")
+            raise NotConserved(f"{self.whose}: a document is removed without a reason")
         return verdicts
 
 
 def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema) -> Iterator[pa.Table]:
-    """Yield the documents that are left of a shard, some MiB at a time, with what was said beside them."""
-    gone_ids, tables_beside = removed_ids(folder, history), load_added_columns(folder, history)
+    """Yield the remaining documents of a shard, some MiB at a time, with the columns that earlier stages added."""
+    ids_to_skip, added_columns = removed_ids(folder, history), load_added_columns(folder, history)
     with open_table(folder, history.shard) as parquet:
         names = [name for name in schema.names if name in parquet.schema_arrow.names]
         for part in parts_of(parquet, names):
             documents = conform(part, schema)
-            is_remaining = ~np.isin(documents.column("doc_id").to_numpy(), gone_ids, assume_unique=True)
+            is_remaining = ~np.isin(documents.column("doc_id").to_numpy(), ids_to_skip, assume_unique=True)
             documents = documents.filter(pa.array(is_remaining))
-            for table in tables_beside:
+            for table in added_columns:
                 documents = with_columns(documents, table)
             yield documents
 
@@ -117,8 +120,8 @@ def remaining_documents(folder: Folder, history: ShardHistory, schema: pa.Schema
 def run_filter(recipe: Recipe, trail: Trail, document_filter: DocumentFilter) -> Manifest:
     """Run a filter on the remaining documents of a source, over the cluster."""
     folder = recipe.folder
-    wanted = {*document_filter.columns, *DOCUMENT_COUNTS.names}
-    schema = pa.schema([field for field in ingested(folder, trail).columns if field.name in wanted])
+    names = {*document_filter.columns, *DOCUMENT_COUNTS.names}
+    schema = pa.schema([field for field in ingested(folder, trail).columns if field.name in names])
     jobs = [
         FilterShard(folder, trail.source, history, document_filter, schema)
         for history in load_histories(folder, trail)

@@ -1,4 +1,4 @@
-"""The files of an encoder as transformers saves it: config.json, model.safetensors, a tokenizer. None is loaded."""
+"""Check and hash the files of an encoder of transformers: config.json, model.safetensors, a tokenizer."""
 
 import hashlib
 import json
@@ -11,7 +11,7 @@ WEIGHTS, PICKLED = "model.safetensors", ("*.bin", "*.pt", "*.pth", "*.ckpt", "*.
 
 
 class Fault(ValueError):
-    """What keeps a model from being loaded at all."""
+    """A model cannot be loaded; the message names the reason, which a user can correct."""
 
 
 def load_config(folder: Path) -> dict[str, Any]:
@@ -33,7 +33,7 @@ def backbone_config(folder: Path, base_model: str) -> Path:
 
 
 def labels_of(config: dict[str, Any]) -> tuple[str, ...]:
-    """Return a model's labels in the order of its outputs; none for one output, which is a score."""
+    """Return a model's labels in the order of its outputs; () for a model with one output, which is a score."""
     labels = config.get("id2label", {})
     outputs = config.get("num_labels", len(labels))
     ordered = tuple(labels[key] for key in sorted(labels, key=int))
@@ -41,7 +41,7 @@ def labels_of(config: dict[str, Any]) -> tuple[str, ...]:
 
 
 def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
-    """Say what is wrong with a model's files, before anything of them is loaded."""
+    """Return what is wrong with a model's files, or None. No file except JSON files is read."""
     tokenizer = folder / "tokenizer_config.json"
     settings = json.loads(tokenizer.read_text()) if tokenizer.is_file() else {}
     if "auto_map" in config or "auto_map" in settings:
@@ -50,15 +50,16 @@ def fault_of(folder: Path, config: dict[str, Any]) -> str | None:
         pickled = [path.name for pattern in PICKLED for path in sorted(folder.glob(pattern))]
         why = f" ({pickled[0]} may hold code, so it is not read)" if pickled else ""
         return f"it has no {WEIGHTS}{why}; save it as one file of safetensors"
-    if not any(
-        (folder / name).is_file() for name in ("tokenizer.json", "vocab.txt", "vocab.json")
-    ) and not any(folder.glob("*.model")):
-        return "it has no tokenizer.json, nor another file of a tokenizer"
-    return None
+    return None if has_tokenizer(folder) else "it has no tokenizer.json, nor another file of a tokenizer"
+
+
+def has_tokenizer(folder: Path) -> bool:
+    names = ("tokenizer.json", "vocab.txt", "vocab.json")
+    return any((folder / name).is_file() for name in names) or any(folder.glob("*.model"))
 
 
 def digest_of_model(folder: Path) -> str:
-    """Hash all the files of a model that decide what it says, a backbone's elsewhere included."""
+    """Hash all files on which the answers of a model depend, including the configuration of its backbone."""
     files = {file.relative_to(folder).as_posix(): file for pattern in FILES for file in folder.rglob(pattern)}
     base_model = load_config(folder).get("base_model")
     if base_model:

@@ -1,10 +1,10 @@
 """Encoders with a head, as transformers saves them: config.json, model.safetensors, a tokenizer.
 
-Two kinds are known, told apart by config.json. That of nvidia/quality-classifier-deberta names its
-`base_model` and has a linear head on the first position; any other is a sequence classifier of transformers,
-as HuggingFaceFW/fineweb-edu-classifier is, which has one output: a score.
+Two kinds are supported. A model whose config.json names a `base_model`, such as nvidia/quality-classifier-deberta,
+has a linear head on the first position. Other models are sequence classifiers of transformers, such as
+HuggingFaceFW/fineweb-edu-classifier, which has one output, a score.
 
-Nothing here loads weights: that is `tasks.quality.torch_models`, which imports torch.
+This module is a form of `tasks.quality.forms`. It does not import torch: `tasks.quality.torch_models` runs models.
 """
 
 from collections.abc import Callable, Sequence
@@ -22,26 +22,28 @@ from zyda_flows.tasks.quality.encoder_files import (
     load_config,
 )
 
-__all__ = ["FILES", "Fault", "digest_of_model", "is_one", "judge", "load", "missing_libraries"]
+__all__ = ["FILES", "Fault", "check", "digest_of_model", "is_model", "load", "missing_libraries"]
 
 LIBRARIES = ("torch", "transformers")
 
 
 def missing_libraries() -> str:
-    """Return which libraries are not installed, with the command that installs them; nothing if all are."""
+    """Return which libraries are not installed, with the command that installs them; "" if all are installed."""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     return f"{' and '.join(missing)} not installed; pip install 'zyda-flows[models]'" if missing else ""
 
 
-def is_one(folder: Path) -> bool:
-    """Say whether a folder holds such a model, or means to."""
+def is_model(folder: Path) -> bool:
+    """Return whether a folder has the config.json of such a model."""
     return (folder / "config.json").is_file()
 
 
-def judge(folder: Path) -> tuple[str, ...]:
-    """Find all that can be found wrong with a model, and return its labels; none for one that gives a score.
+def check(folder: Path) -> tuple[str, ...]:
+    """Check a model, and return its labels; () for a model that returns a score.
 
-    Raises ValueError with what is wrong.
+    Raises:
+        Fault: the model cannot be loaded.
+        ValueError: the weights do not fit the configuration.
     """
     config = load_config(folder)
     if fault := fault_of(folder, config):
@@ -53,7 +55,7 @@ def judge(folder: Path) -> tuple[str, ...]:
 
 
 def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[Sequence[str]], list[pa.Array]]:
-    """Load a model: what it gives takes texts and returns the columns of its answers."""
+    """Load a model; return a function that takes texts and returns the columns of the answers."""
     from zyda_flows.tasks.quality.torch_models import Classifier
 
     return Classifier(folder, max_tokens, device).answers

@@ -1,7 +1,7 @@
-"""Filter: what a source's labels and its `keep` expression let go.
+"""Filter: remove the documents that a source's quality labels or its `keep` expression reject.
 
-Rows out: `doc_id` (uint64), `reason` (`quality` or `keep`), sorted by doc_id, for every document
-that is left and goes now. A document that both would let go goes for `quality`.
+Rows out: `doc_id` (uint64) and `reason` (`quality` or `keep`) of each removed document, sorted by doc_id. The
+reason of a document that both reject is `quality`.
 
 `tasks.quality.keep` is imported only if a source has an expression: DuckDB and sqlglot take a third of a second.
 """
@@ -27,7 +27,7 @@ from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
 from zyda_flows.tasks.storage.folder import Folder
 
 VERSION = 1
-MOST_SHOWN = 300  # characters of an expression in a message
+MAX_SHOWN = 300  # characters of an expression in a message
 QUALITY, KEEP = "quality", "keep"
 REASONS = {
     QUALITY: "its quality label is not one that the recipe keeps",
@@ -36,7 +36,7 @@ REASONS = {
 
 
 def filter_params(source: Source) -> list[object]:
-    """Return what a source's filter depends on, besides its data."""
+    """Return the settings on which a source's filter depends."""
     return [source.keep, source.text, source.classify.keep if source.classify else None]
 
 
@@ -49,33 +49,33 @@ def visible_columns(source: Source, stored: pa.Schema, model: Model | None) -> p
 
 
 def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
-    """Raise BadInput where a source's `keep` cannot be evaluated on its documents, one by one."""
+    """Raise BadInput if a source's `keep` cannot be evaluated on the columns of its documents."""
     if not source.keep:
         return
     from zyda_flows.tasks.quality.keep import fault
 
-    if what_is_wrong := fault(source.keep, visible_columns(source, stored, model)):
-        raise bad_input(source.name, f"keep: {shorten(source.keep)}: {what_is_wrong}")
+    if description := fault(source.keep, visible_columns(source, stored, model)):
+        raise bad_input(source.name, f"keep: {shorten(source.keep)}: {description}")
 
 
 def shorten(expression: str) -> str:
-    return expression if len(expression) <= MOST_SHOWN else f"{expression[:MOST_SHOWN]}..."
+    return expression if len(expression) <= MAX_SHOWN else f"{expression[:MAX_SHOWN]}..."
 
 
 def columns_to_read(source: Source) -> tuple[str, ...]:
-    """Return the columns of a source's documents that have to be read to judge them."""
-    named = set[str]()
+    """Return the columns of a source's documents that the filter reads."""
+    columns = set[str]()
     if source.keep:
         from zyda_flows.tasks.quality.keep import columns_of
 
-        named.update(columns_of(source.keep))
-    if named & set(names_of_text(source.text, classified=source.classify is not None)):
-        named |= {"text"}
-    return tuple(sorted(named))
+        columns.update(columns_of(source.keep))
+    if columns & set(names_of_text(source.text, classified=source.classify is not None)):
+        columns |= {"text"}
+    return tuple(sorted(columns))
 
 
-def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Table:
-    """Judge each document: a table with the columns of a source and those of its model, to VERDICTS."""
+def removal_verdicts(folder: Folder, source: Source, documents: pa.Table) -> pa.Table:
+    """Return the documents to remove, as VERDICTS. documents: with the columns of the source and of its model."""
     is_bad_quality = np.zeros(len(documents), np.bool_)
     if source.classify and source.classify.keep:
         labels = pa.array(source.classify.keep)
@@ -83,14 +83,14 @@ def reasons_to_go(folder: Folder, source: Source, documents: pa.Table) -> pa.Tab
     is_kept = (
         source_keep_mask(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
     )
-    is_gone = is_bad_quality | ~is_kept
-    reasons = np.where(is_bad_quality[is_gone], QUALITY, KEEP)
-    ids = documents.column("doc_id").filter(pa.array(is_gone))
+    is_removed = is_bad_quality | ~is_kept
+    reasons = np.where(is_bad_quality[is_removed], QUALITY, KEEP)
+    ids = documents.column("doc_id").filter(pa.array(is_removed))
     return pa.table([ids, pa.array(reasons, pa.string())], schema=VERDICTS)
 
 
 def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
-    """Say which rows `keep` is true for: (n,) bool. Raises BadInput that names the row it fails on."""
+    """Return the rows for which `keep` is true: bool, (n,). Raises BadInput with the row on which it fails."""
     from zyda_flows.tasks.quality.keep import keep_mask
     from zyda_flows.tasks.quality.keep_parser import BadKeep
 
@@ -100,7 +100,7 @@ def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDA
     try:
         return keep_mask(str(source.keep), documents)
     except BadKeep as error:
-        message = f"keep: {shorten(str(source.keep))}: {error.found}"
+        message = f"keep: {shorten(str(source.keep))}: {error}"
         if error.row is None:
             raise bad_input(source.name, message) from error
         url, row = file_and_row_of(folder, source.name, documents.column("doc_id")[error.row].as_py())
@@ -118,10 +118,10 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 
 @stage("filter", key, enabled=is_filtered, reasons=REASONS)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
-    """Filter a source."""
+    """Remove the documents of a source that its labels or its `keep` reject."""
     source, facts = recipe.source(trail.source), ingested(recipe.folder, trail)
     check_keep(source, facts.columns, facts.model)
-    verdicts = partial(reasons_to_go, recipe.folder, source)
+    verdicts = partial(removal_verdicts, recipe.folder, source)
     document_filter = DocumentFilter(
         "filter", VERSION, verdicts, REASONS, params=filter_params(source), columns=columns_to_read(source)
     )

@@ -1,11 +1,10 @@
-"""Forms of quality models: where a model comes from, what it says, and what its columns are called.
+"""Find and load quality models, and define the columns of their answers.
 
-A model with labels says the most probable: columns `quality_pred`, `quality_prob`. One with a single output
-gives a score: columns `score`, `int_score`. How it is read and run is the matter of its form, of which
-FORMS is the table.
+A model with labels returns the most probable label: columns `quality_pred`, `quality_prob`. A model with a single
+output returns a score: columns `score`, `int_score`. A form is a kind of model; FORMS lists the forms.
 
-`prepare` judges a model once, before any work, and notes its digest; every stage after it goes by that,
-so a model that is trained again in its folder is never taken for the one before.
+`prepare` checks a model once, before other work, and stores its digest. Later stages compare the digest, so they
+detect a model that is trained again in its folder.
 """
 
 from collections.abc import Callable, Sequence
@@ -32,14 +31,16 @@ Answers = Callable[[Sequence[str]], list[pa.Array]]
 
 
 class Form(Protocol):
-    """A kind of model: a module with these functions.
+    """A kind of model: a module with these constants and functions.
 
-    FILES are the patterns of the files that it is made of; `missing_libraries` returns which of the libraries that
-    run it are not installed, and how to install them, or nothing; `is_one` says whether a folder holds one; `judge`
-    returns its labels, or raises Fault where that is a thing that a person can mend; `digest_of_model` hashes
-    all that decides what it says; `load`
-    gives what takes texts and returns the columns of its answers, without `doc_id`. device: cpu, or None for
-    the best of the machine.
+    FILES: patterns of the files of a model.
+    Fault: the error for a model that cannot be loaded, with a message for the user.
+    missing_libraries: returns which required libraries are not installed, and how to install them; or "".
+    is_model: returns whether a folder has a model of this form.
+    check: returns the labels of a model; raises Fault.
+    digest_of_model: hashes all files on which the answers depend.
+    load: returns a function that takes texts and returns the columns of the answers, without `doc_id`. device: cpu,
+        cuda, or None for the best device of the machine.
     """
 
     @property
@@ -48,8 +49,8 @@ class Form(Protocol):
     def Fault(self) -> type[ValueError]: ...
 
     def missing_libraries(self) -> str: ...
-    def is_one(self, folder: Path) -> bool: ...
-    def judge(self, folder: Path) -> tuple[str, ...]: ...
+    def is_model(self, folder: Path) -> bool: ...
+    def check(self, folder: Path) -> tuple[str, ...]: ...
     def digest_of_model(self, folder: Path) -> str: ...
     def load(self, folder: Path, max_tokens: int, device: str | None) -> Answers: ...
 
@@ -58,7 +59,7 @@ FORMS: tuple[Form, ...] = (encoders,)
 
 
 class Model(Record):
-    """A quality model as `prepare` found it: `revision` is the commit of a hub name."""
+    """A quality model that `prepare` checked. revision: the commit of a model of the hub."""
 
     name: str
     revision: str | None
@@ -71,20 +72,20 @@ class Model(Record):
 
     @property
     def added_columns(self) -> list[pa.Field]:
-        """The columns that the model gives a source."""
+        """The columns that the model adds to a source."""
         return [field for field in self.table_schema if field.name != "doc_id"]
 
 
 def form_of(folder: Path) -> Form:
-    """Return the form of a model. Raises ValueError where it is of none."""
-    form = next((form for form in FORMS if form.is_one(folder)), None)
+    """Return the form of a model. Raises ValueError for an unknown form."""
+    form = next((form for form in FORMS if form.is_model(folder)), None)
     if form is None:
-        raise ValueError("there is no model of a form that is known")
+        raise ValueError("the folder has no model of a known form")
     return form
 
 
 def model_folder(name: str, revision: str | None = None) -> Path:
-    """Return the local folder of a model, fetched from the hub where it is a hub name."""
+    """Return the local folder of a model; a model of the hub is downloaded."""
     if name.startswith((".", "/", "~")) and not Path(name).is_dir():
         raise FileNotFoundError(f"there is no folder {name}")
     return Path(name) if Path(name).is_dir() else hub_folder(name, revision)
@@ -98,21 +99,21 @@ def hub_folder(name: str, revision: str | None) -> Path:
 
 
 def digest_of_model(folder: Path) -> str:
-    """Hash all the files of a model that decide what it says."""
+    """Hash all files on which the answers of a model depend."""
     return form_of(folder).digest_of_model(folder)
 
 
 def judged_model(source: str, classify: Classify) -> Model:
-    """Find a source's model and all that can be found wrong with it. Raises BadInput."""
+    """Find and check the model of a source. Raises BadInput if it cannot be loaded."""
     where = f"classify.model: {classify.model}"
-    if all(missing := [form.missing_libraries() for form in FORMS]):  # before anything is fetched
+    if all(missing := [form.missing_libraries() for form in FORMS]):  # before a download
         raise bad_input(source, f"{where}: {missing[0]}")
     try:
         folder = model_folder(classify.model, classify.revision)
-        labels, digest = form_of(folder).judge(folder), digest_of_model(folder)
+        labels, digest = form_of(folder).check(folder), digest_of_model(folder)
     except tuple(form.Fault for form in FORMS) as error:
         raise bad_input(source, f"{where}: {error}") from error
-    except Exception as error:  # transformers, torch and the hub raise whatever they like
+    except Exception as error:  # transformers, torch and the hub raise many kinds of errors
         raise bad_input(source, f"{where} cannot be loaded: {first_line(error)}; {EXPECTED}") from error
     is_local = Path(classify.model).is_dir()
     revision = None if is_local else folder.name  # the hub's cache names a snapshot by its commit
@@ -120,11 +121,11 @@ def judged_model(source: str, classify: Classify) -> Model:
 
 
 def load_model(model: Model, max_tokens: int, device: str | None = None) -> Answers:
-    """Load a model once for all the shards that a worker classifies, in whichever thread.
+    """Load a model, which is cached for all shards and threads of a worker.
 
-    Raises BadInput where its files are not those that were digested.
+    Raises BadInput if the files have changed since the digest was taken.
     """
-    with LOADING:  # by itself the cache lets two threads that miss at once load it twice
+    with LOADING:  # without the lock, two threads could load the model at the same time
         return cached_model(model.name, model.revision, model.digest, max_tokens, device)
 
 
@@ -137,7 +138,7 @@ def cached_model(
     if missing := form_of(folder).missing_libraries():
         raise BadInput(f"classify.model: {name}: a worker cannot run it: {missing}")
     answers = form_of(folder).load(folder, max_tokens, device)
-    expect_digest(name, folder, digest)  # nobody has written to it meanwhile
+    expect_digest(name, folder, digest)  # the files may have changed during the load
     return answers
 
 

@@ -1,4 +1,4 @@
-"""What ingest found of a source, for the stages after it."""
+"""Read the facts about a source that ingest stores for later stages."""
 
 import pyarrow as pa
 
@@ -13,9 +13,9 @@ from zyda_flows.tasks.storage.records import unpack
 class Ingested(Facts):
     """The facts of ingest's manifest.
 
-    packed: the columns of its shards. set_aside: the tables of rows that are no documents. model: where one judges.
-    differing: documents of which the library that counts tokens was found to give others than `tokenizers`, which
-    then counted.
+    packed: the schema of the shards. set_aside: the tables of rows that are not documents. model: the quality
+    model, if the source has one. differing: the number of documents for which `fastokens` returned other tokens
+    than `tokenizers`, which then counted their pieces.
     """
 
     packed: str
@@ -29,5 +29,5 @@ class Ingested(Facts):
 
 
 def ingested(folder: Folder, trail: Trail) -> Ingested:
-    """Read what ingest found of a source."""
+    """Read the facts that ingest stored about a source."""
     return load_manifest(folder, trail.receipts[0]).facts_as(Ingested)

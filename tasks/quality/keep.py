@@ -43,9 +43,9 @@ class Compiled(NamedTuple):
     zone: str
 
 
-@cache  # a forked process must not end its parent's
+@cache  # by process, because a forked process must not use the database of its parent
 def database(process: int) -> duckdb.DuckDBPyConnection:
-    """Return the database in memory of a process: a forked process has one of its own."""
+    """Return the database in the memory of a process. process: its id."""
     connection = duckdb.connect(":memory:", config=SETTINGS)
     text = duckdb.sqltypes.VARCHAR
     connection.create_function("initcap", lambda texts: pc.utf8_title(texts), [text], text, type="arrow")
@@ -59,7 +59,7 @@ def normalized(texts: pa.ChunkedArray, forms: pa.ChunkedArray) -> pa.ChunkedArra
 
 
 def connected(zone: str, table: pa.Table) -> duckdb.DuckDBPyConnection:
-    """Return a connection on which a table is called `rows`."""
+    """Return a connection in which a table has the name `rows`."""
     connection = database(os.getpid()).cursor()
     if zone != "UTC":
         connection.execute(f"SET TimeZone = '{zone}'")
@@ -73,24 +73,24 @@ def columns_of(expression: str) -> tuple[str, ...]:
     return tuple(sorted({path[0] for path in paths_in(on_fresh_stack(parse, expression))}))
 
 
-def on_fresh_stack(function: Any, *given: Any) -> Any:
-    """Call a function that recurses, so that how deep it can go does not depend on its caller."""
+def on_fresh_stack(function: Any, *arguments: Any) -> Any:
+    """Call a recursive function in another thread, so that its maximum depth does not depend on the caller."""
     with ThreadPoolExecutor(1) as pool:
-        return pool.submit(function, *given).result()
+        return pool.submit(function, *arguments).result()
 
 
 def fault(expression: str, schema: pa.Schema) -> str | None:
-    """Describe what is wrong with an expression over these columns, or return None if it can be evaluated."""
-    found = found_here(expression, schema)
-    if found is None:
+    """Return what is wrong with an expression over these columns, or None if it can be evaluated."""
+    description = fault_without_hint(expression, schema)
+    if description is None:
         return None
-    if any(f'column "{name}"' in found for name in IN_DOUBLE_QUOTES.findall(expression)):
-        return f"{found}; a text stands in single quotes"
+    if any(f'column "{name}"' in description for name in IN_DOUBLE_QUOTES.findall(expression)):
+        return f"{description}; a text stands in single quotes"
     unquoted = QUOTED.sub("''", expression)
-    return found + next((hint for sign, hint in HINTS.items() if re.search(sign, unquoted)), "")
+    return description + next((hint for sign, hint in HINTS.items() if re.search(sign, unquoted)), "")
 
 
-def found_here(expression: str, schema: pa.Schema) -> str | None:
+def fault_without_hint(expression: str, schema: pa.Schema) -> str | None:
     try:
         names = columns_of(expression)
         clock = CLOCKS.search(QUOTED.sub("''", expression))
@@ -101,7 +101,7 @@ def found_here(expression: str, schema: pa.Schema) -> str | None:
             return f'unable to find column "{missing[0]}"; there are {known}'
         compiled = compile_keep(expression, pa.schema([schema.field(name) for name in names]))
     except BadKeep as error:
-        return error.found
+        return str(error)
     if compiled.kind not in {"BOOLEAN", '"NULL"'}:
         return f"it gives {compiled.kind}, expected Boolean, as a comparison does (score > 3)"
     return None
@@ -110,10 +110,10 @@ def found_here(expression: str, schema: pa.Schema) -> str | None:
 @lru_cache(maxsize=64)
 def compile_keep(expression: str, schema: pa.Schema) -> Compiled:
     """Translate an expression over the columns that it names. Raises BadKeep."""
-    return on_fresh_stack(compiled_here, expression, schema)
+    return on_fresh_stack(translate, expression, schema)
 
 
-def compiled_here(expression: str, schema: pa.Schema) -> Compiled:
+def translate(expression: str, schema: pa.Schema) -> Compiled:
     tree = parse(expression)
     paths = paths_in(tree)
     rows = rows_of(schema.empty_table(), tuple(paths))
@@ -187,7 +187,7 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
 
 
 def evaluate(compiled: Compiled, table: pa.Table) -> NDArray[np.bool_]:
-    """Return the rows of a table that an expression is true for: (n,) bool. Raises BadKeep."""
+    """Return the rows of a table for which an expression is true: bool, (n,). Raises BadKeep."""
     query = f"SELECT CAST({compiled.sql} AS BOOLEAN) AS answer FROM rows"  # noqa: S608 (translated)
     try:
         with connected(compiled.zone, rows_of(table, compiled.paths)) as connection:
@@ -198,9 +198,9 @@ def evaluate(compiled: Compiled, table: pa.Table) -> NDArray[np.bool_]:
 
 
 def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
-    """Evaluate an expression on each row: (n,) bool; a row for which it is null is not kept.
+    """Evaluate an expression on each row: bool, (n,), False where it is null.
 
-    Raises BadKeep with the first row that the expression cannot be evaluated on.
+    Raises BadKeep with the first row on which the expression cannot be evaluated.
     """
     named = table.select(list(columns_of(expression)))
     compiled = compile_keep(expression, named.schema)
@@ -212,7 +212,7 @@ def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
 
 
 def first_fault(compiled: Compiled, table: pa.Table, error: BadKeep) -> BadKeep:
-    """Find the first row that an expression fails on, by halves."""
+    """Find the first row on which an expression fails, by bisection."""
     start, stop = 0, len(table)
     if not compiled.paths:
         return error
@@ -224,7 +224,7 @@ def first_fault(compiled: Compiled, table: pa.Table, error: BadKeep) -> BadKeep:
         except BadKeep as earlier:
             stop, error = middle, earlier
     values = ", ".join(f"{name} = {shorten(table.column(name)[start])}" for name in table.column_names)
-    return BadKeep(f"{error.found}: it cannot be evaluated where {values}", row=start)
+    return BadKeep(f"{error}: it cannot be evaluated where {values}", row=start)
 
 
 def shorten(value: pa.Scalar) -> str:

@@ -1,7 +1,7 @@
-"""The functions and types that a `keep` may name, each with DuckDB's form of it.
+"""The functions and types that a `keep` can use, and their forms in DuckDB.
 
-A form with braces is a template of the arguments; any other is the name of DuckDB's function. Every function looks
-at its arguments alone. A result that is no real number is null: the root of -1.
+A form with braces is a template for the arguments; other forms are names of DuckDB's functions. The result of a
+function depends only on its arguments. A result that is not a real number, such as the root of -1, is null.
 """
 
 FINITE = "CASE WHEN isfinite(CAST({0} AS DOUBLE)) THEN {name}({0}) END"
@@ -26,7 +26,7 @@ FUNCTIONS: dict[str, str] = {
     "log": "CASE WHEN {0} > 0 AND {1} > 0 THEN log({1}, {0}) END",  # of a number, to a base
     "log1p": "CASE WHEN {0} > -1 THEN ln(1 + {0}) END",
     "sqrt": "CASE WHEN {0} >= 0 THEN sqrt({0}) END",
-    # DuckDB's own of these three are macros, which write an argument twice without a bound.
+    # DuckDB implements these three as macros that repeat an argument, so nested calls would grow without a bound.
     "nullif": "CASE WHEN {0} = {1} THEN NULL ELSE {0} END",
     "split_part": (
         "CASE WHEN {0} IS NOT NULL AND {1} IS NOT NULL AND {2} IS NOT NULL "

@@ -1,4 +1,4 @@
-"""Parse the SQL of a `keep` or `where` into sqlglot's tree, and refuse what is too long, too deep or too much."""
+"""Parse the SQL of a `keep` or `where` into sqlglot's tree, and reject expressions beyond the limits."""
 
 import re
 from collections.abc import Iterator
@@ -23,21 +23,20 @@ SHORT = 80  # characters of a value or reason in a message
 
 
 class BadKeep(ValueError):
-    """An expression that cannot be evaluated; `row` is the first row it fails on, if it fails on a row."""
+    """An expression cannot be evaluated. row: the first row on which it fails, or None."""
 
-    def __init__(self, found: str, row: int | None = None) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, message: str, row: int | None = None) -> None:
+        super().__init__(message)
         self.row = row
 
 
 class RowDialect(DuckDB):
-    """DuckDB's operators; each function stays a plain call, and is looked up in a table of ours."""
+    """The dialect of DuckDB, in which functions are plain calls that `keep_functions` translates."""
 
     INDEX_OFFSET = 0
 
     class Tokenizer(DuckDB.Tokenizer):
-        """Names may stand in backticks, bytes are x'ff', DIV and TRUNCATE are functions."""
+        """Names can be in backticks, bytes are x'ff', DIV and TRUNCATE are functions."""
 
         IDENTIFIERS = ['"', "`"]
         HEX_STRINGS = [("x'", "'"), ("X'", "'")]
@@ -46,7 +45,7 @@ class RowDialect(DuckDB):
         }
 
     class Parser(DuckDB.Parser):
-        """No function has a node of its own, except those with words among their arguments."""
+        """Only functions with words among their arguments have special nodes."""
 
         FUNCTIONS: dict[str, Any] = {}
         FUNCTION_PARSERS = {
@@ -60,9 +59,9 @@ class RowDialect(DuckDB):
 
 def parse(expression: str) -> exp.Expression:
     """Parse an expression. Raises BadKeep if it cannot be parsed or is beyond a bound."""
-    most = limits().expression_characters
-    if len(expression) > most:
-        raise BadKeep(f"it has {len(expression):,} characters, expected at most {most:,}: {SHORTER}")
+    bound = limits().expression_characters
+    if len(expression) > bound:
+        raise BadKeep(f"it has {len(expression):,} characters, expected at most {bound:,}: {SHORTER}")
     if ";" in QUOTED.sub("''", expression):
         raise BadKeep("unable to parse it: there is a ;")
     try:
@@ -84,7 +83,7 @@ def too_deep() -> str:
 
 
 def place_of(error: ParseError) -> str:
-    """Describe the first fault of the parser and where it is."""
+    """Return the description and the place of the parser's first error."""
     if not error.errors:
         return str(error).partition("\n")[0][:SHORT]
     first = error.errors[0]
@@ -112,7 +111,7 @@ def is_path(node: exp.Expression) -> bool:
 
 
 def check_size(tree: exp.Expression) -> None:
-    """Raise BadKeep if a tree is too deep, or makes far more of a row than the row holds."""
+    """Raise BadKeep if a tree is too deep, or could return far more data than a row has."""
     growth, joined = 1, 0
     for node, level in levels(tree):
         if level > limits().expression_levels:
@@ -134,21 +133,21 @@ def check_size(tree: exp.Expression) -> None:
 
 def levels(tree: exp.Expression) -> Iterator[tuple[exp.Expression, int]]:
     """Yield each node of a tree with its level, without recursion."""
-    left = [(tree, 1)]
-    while left:
-        node, level = left.pop()
+    pending = [(tree, 1)]
+    while pending:
+        node, level = pending.pop()
         yield node, level
-        left += [(below, level + (not isinstance(below, exp.Paren))) for below in node.iter_expressions()]
+        pending += [(below, level + (not isinstance(below, exp.Paren))) for below in node.iter_expressions()]
 
 
 def growth_by(call: exp.Anonymous) -> int:
-    """Return how many times longer a function may make a text. Raises BadKeep if nobody can tell."""
+    """Return how many times longer a function can make a text. Raises BadKeep if the bound is unknown."""
     name, arguments = call.name.lower(), call.expressions
     if name in {"lpad", "rpad"} and len(arguments) > 1:
         length = arguments[1]
-        most = limits().expression_padding
-        if not (length.is_int and int(length.name) <= most):
-            raise BadKeep(f"a text is padded to a written number of at most {most:,} characters")
+        bound = limits().expression_padding
+        if not (length.is_int and int(length.name) <= bound):
+            raise BadKeep(f"a text is padded to a written number of at most {bound:,} characters")
     place = WRITTEN.get(name)
     if place is None or len(arguments) <= place:
         return 1

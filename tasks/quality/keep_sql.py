@@ -139,20 +139,17 @@ class Translator:
 
     def aligned(self, *given: Part) -> list[Part]:
         """Return parts that can be compared or added: numbers as one type, NaN as null. Raises BadKeep."""
-        families = {part.family for part in given} - {"null"}
-        if "binary" in families:
+        if any(part.family == "binary" for part in given):
             given = tuple(binary_text(part) for part in given)
         families = {part.family for part in given} - {"null"}
         if len(families) > 1 and families != {"number", "boolean"}:
-            one, other = sorted(families)[:2]
-            raise BadKeep(f"it compares or joins {one} and {other}; cast one of them to the other's type")
-        reals = {part.kind for part in given if not part.is_literal and part.kind in {"FLOAT", "DOUBLE"}}
-        others = {part.kind for part in given if not part.is_literal and part.family == "number"} - {"FLOAT"}
-        real = "DOUBLE" if reals and (others or "DOUBLE" in reals) else "FLOAT" if reals else None
+            first, second = sorted(families)[:2]
+            raise BadKeep(f"it compares or joins {first} and {second}; cast one of them to the other's type")
+        real = type_of_reals([part for part in given if not part.is_literal])
         return [self.prepared(part, real) for part in given]
 
     def compared(self, *given: Part) -> list[Part]:
-        """Return parts that can be compared: times beside one in nanoseconds are counts of nanoseconds."""
+        """Return parts that can be compared. If a time has nanoseconds, all times become counts of nanoseconds."""
         parts = self.aligned(*given)
         if not {part.kind for part in given} & {*names.MICROSECONDS}:
             return parts
@@ -166,7 +163,7 @@ class Translator:
         return self.made(f"(CAST(epoch_us({time.sql}) AS HUGEINT) * 1000)", time, kind="HUGEINT")
 
     def prepared(self, part: Part, real: str | None) -> Part:
-        """Return a part as its neighbours need it. real: the type of reals among them, if there are any."""
+        """Return a part with the type that its operation needs. real: the type of real operands, or None."""
         if part.kind in names.MICROSECONDS:
             return part.cast(names.MICROSECONDS[part.kind])
         if part.is_literal and real and part.family == "number":
@@ -178,7 +175,7 @@ class Translator:
         return self.without_nan(part)
 
     def without_nan(self, part: Part) -> Part:
-        """Return a part that is null where it is not a number; columns are prepared so before."""
+        """Return a part that is null where it is NaN. Columns have no NaN: `keep.column_at` replaces it."""
         is_column = part.sql in self.source.columns.values()
         if part.kind not in {"FLOAT", "DOUBLE"} or part.is_literal or is_column:
             return part
@@ -199,7 +196,7 @@ class Translator:
             left, right = left.cast("TIMESTAMP"), right.cast("TIMESTAMP")
         if {left.family, right.family} <= {"number", "boolean", "null"}:
             left, right = self.aligned(
-                *(one if one.is_literal else self.number(one) for one in (left, right))
+                *(part if part.is_literal else self.number(part) for part in (left, right))
             )
         left, right = self.number(left), self.number(right)
         sql = f"({left.sql} {ARITHMETIC[type(node)]} {right.sql})"
@@ -231,7 +228,7 @@ class Translator:
         return self.made(f"({'NOT ' * bool(node.args.get('negate'))}{sql})", text)
 
     def connector(self, node: exp.Connector) -> Part:
-        """Translate a row of AND or OR, in which a part that can fail is guarded by the parts before it."""
+        """Translate a chain of AND or OR. A part that can fail is evaluated only if the parts before it need it."""
         parts = [self.condition(below) for below in node.flatten()]
         word, ends, answer = ("AND", "NOT ", "FALSE") if isinstance(node, exp.And) else ("OR", "", "TRUE")
         sql, fails = parts[-1].sql, parts[-1].can_fail
@@ -273,7 +270,7 @@ class Translator:
         if any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise BadKeep("IN is followed by values in brackets: a in (1, 2)")
         value, *values = self.compared(self.part(node.this), *map(self.part, node.expressions))
-        return self.made(f"({value.sql} IN ({', '.join(one.sql for one in values)}))", value, *values)
+        return self.made(f"({value.sql} IN ({', '.join(part.sql for part in values)}))", value, *values)
 
     def between(self, node: exp.Between) -> Part:
         if node.args.get("symmetric"):
@@ -349,23 +346,27 @@ class Translator:
 
     def call(self, name: str, *given: exp.Expression) -> Part:
         """Translate a call of a function that is in the table of functions."""
-        if operator := names.OPERATORS.get(name):
-            if len(given) != 2:
-                raise BadKeep(f"{name} takes two arguments")
-            left, right = (value.copy() for value in given)
-            return self.part(getattr(exp, operator)(this=left, expression=right))
-        form = names.FUNCTIONS.get(name)
+        if name in names.OPERATORS:
+            return self.operator(name, *given)
         if name == "if" and len(given) == 3:
             return self.chosen([self.condition(given[0])], [*given[1:]])
         if name == "date_part" and len(given) == 2:
             return self.part_of_time(given[0].name.lower(), self.part(given[1]))
-        if form is None:
-            raise BadKeep(f"function {name[:SHORT]!r} is unknown, or does not look at a row by itself")
-        place = names.WRITTEN_OUT.get(name, len(given))
-        if place < len(given):
-            form = names.WITH_FORMAT.get(name, form)
-            if not isinstance(given[place], exp.Literal):
-                raise BadKeep(f"the format of {name} has to be written out")
+        form = form_of_call(name, given)
+        parts = self.arguments(name, given)
+        if name in names.ROUNDING and [part.kind in INTEGERS for part in parts] == [True]:
+            return parts[0]
+        return self.filled(form, parts, can_fail=name in names.FAILING)
+
+    def operator(self, name: str, *given: exp.Expression) -> Part:
+        """Translate a call of a function that is an operator, such as `mod`."""
+        if len(given) != 2:
+            raise BadKeep(f"{name} takes two arguments")
+        left, right = (value.copy() for value in given)
+        return self.part(getattr(exp, names.OPERATORS[name])(this=left, expression=right))
+
+    def arguments(self, name: str, given: tuple[exp.Expression, ...]) -> list[Part]:
+        """Translate the arguments of a call to the types that the function needs."""
         parts = [self.part(value) for value in given]
         if name in {"lpad", "rpad"} and len(parts) == 2:
             parts.append(BLANK)
@@ -373,9 +374,7 @@ class Translator:
             parts = unified([self.without_nan(part) for part in parts])
         if name == "nullif" and not {part.kind for part in parts} & {*names.MICROSECONDS}:
             parts = self.aligned(*parts)
-        if name in names.ROUNDING and parts and parts[0].kind in INTEGERS and len(parts) == 1:
-            return parts[0]
-        return self.filled(form, parts, can_fail=name in names.FAILING)
+        return parts
 
     def filled(self, form: str, parts: list[Part], can_fail: bool) -> Part:
         texts = [part.sql for part in parts]
@@ -391,6 +390,27 @@ class Translator:
         if name not in {"NFC", "NFD", "NFKC", "NFKD"}:
             raise BadKeep("the form of normalize is NFC, NFD, NFKC or NFKD")
         return self.made(f"normalize({part.sql}, '{name}')", part)
+
+
+def type_of_reals(parts: list[Part]) -> str | None:
+    """Return the type to which numbers are cast if a part is FLOAT or DOUBLE, or None."""
+    kinds = {part.kind for part in parts if part.family == "number"}
+    if not kinds & {"FLOAT", "DOUBLE"}:
+        return None
+    return "FLOAT" if kinds == {"FLOAT"} else "DOUBLE"
+
+
+def form_of_call(name: str, given: tuple[exp.Expression, ...]) -> str:
+    """Return DuckDB's form of a function. Raises BadKeep if it is unknown or its format is not a literal."""
+    form = names.FUNCTIONS.get(name)
+    if form is None:
+        raise BadKeep(f"function {name[:SHORT]!r} is unknown, or does not look at a row by itself")
+    place = names.WRITTEN_OUT.get(name, len(given))
+    if place >= len(given):
+        return form
+    if not isinstance(given[place], exp.Literal):
+        raise BadKeep(f"the format of {name} has to be written out")
+    return names.WITH_FORMAT.get(name, form)
 
 
 def quoted(text: str) -> str:

@@ -1,8 +1,8 @@
-"""How many labels of a quality model the documents of a cluster have, of as many clusters as memory holds.
+"""Count the different quality labels of the documents in each cluster, for a sample of clusters.
 
-Labelled documents of one cluster may lie in any file. Those of all clusters are kept while they are no more than
-MOST_KEPT; of more, those of every second cluster, of every fourth and so on, by a hash of the cluster's id, so that
-the same corpus always gives the same sample.
+The documents of a cluster can be in several files, so labels are collected first. If more than MOST_KEPT documents
+are collected, only every second cluster is kept, then every fourth and so on. The clusters are chosen by a hash of
+their ids, so the sample of a corpus is always the same.
 """
 
 from dataclasses import dataclass, field
@@ -12,31 +12,31 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-MOST_KEPT = 8 << 20  # labelled documents: 560 MB while they are counted
-ODD = np.uint64(0x9E3779B97F4A7C15)  # 2**64 by the golden ratio: products with it are spread over all numbers
+MOST_KEPT = 8 << 20  # labelled documents, which need 560 MB while they are counted
+MULTIPLIER = np.uint64(0x9E3779B97F4A7C15)  # 2**64 divided by the golden ratio, for multiplicative hashing
 
 
 @dataclass
 class MixedLabels:
-    """The labelled documents of a sample of the clusters: one of `one_of`, which is all of them while that is 1."""
+    """The labelled documents of a sample of clusters. period: one of so many clusters is in the sample."""
 
-    one_of: int = 1
+    period: int = 1
     codes: dict[str, int] = field(default_factory=dict)
     parts: list[tuple[NDArray[np.uint64], NDArray[np.uint16]]] = field(default_factory=list)
     kept: int = 0
 
     def add(self, cluster_ids: pa.ChunkedArray, labels: pa.ChunkedArray) -> None:
-        """Take over some documents' clusters and labels, (n,) each; those without one of the two do not count."""
+        """Add the clusters and labels of documents, (n,) each; documents without a cluster or label are skipped."""
         table = pa.table([cluster_ids, labels], ["cluster_id", "label"]).drop_null()
         encoded = table.column("label").combine_chunks().dictionary_encode()
-        own_codes = [
+        label_codes = [
             self.codes.setdefault(str(label), len(self.codes)) for label in encoded.dictionary.to_pylist()
         ]
         ids = table.column("cluster_id").to_numpy()
-        codes = np.array(own_codes, np.uint16)[pc.cast(encoded.indices, pa.int64()).to_numpy()]
+        codes = np.array(label_codes, np.uint16)[pc.cast(encoded.indices, pa.int64()).to_numpy()]
         self.keep(*self.sampled(ids, codes))
         while self.kept > MOST_KEPT:
-            self.one_of *= 2
+            self.period *= 2
             parts, self.parts, self.kept = self.parts, [], 0
             for part in parts:
                 self.keep(*self.sampled(*part))
@@ -48,15 +48,15 @@ class MixedLabels:
     def sampled(
         self, ids: NDArray[np.uint64], codes: NDArray[np.uint16]
     ) -> tuple[NDArray[np.uint64], NDArray[np.uint16]]:
-        """Return the documents whose clusters are in the sample: ids and codes, (n,) to (m,)."""
-        if self.one_of == 1:
+        """Return the documents whose clusters are in the sample: ids and codes, (m,) of (n,)."""
+        if self.period == 1:
             return ids, codes
         # The highest bits of a product depend on all bits of its factors.
-        is_chosen = (ids * ODD >> np.uint64(32)) % np.uint64(self.one_of) == 0
+        is_chosen = (ids * MULTIPLIER >> np.uint64(32)) % np.uint64(self.period) == 0
         return ids[is_chosen], codes[is_chosen]
 
     def counts(self) -> dict[int, int]:
-        """Return, of the clusters with several labelled documents, how many have one label, two and so on."""
+        """Return the numbers of clusters with several labelled documents, by their numbers of different labels."""
         if not self.kept:
             return {}
         ids, codes = (np.concatenate(columns) for columns in zip(*self.parts, strict=True))

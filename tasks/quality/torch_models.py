@@ -1,6 +1,6 @@
-"""Quality models at work, with transformers and torch: texts to labels or scores.
+"""Run quality models with transformers and torch: texts in, labels or scores out.
 
-Imported late, by `tasks.quality.encoders` alone: torch takes seconds to import.
+Only `tasks.quality.encoders` imports this module, and late, because the import of torch takes seconds.
 """
 
 from collections import deque
@@ -23,21 +23,22 @@ from zyda_flows.tasks.quality.encoder_files import WEIGHTS, labels_of, load_conf
 from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
 from zyda_flows.tasks.stage.progress import REPORT_PART
 
-TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # more on a CPU leave its cache
-TOKENS_LIKE_A_PAIR = 500  # so many tokens beside a token cost as much as it does itself
-WINDOW = 4096  # texts
-AHEAD = 2  # windows that are cut into tokens before the model asks for them
-CHARACTERS_PER_TOKEN = 12  # a text is first cut here; one that then has too few tokens is not cut
-# What a model says of a text differs in its last digits with the texts beside it (by some 1e-6 on a CPU). It
-# is rounded, and where the rounding, the label or the whole number hangs on less than the margin the text is
-# asked about again, alone: so its answer is the same whatever else is classified with it. On a GPU, in bfloat16,
-# it differs by more than a margin can be.
+TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # larger batches on a CPU exceed its cache
+TOKENS_LIKE_A_PAIR = 500  # attention to so many tokens costs as much as the other layers for one token
+WINDOW = 4096  # texts that are sorted by length together
+AHEAD = 2  # windows that are tokenized before the model needs them
+CHARACTERS_PER_TOKEN = (
+    12  # texts are first cut to so many; a text that then has too few tokens is tokenized whole
+)
+# The outputs for a text depend on the other texts of its batch, by about 1e-6 on a CPU. They are rounded. If the
+# rounding, the label or the whole number would change within the margin, the text is classified again in a batch of
+# one text. So its answer does not depend on the other texts. On a GPU, in bfloat16, the outputs differ by more.
 DECIMALS = 3
 MARGIN = 2e-5
 
 
 class Classifier:
-    """A quality model on a device: cuda or cpu, the best of this machine unless it is given."""
+    """A loaded quality model. device: cuda, cpu, or None for the best device of this machine."""
 
     def __init__(self, folder: Path, max_tokens: int, device: str | None = None) -> None:
         logging.disable_progress_bar()
@@ -45,7 +46,7 @@ class Classifier:
         self.labels = labels_of(config)
         self.max_tokens = max_tokens
         self.tokenizer = tokenizer_of(folder)
-        self.tokenising = Lock()  # the library's tokenizers cannot be shared by threads that cut texts
+        self.tokenising = Lock()  # truncating tokenizers cannot be used by two threads at the same time
         self.device = device or best_device()
         self.network: nn.Module
         if "base_model" in config:
@@ -62,10 +63,9 @@ class Classifier:
         self.network.to(self.device, kind).eval()
 
     def logits(self, texts: Sequence[str], window: int = WINDOW) -> NDArray[np.float32]:
-        """Return the raw outputs for each text: (n, labels) float32, (n, 1) for a score.
+        """Return the raw outputs for each text: float32, (n, labels), or (n, 1) for a score.
 
-        Texts are cut into tokens by a thread of its own, some ahead of those that the model reads. window: how many
-        are sorted by length together.
+        Another thread tokenizes the next windows. window: the number of texts that are sorted by length together.
         """
         windows = [texts[i : i + window] for i in range(0, len(texts), window)]
         outputs = [np.empty((0, max(1, len(self.labels))), np.float32)]
@@ -75,29 +75,33 @@ class Classifier:
                 tokens = encoded.popleft().result()
                 if i + AHEAD < len(windows):
                     encoded.append(tokenising.submit(self.encode, windows[i + AHEAD]))
-                outputs.append(self.logits_of(tokens, i, len(windows)))
+                outputs.append(self.window_logits(tokens, i, len(windows)))
         return np.concatenate(outputs)
 
     @torch.inference_mode()
-    def logits_of(self, tokens: list[list[int]], before: int, windows: int) -> NDArray[np.float32]:
-        """Return the raw outputs for a window's texts, cut into tokens: (n, labels) float32.
+    def window_logits(self, tokens: list[list[int]], before: int, windows: int) -> NDArray[np.float32]:
+        """Return the raw outputs for a window: float32, (n, labels).
 
-        before: how many of the windows are done.
+        Args:
+            tokens: the token ids of each text.
+            before: the number of finished windows, for the progress.
+            windows: the number of all windows.
         """
         outputs, order = list[Tensor](), list[int]()
-        read, whole = 0, max(1, sum(map(cost_of, tokens)))
+        finished_cost, total_cost = 0, max(1, sum(map(cost_of, tokens)))
         for batch in batches([len(ids) for ids in tokens], self.tokens_per_batch):
             for places, raw in self.outputs_of(tokens, batch):
                 outputs.append(raw)
                 order += places
-                read += sum(cost_of(tokens[place]) for place in places)
-                REPORT_PART.get()((before + read / whole) / windows)
+                finished_cost += sum(cost_of(tokens[place]) for place in places)
+                REPORT_PART.get()((before + finished_cost / total_cost) / windows)
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
-        result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)  # once: each copy waits
+        # Copied once, because each copy waits for the device.
+        result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)
         return result
 
     def outputs_of(self, tokens: list[list[int]], places: list[int]) -> Iterator[tuple[list[int], Tensor]]:
-        """Yield the raw outputs for some texts, longest first, in as few parts as memory has room for."""
+        """Yield the raw outputs for texts, in halves if the memory of the GPU is too small for all."""
         padded = self.tokenizer.pad({"input_ids": [tokens[i] for i in places]}, return_tensors="pt")
         ids, mask = padded["input_ids"], padded["attention_mask"]
         raw = None
@@ -112,12 +116,12 @@ class Classifier:
         torch.cuda.empty_cache()
         middle = len(places) // 2
         self.tokens_per_batch = min(self.tokens_per_batch, middle * ids.shape[1])
-        warn(f"{len(places)} texts of a batch find no room in the memory of the GPU: they are cut in half")
+        warn(f"the memory of the GPU is too small for a batch of {len(places)} texts; it is halved")
         for half in (places[:middle], places[middle:]):
             yield from self.outputs_of(tokens, half)
 
     def encode(self, texts: Sequence[str]) -> list[list[int]]:
-        """Return the first `max_tokens` tokens of each text, special ones included."""
+        """Return the first `max_tokens` tokens of each text, including special tokens."""
         cut = [text[: self.max_tokens * CHARACTERS_PER_TOKEN] for text in texts]
         tokens = self.encode_all(cut)
         short = [i for i, ids in enumerate(tokens) if len(ids) < self.max_tokens and cut[i] != texts[i]]
@@ -134,7 +138,7 @@ class Classifier:
         return tokens
 
     def settled_logits(self, texts: Sequence[str]) -> NDArray[np.float32]:
-        """Return the raw outputs, (n, labels): on a CPU, so that a text's answer does not depend on the others."""
+        """Return the raw outputs, (n, labels). On a CPU, a text's answer does not depend on the other texts."""
         logits = self.logits(texts)
         if self.device == "cpu":
             finite = np.nan_to_num(logits, posinf=0, neginf=0)
@@ -143,13 +147,13 @@ class Classifier:
         return logits
 
     def answers(self, texts: Sequence[str]) -> list[pa.Array]:
-        """Return the columns of what the model says of each text: of its labels, or of its score."""
+        """Return the columns of the answers: labels and probabilities, or scores."""
         return [pa.array(column) for column in (self.predict if self.labels else self.score)(texts)]
 
     def predict(self, texts: Sequence[str]) -> tuple[list[str], NDArray[np.float32]]:
-        """Return each text's most probable label and its probability: (n,) float32, to DECIMALS.
+        """Return the most probable label of each text, and its probability: float32, (n,), rounded to DECIMALS.
 
-        A probability is not a number where one of the outputs is not finite.
+        The probability is NaN if an output is not finite.
         """
         logits = self.settled_logits(texts)
         probabilities = softmax(logits)
@@ -159,14 +163,14 @@ class Classifier:
         return [self.labels[i] for i in best.tolist()], highest
 
     def score(self, texts: Sequence[str]) -> tuple[NDArray[np.float32], NDArray[np.int8]]:
-        """Return each text's score, (n,) float32 to DECIMALS, and as a whole number from 0 to 5."""
+        """Return each text's score, float32, (n,), rounded to DECIMALS; and as a whole number from 0 to 5."""
         scores = self.settled_logits(texts)[:, 0].astype(np.float64)
         whole = np.rint(np.clip(np.nan_to_num(scores), 0, 5)).astype(np.int8)
         return scores.round(DECIMALS).astype(np.float32), whole
 
 
 def is_finite(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Say of which texts all outputs are finite numbers: (n,) bool."""
+    """Return the texts whose outputs are all finite: bool, (n,)."""
     return np.logical_and.reduce(np.isfinite(logits), axis=1)
 
 
@@ -176,7 +180,7 @@ def softmax(logits: NDArray[np.float32]) -> NDArray[np.float64]:
 
 
 def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
-    """Say of which texts the answer hangs on the last digits of the outputs: (n,) bool."""
+    """Return the texts whose answer may change with the last digits of the outputs: bool, (n,)."""
     scale = 10.0**DECIMALS
     if logits.shape[1] == 1:
         scores = logits[:, 0].astype(np.float64)
@@ -188,13 +192,13 @@ def is_unsettled(logits: NDArray[np.float32]) -> NDArray[np.bool_]:
 
 
 def is_between(values: NDArray[np.float64], margin: float | NDArray[np.float64]) -> NDArray[np.bool_]:
-    """Say which values, (n,), lie so near the middle of two whole numbers that they may be rounded to either."""
+    """Return the values, (n,), that are within a margin of the middle between two whole numbers: bool, (n,)."""
     is_near: NDArray[np.bool_] = np.abs(values - np.floor(values) - 0.5) < margin
     return is_near
 
 
 def precision(device: str | None = None) -> str:
-    """Name the device and the numbers that a model works with here: its answers depend on them."""
+    """Return the device and the number format of models here, on which their answers depend."""
     return "cuda-bfloat16" if (device or best_device()) == "cuda" else "cpu-float32"
 
 
@@ -203,16 +207,16 @@ def best_device() -> str:
 
 
 def cost_of(tokens: list[int]) -> int:
-    """Return about what a text costs beside others: each token, and each pair of them, which a model compares."""
+    """Return the relative cost of a text: of each token, and of each pair of tokens in attention layers."""
     return len(tokens) * (len(tokens) + TOKENS_LIKE_A_PAIR)
 
 
 def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]]:
-    """Put texts of like lengths together, longest first, so that little is padding."""
+    """Yield batches of the numbers of texts with similar lengths, longest first, to limit the padding."""
     order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
     start = 0
     while start < len(order):
-        # The longest text of a batch is its first, to whose length the others are padded.
+        # The first text of a batch is the longest; the other texts are padded to its length.
         size = max(1, tokens_per_batch // max(1, lengths[order[start]]))
         yield order[start : start + size]
         start += size

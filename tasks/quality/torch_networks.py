@@ -1,6 +1,6 @@
-"""The networks of quality models as torch has them, and whether a model's weights are theirs.
+"""The networks of quality models in torch, and a check of a model's weights.
 
-Imported late, as `tasks.quality.torch_models` is: torch takes seconds to import.
+This module is imported late, as `tasks.quality.torch_models` is, because the import of torch takes seconds.
 """
 
 from pathlib import Path
@@ -35,7 +35,7 @@ class HeadOnFirst(nn.Module):
 
 
 class SequenceClassifier(nn.Module):
-    """A sequence classifier of transformers, which gives its logits."""
+    """A sequence classifier of transformers that returns only the logits."""
 
     def __init__(self, model: nn.Module) -> None:
         super().__init__()
@@ -51,10 +51,7 @@ def tokenizer_of(folder: Path) -> Any:
 
 
 def check_model(folder: Path) -> None:
-    """Raise ValueError where a model's weights are not those that its configuration describes.
-
-    Reads their names and shapes alone.
-    """
+    """Raise ValueError if the names and shapes of a model's weights are not those of its configuration."""
     logging.disable_progress_bar()
     tokenizer_of(folder)
     with torch.device("meta"):  # shapes without memory for the weights
@@ -68,7 +65,5 @@ def check_model(folder: Path) -> None:
         shapes = {name: file.get_slice(name).get_shape() for name in file.keys()}  # noqa: SIM118
     for name, shape in expected.items():
         if shapes.get(name) != shape:
-            what_is_there = f"has the shape {shapes[name]}" if name in shapes else "is not there"
-            raise ValueError(
-                f"the weights {name} in {WEIGHTS} should have the shape {shape}, and {what_is_there}"
-            )
+            actual = f"got {shapes[name]}" if name in shapes else "they are missing"
+            raise ValueError(f"weights {name} in {WEIGHTS}: expected the shape {shape}, {actual}")

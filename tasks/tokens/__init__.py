@@ -1,5 +1,6 @@
-"""Tokens: the ids of a text, and so how many it has, by the very tokenizer that a recipe names.
+"""Tokens: encode and count texts with the tokenizer that a recipe names.
 
-`engine` encodes a column of text, and checks the library that does so against the one that defines what is
-right. `stored` keeps a copy of the tokenizer with a corpus.
+`engine` encodes a column of texts with a fast library, and compares a sample with the reference library.
+`special` finds special tokens in texts. `stored` loads tokenizers and keeps a copy with a corpus. `trial` tries a
+tokenizer in another process.
 """

@@ -1,10 +1,10 @@
-"""Token ids of a column of text, exactly those of `tokenizers`, by a library that is many times as fast.
+"""Encode a column of texts to the token ids of `tokenizers`, with the faster library `fastokens`.
 
-`fastokens` encodes, and `tokenizers` is the judge. A tokenizer for which the two disagree about a probe, or
-that `fastokens` does not know, is encoded by `tokenizers` alone. Of the documents, one in some is encoded by
-both. What is known to differ goes to the judge at once: with a pattern that ignores case, `fastokens` 0.3.5
-takes the long s (U+017F) and the Kelvin sign (U+212A) for letters of a contraction or not as the judge does not.
-Special tokens that are written in a text are encoded as text, or as the control tokens that they name.
+`tokenizers` is the reference. If the two libraries encode a probe differently, or `fastokens` cannot load a
+tokenizer, `tokenizers` encodes all texts. One document in 4,096 is encoded by both libraries and compared. Texts
+for which they are known to differ are encoded by `tokenizers`: with a pattern that ignores case, `fastokens` 0.3.5
+differs about the long s (U+017F) and the Kelvin sign (U+212A) in contractions. Special tokens that are written in a
+text are encoded as text, or as the control tokens that they name.
 """
 
 import os
@@ -27,10 +27,10 @@ from zyda_flows.textkernels.buffers import text_buffers
 os.environ.setdefault("RAYON_NUM_THREADS", "1")
 
 BATCH_BYTES = 4 << 20  # of text that is encoded at once, with its ids and Python's strings
-ONE_OF = 4096  # documents, of which one is encoded by both libraries
-MOST_COMPARED = 1 << 20  # characters of a document: of longer ones tokenizers takes gigabytes
-PANIC = "PanicException"  # of Rust, which is no Exception
-FOLDED = ("\u017f".encode(), "\u212a".encode())  # what is a letter of ASCII in another case
+COMPARED_EVERY = 4096  # one of so many documents is encoded by both libraries
+MAX_COMPARED = 1 << 20  # characters of a compared document; tokenizers needs gigabytes for a longer text
+PANIC = "PanicException"  # raised for a panic of Rust; it is not a subclass of Exception
+FOLDED = ("\u017f".encode(), "\u212a".encode())  # characters that are an ASCII letter in another case
 WORDS = (
     "The quick brown fox's 12345 jumps, over\tthe  lazy   dog!\r\n\n  It'S we'LL I'D they're 'tis ''s ",
     "naïve café e\u0301 \u1100\u1161\u11a8 Ångström \u212b漢字かな 한국어 हिन्दी עִבְרִית ไทย 🙂 \u00a0\u200b\ufeff ",
@@ -41,7 +41,7 @@ WORDS = (
 
 @dataclass(frozen=True)
 class Ids:
-    """The token ids of n documents, one after another: `ids`, (t,) uint32, and `ends`, (n + 1,) int64, from 0."""
+    """The concatenated token ids of n documents: `ids`, uint32, (t,); `ends`, int64, (n + 1,), with a first 0."""
 
     ids: NDArray[np.uint32]
     ends: NDArray[np.int64]
@@ -55,7 +55,7 @@ class Ids:
 
 
 class EngineDiffers(Exception):
-    """A document whose ids are not those of `tokenizers`."""
+    """A document has other ids by `fastokens` than by `tokenizers`."""
 
 
 @dataclass(frozen=True)
@@ -71,10 +71,15 @@ class Fast:
 
 
 class Engine:
-    """Encodes text as a tokenizer does, without adding special tokens.
+    """Encodes texts with a tokenizer, without adding special tokens.
 
-    is_exact: by `tokenizers` alone. special_as_text: whether special tokens in texts are text, not control tokens.
-    why_slow: what keeps `fastokens` from it, or None. special: what counts special tokens in texts.
+    Args:
+        is_exact: whether `tokenizers` encodes all texts.
+        special_as_text: whether special tokens in texts are encoded as text, not as control tokens.
+
+    Attributes:
+        why_slow: the reason why `fastokens` is not used, or None.
+        special: finds and counts special tokens in texts.
     """
 
     def __init__(self, tokenizer: Tokenizer, *, is_exact: bool = False, special_as_text: bool = True) -> None:
@@ -84,9 +89,9 @@ class Engine:
         tokenizer.encode_special_tokens = special_as_text
         tokenizer.no_truncation()
         tokenizer.no_padding()
-        self.judge = tokenizer
+        self.reference = tokenizer
         self.fast: Fast | None = None
-        self.why_slow: str | None = "it was asked for"
+        self.why_slow: str | None = "ZYDA_TOKENS is exact"
         self.seen, self.folds = 0, False
         if not is_exact:
             self.fast, self.why_slow, self.folds = fast_form(
@@ -94,118 +99,123 @@ class Engine:
             )
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
-        """Count the tokens of each text: (n,) uint32. Raises what `encode` does."""
+        """Count the tokens of each text: uint32, (n,). Raises the errors of `encode`."""
         parts = [part.counts for part in map(self.encode_batch, batches(texts))]
         return np.concatenate([np.empty(0, np.uint32), *parts])
 
     def encode(self, texts: pa.LargeStringArray) -> Ids:
         """Return the ids of each text.
 
-        Raises TypeError where they are no large_string, BadInput where the tokenizer has no ids for a text,
-        EngineDiffers where a document that was encoded by both libraries is not the same.
+        Raises:
+            TypeError: `texts` is not one array of large_string.
+            BadInput: the tokenizer has no ids for a text.
+            EngineDiffers: a document that both libraries encoded has different ids.
         """
-        return joined([self.encode_batch(batch) for batch in batches(texts)])
+        return concatenated([self.encode_batch(batch) for batch in batches(texts)])
 
     def encode_batch(self, texts: pa.LargeStringArray) -> Ids:
-        """Encode some texts, all of them in memory at once."""
+        """Encode a batch of texts, with all ids in memory at once. Raises the errors of `encode`."""
         strings = texts.to_pylist()
-        found = self.unchecked(texts, strings)
+        ids = self.encode_unchecked(texts, strings)
         if self.fast is not None:
-            self.check(strings, found)
-        return found
+            self.check(strings, ids)
+        return ids
 
-    def unchecked(self, texts: pa.LargeStringArray, strings: list[str]) -> Ids:
-        """Encode some texts, by `fastokens` where it can."""
+    def encode_unchecked(self, texts: pa.LargeStringArray, strings: list[str]) -> Ids:
+        """Encode a batch with `fastokens`, or with `tokenizers` where `fastokens` fails or is known to differ."""
         if self.fast is None:
-            return self.judged(strings)
+            return self.reference_ids(strings)
         try:
-            found = flat(self.fast, strings)
-        except BaseException as error:  # it raises what it likes, and its Rust panics
+            ids = flat(self.fast, strings)
+        except BaseException as error:  # the library raises bare exceptions, and its Rust code can panic
             if isinstance(error, Exception) or type(error).__name__ == PANIC:
-                return self.judged(strings)
+                return self.reference_ids(strings)
             raise
-        if self.folds and (doubtful := self.doubtful(texts)):
-            return replaced(found, doubtful, self.judged([strings[i] for i in doubtful]))
-        return found
+        if self.folds and (doubtful := self.doubtful_texts(texts)):
+            return with_replacements(ids, doubtful, self.reference_ids([strings[i] for i in doubtful]))
+        return ids
 
-    def doubtful(self, texts: pa.LargeStringArray) -> list[int]:
-        """Return which texts hold what the two libraries are known to see otherwise."""
+    def doubtful_texts(self, texts: pa.LargeStringArray) -> list[int]:
+        """Return the numbers of the texts that have a character about which the two libraries differ."""
         data, ends = text_buffers(texts)
         data, ends = data[ends[0] : ends[-1]], ends - ends[0]
-        found = list[NDArray[np.int64]]()
+        all_places = list[NDArray[np.int64]]()
         for character in FOLDED:  # by its last byte, which is rarer than its first
             places = np.flatnonzero(data == character[-1])
             for back, byte in enumerate(character[-2::-1], 1):
                 places = places[data[places - back] == byte]
-            found.append(places)
-        return np.unique(np.searchsorted(ends, np.concatenate(found), side="right") - 1).tolist()
+            all_places.append(places)
+        numbers: NDArray[np.int64] = np.searchsorted(ends, np.concatenate(all_places), side="right") - 1
+        return [int(number) for number in np.unique(numbers)]
 
-    def check(self, strings: list[str], found: Ids) -> None:
-        """Compare one document in some with what the judge says. Raises EngineDiffers."""
-        # The first of all, then every so many, wherever batches begin.
-        wanted = range(-self.seen % ONE_OF, len(strings), ONE_OF)
+    def check(self, strings: list[str], ids: Ids) -> None:
+        """Compare the ids of one document of COMPARED_EVERY with the reference. Raises EngineDiffers."""
+        # The first document of all batches, and then every 4,096th, whatever the sizes of batches.
+        sample = range(-self.seen % COMPARED_EVERY, len(strings), COMPARED_EVERY)
         self.seen += len(strings)
-        places = [i for i in wanted if len(strings[i]) <= MOST_COMPARED]
-        judged = self.judged([strings[i] for i in places])
+        places = [i for i in sample if len(strings[i]) <= MAX_COMPARED]
+        expected = self.reference_ids([strings[i] for i in places])
         for number, place in enumerate(places):
-            if not np.array_equal(found.of(place), judged.of(number)):
+            if not np.array_equal(ids.of(place), expected.of(number)):
                 raise EngineDiffers
 
     def differing(self, texts: pa.LargeStringArray) -> int:
-        """Count the texts that have other ids by `fastokens`, but for those known to."""
+        """Count the texts whose ids differ from the reference."""
         pairs = (
-            (self.unchecked(batch, strings := batch.to_pylist()), self.judged(strings))
+            (self.encode_unchecked(batch, strings := batch.to_pylist()), self.reference_ids(strings))
             for batch in batches(texts)
         )
         return sum(
-            not np.array_equal(found.of(i), judged.of(i))
-            for found, judged in pairs
-            for i in range(len(judged.ends) - 1)
+            not np.array_equal(ids.of(i), expected.of(i))
+            for ids, expected in pairs
+            for i in range(len(expected.ends) - 1)
         )
 
-    def judged(self, strings: list[str]) -> Ids:
-        """Encode texts by `tokenizers`. Raises BadInput."""
+    def reference_ids(self, strings: list[str]) -> Ids:
+        """Encode texts with `tokenizers`. Raises BadInput if the tokenizer has no ids for a text."""
         try:
-            encoded = [one.ids for one in self.judge.encode_batch_fast(strings, add_special_tokens=False)]
+            encodings = self.reference.encode_batch_fast(strings, add_special_tokens=False)
         except Exception as error:  # the library raises bare exceptions
             raise BadInput(f"the tokenizer cannot count a text: {first_line(error)}") from error
-        return joined([Ids(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in encoded])
+        parts = [encoding.ids for encoding in encodings]
+        return concatenated([Ids(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in parts])
 
 
-def form_key(_: Tokenizer, written: str, *, special_as_text: bool) -> tuple[str, bool]:
-    return written, special_as_text
+def form_key(_: Tokenizer, tokenizer_json: str, *, special_as_text: bool) -> tuple[str, bool]:
+    return tokenizer_json, special_as_text
 
 
 @cached(LRUCache(maxsize=2), key=form_key, lock=Lock())
 def fast_form(
-    tokenizer: Tokenizer, written: str, *, special_as_text: bool
+    tokenizer: Tokenizer, tokenizer_json: str, *, special_as_text: bool
 ) -> tuple[Fast | None, str | None, bool]:
-    """Return the fast form of a tokenizer, or why there is none; and whether its pattern ignores case.
+    """Load a tokenizer in `fastokens` and compare its ids for the probes.
 
-    written: its tokenizer.json. Large ones take seconds to parse, so nothing is asked of it that the tokenizer has.
+    Returns:
+        The fast tokenizer or None, the reason for None, and whether the pattern of the tokenizer ignores case.
     """
-    model, cut = tokenizer.model, tokenizer.pre_tokenizer
-    folds = cut is not None and b"(?i" in cut.__getstate__()
+    model, pre_tokenizer = tokenizer.model, tokenizer.pre_tokenizer
+    folds = pre_tokenizer is not None and b"(?i" in pre_tokenizer.__getstate__()
     if getattr(model, "dropout", None):
         return None, "its model drops merges by chance", folds
-    if not isinstance(model, BPE):  # which are as slow there, and less tried
+    if not isinstance(model, BPE):  # fastokens is not faster for other models
         return None, f"its model is {type(model).__name__}, not BPE", folds
     try:
-        fast = Fast(FastTokenizer.from_json_str(written), special_as_text)
+        fast = Fast(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
         probes = probes_of(tokenizer)
-        found, judged = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
+        ids, expected = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == PANIC:
-            return None, f"fastokens does not read it: {first_line(error)}", folds
+            return None, f"fastokens cannot load it: {first_line(error)}", folds
         raise
-    wrong = (probe for i, probe in enumerate(probes) if found.of(i).tolist() != judged[i].ids)
+    wrong = (probe for i, probe in enumerate(probes) if ids.of(i).tolist() != expected[i].ids)
     if (first := next(wrong, None)) is not None:
-        return None, f"fastokens gives other ids for {first[:40]!r}", folds
+        return None, f"fastokens returns other ids for {first[:40]!r}", folds
     return fast, None, folds
 
 
 def probes_of(tokenizer: Tokenizer) -> list[str]:
-    """Return texts for which a fast form has to give the same ids before it is trusted."""
+    """Return the texts that both libraries must encode equally: words, and added tokens inside words."""
     added = [token.content for token in tokenizer.get_added_tokens_decoder().values()]
     inside = [f"{left}{token}{right}" for token in added for left, right in (("a ", " b"), ("a", "b"))]
     words = [word for text in WORDS for word in text.split(" ")]
@@ -218,7 +228,7 @@ def flat(fast: Fast, strings: list[str]) -> Ids:
 
 
 def batches(texts: pa.LargeStringArray) -> list[pa.LargeStringArray]:
-    """Cut a column into slices of about BATCH_BYTES of text. Raises TypeError where it is no large_string."""
+    """Divide a column into slices of about BATCH_BYTES of text. Raises TypeError if it is not large_string."""
     _, ends = text_buffers(texts)
     if not len(texts):
         return []
@@ -229,22 +239,22 @@ def batches(texts: pa.LargeStringArray) -> list[pa.LargeStringArray]:
     ]
 
 
-def joined(parts: list[Ids]) -> Ids:
-    """Put the documents of some parts one after another."""
+def concatenated(parts: list[Ids]) -> Ids:
+    """Return the ids of the documents of all parts."""
     counts = np.concatenate([np.empty(0, np.int64), *(np.diff(part.ends) for part in parts)])
     ids = np.concatenate([np.empty(0, np.uint32), *(part.ids for part in parts)])
     return Ids(ids, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
 
-def replaced(found: Ids, places: list[int], others: Ids) -> Ids:
-    """Put other ids in the place of those of some documents."""
-    parts, before = list[Ids](), 0
+def with_replacements(ids: Ids, places: list[int], replacements: Ids) -> Ids:
+    """Return ids in which replacements stand for the documents at `places`, ascending."""
+    parts, start = list[Ids](), 0
     for number, place in enumerate(places):
-        parts += [part_of(found, before, place), part_of(others, number, number + 1)]
-        before = place + 1
-    return joined([*parts, part_of(found, before, len(found.ends) - 1)])
+        parts += [slice_of(ids, start, place), slice_of(replacements, number, number + 1)]
+        start = place + 1
+    return concatenated([*parts, slice_of(ids, start, len(ids.ends) - 1)])
 
 
-def part_of(ids: Ids, start: int, stop: int) -> Ids:
+def slice_of(ids: Ids, start: int, stop: int) -> Ids:
     ends = ids.ends[start : stop + 1]
     return Ids(ids.ids[ends[0] : ends[-1]], ends - ends[0])

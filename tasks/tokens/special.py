@@ -1,8 +1,8 @@
-"""Special tokens that are written in texts: which, how often, and how none of them becomes a control token.
+"""Find and count special tokens that are written in texts, and encode them as text.
 
-A text may hold the very characters of a special token, `<|endoftext|>` say. `tokenizers` makes its control token of
-them, unless `encode_special_tokens` is set. That is not enough for models that find a special token among their own
-words: then the model's word gets a name that no text has.
+A text may contain the characters of a special token, for example `<|endoftext|>`. `tokenizers` encodes them as the
+control token, unless `encode_special_tokens` is set. If the model itself has the special token as a word, the word
+is also renamed to a name that no text contains.
 """
 
 import json
@@ -21,21 +21,21 @@ from zyda_flows.tasks.storage.artifacts import SpecialCounts
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.pairs import places_of_pairs
 
-# Around a word of a model that no text may become. No text can hold it, as it is another in each process.
+# Put around renamed words. It is random in each process, so no text contains it.
 HIDDEN = f"\U0010fffe{secrets.token_hex(16)}"
 REST = "\U0010ffff"
-MOST_LOOKS = 4  # for names, a byte of text
+MAX_COMPARISONS = 4  # comparisons of names for each byte of text
 
 
 class Occurrences(NamedTuple):
-    """Special tokens in texts: of each the text, (m,), and the number of the token, (m,)."""
+    """Special tokens in texts: the numbers of their texts, int64, (m,), and of the tokens, int64, (m,)."""
 
     texts: NDArray[np.int64]
     tokens: NDArray[np.int64]
 
 
 class SpecialTokens:
-    """The special tokens of a tokenizer, as they may be written in texts."""
+    """Finds the special tokens of a tokenizer in texts. names: the texts of the special tokens."""
 
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
@@ -44,16 +44,17 @@ class SpecialTokens:
         self.finder.add_tokens([AddedToken(name, normalized=False) for name in names])
 
     def found(self, texts: pa.LargeStringArray) -> Occurrences:
-        """Return where special tokens are written, from left to right, of several the longest."""
-        places = self.candidates(texts)
-        strings = [texts[place].as_py() for place in places.tolist()]
-        found = [one.ids for one in self.finder.encode_batch_fast(strings, add_special_tokens=False)]
-        ids = np.concatenate([np.empty(0, np.int64), *(np.array(of, np.int64) for of in found)])
-        of_text = np.repeat(places, [len(of) for of in found])
-        return Occurrences(of_text[ids > 0], ids[ids > 0] - 1)
+        """Return the special tokens in texts, from left to right; of overlapping tokens the longest."""
+        candidates = self.candidates(texts)
+        strings = [texts[number].as_py() for number in candidates.tolist()]
+        encodings = self.finder.encode_batch_fast(strings, add_special_tokens=False)
+        parts = [np.array(encoding.ids, np.int64) for encoding in encodings]
+        ids = np.concatenate([np.empty(0, np.int64), *parts])
+        text_numbers = np.repeat(candidates, list(map(len, parts)))
+        return Occurrences(text_numbers[ids > 0], ids[ids > 0] - 1)
 
     def counted(self, texts: pa.LargeStringArray) -> dict[str, SpecialCounts]:
-        """Count the texts that hold each special token, and how often they do."""
+        """Count the texts that contain each special token, and its occurrences."""
         found = self.found(texts)
         occurrences = Counter(found.tokens.tolist())
         documents = Counter(token for _, token in set(zip(*map(np.ndarray.tolist, found), strict=True)))
@@ -63,31 +64,42 @@ class SpecialTokens:
         }
 
     def per_text(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
-        """Count the special tokens in each text: (n,)."""
+        """Count the special tokens in each text: uint32, (n,)."""
         return np.bincount(self.found(texts).texts, minlength=len(texts)).astype(np.uint32)
 
     def candidates(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
-        """Return the texts that may hold a special token, ascending: by the bytes around each anchor."""
+        """Return the ascending numbers of the texts that may contain a special token.
+
+        Only the names that contain an anchor, a pair of bytes, are compared with the bytes around its occurrences.
+        """
         data, ends = text_buffers(texts)
         if self.anchors is None or not len(texts):
             return np.arange(len(texts))
         data = data[ends[0] : ends[-1]]
         anchors = np.frombuffer(b"".join(self.anchors), np.uint8).reshape(-1, 2)
         at, pairs = places_of_pairs(data, anchors[:, 0].copy(), anchors[:, 1].copy())
-        found = [
-            held
+        matches = [
+            match
             for number, (anchor, names) in enumerate(self.anchors.items())
-            for held in holding(data, at[pairs == number], anchor, names)
+            for match in matching_places(data, at[pairs == number], anchor, names)
         ]
-        places = np.unique(np.concatenate([np.empty(0, np.int64), *found]))
+        places = np.unique(np.concatenate([np.empty(0, np.int64), *matches]))
         return np.unique(np.searchsorted(ends - ends[0], places, side="right") - 1)
 
 
-def holding(
+def matching_places(
     data: NDArray[np.uint8], at: NDArray[np.int64], anchor: bytes, names: list[bytes]
 ) -> Iterator[NDArray[np.int64]]:
-    """Yield where some bytes hold names that have an anchor, by its places; these where it is all over."""
-    if len(at) * len(names) > MOST_LOOKS * len(data):
+    """Yield the places in `data` of names that contain an anchor.
+
+    If the anchor occurs too often to compare, yield all its places.
+
+    Args:
+        data: the bytes of texts, (t,).
+        at: the places of the anchor in `data`.
+        names: names that contain the anchor.
+    """
+    if len(at) * len(names) > MAX_COMPARISONS * len(data):
         yield at
         return
     for name in names if len(at) else ():
@@ -99,16 +111,18 @@ def holding(
 
 
 def anchors_of(names: tuple[str, ...]) -> dict[bytes, list[bytes]] | None:
-    """Return pairs of bytes with the names that have each; None where a name has no pair."""
-    left, chosen = {name.encode() for name in names}, dict[bytes, list[bytes]]()
-    while left:
-        pairs = Counter(pair for name in left for pair in {name[i : i + 2] for i in range(len(name) - 1)})
+    """Return pairs of bytes with the names that contain each; None if a name has fewer than two bytes."""
+    remaining, anchors = {name.encode() for name in names}, dict[bytes, list[bytes]]()
+    while remaining:
+        pairs = Counter(
+            pair for name in remaining for pair in {name[i : i + 2] for i in range(len(name) - 1)}
+        )
         if not pairs:
             return None
         best = max(pairs, key=lambda pair: (pairs[pair], sum(not chr(byte).isalnum() for byte in pair), pair))
-        chosen[best] = sorted(name for name in left if best in name)
-        left = left.difference(chosen[best])
-    return chosen
+        anchors[best] = sorted(name for name in remaining if best in name)
+        remaining = remaining.difference(anchors[best])
+    return anchors
 
 
 @lru_cache(maxsize=4)
@@ -123,7 +137,7 @@ def special_names(tokenizer: Tokenizer) -> tuple[str, ...]:
 
 
 def without_special_words(tokenizer: Tokenizer) -> Tokenizer:
-    """Return a tokenizer whose model makes no special token of a text."""
+    """Return a tokenizer whose model never encodes a text as a special token."""
     if not (names := words_of_model(tokenizer.model, special_names(tokenizer))):
         return tokenizer
     settings = json.loads(tokenizer.to_str())
@@ -132,11 +146,11 @@ def without_special_words(tokenizer: Tokenizer) -> Tokenizer:
 
 
 def words_of_model(model: models.Model, names: tuple[str, ...]) -> set[str]:
-    """Return the special tokens that a model may make of a text: its own words, of BPE those that merges make."""
-    own = {name: number for name in names if (number := model.token_to_id(name)) is not None}
+    """Return the special tokens that a model may return for a text: its words, of BPE the words that it merges."""
+    words = {name: number for name in names if (number := model.token_to_id(name)) is not None}
     if not isinstance(model, models.BPE):
-        return {*own}
-    return {name for name, number in own.items() if any(one.id == number for one in model.tokenize(name))}
+        return {*words}
+    return {name for name, number in words.items() if number in {token.id for token in model.tokenize(name)}}
 
 
 def merges_of(model: dict[str, Any]) -> list[list[str]]:
@@ -144,15 +158,18 @@ def merges_of(model: dict[str, Any]) -> list[list[str]]:
 
 
 def hide(settings: dict[str, Any], names: set[str]) -> None:
-    """Give some words of a model, and the tokens that are added as them, names that no text has."""
+    """Rename words of a model, and the added tokens of the same names, to names that no text contains.
+
+    settings: of a tokenizer.json, which are changed in place.
+    """
     model, hidden = settings["model"], {name: f"{HIDDEN}{name}{HIDDEN}" for name in names}
-    if isinstance(model["vocab"], list):
-        model["vocab"] = [[hidden.get(word, word), score] for word, score in model["vocab"]]
-    else:
-        model["vocab"] = {hidden.get(word, word): number for word, number in model["vocab"].items()}
+    vocabulary = model["vocab"]
+    pairs = vocabulary if isinstance(vocabulary, list) else vocabulary.items()
+    renamed = [[hidden.get(word, word), value] for word, value in pairs]
+    model["vocab"] = renamed if isinstance(vocabulary, list) else dict(renamed)
     if "merges" in model:
-        pairs = (pair for pair in merges_of(model) if not names.intersection({*pair, "".join(pair)}))
-        model["merges"] = [list(pair) for pair in pairs]
+        merges = merges_of(model)
+        model["merges"] = [list(pair) for pair in merges if names.isdisjoint({*pair, "".join(pair)})]
     if model.get("unk_token") in names:
         model["unk_token"] = hidden[model["unk_token"]]
     for token in settings["added_tokens"]:

@@ -1,4 +1,4 @@
-"""The tokenizer of a corpus: loaded from where a recipe says, and a copy of it kept with the corpus."""
+"""Load the tokenizer that a recipe names, and keep a copy of it with the corpus."""
 
 from functools import lru_cache
 from logging import ERROR, getLogger
@@ -16,13 +16,13 @@ from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.tokens.engine import Engine
 from zyda_flows.tasks.tokens.trial import fault_of_tokenizer
 
-EXACT = "ZYDA_TOKENS"  # in the environment of a build: `exact` has tokenizers count alone
-UNHEARD_OF = "zydaq \U0010fffd"
+EXACT = "ZYDA_TOKENS"  # environment variable; with the value `exact`, tokenizers counts all tokens
+UNKNOWN_TEXT = "zydaq \U0010fffd"
 TOKENIZER = f"{WORK}/tokenizer-"
 
 
 def load_tokenizer(name: str) -> Tokenizer:
-    """Load a tokenizer.json, or the tokenizer of a hub name. Raises BadRecipe where there is none."""
+    """Load a tokenizer from a tokenizer.json or from the hub. Raises BadRecipe if it cannot be loaded or used."""
     try:
         is_file = name.endswith(".json") or Path(name).is_file()
         path = Path(name) if is_file else path_on_hub(name)
@@ -32,9 +32,7 @@ def load_tokenizer(name: str) -> Tokenizer:
         if fault := fault_of_tokenizer(written):
             raise ValueError(fault)
         tokenizer = Tokenizer.from_str(written)
-        tokenizer.encode(
-            UNHEARD_OF, add_special_tokens=False
-        )  # fails where there is no token for what is unknown
+        tokenizer.encode(UNKNOWN_TEXT, add_special_tokens=False)  # fails without a token for unknown text
         return tokenizer
     except Exception as error:  # the library raises bare exceptions
         raise BadRecipe(
@@ -44,28 +42,28 @@ def load_tokenizer(name: str) -> Tokenizer:
 
 
 def path_on_hub(name: str) -> Path:
-    """Return where the tokenizer.json of a repository on the hub is kept on this machine."""
-    from huggingface_hub import hf_hub_download  # late: it imports much
+    """Return the local path of the tokenizer.json of a repository on the hub, after downloading it."""
+    from huggingface_hub import hf_hub_download  # imported late, because the import is slow
 
-    # It warns of each retry, and says at the end that all failed. Its import sets the level.
+    # The library logs a warning for each retry and raises an error after the last. Its import sets the level.
     getLogger("huggingface_hub").setLevel(ERROR)
     return Path(hf_hub_download(name, "tokenizer.json"))
 
 
 def store_tokenizer(folder: Folder, name: str) -> str:
-    """Keep a copy of the tokenizer with the corpus, for workers to read; return its digest."""
+    """Write a copy of the tokenizer to the corpus, from which workers read it; return its digest."""
     tokenizer = load_tokenizer(name)
     text = tokenizer.to_str()
     digest = digest_of(text)
     if reason := Engine(tokenizer).why_slow:
-        warn(f"{name} is counted by its own library, slowly: {reason}")
+        warn(f"the tokens of {name} are counted slowly, by tokenizers: {reason}")
     if folder.read_if_there(tokenizer_path(digest)) != text.encode():
         folder.write(tokenizer_path(digest), text.encode())
     return digest
 
 
 def counted_by(tokenizer: Tokenizer) -> str:
-    """Say what counts a tokenizer's tokens here, and about how fast: docs/speed.md has the machine."""
+    """Return which library counts a tokenizer's tokens here, and its speed on the machine of docs/speed.md."""
     reason = Engine(tokenizer).why_slow
     if reason is None:
         return "counted by fastokens, about 100 MB/s of text a core, and checked against tokenizers"
@@ -77,7 +75,7 @@ def tokenizer_path(digest: str) -> str:
 
 
 def damaged_tokenizers(folder: Folder) -> list[str]:
-    """List what is stored of tokenizers and is not as it was written."""
+    """Return the paths of stored tokenizers whose content is not that of their digest."""
     damaged = list[str]()
     for path in folder.files(WORK):
         try:
@@ -89,7 +87,7 @@ def damaged_tokenizers(folder: Folder) -> list[str]:
 
 
 def stored_tokenizer(folder: Folder, digest: str) -> str:
-    """Read a tokenizer. Raises Damaged where it is not that of its digest."""
+    """Read a stored tokenizer. Raises Damaged if its content is not that of its digest."""
     path = tokenizer_path(digest)
     text = (folder.read_if_there(path) or b"").decode(errors="replace")
     if digest_of(text) != digest:
@@ -101,6 +99,6 @@ def stored_tokenizer(folder: Folder, digest: str) -> str:
 def stored_engine(
     folder: Folder, digest: str, special_tokens: SpecialAs, *, is_exact: bool = False
 ) -> Engine:
-    """Load the tokenizer of a corpus once for all the shards that a worker ingests."""
+    """Load the stored tokenizer of a corpus. It is cached for all shards that a worker ingests."""
     tokenizer = Tokenizer.from_str(stored_tokenizer(folder, digest))
     return Engine(tokenizer, is_exact=is_exact, special_as_text=special_tokens == "text")

@@ -1,4 +1,4 @@
-"""A tokenizer, tried in a process of its own: one that asks for too much memory ends the process that uses it."""
+"""Try a tokenizer in another process, because a tokenizer that needs too much memory ends its process."""
 
 import json
 import os
@@ -12,7 +12,7 @@ from typing import Any
 
 from zyda_flows.tasks.limits import limits
 
-# It has this much to say: `tokenizers` and nothing of ours is imported in that process.
+# The program of the other process, which imports `tokenizers` alone.
 TRY = """
 import json, sys
 from tokenizers import Tokenizer
@@ -25,38 +25,52 @@ for text in texts:
     print(len(tokenizer.encode(text, add_special_tokens=False).ids))
 """
 TEXTS = ["The quick brown fox jumps over the lazy dog.", "0123456789 \t\n", "Füße, café, 漢字, हिन्दी, 🙂"]
-MOST_TEXTS, LONGEST = 1000, 1000
+MAX_TEXTS, MAX_CHARACTERS = 1000, 1000
 
 
 def fault_of_tokenizer(written: str) -> str:
-    """Say why a tokenizer.json cannot be used, or nothing. What its own library says of it is no fault here."""
-    return tried(written, limits().tokenizer_memory, limits().tokenizer_seconds, limits().tokenizer_growth)
+    """Return why a tokenizer.json exceeds the limits, or "". Errors of `tokenizers` itself are not reported.
+
+    written: the content of the tokenizer.json.
+    """
+    bounds = limits()
+    return try_tokenizer(written, bounds.tokenizer_memory, bounds.tokenizer_seconds, bounds.tokenizer_growth)
 
 
 @lru_cache(maxsize=16)
-def tried(written: str, memory: int, seconds: int, growth: int) -> str:
-    """Try a tokenizer with texts, those that it replaces among them, with bounds of memory and CPU time."""
+def try_tokenizer(written: str, memory: int, seconds: int, growth: int) -> str:
+    """Try a tokenizer with TEXTS and with the texts in its settings, within limits of memory and CPU time.
+
+    Args:
+        written: the content of the tokenizer.json.
+        memory: bytes of address space.
+        seconds: of CPU time.
+        growth: the most tokens for each character of a text.
+    """
     with suppress(ValueError):
         settings = json.loads(written)
         texts = [
             *TEXTS,
             *dict.fromkeys(written_texts(settings.get("normalizer"), settings.get("pre_tokenizer"))),
         ]
-        return fault_with([text[:LONGEST] for text in texts[:MOST_TEXTS]], written, memory, seconds, growth)
+        texts = [text[:MAX_CHARACTERS] for text in texts[:MAX_TEXTS]]
+        return fault_with(texts, written, memory, seconds, growth)
     return ""
 
 
 def fault_with(texts: list[str], written: str, memory: int, seconds: int, growth: int) -> str:
+    """Encode texts in another process; return which limit is exceeded, or ""."""
+
     def lower_limits() -> None:
-        for kind, most in (
+        for kind, limit in (
             (resource.RLIMIT_AS, memory),
             (resource.RLIMIT_CPU, seconds),
             (resource.RLIMIT_CORE, 0),
         ):
-            with suppress(ValueError, OSError):  # a lower limit is in force
-                resource.setrlimit(kind, (most, most))
+            with suppress(ValueError, OSError):  # the process has a lower limit already
+                resource.setrlimit(kind, (limit, limit))
 
-    # One thread: each would map memory of its own, which counts.
+    # One thread, because the address space of each thread counts towards the limit.
     environment = {
         **os.environ,
         "TOKENIZERS_PARALLELISM": "false",
@@ -77,10 +91,10 @@ def fault_with(texts: list[str], written: str, memory: int, seconds: int, growth
 
 def written_texts(*settings: Any) -> Iterator[str]:
     """Yield the texts in the settings of a tokenizer, at any level."""
-    left = list(settings)
-    while left:
-        one = left.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict | list):
-            left += one.values() if isinstance(one, dict) else one
+    pending = list(settings)
+    while pending:
+        value = pending.pop()
+        if isinstance(value, str):
+            yield value
+        elif isinstance(value, dict | list):
+            pending += value.values() if isinstance(value, dict) else value

@@ -481,7 +481,7 @@ def test_source_that_reads_what_its_recipe_publishes_is_refused(zyda, tmp_path):
     assert zyda("build", "recipe.yaml")[0] == 0
     sources = [*good(tmp_path)["sources"], {"name": "own", "files": "out/swept/published/a/*.parquet"}]
     (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
-    is_told(*zyda("check", "second.yaml"), "source own: it reads what this recipe publishes")
+    is_told(*zyda("check", "second.yaml"), "source own: it reads the published corpus of this recipe")
 
 
 def test_file_whose_name_is_not_utf8_is_named(zyda, tmp_path):

@@ -196,7 +196,10 @@ def test_passages_are_cut_where_the_recipe_says_so(asking, set_file):
     assert (cleaned["cleaning"], cleaned["documents"]) == ("decontaminate", 5)
     assert ledger.removed("decontaminate").documents == 0
     assert not any(held([row["text"] for row in published.values() if row["name"] != "unanswered"], set_file))
-    assert "without the passages that held items" in recipe.folder.read("published/README.md").decode()
+    assert (
+        "The passages that contain items were cut from the documents"
+        in recipe.folder.read("published/README.md").decode()
+    )
 
 
 def test_a_column_of_that_name_is_carried_under_another(asking, corpus):
@@ -307,13 +310,17 @@ BAD = {
     "no JSON": ("\n{", {}, "line 1: invalid JSON"),
     "no object": ("[1]", {}, "line 0: not a JSON object"),
     "nothing": ("\n", {}, "it has no items"),
-    "unknown columns": ('{"a": "q", "b": "y"}', {}, "say so: a, b"),
+    "unknown columns": ('{"a": "q", "b": "y"}', {}, "over its columns: a, b"),
     "no answers": ('{"question": "q", "answer": ""}', {}, "none of its 1 items has an answer"),
-    "nothing that is long enough": ('{"question": "Why?", "answer": "No."}', {}, "an answer and 6 words"),
+    "nothing that is long enough": (
+        '{"question": "Why?", "answer": "No."}',
+        {},
+        "an answer and at least 6 words",
+    ),
     "no such choice": (
         '{"question": "q", "choices": ["x"], "answer": 4}',
         {},
-        "row 0: its question and answer",
+        "row 0: the template of its question or answer fails",
     ),
     "no such column": ('{"a": "q"}', {"question": "{{ b }}"}, "'b' is undefined"),
     "a template that does more": ('{"a": "q"}', {"question": "{{ a.__class__.mro() }}"}, "is unsafe"),
@@ -336,7 +343,7 @@ def test_a_set_that_cannot_be_read_is_told_with_its_place(corpus, fault):
     ("said", "expected"),
     [
         ({}, "sets"), ({"sets": {}}, "sets"), ({"sets": {"a": "x"}, "share": 0}, "share"),
-        ({"sets": {"a": {"files": "x", "answer": "{{ b }}"}}}, "give its question"),
+        ({"sets": {"a": {"files": "x", "answer": "{{ b }}"}}}, "give `question`, too"),
         ({"sets": {"a/b": "x"}}, "a/b"), ({"sets": {"a": "x"}, "action": "drop"}, "action"),
     ],
 )  # fmt: skip
@@ -347,7 +354,7 @@ def test_a_step_that_says_too_little_is_refused(corpus, said, expected):
 
 def test_sets_are_named_once_and_mean_one_thing(corpus):
     step = {"decontaminate": {"sets": {"a": "x"}}}
-    with pytest.raises(BadRecipe, match="decontaminate stands there twice"):
+    with pytest.raises(BadRecipe, match="decontaminate is given twice"):
         corpus.load(documents=[step, step])
     sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
     sources[1]["documents"] = [{"decontaminate": {"sets": {"a": "y"}}}]

@@ -357,7 +357,7 @@ def test_shorter_list_brings_a_document_back(asked):
 def test_source_without_addresses_is_said(asked, caplog):
     ask(asked, "example.org")
     build_here(asked.load())
-    assert "source plain: it has no column url, so no document of it goes by an address" in caplog.text
+    assert "source plain: it has no column url, so no document of it is removed by an address" in caplog.text
     assert "source pages" not in caplog.text
 
 

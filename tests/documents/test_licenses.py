@@ -255,7 +255,7 @@ def test_unknown_licences_in_a_recipe_raise(corpus):
     assert "differ only in case" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
     assert "is given twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
     corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}] * 2
-    with pytest.raises(BadRecipe, match="license_filter stands there twice"):
+    with pytest.raises(BadRecipe, match="license_filter is given twice"):
         load_recipe(corpus.write())
 
 

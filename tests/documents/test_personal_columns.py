@@ -73,7 +73,7 @@ def test_named_columns_are_clean_in_all_that_is_published(corpus):
     assert times == {"pii.mail in author_mail": 3, "pii.ip in by": 3}
     with pytest.raises(BadRecipe, match=r"clean.column: no column .nobody."):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["nobody"]}}}], sources=best))
-    with pytest.raises(BadRecipe, match="column 'stars' is"):
+    with pytest.raises(BadRecipe, match="column 'stars' has the type"):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["stars"]}}}], sources=best))
     with pytest.raises(BadRecipe, match="text is the text"):
         prepare.fn(corpus.load(documents=[{"clean": {"pii": {"columns": ["text"]}}}], sources=best))

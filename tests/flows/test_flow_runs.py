@@ -212,7 +212,7 @@ def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corp
     path = str(corpus.folder / "words.json")
     Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(path)
     build(corpus.write(tokenizer=path))
-    wait_until_logged(f"{path} is counted by its own library, slowly: its model is WordLevel")
+    wait_until_logged(f"the tokens of {path} are counted slowly, by tokenizers: its model is WordLevel")
 
 
 def runs_of(corpus):

@@ -344,7 +344,7 @@ BAD_MODELS = {
     "with code": (set_field("config.json", auto_map={"AutoModel": "x.Y"}), "it comes with code of its own"),
     "tokenizer with code": (set_field("tokenizer_config.json", auto_map={"AutoTokenizer": "x.Y"}), "code of its own"),
     "without tokenizer": (lambda folder: (folder / "tokenizer.json").unlink(), r"it has no tokenizer\.json"),
-    "of another shape": (take_rows, r"the weights fc\.weight in model\.safetensors should have the shape \[3, "),
+    "of another shape": (take_rows, r"weights fc\.weight in model\.safetensors: expected the shape \[3, "),
     "cut": (lambda folder: (folder / "model.safetensors").write_bytes(b"cut"), "cannot be loaded"),
     "no JSON": (lambda folder: (folder / "config.json").write_text("{"), "cannot be loaded"),
     "broken tokenizer": (lambda folder: (folder / "tokenizer.json").write_text("{}"), "cannot be loaded"),

@@ -1,6 +1,5 @@
 """Bad input: an error with the source, file and row, or a row that is set aside."""
 
-import base64
 import gzip
 import json
 import re
@@ -9,16 +8,12 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 import zstandard
-from pyarrow.parquet import encryption
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.ingest.numbering import row_groups
 from zyda_flows.tasks.planning.prepare import preflight
-from zyda_flows.tasks.sources.byte_lines import ByteLines, slices_of
-from zyda_flows.tasks.sources.file_rows import RowTally, utf8_faults
-from zyda_flows.tasks.sources.formats import jsonl
-from zyda_flows.tasks.sources.streams import open_input
+from zyda_flows.tasks.sources.file_rows import utf8_faults
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 
@@ -274,108 +269,6 @@ def test_invalid_keep_is_reported_before_ingest(corpus, keep, message):
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
     with pytest.raises(ZydaError, match=message):
         build_here(recipe)
-
-
-def nested(levels, opening="[", end="]"):
-    return b'{"x": %s, "text": "deep"}\n' % (opening * levels + "1" + end * levels).encode()
-
-
-DEEP = [
-    GOOD_LINE,
-    nested(1000),
-    nested(100_000),
-    nested(1000, '{"a":', "}"),
-    nested(190),
-    nested(190, '{"a":', "}"),
-]
-
-
-def test_deeply_nested_json_is_a_bad_row_also_among_the_first_rows(corpus):
-    (corpus.folder / "in/x.jsonl").write_bytes(b"".join(DEEP))
-    odd = {"name": "odd", "files": "in/x.jsonl"}
-    recipe = corpus.load(sources=[odd], on_bad_rows="set_aside")
-    assert build_here(recipe).of("ingest").documents == 3
-    reasons = {row["row"]: row["reason"] for row in table_of(recipe, "set_aside")}
-    assert reasons == dict.fromkeys((1, 2, 3), "lists and objects in more than 200 levels")
-    with pytest.raises(ZydaError, match=r"x\.jsonl, row 1 .* more than 200 levels"):
-        build_here(corpus.load(name="fail", sources=[odd]))
-
-
-@pytest.mark.parametrize("number", ["9" * 4000, "-" + "9" * 310, "1e999"])
-def test_number_above_the_range_of_floats_is_reported_as_too_large(corpus, number):
-    (corpus.folder / "in/x.jsonl").write_bytes(GOOD_LINE + b'{"text": "t", "n": %s}\n' % number.encode())
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl"}], on_bad_rows="set_aside")
-    build_here(recipe)
-    assert table_of(recipe, "set_aside")[0]["reason"].startswith("a number of more than 1.8e+308")
-
-
-@pytest.mark.parametrize("line", [b"\n", b" \n", b"x\n"])
-@pytest.mark.parametrize("pack", [gzip.compress, zstandard.compress], ids=["gz", "zst"])
-def test_blank_and_bad_lines_are_yielded_in_chunks(tmp_path, line, pack):
-    path = tmp_path / f"x.jsonl.{'gz' if pack is gzip.compress else 'zst'}"
-    path.write_bytes(pack(GOOD_LINE + line * 100_000 + GOOD_LINE))
-    tally, good, others = RowTally(), 0, 0
-    with open_input("odd", str(path), path.stat().st_size, at_random=False) as stream:
-        for chunk in jsonl.chunks_of_lines(ByteLines(stream), "text", tally, most_others=1000):
-            assert len(chunk.bad) + len(chunk.blank) <= 1000
-            good, others = good + len(chunk.rows), others + len(chunk.bad) + len(chunk.blank)
-    assert (good, others, tally.rows) == (2, 100_000, 100_002)
-
-
-def test_decoder_output_is_split_into_slices():
-    parts = list(slices_of([b"0123456789ab", b"", b"c"], 10))
-    assert parts == [b"0123456789", b"ab", b"c"]
-
-
-class Keys(encryption.KmsClient):
-    """A store of keys that wraps nothing."""
-
-    def wrap_key(self, key, name):
-        return base64.b64encode(key)
-
-    def unwrap_key(self, key, name):
-        return base64.b64decode(key)
-
-
-def encrypted(path, columns, *, plain=True):
-    """Write documents of which some columns are encrypted, with a footer that anybody can read, or none."""
-    asked = encryption.EncryptionConfiguration(
-        "footer", column_keys={"column": columns}, plaintext_footer=plain
-    )
-    factory = encryption.CryptoFactory(lambda _: Keys())
-    keys = factory.file_encryption_properties(encryption.KmsConnectionConfig(), asked)
-    table = pa.table({"name": ["a", "b", "c"], "text": ["one", "two", "three"]})
-    with pq.ParquetWriter(path, table.schema, encryption_properties=keys) as writer:
-        writer.write_table(table, 1)
-
-
-def unsign(path):
-    """Remove the signature from the footer of a file, which marks it as having encrypted columns."""
-    content, signed = path.read_bytes(), pq.read_metadata(path).serialized_size
-    size = int.from_bytes(content[-8:-4], "little")
-    assert size > signed
-    footer = content[-8 - size :][:signed]
-    path.write_bytes(content[: -8 - size] + footer + len(footer).to_bytes(4, "little") + b"PAR1")
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("columns", [["text"], ["name"]])
-@pytest.mark.parametrize("footer", ["plain", "unsigned", "encrypted"])
-def test_encrypted_columns_raise_or_are_set_aside_without_aborting_the_process(corpus, columns, footer):
-    encrypted(corpus.folder / "in/x.parquet", columns, plain=footer != "encrypted")
-    if footer == "unsigned":
-        unsign(corpus.folder / "in/x.parquet")
-    write_rows(corpus.folder / "in/y.parquet", rows(fine="a fine text"))
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}])
-    with pytest.raises(
-        ZydaError, match=r"source odd, file .*x\.parquet: cannot be read: .*encrypted"
-    ) as raised:
-        build_here(recipe)
-    assert len(str(raised.value).splitlines()) == 1
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/[xy].parquet"}], on_bad_rows="set_aside")
-    assert build_here(recipe).of("ingest").documents == 1
-    (aside,) = table_of(recipe, "set_aside")
-    assert "encrypted" in aside["reason"]
 
 
 def test_source_with_only_a_damaged_file_raises_with_the_reason(corpus):

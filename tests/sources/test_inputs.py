@@ -1,55 +1,30 @@
 """Inputs: the files of a pattern, failing stores and changed files."""
 
-import gzip
 import http.server
-import io
-import json
 import os
 import ssl
 import subprocess
 import threading
 from functools import partial
-from types import SimpleNamespace
 
 import aiohttp
 import fsspec
-import pyarrow as pa
-import pyarrow.parquet as pq
 import pytest
 from broken_proxy import Proxy
 from fsspec.implementations.memory import MemoryFile, MemoryFileSystem
-from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows
+from small_corpus import build_here, contents, write_rows
+from source_documents import DOCUMENTS, write_inputs
 
-from zyda_flows.tasks.errors import BadInput, Denied, NotConserved, Unavailable, ZydaError
-from zyda_flows.tasks.ingest import file_pieces
+from zyda_flows.tasks.errors import BadInput, Unavailable
 from zyda_flows.tasks.ingest.ingest import ingest
-from zyda_flows.tasks.ingest.numbering import RowConverter
-from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources import compression
-from zyda_flows.tasks.sources.byte_lines import ByteLines
-from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, arrow_chunk
-from zyda_flows.tasks.sources.formats import arrow, jsonl, parquet
-from zyda_flows.tasks.sources.input_files import FilePiece, load_listing, sampled_files
 from zyda_flows.tasks.sources.listing import list_files
-from zyda_flows.tasks.sources.reading import read
-from zyda_flows.tasks.sources.register import load_register
 from zyda_flows.tasks.storage import stores
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.tokens.stored import stored_engine
 
 pytestmark = pytest.mark.early(4)
-
-DOCUMENTS = rows(**{f"n{i}": prose(f"n{i}", 60) for i in range(60)})
-
-
-def write_inputs(folder):
-    """Write some documents in each of the forms, large enough for several requests."""
-    folder.mkdir(parents=True, exist_ok=True)
-    write_rows(folder / "a.jsonl", DOCUMENTS)
-    write_rows(folder / "b.jsonl.gz", DOCUMENTS)
-    pq.write_table(pa.Table.from_pylist(DOCUMENTS), folder / "c.parquet", row_group_size=15)
 
 
 @pytest.fixture
@@ -309,82 +284,6 @@ def test_failing_server_is_not_reported_as_a_missing_file(web, impatient):
             list_files(Source(name="far", files=(f"http://127.0.0.1:{port}/nothing.jsonl",)))
 
 
-# Which files a pattern names
-
-
-def names_of(*files):
-    return [file.url.rpartition("/")[2] for file in list_files(Source(name="s", files=files))]
-
-
-def test_links_are_followed_as_in_the_cache_of_the_hub(corpus):
-    hub = corpus.folder / "hub/datasets--some--thing"
-    (hub / "snapshots/abc/data").mkdir(parents=True)
-    for i in range(2):
-        write_rows(hub / f"blobs/{i}", rows(**{f"n{i}": prose(f"n{i}")}))
-        (hub / f"blobs/{i}").rename(hub / f"blobs/sha-{i}")
-        (hub / f"snapshots/abc/data/{i}.jsonl").symlink_to(f"../../../blobs/sha-{i}")
-    recipe = corpus.load(sources=[{"name": "hub", "files": "hub/*/snapshots/*/data/*.jsonl"}])
-    build_here(recipe)
-    assert kept_names(recipe) == {"n0", "n1"}
-
-
-def test_links_to_folders_are_walked_through(corpus, tmp_path):
-    write_rows(tmp_path / "elsewhere/deep/a.jsonl", DOCUMENTS)
-    (tmp_path / "here").mkdir()
-    (tmp_path / "here/linked").symlink_to(tmp_path / "elsewhere")
-    assert names_of(f"{tmp_path}/here/**/*.jsonl") == ["a.jsonl"]
-    assert names_of(f"{tmp_path}/here/*/deep/*.jsonl") == ["a.jsonl"]
-
-
-@pytest.mark.parametrize("pattern", ["in/x*.jsonl", "in/x.jsonl"])
-def test_broken_link_is_reported_only_if_it_was_requested(corpus, pattern):
-    (corpus.folder / "in/x.jsonl").symlink_to("nothing.jsonl")
-    (corpus.folder / "in/best-0.lock").symlink_to("nothing.lock")
-    recipe = corpus.load(sources=[{"name": "odd", "files": pattern}])
-    with pytest.raises(
-        BadInput, match=r"source odd, file .*x\.jsonl: a link to nothing\.jsonl, which does not exist"
-    ):
-        list_files(recipe.sources[0])
-    assert len(list_files(corpus.load().sources[0])) == 2
-
-
-@pytest.mark.parametrize("pattern", ["in/x*", "in/x.jsonl", "in/x*/*.jsonl"])
-def test_cyclic_links_are_reported_or_not_followed(corpus, pattern):
-    (corpus.folder / "in/x.jsonl").symlink_to("x.jsonl")
-    (corpus.folder / "in/xx").symlink_to(".")
-    with pytest.raises(BadInput, match=r"which leads back to itself|no file matches"):
-        list_files(corpus.load(sources=[{"name": "odd", "files": pattern}]).sources[0])
-
-
-def test_file_is_listed_that_came_since_the_last_look(s3):
-    folder = Folder(f"{s3}/fresh")
-    for i in range(3):
-        folder.write(f"{i}.jsonl", b'{"text": "a"}\n')
-        assert names_of(f"{s3}/fresh/*.jsonl") == [f"{j}.jsonl" for j in range(i + 1)]
-
-
-@pytest.mark.parametrize("name", ["a[1].jsonl", "a?.jsonl", "a::b.jsonl", "a b#c%20.jsonl"])
-def test_local_file_is_found_by_just_its_name(corpus, name):
-    write_rows(corpus.folder / "in" / name, DOCUMENTS)
-    write_rows(corpus.folder / "in/a1.jsonl", rows(other="other"))
-    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}])
-    assert ingest(recipe, prepare.fn(recipe)[0]).out.documents == len(DOCUMENTS)
-
-
-@pytest.mark.parametrize(
-    ("pattern", "message"),
-    [
-        ("in/**.jsonl", "cannot be listed: Invalid pattern"),
-        ("HTTP://127.0.0.1:9/x.jsonl", "cannot be listed"),
-        ("in/best-0.parquet/x.jsonl", "no file matches|cannot be listed"),
-    ],
-)
-def test_error_for_an_invalid_pattern_has_one_line(corpus, pattern, message):
-    with pytest.raises((BadInput, Unavailable), match=rf"source odd: .*({message})") as raised:
-        list_files(corpus.load(sources=[{"name": "odd", "files": pattern}]).sources[0])
-    assert len(str(raised.value).splitlines()) == 1
-
-
 def test_missing_address_is_reported_with_the_status_of_its_server(web):
     _, port = web()
     url = f"http://127.0.0.1:{port}/missing.jsonl"
@@ -405,264 +304,3 @@ def test_file_without_a_stated_size_is_reported(web, monkeypatch):
     forget_connections()
     with pytest.raises(BadInput, match=r"a\.jsonl: its server does not state its size"):
         list_files(Source(name="far", files=(f"HTTP://127.0.0.1:{port}/a.jsonl",)))
-
-
-def version(**info):
-    from fsspec.implementations.local import LocalFileSystem
-
-    from zyda_flows.tasks.sources.listing import to_input_file
-
-    return to_input_file(
-        "s", LocalFileSystem(), {"name": "/x", "size": 1, "type": "file", **info}, "x"
-    ).version
-
-
-def test_version_of_a_file_follows_its_content_and_not_its_metadata():
-    google = {"md5Hash": "m", "crc32c": "c"}
-    assert version(**google, etag="1", generation="1") == version(**google, etag="2", generation="2")
-    assert version(crc32c="c", etag="1") == version(crc32c="c", etag="2")
-    assert version(etag="1", generation="1") != version(etag="1", generation="2")
-    assert version(ETag="1", LastModified="1") == version(ETag="1", LastModified="2")
-    assert version(ETag="1") != version(ETag="2")
-    assert version(**{"Last-Modified": "1"}) != version(**{"Last-Modified": "2"})
-
-
-# The forms of files
-
-
-def built(corpus, name, content, **changes):
-    (corpus.folder / "in" / name).write_bytes(content)
-    recipe = corpus.load(sources=[{"name": "odd", "files": f"in/{name}"}], **changes)
-    (found,) = prepare.fn(recipe)
-    return recipe, ingest(recipe, found)
-
-
-LINE = b'{"text": "some text"}\n'
-
-
-def test_byte_order_mark_is_no_part_of_the_first_row(corpus):
-    assert built(corpus, "x.jsonl", b"\xef\xbb\xbf" + LINE * 3)[1].out.documents == 3
-
-
-def test_zeros_behind_gzip_are_padding_and_anything_else_is_damage(corpus):
-    assert built(corpus, "x.jsonl.gz", gzip.compress(LINE * 3) + bytes(1000))[1].out.documents == 3
-    _, done = built(corpus, "y.jsonl.gz", gzip.compress(LINE * 3) + bytes(9) + b"x", on_bad_rows="set_aside")
-    assert (done.out.documents, done.set_aside.documents) == (3, 1)
-
-
-@pytest.mark.parametrize("name", ["x.jsonl.gz", "x.jsonl.zst", "x.parquet", "x.arrow"])
-def test_file_of_no_bytes_is_damage_where_its_form_has_a_head(corpus, name):
-    (corpus.folder / "in" / name).write_bytes(b"")
-    with pytest.raises(ZydaError, match=rf"source odd, file .*{name}: each of its files has 0 bytes"):
-        built(corpus, name, b"")
-    write_rows(corpus.folder / "in/y.jsonl", DOCUMENTS)
-    sources = [{"name": "odd", "files": [f"in/{name}", "in/y.jsonl"], "on_bad_rows": "set_aside"}]
-    recipe = corpus.load(sources=sources)
-    build_here(recipe)
-    (aside,) = table_of(recipe, "set_aside")
-    assert aside["file"].endswith(name)
-    assert "the file is damaged" in aside["reason"]
-
-
-def test_json_array_is_reported_as_not_json_lines(corpus):
-    one = json.dumps({"text": "some text"})
-    for content in (
-        f"[{one}]",
-        f"[\n{one},\n{one}\n]",
-        json.dumps(json.loads(one), indent=1),
-        f"[{one}," * 40_000,
-    ):
-        with pytest.raises(
-            ZydaError, match=r"odd, file .*x\.json, .*looks like one JSON value, expected a line"
-        ):
-            built(corpus, "x.json", content.encode(), on_bad_rows="set_aside")
-
-
-def test_line_that_is_too_long_is_a_row_that_is_set_aside(corpus):
-    long = json.dumps({"text": "long " * 500_000}).encode() + b"\n"
-    with replaced_limits(line_bytes=1 << 20):
-        _, done = built(corpus, "x.jsonl", LINE + long + LINE + long.strip(), on_bad_rows="set_aside")
-    assert (done.out.documents, done.set_aside.documents) == (2, 2)
-
-
-class LookedAt(bytes):
-    """Bytes that count how many bytes are searched or copied, also in values made from them."""
-
-    total = 0
-
-    def split(self, *given):
-        LookedAt.total += len(self)
-        return [LookedAt(part) for part in super().split(*given)]
-
-    def count(self, *given):
-        LookedAt.total += len(self)
-        return super().count(*given)
-
-    def __getitem__(self, place):
-        return LookedAt(super().__getitem__(place))
-
-    def __add__(self, other):
-        LookedAt.total += len(self) + len(other)
-        return LookedAt(super().__add__(other))
-
-
-def test_each_byte_of_a_long_line_is_looked_at_a_few_times_however_long_it_is():
-    size = 16 << 20
-    content = io.BytesIO(b"x" * size + b"\n" + LINE)
-    stream = SimpleNamespace(url="x.jsonl", read=lambda block: LookedAt(content.read(block)))
-    assert [len(line) for line in ByteLines(stream)] == [size, len(LINE) - 1]
-    assert size < LookedAt.total < 4 * size
-
-
-def test_damaged_arrow_file_reports_the_number_of_lost_rows(corpus):
-    path = corpus.folder / "in/x.arrow"
-    table = pa.Table.from_pylist(DOCUMENTS)
-    with pa.OSFile(str(path), "wb") as sink, pa.ipc.new_file(sink, table.schema) as writer:
-        writer.write_table(table, 10)
-    content = bytearray(path.read_bytes())
-    place = content.index(DOCUMENTS[35]["text"][:20].encode()) - 600
-    head = content.rindex(b"\xff\xff\xff\xff", 0, place)
-    content[head : head + 40] = bytes(40)
-    recipe, done = built(corpus, "x.arrow", bytes(content), on_bad_rows="set_aside")
-    assert (done.out.documents, done.set_aside.documents) == (30, 1)
-    folder = recipe.folder
-    (aside,) = [path for path in folder.files("work/set_aside") if path.endswith(".parquet")]
-    (row,) = pq.read_table(folder.path(aside)).to_pylist()
-    assert row["row"] == 30
-    assert "the file is damaged from here on" in row["reason"]
-
-
-def test_first_line_that_is_broken_does_not_hide_the_columns_of_the_others(corpus):
-    content = b"broken\n" + b'{"body": "a"}\n' * 3
-    with pytest.raises(ZydaError, match="no column 'text'; there are 'body'"):
-        built(corpus, "x.jsonl", content, on_bad_rows="set_aside")
-
-
-def test_parquet_with_duplicate_column_names_raises(corpus):
-    table = pa.table([["a"], ["b"], ["c"]], names=["text", "twice", "twice"])
-    pq.write_table(table, corpus.folder / "in/x.parquet")
-    with pytest.raises(ZydaError, match=r"x\.parquet: two columns are called 'twice'"):
-        prepare.fn(corpus.load(sources=[{"name": "odd", "files": "in/x.parquet"}]))
-
-
-# Rows in are rows out
-
-
-@pytest.mark.parametrize("sample", [1, 0.3])
-def test_rows_are_counted_by_footers_and_line_ends(corpus, monkeypatch, sample):
-    write_inputs(corpus.folder / "in")
-    lines = b"\n\n" + LINE * 50 + b"\n \n{broken\n" + LINE.strip()
-    (corpus.folder / "in/d.jsonl").write_bytes(lines)
-    with pa.OSFile(str(corpus.folder / "in/e.arrow"), "wb") as sink:
-        table = pa.Table.from_pylist(DOCUMENTS)
-        with pa.ipc.new_file(sink, table.schema) as writer:
-            writer.write_table(table, 7)
-    for name in ("a.jsonl", "b.jsonl.gz", "c.parquet", "d.jsonl", "e.arrow"):
-        source = {"name": "s", "files": f"in/{name}", "on_bad_rows": "set_aside"}
-        recipe = corpus.load(name=name[0], sources=[source], sample=sample)
-        (found,) = prepare.fn(recipe)
-        with monkeypatch.context() as patch:
-            lose_rows(patch)
-            with pytest.raises(
-                NotConserved, match=rf"source s, file .*{name}: expected \d+ rows, but \d+ were read"
-            ):
-                ingest(recipe, found)
-        done = ingest(recipe, found)
-        if sample == 1:
-            assert done.entering.documents == (52 if name == "d.jsonl" else 60)
-        assert done.entering.documents == done.out.documents + done.set_aside.documents
-
-
-def lose_rows(patch):
-    """Drop all rows of each chunk except the first."""
-
-    def losing(make):
-        def made(*given):
-            chunk = make(*given)
-            return Chunk(chunk.rows[:1], chunk.table.slice(0, 1), chunk.bad, chunk.blank)
-
-        return made
-
-    patch.setattr(jsonl.GatheredLines, "chunk", losing(jsonl.GatheredLines.chunk))
-    for module in (arrow, parquet):
-        patch.setattr(module, "arrow_chunk", losing(arrow_chunk))
-
-
-def test_parquet_with_a_changed_footer_raises(corpus):
-    path = corpus.folder / "in/best-0.parquet"
-    recipe = corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}])
-    (found,) = prepare.fn(recipe)
-    (file,) = load_register(recipe.folder).files["best"]
-    piece = file.pieces[0].model_copy(update={"rows": 99})
-    assert file.pieces == (FilePiece(row_groups=(0,), rows=3),)
-    job = file_pieces.PieceToIngest(recipe.folder, "best", 0, found.parameters, (), file, piece, ())
-    with pytest.raises(BadInput, match=rf"{path}: it changed while it was read: it had 99 rows"):
-        file_pieces.ingest_piece(job)
-
-
-# Samples and numbers
-
-
-def test_sample_goes_by_the_path_below_the_pattern(tmp_path):
-    for place in ("a", "b"):
-        for dump in range(40):
-            for file in range(5):
-                write_rows(tmp_path / place / f"dump-{dump}/{file:03d}.jsonl", [{"text": "x"}])
-
-    def chosen(place):
-        files = sampled_files(list_files(Source(name="s", files=(f"{tmp_path}/{place}/*/*.jsonl",))), 0.2)
-        return [file.url.removeprefix(f"{tmp_path}/{place}/") for file in files]
-
-    names = chosen("a")
-    assert names == chosen("b")
-    assert len(names) == 40
-    assert len({name[-9:] for name in names}) == 5
-    assert len({name.partition("/")[0] for name in names}) > 20
-
-
-def test_sampled_rows_differ_between_files_with_the_same_name(tmp_path):
-    for i in range(2):
-        write_rows(tmp_path / f"{i}/x.jsonl", [{"text": "x"}])
-    one, other = list_files(Source(name="s", files=(f"{tmp_path}/*/x.jsonl",)))
-    assert one.seed != other.seed
-
-
-def test_register_with_a_missing_entry_raises_and_no_number_is_reused(corpus):
-    recipe = corpus.load()
-    for i in range(2, 5):
-        prepare.fn(recipe)
-        write_rows(corpus.folder / f"in/best-{i}.parquet", rows(**{f"more{i}": prose(f"more {i}")}))
-    folder = recipe.folder
-    folder.delete("work/register/000001.json")
-    with pytest.raises(Denied, match=r"work/register/000001\.json is missing"):
-        prepare.fn(recipe)
-
-
-@pytest.mark.parametrize(
-    ("limits", "message"),
-    [
-        ({"max_rows": 2}, r"source best, file .*: more than 2 rows"),
-        ({"max_text": 100}, r"source best, file .*, row \d: a text of [0-9,]+ bytes, expected"),
-    ],
-)
-def test_rows_that_do_not_fit_into_an_id_are_refused(corpus, limits, message):
-    recipe = corpus.load()
-    plan = prepare.fn(recipe)[0]
-    file = load_listing(recipe.folder, plan.listing)[0]
-    engine = stored_engine(recipe.folder, plan.parameters.tokenizer, plan.parameters.special_tokens)
-    reader = RowConverter("best", file, 0, plan.parameters, engine, **limits)
-    aside = SimpleNamespace(add=list)
-    with pytest.raises(BadInput, match=message):
-        list(reader.documents(read("best", file, file.pieces[0], plan.parameters.text, RowTally()), aside))
-
-
-def test_gzip_is_read_up_to_shortly_before_a_damaged_byte(corpus):
-    lines = b"".join(b'{"text": "%s"}\n' % os.urandom(60).hex().encode() for _ in range(3000))
-    content = bytearray(gzip.compress(lines, mtime=0))
-    content[len(content) // 2] ^= 16
-    (corpus.folder / "in/x.jsonl.gz").write_bytes(bytes(content))
-    recipe = corpus.load(sources=[{"name": "odd", "files": "in/x.jsonl.gz"}], on_bad_rows="set_aside")
-    documents = build_here(recipe).of("ingest").documents
-    set_aside = table_of(recipe, "set_aside")  # all that follows, and lines that the bit made others of
-    assert 1000 < documents <= 3001
-    assert set_aside[-1]["reason"].startswith("the file is damaged from here on")

@@ -146,7 +146,7 @@ WRONG = {
         replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "documents that are left",
     ),
     "without a reason": (
-        replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "goes without a reason",
+        replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "is removed without a reason",
     ),
     "for another reason": (
         replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "'odd' is none of its reasons",

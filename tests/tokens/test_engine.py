@@ -1,4 +1,4 @@
-"""Token ids are those of the tokenizer's own library, on every text that we could think of."""
+"""Token ids are equal to those of `tokenizers`, for all kinds of characters and their combinations."""
 
 import random
 import unicodedata
@@ -18,7 +18,7 @@ from zyda_flows.tasks.tokens import engine as engines
 from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
 from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
 
-SPARSE = 0x40000  # from here on hardly any code point is assigned
+SPARSE = 0x40000  # few code points from here on are assigned
 SURROGATES = range(0xD800, 0xE000)
 
 
@@ -30,25 +30,26 @@ def engine(request):
 
 
 def check(engine, texts):
-    found = engine.encode(pa.array(texts, pa.large_string()))
-    exact = [one.ids for one in engine.judge.encode_batch_fast(texts, add_special_tokens=False)]
-    wrong = [texts[i][:200] for i in range(len(texts)) if found.of(i).tolist() != exact[i]]
+    ids = engine.encode(pa.array(texts, pa.large_string()))
+    encodings = engine.reference.encode_batch_fast(texts, add_special_tokens=False)
+    exact = [encoding.ids for encoding in encodings]
+    wrong = [texts[i][:200] for i in range(len(texts)) if ids.of(i).tolist() != exact[i]]
     assert not wrong, wrong[:3]
-    assert found.counts.tolist() == list(map(len, exact))
+    assert ids.counts.tolist() == list(map(len, exact))
 
 
 @pytest.mark.slow
-def test_every_code_point_alone_and_between_letters_digits_and_spaces(engine, request):
-    """Where hardly any is assigned, all with one tokenizer and some with the others."""
+def test_code_points_alone_and_between_other_characters_are_encoded_equally(engine, request):
+    """Of the range with few assigned code points, a sample is encoded: a larger one with the demo tokenizer."""
     some = 7 if request.node.callspec.id == "demo" else 61
     codes = [c for c in (*range(SPARSE), *range(SPARSE, 0x110000, some)) if c not in SURROGATES]
-    step = 997  # so many in one text: any of them wrong makes its text's count wrong
+    step = 997  # code points in one text
     groups = [codes[i : i + step] for i in range(0, len(codes), step)]
     check(engine, ["".join(map(chr, group)) for group in groups])
     check(engine, ["".join(f"a{chr(c)}1 {chr(c)}!" for c in group) for group in groups])
 
 
-def test_runs_of_spaces_tabs_and_newlines(engine):
+def test_runs_of_white_space_are_encoded_equally(engine):
     runs = [" " * n for n in range(61)] + ["\t" * n for n in range(1, 9)] + ["\n" * n for n in range(1, 9)]
     runs += [
         " \n",
@@ -73,7 +74,7 @@ def test_runs_of_spaces_tabs_and_newlines(engine):
     check(engine, texts)
 
 
-def test_contractions_and_quotes(engine):
+def test_contractions_and_quotes_are_encoded_equally(engine):
     endings = ["s", "t", "re", "ve", "m", "ll", "d", "S", "x", "r", "v", "l", "'", "", "é", " s"]
     check(
         engine,
@@ -86,7 +87,7 @@ def test_contractions_and_quotes(engine):
     )
 
 
-def test_combining_marks_that_the_normaliser_changes(engine):
+def test_combining_marks_that_the_normaliser_changes_are_encoded_equally(engine):
     texts = [
         "e\u0301",
         "a\u0323\u0307",
@@ -110,7 +111,7 @@ def test_combining_marks_that_the_normaliser_changes(engine):
     )
 
 
-def test_added_tokens_inside_words_and_in_normalised_text(engine):
+def test_added_tokens_in_words_and_normalised_text_are_encoded_equally(engine):
     tokens = ["<|endoftext|>", "<|padding|>", "KEYWORD", "\n\n\n", "[CLS]", "<|endoftext|", "\u212aEYWORD"]
     check(
         engine,
@@ -125,7 +126,7 @@ def test_added_tokens_inside_words_and_in_normalised_text(engine):
 
 
 @pytest.mark.slow
-def test_long_texts_without_a_space(engine):
+def test_long_texts_without_spaces_are_encoded_equally(engine):
     chance = random.Random(5)
     letters = "".join(chance.choice("abcdefghijklmnopqrstuvwxyz") for _ in range(1 << 20))
     check(
@@ -135,7 +136,7 @@ def test_long_texts_without_a_space(engine):
     check(engine, [letters[:n] for n in range(1, 200)] + ["=" * n for n in range(1, 200)])
 
 
-def test_control_characters_and_empty_texts(engine):
+def test_control_characters_and_empty_texts_are_encoded_equally(engine):
     check(
         engine,
         ["", "\x00", "\x00\x00 a", "a\x1fb", "\x85", "\x1c\x1d", "", "\ufeffx", "\u200b \u200b", "\ufffd"],
@@ -149,13 +150,13 @@ def test_control_characters_and_empty_texts(engine):
         st.text(alphabet=st.sampled_from("ab1!' \t\n  é漢\u0301\u00a0🙂'sLl"), max_size=60), max_size=5
     )
 )
-def test_any_mixture_of_awkward_characters(engine, texts):
+def test_random_texts_of_difficult_characters_are_encoded_equally(engine, texts):
     check(engine, texts)
 
 
 @pytest.mark.slow
-def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(engine):
-    """Long texts are cut 64 bytes at a time; so every piece comes before, on and after the end of so many."""
+def test_difficult_pieces_around_multiples_of_64_bytes_are_encoded_equally(engine):
+    """fastokens reads long texts 64 bytes at a time: each piece is put before, on and after these boundaries."""
     chance = random.Random(7)
     common = ["a", "word", "Letters", " ", " ", " the", "1", "2024", ".", ", ", "(", "x-y", "\n", "Sentence"]
     awkward = ["'s", "'ll", "'", " 'tis", "''", "  ", "   ", "     ", "\n\n", "\n  ", "\t", " \t ", "\r\n", "é",
@@ -172,12 +173,12 @@ def test_long_mixtures_of_awkward_pieces_wherever_64_bytes_end(engine):
 @pytest.mark.slow
 @settings(max_examples=200, deadline=None)
 @given(texts=st.lists(st.text(max_size=60), max_size=4))
-def test_any_text(engine, texts):
+def test_random_texts_are_encoded_equally(engine, texts):
     check(engine, texts)
 
 
-def test_contractions_in_letters_that_are_ascii_in_another_case(engine):
-    """Where the pattern ignores case, the long s and the Kelvin sign may be of a contraction."""
+def test_contractions_with_long_s_and_kelvin_sign_are_encoded_equally(engine):
+    """In a pattern that ignores case, the long s and the Kelvin sign can be a part of a contraction."""
     ends = [
         "\u017f",
         "\u017ft",
@@ -200,8 +201,8 @@ def test_contractions_in_letters_that_are_ascii_in_another_case(engine):
     )
 
 
-def test_characters_that_only_a_later_unicode_knows(engine):
-    """Whoever has other tables of Unicode sees letters or marks where the judge sees none."""
+def test_characters_of_later_unicode_versions_are_encoded_equally(engine):
+    """A library with newer tables of Unicode would classify these characters as letters or marks."""
     codes = [
         *range(0x1AD2, 0x1AEB),
         0x1094A,
@@ -230,22 +231,22 @@ def test_threads_of_one_worker_share_an_engine():
     texts = pa.array([" ".join(chance.choices(words, k=2_000)) for _ in range(100)], pa.large_string())
     expected = Engine(demo_tokenizer(), is_exact=True).count(texts).tolist()
     with ThreadPoolExecutor(4) as threads:
-        found = list(threads.map(engine.count, [texts] * 8))
-    assert [counts.tolist() for counts in found] == [expected] * 8
+        results = list(threads.map(engine.count, [texts] * 8))
+    assert [counts.tolist() for counts in results] == [expected] * 8
 
 
-def test_texts_are_encoded_in_batches_of_some_bytes(engine, monkeypatch):
+def test_texts_are_encoded_equally_in_small_batches(engine, monkeypatch):
     monkeypatch.setattr(engines, "BATCH_BYTES", 100)
     check(engine, ["", "", "a" * 99, "b", "", "long words " * 50, "'\u017f x", "", "c" * 100, "d e" * 30, ""])
     check(engine, [])
     check(engine, [""])
 
 
-def test_slices_of_arrow_columns_are_counted_where_they_begin(engine):
+def test_slices_of_arrow_columns_are_counted_without_the_rows_around_them(engine):
     texts = ["skipped é", "one two", "", "e\u0301 three", "skipped <|endoftext|>"]
     column = pa.array(texts, pa.large_string()).slice(1, 3)
-    exact = engine.judge.encode_batch_fast(texts[1:4], add_special_tokens=False)
-    assert engine.count(column).tolist() == [len(one) for one in exact]
+    exact = engine.reference.encode_batch_fast(texts[1:4], add_special_tokens=False)
+    assert engine.count(column).tolist() == [len(encoding) for encoding in exact]
 
 
 SLOW = [
@@ -257,7 +258,7 @@ SLOW = [
 
 
 @pytest.mark.parametrize(("model", "reason"), SLOW, ids=[reason for _, reason in SLOW])
-def test_other_tokenizers_are_counted_by_their_library_and_say_why(model, reason):
+def test_unsupported_tokenizers_are_counted_by_tokenizers_with_a_reason(model, reason):
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     engine = Engine(tokenizer)
@@ -279,7 +280,7 @@ CHANGES = {
 
 
 @pytest.mark.parametrize("change", CHANGES.values(), ids=CHANGES)
-def test_tokenizers_with_other_settings_have_the_same_ids_whichever_library_counts(change):
+def test_tokenizers_with_changed_settings_return_the_ids_of_tokenizers(change):
     tokenizer = demo_tokenizer()
     change(tokenizer)
     texts = [*engines.WORDS, "a <mask> b", "a  <mask>", "foxes fox", "", "ǅ ﬁ K"]
@@ -288,17 +289,17 @@ def test_tokenizers_with_other_settings_have_the_same_ids_whichever_library_coun
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.string_view(), pa.int64()])
 @pytest.mark.parametrize("is_exact", [False, True])
-def test_other_arrays_than_large_string_are_a_type_error_and_end_no_process(kind, is_exact):
+def test_arrays_of_other_types_than_large_string_raise_type_error(kind, is_exact):
     engine = Engine(demo_tokenizer(), is_exact=is_exact)
     texts = pa.array([1, 2] if kind == pa.int64() else ["a b", "c d"], kind)
     for given_texts in (texts, pa.chunked_array([texts]), ["a b"]):
-        with pytest.raises(TypeError, match="texts are one array of large_string, not"):
+        with pytest.raises(TypeError, match="texts: expected one array of large_string, got"):
             engine.count(given_texts)
     assert engine.count(pa.array(["a b", "c d"], pa.large_string())).sum() > 0
 
 
 def wrong_where(word):
-    """Return a library that gives other tokens for texts with a word."""
+    """Return a library that returns other tokens for texts with a word."""
     right = engines.flat
 
     def flat(fast, strings):
@@ -307,25 +308,25 @@ def wrong_where(word):
     return flat
 
 
-def test_one_document_in_some_is_compared_with_what_the_judge_says(monkeypatch):
+def test_every_4096th_document_is_compared_with_the_reference(monkeypatch):
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
-    texts = ["wrong" if i == 700 else "right" for i in range(2 * engines.ONE_OF)]
+    texts = ["wrong" if i == 700 else "right" for i in range(2 * engines.COMPARED_EVERY)]
     engine = Engine(demo_tokenizer())
-    engine.encode(pa.array(texts, pa.large_string()))  # it is none of those that are compared
-    for before in (0, 1, engines.ONE_OF - 1, engines.ONE_OF):
+    engine.encode(pa.array(texts, pa.large_string()))  # the wrong text is not in the sample
+    for before in (0, 1, engines.COMPARED_EVERY - 1, engines.COMPARED_EVERY):
         engine = Engine(demo_tokenizer())
         for text in texts[:before]:
             engine.encode(pa.array([text.replace("wrong", "right")], pa.large_string()))
-        at = -before % engines.ONE_OF
+        at = -before % engines.COMPARED_EVERY
         with pytest.raises(EngineDiffers):
             engine.encode(pa.array([*["right"] * at, "wrong", *["right"] * 5], pa.large_string()))
 
 
 class PanicException(BaseException):
-    """As a panic of Rust comes to Python: it is no Exception."""
+    """The type of a panic of Rust in Python, which is not a subclass of Exception."""
 
 
-def test_panic_of_the_library_is_left_to_the_judge(monkeypatch):
+def test_texts_on_which_fastokens_panics_are_encoded_by_tokenizers(monkeypatch):
     engine, right = Engine(demo_tokenizer()), engines.flat
 
     def panicking(fast, strings):
@@ -345,17 +346,17 @@ def test_panic_of_the_library_is_left_to_the_judge(monkeypatch):
 
 
 @pytest.fixture
-def nothing_remembered():
-    """Have tokenizers probed anew in a test, and again after it."""
+def empty_cache():
+    """Clear the cache of fast tokenizers before and after a test."""
     engines.fast_form.cache_clear()
     yield
     engines.fast_form.cache_clear()
 
 
-def test_tokenizer_of_which_a_probe_differs_is_left_to_its_library(monkeypatch, nothing_remembered):
+def test_tokenizer_with_a_differing_probe_is_encoded_by_tokenizers(monkeypatch, empty_cache):
     monkeypatch.setattr(engines, "flat", wrong_where("quick"))
     engine = Engine(demo_tokenizer())
-    assert 'fastokens gives other ids for "The quick' in engine.why_slow
+    assert 'fastokens returns other ids for "The quick' in engine.why_slow
     check(engine, ["so quick"])
 
 
@@ -369,25 +370,25 @@ def corpus_with(folder, wrong, right):
     return corpus
 
 
-def test_piece_with_a_document_of_other_tokens_is_counted_again_by_the_judge(tmp_path, monkeypatch, caplog):
+def test_piece_with_a_differing_document_is_counted_again_by_tokenizers(tmp_path, monkeypatch, caplog):
     corpus = corpus_with(tmp_path, wrong=1, right=30)
     exact = build_here(corpus.load(storage=str(tmp_path / "before")))
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
-    found = build_here(corpus.load())
-    assert found == exact
+    tokens = build_here(corpus.load())
+    assert tokens == exact
     assert (
         "fastokens gives other tokens for 1 of its documents; all were counted by tokenizers" in caplog.text
     )
 
 
-def test_source_with_too_many_of_them_ends_the_build_before_it_publishes(tmp_path, monkeypatch):
+def test_source_with_too_many_differing_documents_stops_the_build_before_publishing(tmp_path, monkeypatch):
     corpus = corpus_with(tmp_path, wrong=2, right=30)
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
     recipe = corpus.load()
     with pytest.raises(WrongTokens, match=r"source many: 2 of 32 documents have other tokens by fastokens"):
         build_here(recipe)
     assert not recipe.folder.files("published")
-    with pytest.raises(WrongTokens):  # also when all is found made
+    with pytest.raises(WrongTokens):  # also if all results exist already
         build_here(recipe)
     monkeypatch.setattr(ingest, "MAX_DIFFERING_SHARE", 0.5)
     monkeypatch.setenv("ZYDA_TOKENS", "exact")
@@ -405,7 +406,7 @@ LACKING = [
 
 @pytest.mark.slow
 @pytest.mark.parametrize("model", LACKING, ids=lambda model: type(model).__name__)
-def test_tokenizer_without_its_token_for_what_is_unknown_is_one_line(tmp_path, model):
+def test_tokenizer_without_an_unknown_token_raises_a_one_line_error(tmp_path, model):
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     tokenizer.save(str(tmp_path / "t.json"))

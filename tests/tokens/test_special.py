@@ -56,7 +56,7 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
         assert engine.why_slow is None
         found = engine.encode(large(texts))
         assert [found.of(i).tolist() for i in range(len(texts))] == expected
-        assert engine.judged(texts).ids.tolist() == [one for ids in expected for one in ids]
+        assert engine.reference_ids(texts).ids.tolist() == [one for ids in expected for one in ids]
     written = [sum(one in special for one in ids) for ids in as_control]
     assert engine.special.per_text(large(texts)).tolist() == written
 
@@ -81,7 +81,7 @@ def test_added_tokens_that_are_not_special_stay_tokens():
     )
     assert kept <= set(ids)
     assert not special & set(ids)
-    assert engine.judge.decode(ids, skip_special_tokens=False) == text
+    assert engine.reference.decode(ids, skip_special_tokens=False) == text
     assert engine.special.counted(large([text, text])).keys() == {"[CLS]"} ^ {"[CLS]", "<mask>", "<w>", "<r>"}
 
 
