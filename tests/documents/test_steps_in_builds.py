@@ -483,7 +483,7 @@ def test_report_draws_what_the_rules_took(raw):
     recipe = raw.load()
     build_here(recipe)
     page = Path(write_report(recipe)).read_text(encoding="utf-8")
-    assert "What the rules took" in page
+    assert "Removals by rules" in page
     assert "zyda1.digits" in page
     found = findings_of(recipe).rules
     assert {rule.rule: sum(rule.documents.values()) for rule in found} == {

@@ -52,8 +52,9 @@ def test_labels_and_lengths_match_the_published_documents(labelled):
     assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
     assert len(labels) > 3
     mixed = sum(len(set(of)) > 1 for of in labels.values())
-    assert f"Of {len(labels)} clusters with several labelled documents, {mixed} have several." in page_of(
-        recipe
+    assert (
+        f"Of {len(labels)} clusters with several labelled documents, {mixed} have different labels."
+        in page_of(recipe)
     )
     every = {source.name: table_of(recipe, source.name) for source in recipe.sources}
     drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
