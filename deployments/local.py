@@ -14,12 +14,11 @@ from contextlib import contextmanager
 from importlib.resources import files
 from pathlib import Path
 
-import yaml
 from filelock import FileLock, Timeout
 
-from zyda_flows.deployments.certificates import make_certificate, tls_environment
 from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
+from zyda_flows.flows.server.deployed import DEFINITIONS, flow_names
 from zyda_flows.flows.server.local_server import (
     NoServer,
     home,
@@ -41,15 +40,15 @@ from zyda_flows.tasks.workers.dask_cluster import (
     gpu_count,
     gpus_hidden_from,
     memory_limits,
-    private_folder,
     scheduler_preloads,
 )
 from zyda_flows.tasks.workers.engine import Engine, requested_engine
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port, is_free
+from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import FORKED
+from zyda_flows.tasks.workers.tls import dask_key_pair
 
 POOL = "zyda"
-DEFINITIONS = "prefect.yaml"
 REGISTERED = "zyda_deployments"  # the variable of the server with the digest of the registered deployments
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
 PREFERRED_PORTS = {"server": 4200, "Prefect API": 4201, "scheduler": 8786, "dask dashboard": 8787}
@@ -160,11 +159,12 @@ def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
     port, dashboard = port_for(stack, "scheduler", say), port_for(stack, "dask dashboard", say)
     flags = ["--protocol", "tls", "--host", LOOPBACK, "--port", str(port)]
     flags += ["--dashboard-address", f"{LOOPBACK}:{dashboard}"]
-    make_certificate(home())
+    key_pair = dask_key_pair(home())
+    key_pair.write()
     environment = {
         DASK_FOLDER: private_folder(),
         **scheduling(),
-        **tls_environment(home()),
+        **key_pair.dask_environment(),
         OWN_PAGES: json.dumps(dashboard_origins(dashboard)),
         SCHEDULER_PRELOAD: json.dumps(scheduler_preloads()),
     }
@@ -235,30 +235,23 @@ def register(stack: Stack) -> None:
     from prefect.client.schemas.actions import WorkPoolCreate
     from prefect.variables import Variable
 
-    ours = files("zyda_flows.deployments")
-    jobs = json.loads((ours / "process-jobs.json").read_text())
+    jobs = json.loads((files("zyda_flows.deployments") / "process-jobs.json").read_text())
     digest = digest_of_deployments()
     with use_api(api_of(stack)), get_client(sync_client=True) as client:
         pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
         client.create_work_pool(pool, overwrite=True)
         registered = {deployment.name for deployment in client.read_deployments()}
-        if Variable.get(REGISTERED) == digest and registered >= declared_deployments():
+        if Variable.get(REGISTERED) == digest and registered.issuperset(flow_names()):
             return
-        prefect("deploy", "--all", "--prefect-file", str(ours / DEFINITIONS), environment=environment(stack))
+        prefect("deploy", "--all", "--prefect-file", str(DEFINITIONS), environment=environment(stack))
         Variable.set(REGISTERED, digest, overwrite=True)
-
-
-def declared_deployments() -> set[str]:
-    """Return the names of the deployments in the file of definitions."""
-    text = (files("zyda_flows.deployments") / DEFINITIONS).read_text()
-    return {deployment["name"] for deployment in yaml.safe_load(text)["deployments"]}
 
 
 def digest_of_deployments() -> str:
     """Hash the definitions of the deployments, and the code from which their parameters follow."""
     folders = [Path(str(files(f"zyda_flows.{chapter}"))) for chapter in ("flows", "tasks")]
     paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    definitions = (files("zyda_flows.deployments") / DEFINITIONS).read_bytes()
+    definitions = DEFINITIONS.read_bytes()
     return hashlib.sha256(b"".join([definitions, *(path.read_bytes() for path in paths)])).hexdigest()
 
 

@@ -2,10 +2,9 @@
 
 from pydantic import BaseModel
 
-from zyda_flows.deployments.certificates import tls_environment
 from zyda_flows.deployments.processes import ServiceProcess
 from zyda_flows.flows.server.local_server import NoServer, home
-from zyda_flows.flows.server.login import Api, saved_api, write_private
+from zyda_flows.flows.server.login import Api, saved_api
 from zyda_flows.tasks.workers.dask_cluster import (
     ALLOCATOR,
     ALLOWED_DEATHS,
@@ -13,6 +12,8 @@ from zyda_flows.tasks.workers.dask_cluster import (
     WORKER_TTL,
     no_workers_timeout,
 )
+from zyda_flows.tasks.workers.private_files import write_private
+from zyda_flows.tasks.workers.tls import dask_key_pair
 
 NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
@@ -69,7 +70,7 @@ def environment(stack: Stack) -> dict[str, str]:
     return {
         **api_of(stack).clients,
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
-        **tls_environment(home()),
+        **dask_key_pair(home()).dask_environment(),
         **scheduling(),
         **{name: str(value) for name, value in ALLOCATOR.items()},
     }

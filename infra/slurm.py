@@ -27,7 +27,6 @@ import dask
 import dask.utils
 from dask_jobqueue import SLURMCluster
 
-from zyda_flows.deployments.certificates import make_certificate, security_of, tls_environment
 from zyda_flows.deployments.stack import short_logs
 from zyda_flows.tasks.workers.dask_cluster import (
     ALLOCATOR,
@@ -38,6 +37,7 @@ from zyda_flows.tasks.workers.dask_cluster import (
     SHORT_LOGS,
     scheduler_preloads,
 )
+from zyda_flows.tasks.workers.tls import dask_key_pair
 
 
 def count(text: str) -> int:
@@ -85,9 +85,10 @@ def main() -> None:
     settings, security = short_logs(), None
     if not arguments.ucx:
         arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
-        make_certificate(arguments.tls)
-        settings |= tls_environment(arguments.tls.absolute())
-        security = security_of(arguments.tls.absolute())
+        key_pair = dask_key_pair(arguments.tls.absolute())
+        key_pair.write()
+        settings |= key_pair.dask_environment()
+        security = key_pair.dask_security()
     cluster = SLURMCluster(
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime, interface=arguments.interface,

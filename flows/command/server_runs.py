@@ -13,9 +13,10 @@ from pydantic import ValidationError
 
 from zyda_flows.flows.command.terminal import as_time
 from zyda_flows.flows.reporting.markdown import LOST
+from zyda_flows.flows.server.deployed import flow_names
 from zyda_flows.flows.server.exclusion import lock_name
 from zyda_flows.flows.server.health import is_healthy
-from zyda_flows.flows.server.liveness import OURS, dead_runs, heartbeats_in, runs_in, seconds_since
+from zyda_flows.flows.server.liveness import dead_runs, heartbeats_in, runs_in, seconds_since
 from zyda_flows.flows.server.local_server import NoServer, configured_server, running_servers
 from zyda_flows.flows.server.login import use_api
 from zyda_flows.flows.server.signals import Ended
@@ -80,7 +81,7 @@ def outcome_line(run: FlowRun) -> str:
 def last_runs(client: SyncPrefectClient) -> list[FlowRun]:
     """Return the last ended run of each name, the newest first."""
     runs = client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=[*OURS])),
+        flow_filter=FlowFilter(name=FlowFilterName(any_=[*flow_names()])),
         flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": ENDED}}}),
         sort=FlowRunSort.END_TIME_DESC,
         limit=READ,

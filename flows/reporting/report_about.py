@@ -1,6 +1,6 @@
-"""The page about a corpus: its duplicates as papers on such corpora show them, with the numbers of each picture."""
+"""The page about a corpus: its duplicates in the form that papers use, with the numbers of each plot."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
 from zyda_flows.flows.reporting import plots
@@ -14,27 +14,30 @@ from zyda_flows.tasks.storage.artifacts import Counts
 
 ABOUT = "about.html"
 EDITS = (
-    "Of the audited pairs. Edit similarity is one minus the edits from one text to the other, of their first "
-    "10,000 characters: insertions and deletions by both lengths; or, as the paper on Zyda has it, edits of which "
-    "one may replace a character, by the longer."
+    "Audited pairs. Edit similarity is one minus the edits between the first 10,000 characters of both texts: "
+    "insertions and deletions, divided by the sum of both lengths; or, as in the paper on Zyda, insertions, "
+    "deletions and replacements of a character, divided by the longer length."
 )
 
 
-def about_sections(findings: Findings) -> Iterator[Section]:
-    """Yield the chapters that there is something to say in."""
+def overlaps_and_audits(findings: Findings) -> Iterator[Section]:
+    """Yield the overlap of sources and the audited pairs of each round of deduplication."""
     for dedup_round in findings.rounds:
         which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
         if dedup_round.overlap:
             yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, which)
         if dedup_round.audit:
             yield from distributions(dedup_round.audit, which)
+
+
+def tried_bandings(findings: Findings) -> Iterator[Section]:
+    """Yield the results of several bandings, if they were tried."""
     if findings.tried:
         yield several_bandings(findings.tried.tried, findings)
-    yield from components(findings)
 
 
 def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
-    """Yield how the audited pairs are distributed, by similarity and by length, with the numbers of the plots."""
+    """Yield the distributions of audited pairs by similarity and length, with the numbers of the plots."""
     columns = findings.similarities
     ends = next(iter(columns.values())).ends
     rows = [
@@ -54,7 +57,7 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
     table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
     yield Section(f"Lengths of duplicates{which}", [], plots.lengths_of_removed(findings), [table])
     note = (
-        f"Of the pairs up to so many characters, those with a {MEASURES[findings.headline.measure]} below "
+        f"Pairs up to a number of characters: the share with a {MEASURES[findings.headline.measure]} below "
         f"{findings.headline.threshold:.2f}."
     )
     rows = [[f"up to {length:,}", f"{unlike:.1%}"] for length, unlike in findings.by_length]
@@ -63,49 +66,63 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
 
 
 def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
-    """Show what deduplication takes at several thresholds."""
+    """Show the removals of deduplication at several thresholds."""
     notes = [
-        "What would go of each source at several thresholds, each with the bands and rows that err least for it. "
-        "Of a sample of the documents that would go, how many are less alike than the threshold to all that would "
-        "stay."
+        "Removals from each source at several thresholds, each with the bands and rows that make the fewest "
+        "errors. False positives: documents in a sample of the removals that are less similar than the threshold "
+        "to all kept documents."
     ]
     first = findings.ledger.stages[0]
     now = {source: findings.ledger.of(first, source) for source in findings.ledger.sources}
     if len(findings.rounds) == 1 and not findings.rules:
-        before = {one.source: one.entering for one in tried[0].sources}
+        before = {taken.source: taken.entering for taken in tried[0].sources}
         if any(now.get(source) != counts for source, counts in before.items()):
-            notes.append("The sources have changed since that was tried; zyda params --try does it again.")
+            notes.append("The sources have changed since this trial; repeat it with zyda params --try.")
     if not any(other_fields(dedup_round.dedup) == tried[0].others for dedup_round in findings.rounds):
-        notes.append("The recipe's `dedup` has changed since; zyda params --try does it again.")
-    columns = [f"{one.threshold:g} ({one.bands} x {one.rows})" for one in tried]
-    of_sources: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
-        (one.source, [banding.sources[i] for banding in tried]) for i, one in enumerate(tried[0].sources)
+        notes.append("`dedup` of the recipe has changed since this trial; repeat it with zyda params --try.")
+    columns = [f"{banding.threshold:g} ({banding.bands} x {banding.rows})" for banding in tried]
+    by_source: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+        (taken.source, [banding.sources[i] for banding in tried]) for i, taken in enumerate(tried[0].sources)
     ]
     tables = []
     for unit in ("documents", "tokens"):
         rows = [
-            [name, *(part(of.removed, of.entering, unit) for of in counts)]
-            for name, counts in [*of_sources, ("all", list(tried))]
+            [name, *(part(taken.removed, taken.entering, unit) for taken in bandings)]
+            for name, bandings in [*by_source, ("all", list(tried))]
         ]
-        tables.append(Table(f"{unit.capitalize()} that would go", ["", *columns], rows, has_total=True))
-    rows = [[column, count(one.pairs), count(one.below), share(one.below, one.pairs)]
-            for column, one in zip(columns, tried, strict=True)]  # fmt: skip
-    tables.append(Table("False positives by threshold", ["", "pairs compared", "less alike", "share"], rows))
+        tables.append(Table(f"Removed {unit} by threshold", ["", *columns], rows, has_total=True))
+    rows = [[column, count(banding.pairs), count(banding.below), share(banding.below, banding.pairs)]
+            for column, banding in zip(columns, tried, strict=True)]  # fmt: skip
+    tables.append(
+        Table("False positives by threshold", ["", "pairs compared", "below the threshold", "share"], rows)
+    )
     return Section("Several bandings", notes, plots.several_bandings(tried, findings.ledger), tables)
 
 
-def part(gone: Counts, whole: Counts, unit: str) -> str:
-    number, of = getattr(gone, unit), getattr(whole, unit)
-    return f"{count(number)} ({number / max(1, of):.1%})"
+def part(removed: Counts, entering: Counts, unit: str) -> str:
+    number, total = getattr(removed, unit), getattr(entering, unit)
+    return f"{count(number)} ({number / max(1, total):.1%})"
 
 
 def components(findings: Findings) -> Iterator[Section]:
-    """Yield documents and tokens of the components of each source that has any."""
+    """Yield a section with documents and tokens of each component, for each source with components."""
     for source, ends in findings.components.items():
         rows = [
             [name or "(none)", count(start.documents), count(end.documents), count(start.tokens), count(end.tokens),
              share(end.tokens, start.tokens)]
             for name, (start, end) in start_and_end(ends).items()
         ]  # fmt: skip
-        names = ["", "documents", "left", "tokens", "left", "kept"]
+        names = ["", "documents", "published", "tokens", "published", "kept"]
         yield Section(f"Components of {source}", [], "", [Table("By component", names, rows)])
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+ABOUT_CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    overlaps_and_audits, tried_bandings, components,
+)  # fmt: skip
+
+
+def about_sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters about a corpus."""
+    for chapter in ABOUT_CHAPTERS:
+        yield from chapter(findings)

@@ -1,4 +1,6 @@
-"""What is not as in the build before: the recipe and the software, the sources' files, documents and tokens."""
+"""The section of the report that compares a build with the previous build: recipe, software, files, documents."""
+
+from collections.abc import Iterator
 
 from zyda_flows.flows.reporting.report_head import as_yaml
 from zyda_flows.flows.reporting.report_parts import Section, Table, Text, count, with_sign
@@ -15,27 +17,27 @@ NAMES = [
 RECIPE_LINES = 200
 
 
-def comparison(findings: Findings) -> Section | None:
-    """Compare a build with the one before, or return None where that is not recorded."""
+def comparison(findings: Findings) -> Iterator[Section]:
+    """Yield the comparison of a build with the previous build, if that is recorded."""
     before, build = findings.before, findings.build
     if before is None:
-        return None
-    notes = [f"The build before is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
-    section = Section("Since the build before", notes)
-    left = Remaining(before.ledger), Remaining(findings.ledger)
-    section.tables = [totals(*left), by_source(*left)]
+        return
+    notes = [f"The previous build is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
+    section = Section("Changes since the previous build", notes)
+    remaining = Remaining(before.ledger), Remaining(findings.ledger)
+    section.tables = [totals(*remaining), by_source(*remaining)]
     if build is not None and build.number == before.number + 1:
         section.tables += [table for table in [files(build)] if table.rows]
         notes += changed_software(before, build)
     elif build is not None:
         missing = build.number - before.number - 1
         notes.append(
-            f"Of {count(missing)} builds between the two the record cannot be read, so that it is not known which "
-            "files changed."
+            f"The records of {count(missing)} builds between the two cannot be read: it is unknown which files "
+            "changed."
         )
     if lines := changed_recipe(before, findings):
-        section.texts.append(Text("What changed in the recipe", (("", "\n".join(lines)),), is_open=True))
-    return section
+        section.texts.append(Text("Changes of the recipe", (("", "\n".join(lines)),), is_open=True))
+    yield section
 
 
 def changed_recipe(before: Build, findings: Findings) -> tuple[str, ...]:
@@ -44,9 +46,9 @@ def changed_recipe(before: Build, findings: Findings) -> tuple[str, ...]:
 
 
 def changed_software(before: Build, build: Build) -> list[str]:
-    """Say which software has another version."""
+    """Return a sentence about software with another version, if there is any."""
     changes = [
-        f"{name} {before.software.get(name, '(none)')} became {version}"
+        f"{name} {before.software.get(name, '(none)')}, now {version}"
         for name, version in build.software.items()
         if before.software.get(name) != version
     ]
@@ -54,29 +56,29 @@ def changed_software(before: Build, build: Build) -> list[str]:
 
 
 class Remaining:
-    """What was left after each stage of a ledger, of each source and of all, found at once."""
+    """Documents and tokens after each stage of a ledger, by source and in all."""
 
     def __init__(self, ledger: Ledger) -> None:
         self.stages, self.sources = ledger.stages, ledger.sources
         self.removing = {line.stage for line in ledger.lines if line.removed.documents}
         self.counts = {(line.stage, line.source): line.out for line in ledger.lines}
-        self.of_all = {stage: ledger.of(stage) for stage in ledger.stages}
+        self.totals = {stage: ledger.of(stage) for stage in ledger.stages}
 
     def after(self, stage: str, source: str | None) -> Counts | None:
-        """Return what a stage left, or None where the build had no such stage or source."""
-        return self.of_all.get(stage) if source is None else self.counts.get((stage, source))
+        """Return the counts after a stage, or None if the build has no such stage or source."""
+        return self.totals.get(stage) if source is None else self.counts.get((stage, source))
 
     def ends(self, source: str | None) -> tuple[Counts | None, Counts | None]:
         return self.after(self.stages[0], source), self.after(self.stages[-1], source)
 
 
 def totals(before: Remaining, now: Remaining) -> Table:
-    """Compare what was left of all sources."""
+    """Compare the counts of all sources."""
     return Table("All sources", NAMES, compared_rows(before, now, None))
 
 
 def by_source(before: Remaining, now: Remaining) -> Table:
-    """Compare what was left of each source."""
+    """Compare the counts of each source."""
     sources = dict.fromkeys([*now.sources, *before.sources])
     rows = [
         [f"{source}, {row[0]}", *row[1:]] for source in sources for row in compared_rows(before, now, source)
@@ -85,7 +87,7 @@ def by_source(before: Remaining, now: Remaining) -> Table:
 
 
 def compared_rows(before: Remaining, now: Remaining, source: str | None) -> list[list[str]]:
-    """Compare what was left at the start, after each stage that let documents go then or now, and at the end."""
+    """Compare the counts at the start, after each stage that removed documents in either build, and at the end."""
     (old_start, old_end), (start, end) = before.ends(source), now.ends(source)
     stages = dict.fromkeys([*now.stages, *before.stages])
     between = [
@@ -100,7 +102,7 @@ def compared_rows(before: Remaining, now: Remaining, source: str | None) -> list
 def comparison_row(
     place: str, before: Counts | None, now: Counts | None, absent: int | None = None
 ) -> list[str]:
-    """Compare what was left at a place. absent: what a build without the place is taken to have, if anything."""
+    """Compare the counts at a place. absent: count of a build without the place; None: no comparison."""
     cells = [place]
     for unit in ("documents", "tokens"):
         old, new = (None if counts is None else getattr(counts, unit) for counts in (before, now))
@@ -111,16 +113,17 @@ def comparison_row(
 
 
 def files(build: Build) -> Table:
-    """List how many files of each source came, changed and went, and the first of them."""
+    """List the added, changed and removed files of each source, with examples."""
     rows = [
-        [change.source, *(examples_of(some) for some in (change.added, change.changed, change.removed))]
+        [change.source, *(map(listed, (change.added, change.changed, change.removed)))]
         for change in build.files
     ]
-    return Table("Files of the sources", ["", "came", "changed", "went"], rows, is_of_text=True)
+    return Table("Files of the sources", ["", "added", "changed", "removed"], rows, is_of_text=True)
 
 
-def examples_of(some: Examples) -> str:
-    if not some.count:
+def listed(files: Examples) -> str:
+    """Return the number of files, and the first of them."""
+    if not files.count:
         return "0"
-    rest = [f"and {some.count - len(some.examples):,} more"] if some.count > len(some.examples) else []
-    return f"{some.count:,}: {', '.join([*some.examples, *rest])}"
+    rest = [f"and {files.count - len(files.examples):,} more"] if files.count > len(files.examples) else []
+    return f"{files.count:,}: {', '.join([*files.examples, *rest])}"

@@ -1,4 +1,4 @@
-"""The head of a report: what it is about, when it was made, of what and by what."""
+"""The head of a report: the corpus, the build, its software and links to published files."""
 
 from collections.abc import Iterator
 from datetime import UTC, datetime
@@ -34,7 +34,7 @@ def head(recipe: Recipe, findings: Findings) -> list[Fact]:
     sample = [Fact("Sample", f"{manifest.sample:g} of the input")] if manifest.sample != 1 else []
     return [
         Fact(
-            "Holds",
+            "Contents",
             f"{count(end.documents)} documents, {count(end.tokens)} tokens and {count(end.bytes)} bytes of text "
             f"from {counted(len(ledger.sources), 'source')}",
         ),
@@ -45,7 +45,7 @@ def head(recipe: Recipe, findings: Findings) -> list[Fact]:
         *(Fact(name, text) for name, text in deduplication(findings)),
         Fact("Tokenizer", f"{manifest.tokenizer['name']} (SHA-256 begins {manifest.tokenizer['digest']})"),
         Fact("Software", software(findings)),
-        Fact("Beside it", more=tuple(published_links(findings))),
+        Fact("Other files", more=tuple(published_links(findings))),
     ]
 
 
@@ -54,7 +54,7 @@ def date_of(moment: datetime) -> str:
 
 
 def software(findings: Findings) -> str:
-    """Name the software of the build: all that its record has, else what the manifest says."""
+    """Return the software in the record of the build, or in the manifest if there is no record."""
     build = findings.build
     if build is None:
         return findings.manifest.software
@@ -62,7 +62,7 @@ def software(findings: Findings) -> str:
 
 
 def deduplication(findings: Findings) -> Iterator[tuple[str, str]]:
-    """Yield what each round was asked for."""
+    """Yield the name and the parameters of each round."""
     for dedup_round in findings.rounds:
         name = "Deduplication" if len(findings.rounds) == 1 else f"Deduplication, round {dedup_round.number}"
         yield name, "; ".join(parameters(dedup_round.dedup))
@@ -77,7 +77,7 @@ def parameters(dedup: Dedup) -> Iterator[str]:
 
 
 def published_links(findings: Findings) -> Iterator[Fact]:
-    """Yield links to what is published with the documents."""
+    """Yield links to the files that are published with the documents."""
     files = [file.path for file in findings.manifest.accounts]
     names = [name for name in BESIDE if name in files or name == "manifest.json"]
     names += [f"{name}/" for name in findings.places if name.partition("/")[0] not in findings.ledger.sources]
@@ -86,20 +86,20 @@ def published_links(findings: Findings) -> Iterator[Fact]:
 
 
 def recipe_text(findings: Findings) -> Text:
-    """Return the recipe as the manifest has it."""
+    """Return the recipe in the manifest."""
     return Text("The recipe", (("", as_yaml(findings.manifest.recipe)),))
 
 
 def as_yaml(recipe: dict[str, object]) -> str:
-    """Write a recipe without the fields that say nothing in it. In steps on documents, null does: no such rule."""
+    """Return a recipe as YAML, without empty fields. In steps on documents null is kept: it switches a rule off."""
 
-    def said(value: object) -> object:
+    def without_empty(value: object) -> object:
         if isinstance(value, dict):
             return {
-                name: one if name == "documents" else said(one)
-                for name, one in value.items()
-                if one is not None and one != []
+                name: item if name == "documents" else without_empty(item)
+                for name, item in value.items()
+                if item is not None and item != []
             }
-        return [said(one) for one in value] if isinstance(value, list) else value
+        return [without_empty(item) for item in value] if isinstance(value, list) else value
 
-    return str(yaml.safe_dump(said(recipe), sort_keys=False, allow_unicode=True))
+    return str(yaml.safe_dump(without_empty(recipe), sort_keys=False, allow_unicode=True))

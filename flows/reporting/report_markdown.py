@@ -15,7 +15,7 @@ MOST_ROWS = 100  # of a table
 
 
 def as_markdown(recipe: Recipe, findings: Findings, chapters: Iterable[Section]) -> str:
-    """Write the head of a report, its tables and its plots; whatever would make it too long is left out."""
+    """Return the head, tables and plots of a report, without those that would exceed MOST_BYTES."""
     url = f"{recipe.folder.url}/{PAGE}"
     parts = [
         f"# {plain(recipe.corpus)}\n",
@@ -33,13 +33,13 @@ def as_markdown(recipe: Recipe, findings: Findings, chapters: Iterable[Section])
                 parts.append(part)
     if left_out:
         parts.append(
-            f"{left_out:,} tables or pictures had no room here and are in the report's pages alone.\n"
+            f"{left_out:,} tables or plots are only in the HTML report, because there is no room here.\n"
         )
     return "\n".join(parts)
 
 
 def facts(recipe: Recipe, findings: Findings) -> Iterator[Fact]:
-    """Yield the lines of the head that say something without the files beside the page."""
+    """Yield the lines of the head that do not need the files beside the page."""
     return (line for line in head(recipe, findings) if line.text)
 
 
@@ -48,14 +48,14 @@ def page_at(url: str) -> Fact:
 
 
 def fact(line: Fact) -> str:
-    """Write a line of the head: a path to copy as code, and as a link where a browser follows it."""
+    """Return a line of the head: paths as code, URLs as links."""
     text = code(line.text) if line.is_to_copy else plain(line.text)
     is_followed = line.link.startswith(("http://", "https://"))
     return f"- **{line.name}**: {f'[{text}](<{line.link}>)' if is_followed else text}"
 
 
 def section_parts(section: Section) -> Iterator[str]:
-    """Yield what a chapter consists of; its texts are for the page alone."""
+    """Yield the title, notes, plot and tables of a section, without its texts."""
     if not section.plot and not section.tables:
         return
     yield f"## {plain(section.title)}\n"
@@ -67,7 +67,7 @@ def section_parts(section: Section) -> Iterator[str]:
 
 
 def table_text(table: Table) -> str:
-    """Write a table with its title above it."""
+    """Return a table with its title."""
     lines = [table.names, ["---", *["---:"] * (len(table.names) - 1)]]
     rows = table.rows[:MOST_ROWS]
     written = [
@@ -76,7 +76,7 @@ def table_text(table: Table) -> str:
         *(row_text(map(plain, row)) for row in rows),
     ]
     more = len(table.rows) - len(rows)
-    rest = f"\n{more:,} more rows are in the report's pages.\n" if more else ""
+    rest = f"\n{more:,} more rows are in the HTML report.\n" if more else ""
     return f"**{plain(table.title)}**\n\n" + "".join(written) + rest
 
 
@@ -85,7 +85,7 @@ def row_text(cells: Iterable[str]) -> str:
 
 
 def code(text: str) -> str:
-    """Write a text as code."""
+    """Return a text as inline code."""
     fence = "`"
     while fence in text:
         fence += "`"

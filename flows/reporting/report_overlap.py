@@ -1,4 +1,4 @@
-"""The report's chapter on what sources have of each other and of themselves."""
+"""The sections of the report about duplicates within sources and between sources."""
 
 from collections.abc import Iterator
 
@@ -9,21 +9,19 @@ from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.storage.artifacts import Counts, total
 
 KINDS = {
-    "global": "would go with scope global",
+    "global": "would be removed with scope global",
     "removed": "were removed",
 }
 
 
 def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Section]:
-    """Yield how much of each source is a duplicate, and of which other source's."""
+    """Yield sections about the duplicates of each source, and the sources of the kept documents."""
     notes = [
-        "Of each source, what would go if it were deduplicated by itself; if all sources were one, with scope "
-        "global; and what this round let go."
+        "Own: removals if each source were deduplicated separately. Global: removals if all sources were "
+        "deduplicated as one, with scope global. Removed: removals of this round."
     ]
     if getattr(dedup, "verify", None):
-        notes.append(
-            "The round compared texts. The first two are of clusters, which nobody compared: at most so much."
-        )
+        notes.append("This round compared texts. Own and global are upper limits: they count whole clusters.")
     yield Section(f"Own duplicates{which}", notes, "", [own_duplicates(overlap)])
     kinds = ["global"] if overlap_is_the_same(overlap) else ["global", "removed"]
     for kind in kinds:
@@ -31,7 +29,7 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
         if not rows:
             continue
         note = (
-            f"Of each row's documents that {KINDS[kind]}, the share by the source of the one that is kept. "
+            f"Documents of each row that {KINDS[kind]}: the share by source of the kept document. "
             "A row adds up to 100 %."
         )
         tables = [
@@ -39,39 +37,39 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
                 overlap,
                 kind,
                 field,
-                f"{field.capitalize()} that {KINDS[kind]}, by the source of what is kept",
+                f"{field.capitalize()} that {KINDS[kind]}, by source of the kept document",
             )
             for field in ("documents", "tokens")
         ]
         plot = cluster_plots.origins(rows, columns, documents)
-        yield Section(f"Where duplicates come from: what {KINDS[kind]}{which}", [note], plot, tables)
+        yield Section(f"Sources of duplicates: documents that {KINDS[kind]}{which}", [note], plot, tables)
 
 
 def overlap_is_the_same(overlap: Overlap) -> bool:
-    """Say whether the round let go what scope `global` would."""
-    as_global, went = (
+    """Return whether the round removed the same documents as scope `global` would."""
+    as_global, removed = (
         {(source, other): counts for (kind, source, other), counts in overlap.counts.items() if kind == which}
         for which in KINDS
     )
-    return as_global == went
+    return as_global == removed
 
 
 def own_duplicates(overlap: Overlap) -> Table:
     names = ["", "documents", "tokens"]
-    for what in ("own", "global", "removed"):
-        names += [f"{what}, documents", f"{what}, tokens"]
+    for kind in ("own", "global", "removed"):
+        names += [f"{kind}, documents", f"{kind}, tokens"]
     sources = overlap.own_duplicates()
-    rows = [row_of(one.source, one.entering, [one.own, one.as_global, one.removed]) for one in sources]
-    columns = list(zip(*(one[1:] for one in sources), strict=True))
-    entering, *going = (total(column) for column in columns)
-    rows.append(row_of("total", entering, going))
+    rows = [row_of(each.source, each.entering, [each.own, each.as_global, each.removed]) for each in sources]
+    columns = list(zip(*(each[1:] for each in sources), strict=True))
+    entering, *removals = (total(column) for column in columns)
+    rows.append(row_of("total", entering, removals))
     return Table("Duplicates by source, in documents and in tokens", names, rows, has_total=True)
 
 
-def row_of(name: str, entering: Counts, going: list[Counts]) -> list[str]:
+def row_of(name: str, entering: Counts, removals: list[Counts]) -> list[str]:
     cells = [name, count(entering.documents), count(entering.tokens)]
-    for one in going:
-        cells += [share(one.documents, entering.documents), share(one.tokens, entering.tokens)]
+    for removed in removals:
+        cells += [share(removed.documents, entering.documents), share(removed.tokens, entering.tokens)]
     return cells
 
 

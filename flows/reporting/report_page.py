@@ -1,6 +1,6 @@
-"""The report as a page: everything in one file, which loads nothing and can be printed."""
+"""The report as an HTML page: a single file without external resources, which can be printed."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
 
 from jinja2 import Environment
@@ -19,27 +19,27 @@ from zyda_flows.tasks.publish.audits import SIMILARITIES
 from zyda_flows.tasks.recipe.fields import Recipe
 
 PAGE = "report.html"
-MANY_ROWS = 30  # of a table that is closed until it is asked for
-MOST_SOURCES = 8  # that are named in a line
+MANY_ROWS = 30  # of a table that is collapsed at first
+MOST_SOURCES = 8  # in a line
 
 
 def page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
-    """Write the page, of the chapters that `sections` gives."""
-    about = Fact("About this corpus", "what it has of duplicates, as papers show it", link=ABOUT)
+    """Return the page with the sections of `sections`."""
+    about = Fact("About this corpus", "duplicates in the form that papers use", link=ABOUT)
     first, *more = head(recipe, findings)
     return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
 
 
 def about_page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
-    """Write the page about the corpus itself, of the chapters that `about_sections` gives."""
-    head_of_about = [*head(recipe, findings)[:1], Fact("The report", "how it was made", link=PAGE)]
+    """Return the page about the corpus, with the sections of `about_sections`."""
+    head_of_about = [*head(recipe, findings)[:1], Fact("The report", "the last build", link=PAGE)]
     return rendered(recipe.corpus, "about this corpus", head_of_about, None, chapters)
 
 
 def rendered(
     name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Sequence[Section]
 ) -> str:
-    """Write a page of chapters below a head."""
+    """Return a page with a head and sections."""
     template = Environment(autoescape=True).from_string(
         (files("zyda_flows.flows.reporting") / PAGE).read_text()
     )
@@ -48,33 +48,16 @@ def rendered(
     )
 
 
-def sections(findings: Findings) -> Iterator[Section]:
-    """Yield the chapters that there is something to say in."""
-    yield tokens(findings)
-    if compared := comparison(findings):
-        yield compared
-    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
-    yield lengths(findings)
-    if findings.rules:
-        yield rules(findings)
-    for dedup_round in findings.rounds:
-        yield from round_sections(dedup_round, findings)
-    if findings.labels:
-        yield labels(findings)
-    if section := taken(findings):
-        yield section
-
-
-def tokens(findings: Findings) -> Section:
-    """Show what was left of each source, as bars and as a table."""
+def tokens(findings: Findings) -> Iterator[Section]:
+    """Yield what remains of each source, as bars and as a table."""
     note = "Tokens at the start, and after each stage that removed documents."
-    return Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
+    yield Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 
 def table_of_ways(ledger: Ledger) -> Table:
     """List documents and tokens of each source at the start and at the end, and tokens in between."""
-    names = ["", "documents", "left", "tokens"]  # short, for the dashboard's column
-    names += [*(f"after {stage}" for stage in ledger.stages_between), "left", "kept"]
+    names = ["", "documents", "published", "tokens"]  # short, for the dashboard's column
+    names += [*(f"after {stage}" for stage in ledger.stages_between), "published", "kept"]
     return Table(
         "By source", names, [cells(token_path) for token_path in token_paths(ledger)], has_total=True
     )
@@ -89,27 +72,40 @@ def cells(token_path: TokenPath) -> list[str]:
     ]  # fmt: skip
 
 
-def lengths(findings: Findings) -> Section:
-    """Show the lengths of the published documents."""
-    notes = ["The tokens of the documents that are published."]
+def composition(findings: Findings) -> Iterator[Section]:
+    """Yield the share of each source in the tokens."""
+    yield Section("Composition", ["The share of each source in the tokens."], plots.composition(findings))
+
+
+def lengths(findings: Findings) -> Iterator[Section]:
+    """Yield the lengths of the published documents."""
+    notes = ["Tokens of each published document."]
     if findings.not_drawn:
         notes.append(
-            f"{count(findings.not_drawn)} documents of no token, or of more than a million, are not drawn."
+            f"{count(findings.not_drawn)} documents without tokens, or with more than a million, are not shown."
         )
-    return Section("Lengths", notes, plots.lengths(findings))
+    yield Section("Lengths", notes, plots.lengths(findings))
 
 
-def rules(findings: Findings) -> Section:
-    """Show what each rule took."""
+def rules(findings: Findings) -> Iterator[Section]:
+    """Yield the shares of documents that each rule removed, if a rule removed any."""
+    if not findings.rules:
+        return
     note = (
-        "Of each source's documents, the share that a rule removed. A document counts for the first rule that it "
+        "The share of the documents of each source that a rule removed. A document counts for the first rule it "
         "broke; on the right, the share of them that broke another one, too, as far as that was looked at."
     )
-    return Section("What the rules took", [note], cluster_plots.rules(findings))
+    yield Section("Removals by rules", [note], cluster_plots.rules(findings))
+
+
+def rounds(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of each round of deduplication."""
+    for dedup_round in findings.rounds:
+        yield from round_sections(dedup_round, findings)
 
 
 def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[Section]:
-    """Yield what a round of deduplication found."""
+    """Yield the sections about the clusters of a round."""
     ledger, stats = findings.ledger, dedup_round.clusters
     which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
     if stats is not None:
@@ -121,26 +117,26 @@ def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[S
             section.plot = cluster_plots.cluster_sizes(ledger, stats)
         yield section
         note = (
-            "In each field, the clusters that hold documents of both sources; on the diagonal, all that hold "
+            "Each field: clusters with documents of both sources; on the diagonal, all clusters that have "
             "documents of the source. The colour is the share of the row's clusters."
         )
         shown = len(cluster_plots.shown_sources(ledger, stats))
         fewer = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
         notes = [note, *(fewer if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
-        yield Section(f"Who shares duplicates with whom{which}", notes, plot)
+        yield Section(f"Clusters shared by sources{which}", notes, plot)
     if dedup_round.audit:
         yield from audit(dedup_round.audit, which)
     if dedup_round.largest:
         texts = [text_of_cluster(shown, is_open=not i) for i, shown in enumerate(dedup_round.largest)]
-        note = "Of each, how its first document begins, and what is different (- and +) in its last."
+        note = "How the first document of each cluster begins, and the differences (- and +) of its last document."
         yield Section(f"The largest clusters{which}", [note], texts=texts)
 
 
 def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
-    """Yield what an audit found."""
+    """Yield the sections about an audit."""
     sentence = findings.headline.sentence()
-    notes = [f"{sentence} By length: the share of dissimilar pairs among those up to so many characters."]
+    notes = [f"{sentence} By length: the share of dissimilar pairs among pairs up to a number of characters."]
     unlike = [[f"up to {length:,}", f"{share:.1%}"] for length, share in findings.by_length]
     yield Section(
         f"Similarity of removed documents to the kept ones{which}",
@@ -149,7 +145,7 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
         [Table("Dissimilar pairs by characters of the removed document", ["", "dissimilar"], unlike)],
     )
     below = [f"< {place}" for place in SIMILARITIES]
-    names = ["", "pairs", *below, f"< {findings.headline.threshold:.2f}, asked for"]
+    names = ["", "pairs", *below, f"< {findings.headline.threshold:.2f}, the threshold"]
     rows = [
         [row.name, count(row.pairs), *(f"{share:.1%}" for share in row.below)] for row in findings.by_source
     ]
@@ -157,13 +153,11 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     table = Table(title, names, rows, has_total=len(rows) > 1)
     texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
     name = f"The removed documents that are least similar to the kept ones{which}"
-    yield Section(
-        name, [f"Of the {count(findings.headline.pairs)} pairs that were audited."], "", [table], texts
-    )
+    yield Section(name, [f"{count(findings.headline.pairs)} pairs were audited."], "", [table], texts)
 
 
 def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
-    """Write one of the largest clusters."""
+    """Return the texts of one of the largest clusters."""
     cluster = shown.cluster
     most = sorted(cluster.sources.items(), key=lambda one: -one[1])
     sources = [f"{source} {count(documents)}" for source, documents in most[:MOST_SOURCES]]
@@ -179,15 +173,30 @@ def text_of_cluster(shown: ShownCluster, *, is_open: bool) -> Text:
     return Text(summary, tuple(parts), is_open)
 
 
-def labels(findings: Findings) -> Section:
-    """Show the labels of a quality model, and how they agree in a cluster."""
+def labels(findings: Findings) -> Iterator[Section]:
+    """Yield the labels of a quality model, and how they agree in a cluster, if documents have labels."""
+    if not findings.labels:
+        return
     counts = findings.mixed.counts()
     several = sum(counts.values())
     mixed = several - counts.get(1, 0)
     which = f" of round {findings.mixed_round}" if len(findings.rounds) > 1 else ""
     note = (
-        f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have several."
+        f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have different "
+        "labels."
     )
     if findings.mixed.period > 1:
         note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
-    return Section("Quality labels", [note], plots.labels(findings))
+    yield Section("Quality labels", [note], plots.labels(findings))
+
+
+# A chapter yields no section if the corpus has nothing to show in it.
+CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
+    tokens, comparison, composition, lengths, rules, rounds, labels, taken,
+)  # fmt: skip
+
+
+def sections(findings: Findings) -> Iterator[Section]:
+    """Yield the sections of all chapters."""
+    for chapter in CHAPTERS:
+        yield from chapter(findings)

@@ -1,4 +1,4 @@
-"""What a report consists of, for the page and for Prefect's dashboard alike."""
+"""The parts of a report, for the HTML page and for Prefect's dashboard."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field
@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 
 class Fact(NamedTuple):
-    """A line of the report's head: text to read, to copy, or to follow, and what comes after it.
+    """A line of the report's head: text, with a button to copy it, a link, or further facts.
 
     link: a URL, or a path relative to the report.
     """
@@ -20,7 +20,7 @@ class Fact(NamedTuple):
 
 @dataclass(frozen=True)
 class Table:
-    """Cells; the first column is of names. has_total: the last row is of all. is_of_text: else of numbers."""
+    """A table; the first column has names. has_total: the last row is a total. is_of_text: cells are texts."""
 
     title: str
     names: Sequence[str]
@@ -30,7 +30,7 @@ class Table:
 
 
 class Text(NamedTuple):
-    """Something to open and read: texts as they are, each with the line above it."""
+    """Texts that the reader can open, each with a line above it."""
 
     summary: str
     parts: tuple[tuple[str, str], ...]
@@ -39,7 +39,7 @@ class Text(NamedTuple):
 
 @dataclass
 class Section:
-    """A chapter of the report. notes: paragraphs. plot: an <svg> element."""
+    """A section of the report. notes: paragraphs. plot: an <svg> element."""
 
     title: str
     notes: list[str] = field(default_factory=list)

@@ -22,7 +22,8 @@ from prefect.client.schemas.filters import (
 from prefect.client.schemas.objects import FlowRun
 from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
 
-from zyda_flows.flows.server.liveness import OURS, PAGE
+from zyda_flows.flows.server.deployed import flow_names
+from zyda_flows.flows.server.liveness import PAGE
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
@@ -60,7 +61,7 @@ def forget_runs(recipe: Recipe, keys: str, before: datetime) -> None:
 
 def earlier_runs(client: SyncPrefectClient, recipe: Recipe, before: datetime) -> Iterator[FlowRun]:
     """Yield the runs of a corpus that began before a moment, and have ended."""
-    names = FlowRunFilterName(any_=[f"{flow} {recipe.corpus}" for flow in OURS])
+    names = FlowRunFilterName(any_=[f"{flow} {recipe.corpus}" for flow in flow_names()])
     offset = 0
     while page := client.read_flow_runs(flow_run_filter=FlowRunFilter(name=names), limit=PAGE, offset=offset):
         offset += len(page)

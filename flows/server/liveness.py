@@ -1,7 +1,15 @@
-"""Which runs really run: a run whose process is gone says so to nobody, and would run for ever.
+"""Liveness: which runs are alive, and marking the runs of dead processes as crashed.
 
-While a run lives it holds a slot of a concurrency limit of its own, by a lease that it renews. Where
-the lease is lost, or the process is seen to be gone on this machine, the run is marked as crashed.
+Prefect's server does not notice the end of a process. While a run lives, it holds a slot of a concurrency limit, by
+a lease that it renews. A run is dead if its process on this machine has ended, or if its lease has expired.
+
+Prefect 3.8 has heartbeats of flow runs, too: an event every PREFECT_FLOWS_HEARTBEAT_FREQUENCY seconds, and an
+automation that marks a run as crashed if the next event is late. They cannot replace this module:
+- An event has no process. On this machine `zyda up` and the next build must not wait for a late heartbeat, which
+  takes two of at least 30 seconds: the lock of a dead run is released at once.
+- Only a server that runs evaluates automations. The server of a build ends with the build.
+- An automation changes the state of the flow run alone. The states of its tasks, its concurrency limit and its page
+  would remain unchanged.
 """
 
 import re
@@ -30,19 +38,22 @@ from prefect.states import Crashed
 from pydantic import BaseModel
 
 from zyda_flows.flows.server.crashed_page import mark_page_as_crashed
+from zyda_flows.flows.server.deployed import expect_deployed, flow_names
 from zyda_flows.tasks.storage.births import birth_of, is_process
 
-OURS = ("build", "watch", "report", "export", "push", "bandings", "mix")
-LEASE_SECONDS = 60  # the least that Prefect's server grants
-STARTING = 600  # seconds that a run may take to start its cluster and to say that it lives
-TAKEN = 600  # seconds after which a run that a worker took and that never began is given up
-SECOND_LOOK = 2  # seconds in which a run that has just ended tells the server so
+LEASE_SECONDS = 60  # the minimum of Prefect's server
+START_SECONDS = 600  # within which a running run creates its heartbeat: its cluster starts before
+PENDING_SECONDS = 600  # after which a run that a worker has taken and not started is dead
+CONFIRM_SECONDS = 2  # between two looks: a run that has just ended reports its end meanwhile
 PAGE = 200
-DEAD = "The process of this run is gone, with its machine or killed. What it finished is not done again."
+DEAD = "The process of this run was killed, or its machine stopped. Finished work is not repeated."
 
 
 class RunHeartbeat(BaseModel):
-    """What a run's limit says of it: its process, and what it holds or waits for."""
+    """The content of the name of a run's concurrency limit, and the state of that limit.
+
+    holds: the limit that the run holds or waits for. birth: identifies the process if its number is used again.
+    """
 
     run: str
     holds: str
@@ -58,7 +69,7 @@ class RunHeartbeat(BaseModel):
 
     @property
     def is_over(self) -> bool:
-        """Whether the process is gone: by its number where it is one of this machine, else by the lease."""
+        """Whether the run is dead: its process on this machine has ended, or its lease has expired."""
         if self.host == socket.gethostname() and not is_process(self.pid, self.birth):
             return True
         return not self.is_leased and seconds_since(self.since) > LEASE_SECONDS
@@ -66,87 +77,94 @@ class RunHeartbeat(BaseModel):
 
 @contextmanager
 def with_heartbeat(holds: str) -> Iterator[None]:
-    """Say that this flow run lives, for as long as the block does.
+    """Hold the heartbeat of this flow run while the block runs. Raises TypeError if its flow has no deployment.
 
-    holds: the name of the limit that it is going to hold meanwhile, which is free when it is dead.
+    holds: the name of the limit that the block will hold, which is released if the run is dead.
     """
-    me = psutil.Process()
-    life = RunHeartbeat(
-        run=str(flow_run.id), holds=holds, host=socket.gethostname(), pid=me.pid, birth=birth_of(me)
+    expect_deployed(str(flow_run.flow_name))
+    process = psutil.Process()
+    heartbeat = RunHeartbeat(
+        run=str(flow_run.id),
+        holds=holds,
+        host=socket.gethostname(),
+        pid=process.pid,
+        birth=birth_of(process),
     )
     with get_client(sync_client=True) as client:
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=heartbeat.name, limit=1))
         try:
-            with concurrency(life.name, lease_duration=LEASE_SECONDS, raise_on_lease_renewal_failure=False):
+            with concurrency(
+                heartbeat.name, lease_duration=LEASE_SECONDS, raise_on_lease_renewal_failure=False
+            ):
                 yield
         finally:
-            delete_limit(client, life.name)
+            delete_limit(client, heartbeat.name)
 
 
 def delete_limit(client: SyncPrefectClient, limit: str) -> None:
+    """Delete a concurrency limit, if it exists."""
     with suppress(ObjectNotFound):
         client.delete_global_concurrency_limit_by_name(limit)
 
 
 def mark_dead_runs(*, worker_is_new: bool = False) -> list[FlowRun]:
-    """Mark the runs whose process is gone as crashed, free what they held, and return them.
+    """Mark dead runs as crashed, release their limits, and return the runs.
 
-    worker_is_new: what the worker of this machine had taken and not begun died with it.
+    worker_is_new: the worker of this machine starts again; runs that it had taken and not started are dead.
     """
     with get_client(sync_client=True) as client:
         if not (suspects := dead_runs(client, worker_is_new)):
             return []
-        time.sleep(SECOND_LOOK)
+        time.sleep(CONFIRM_SECONDS)
         suspect_ids = {run.id for run in suspects}
         dead = [run for run in dead_runs(client, worker_is_new) if run.id in suspect_ids]
         for run in dead:
             client.set_flow_run_state(run.id, Crashed(message=DEAD), force=True)
             end_tasks(client, run)
-            with suppress(httpx.HTTPError, PrefectException):  # its state is said in any case
+            with suppress(httpx.HTTPError, PrefectException):  # the state of the run is set in any case
                 mark_page_as_crashed(client, run.id, DEAD)
-        free(client, {str(run.id) for run in dead})
+        release_limits(client, {str(run.id) for run in dead})
         return dead
 
 
 def end_tasks(client: SyncPrefectClient, run: FlowRun) -> None:
-    """Mark the tasks of a dead run that were under way as crashed, too.
-
-    One that Prefect's server knew of and had not heard the state of yet has none.
-    """
-    of_run, known = FlowRunFilter(id=FlowRunFilterId(any_=[run.id])), list[TaskRun]()
-    while len(page := client.read_task_runs(flow_run_filter=of_run, limit=PAGE, offset=len(known))):
-        known += page
-    for task_run in known:
+    """Mark the unfinished tasks of a dead run as crashed. A task without a state is unfinished."""
+    tasks_of_run, task_runs = FlowRunFilter(id=FlowRunFilterId(any_=[run.id])), list[TaskRun]()
+    while page := client.read_task_runs(flow_run_filter=tasks_of_run, limit=PAGE, offset=len(task_runs)):
+        task_runs += page
+    for task_run in task_runs:
         if task_run.state is None or not task_run.state.is_final():
             client.set_task_run_state(task_run.id, Crashed(message=DEAD), force=True)
 
 
-def free(client: SyncPrefectClient, dead: set[str]) -> None:
-    """Delete the limits of dead runs, and those that they held, so that nobody waits for their leases.
+def release_limits(client: SyncPrefectClient, dead: set[str]) -> None:
+    """Delete the heartbeats of dead runs and the limits that they held, so that no run waits for their leases.
 
-    Where another run holds the same limit, or waits for it, which of them has it is not known.
+    A limit that a living run holds or waits for is kept: the server does not tell which run has its slot.
     """
-    all_lives = list(heartbeats_in(client))
-    limits_wanted = {life.holds for life in all_lives if life.run not in {*dead, str(flow_run.id)}}
-    for life in all_lives:
-        if life.run in dead:
-            delete_limit(client, life.name)
-            if life.holds not in limits_wanted:
-                delete_limit(client, life.holds)
+    heartbeats = list(heartbeats_in(client))
+    limits_in_use = {
+        heartbeat.holds for heartbeat in heartbeats if heartbeat.run not in {*dead, str(flow_run.id)}
+    }
+    for heartbeat in heartbeats:
+        if heartbeat.run in dead:
+            delete_limit(client, heartbeat.name)
+            if heartbeat.holds not in limits_in_use:
+                delete_limit(client, heartbeat.holds)
 
 
 def dead_runs(client: SyncPrefectClient, worker_is_new: bool) -> list[FlowRun]:
-    """Return the runs that say that they run, or are about to, and do not."""
-    is_over = {life.run: life.is_over for life in heartbeats_in(client)}
+    """Return the unfinished runs that are dead."""
+    is_over = {heartbeat.run: heartbeat.is_over for heartbeat in heartbeats_in(client)}
     return [
         run
         for run in runs_in(client, StateType.RUNNING, StateType.CANCELLING, StateType.PENDING)
-        if is_over.get(str(run.id), not is_beginning(run, worker_is_new))
+        if is_over.get(str(run.id), not may_be_starting(run, worker_is_new))
     ]
 
 
 def heartbeats_in(client: SyncPrefectClient) -> Iterator[RunHeartbeat]:
-    """Yield what all runs say of themselves."""
+    """Yield the heartbeats of all runs."""
     for offset in count(0, PAGE):
         limits = client.read_global_concurrency_limits(limit=PAGE, offset=offset)
         for limit in limits:
@@ -160,25 +178,28 @@ def heartbeats_in(client: SyncPrefectClient) -> Iterator[RunHeartbeat]:
             return
 
 
-def runs_in(client: SyncPrefectClient, *states: StateType, flows: Sequence[str] = OURS) -> list[FlowRun]:
-    """Return the runs of our flows in these states."""
+def runs_in(
+    client: SyncPrefectClient, *states: StateType, flows: Sequence[str] | None = None
+) -> list[FlowRun]:
+    """Return the runs in these states. flows: the names of their flows; by default, of all deployments."""
     return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=[*flows])),
+        flow_filter=FlowFilter(name=FlowFilterName(any_=[*(flows or flow_names())])),
         flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}}),
         limit=PAGE,
     )
 
 
-def is_beginning(run: FlowRun, worker_is_new: bool) -> bool:
-    """Say whether a run that says nothing of itself may be about to, or has just ended."""
+def may_be_starting(run: FlowRun, worker_is_new: bool) -> bool:
+    """Return whether a run without a heartbeat may be starting, or may have just ended."""
     pid = run.infrastructure_pid or ""
-    is_gone = not psutil.pid_exists(int(pid)) if pid.isdigit() else run.state_type is StateType.PENDING
-    if worker_is_new and is_gone:
+    has_ended = not psutil.pid_exists(int(pid)) if pid.isdigit() else run.state_type is StateType.PENDING
+    if worker_is_new and has_ended:
         return False
     if run.state_type is StateType.PENDING:
-        return seconds_since(run.expected_start_time) < TAKEN
-    return run.state is None or seconds_since(run.state.timestamp) < STARTING
+        return seconds_since(run.expected_start_time) < PENDING_SECONDS
+    return run.state is None or seconds_since(run.state.timestamp) < START_SECONDS
 
 
 def seconds_since(moment: datetime | None) -> float:
+    """Return the seconds since a moment; 0 if it is unknown."""
     return (datetime.now(UTC) - moment).total_seconds() if moment else 0.0

@@ -13,11 +13,11 @@ from typing import NamedTuple, Protocol
 
 import psutil  # type: ignore[import-untyped]
 
-from zyda_flows.flows.server.certificate import certificate_in
 from zyda_flows.flows.server.health import is_healthy, is_usable, refuses_login
 from zyda_flows.flows.server.login import LOGIN, Api, configured_api, new_login, use_api
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
+from zyda_flows.tasks.workers.tls import server_key_pair
 
 START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
 DRAIN_SECONDS = 10
@@ -103,9 +103,11 @@ def start_server(
     log: its file, beside which its certificate is kept.
     guarded: it ends with this process, however this one ends.
     """
+    key_pair = server_key_pair(log.parent)
+    key_pair.ensure()
     api = Api(
         url=f"https://{LOOPBACK}:{api_port or free_port()}/api", login=new_login(),
-        certificate=str(certificate_in(log.parent)), page=f"http://{LOOPBACK}:{port}",
+        certificate=str(key_pair.certificate), page=f"http://{LOOPBACK}:{port}",
     )  # fmt: skip
     settings = {
         **retention(),

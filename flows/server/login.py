@@ -9,7 +9,6 @@ user's own PREFECT_SERVER_API_AUTH_STRING.
 """
 
 import base64
-import os
 import secrets
 import ssl
 from collections.abc import Iterator
@@ -17,6 +16,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from pydantic import BaseModel, ValidationError
+
+from zyda_flows.tasks.workers.private_files import write_private
 
 LOGIN = "PREFECT_API_AUTH_STRING"
 SIGN_IN = "/zyda/sign-in"  # flows/server/server_pages.py serves it
@@ -113,12 +114,3 @@ def use_api(api: Api) -> Iterator[None]:
     values = {getattr(settings, name): value for name, value in ({LOGIN: None} | api.clients).items()}
     with settings.temporary_settings(values):
         yield
-
-
-def write_private(path: Path, content: str) -> None:
-    """Write a file that nobody else can read at any moment, whole or not at all."""
-    scratch = path.with_name(f"{path.name}.{os.getpid()}")
-    scratch.unlink(missing_ok=True)
-    scratch.touch(mode=0o600, exist_ok=False)
-    scratch.write_text(content, encoding="ascii")
-    scratch.replace(path)

@@ -22,12 +22,12 @@ from urllib.parse import urlsplit
 
 from uvicorn import Config, Server
 
-from zyda_flows.flows.server.certificate import server_tls
 from zyda_flows.flows.server.local_server import SERVED_API
 from zyda_flows.flows.server.login import Api
 from zyda_flows.flows.server.server_database import change_stored_runs, lock_before_reading
 from zyda_flows.flows.server.server_pages import add_own_pages
 from zyda_flows.tasks.workers.ports import LOOPBACK
+from zyda_flows.tasks.workers.tls import server_key_pair
 
 SECONDS = 1  # between collections of young garbage
 FULL = 60  # young collections before each full one
@@ -60,7 +60,9 @@ async def serve(app: Any, api: Api) -> None:
             app,
             int(urlsplit(api.url).port or 0),
             lifespan="off",
-            ssl_context_factory=lambda *_: server_tls(Path(str(api.certificate))),
+            ssl_context_factory=lambda *_: server_key_pair(
+                Path(str(api.certificate)).parent
+            ).server_context(),
         )
     )
     serving = asyncio.create_task(pages.serve())

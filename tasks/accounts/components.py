@@ -56,7 +56,7 @@ def count_components(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCou
     ]])  # fmt: skip
 
 
-# The counts of each source, by its name: by one of COUNTED_BY.
+# The counts of each source, by its name, for a category of COUNTED_BY.
 CountsBySource = Mapping[str, Sequence[ComponentCounts]]
 
 
@@ -77,7 +77,7 @@ def count_names(counted: pa.Table, removed: pa.Table) -> tuple[ComponentCounts, 
     """Count the documents of a shard by licence or language, stage and reason.
 
     counted: with the licence or language as `component`. A source may have a different name for each document: the
-    unknown names beyond the MOST_NAMES most frequent ones are counted as OTHERS.
+    unknown names beyond the MOST_NAMES most frequent names are counted as OTHERS.
     """
     names = counted.column("component").combine_chunks()
     is_unknown = pc.fill_null(pc.starts_with(names, NOT_KNOWN), False)

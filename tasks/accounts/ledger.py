@@ -100,14 +100,14 @@ class Ledger(Record):
         return lines_by_stage
 
     def lines_of(self, stage: str, source: str | None) -> Iterable[Line]:
-        """Return the lines of a stage, of one source or of all."""
+        """Return the lines of a stage, of a source or of all."""
         lines = self.by_stage.get(stage, {})
         if source is None:
             return lines.values()
         return (lines[source],) if source in lines else ()
 
     def of(self, stage: str, source: str | None = None) -> Counts:
-        """Return the counts that a stage kept, for one source or for all."""
+        """Return the counts that a stage kept, for a source or for all."""
         return total(line.out for line in self.lines_of(stage, source))
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
@@ -118,7 +118,7 @@ class Ledger(Record):
         return pa.Table.from_pylist([row_of(line) for line in self.lines], LEDGER)
 
     def removed_by(self, stage: str, source: str | None = None) -> dict[str, Counts]:
-        """Return the counts that a stage removed of one source or of all, by reason, sorted."""
+        """Return the counts that a stage removed of a source or of all, by reason, sorted."""
         sums = totals(line.removed_by for line in self.lines_of(stage, source))
         return dict(sorted(sums.items()))
 
@@ -173,7 +173,7 @@ def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
     """Return the ledger of the receipts of all stages, in their order. The first stage has receipts of all sources.
 
     A stage without a receipt for a source keeps all documents of the source. Raises NotConserved if the documents,
-    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside ones, or from the
+    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside counts, or from the
     counts that the stage before kept.
     """
     receipts = [{receipt.source: receipt for receipt in step} for step in steps]
@@ -209,7 +209,7 @@ def line_of(receipt: Receipt) -> Line:
 
 
 def check_account(receipts: Sequence[Receipt]) -> None:
-    """Check the counts of one source through all stages. Raises NotConserved."""
+    """Check the counts of a source through all stages. Raises NotConserved."""
     if len({receipt.source for receipt in receipts}) > 1:
         raise NotConserved(f"one account of sources {sorted({str(receipt.source) for receipt in receipts})}")
     before = receipts[0].entering

@@ -1,4 +1,4 @@
-"""Find published files that may have changed, by comparing their stamps with those of the publication.
+"""Find published files that may have changed, by comparing their stamps with the stamps at publication.
 
 A stamp is the text of a file's size and time, or its checksum, as storage lists them. Files are compared folder by
 folder, so that memory holds the entries of one folder.
@@ -51,7 +51,7 @@ def current_stamps(folder: Folder, place: str = "") -> pa.Table:
 
 
 def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.Table:
-    """Return the saved stamps of the published files whose paths begin with one of `prefixes`: STAMPED."""
+    """Return the saved stamps of the published files whose paths begin with a prefix of `prefixes`: STAMPED."""
     if kept.table is None:
         return STAMPED.empty_table()
     try:
@@ -138,7 +138,7 @@ def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -
 
 
 def expect_manifest(folder: Folder, manifest: bytes) -> None:
-    """Accept this manifest, besides the present one, as undamaged: call it before the manifest is replaced."""
+    """Accept this manifest, besides the present manifest, as undamaged: call it before the manifest is replaced."""
     kept = saved_stamps(folder)
     if kept.manifests:
         manifests = (*kept.manifests[-1:], entry_of_manifest(manifest))

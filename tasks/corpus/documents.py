@@ -48,7 +48,7 @@ def rows_with(
     values: Sequence[int],
     columns: list[str] | None = None,
 ) -> pa.Table:
-    """Return the rows of files with one of some values in a uint64 column; an empty table if there are none."""
+    """Return the rows of files with a value of `values` in a uint64 column; an empty table if there are none."""
     tables, condition = [], pc.field(column).isin(pa.array(values, pa.uint64()))
     for file in files:
         with corpus.open(file) as parquet:
@@ -60,7 +60,7 @@ def rows_with(
 def groups_with(
     parquet: pq.ParquetFile, column: str, values: Sequence[int], columns: list[str] | None
 ) -> Iterator[pa.Table]:
-    """Read the row groups of a file whose statistics allow one of some values in a column."""
+    """Read the row groups of a file whose statistics allow a value of `values` in a column."""
     place = parquet.schema_arrow.get_field_index(column)
     for group in range(parquet.num_row_groups):
         statistics = parquet.metadata.row_group(group).column(place).statistics

@@ -157,7 +157,7 @@ class PublishedCorpus:
         return self
 
     def expect_listed(self, artifacts: Iterable[Artifact], reader: str = "") -> None:
-        """Compare the sizes of published files with the manifest. Raises Denied if one is missing or differs.
+        """Compare the sizes of published files with the manifest. Raises Denied if a file is missing or differs.
 
         A store that cannot list its files, such as a web server, is not checked: reading finds what is missing.
         reader: ends the message for a missing file.
@@ -207,12 +207,12 @@ class PublishedCorpus:
             yield parquet
 
     def read(self, file: TableFile, columns: Sequence[str]) -> pa.Table:
-        """Read a published file, and of `columns` those that it has."""
+        """Read the columns of a published file that are in `columns`."""
         with self.open(file) as parquet:
             return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
 
     def tables(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read the files of a published folder, READERS at once, and of `columns` those that a file has."""
+        """Read the files of a published folder, READERS at once: the columns of each file that are in `columns`."""
         files = self.files(f"{folder}/")
         with ThreadPoolExecutor(READERS) as readers:
             for start in range(0, len(files), READERS):
@@ -220,7 +220,7 @@ class PublishedCorpus:
                 yield from readers.map(lambda file: self.read(file, columns), some)
 
     def row_groups(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read the files of a published folder by row group, and of `columns` those that a file has."""
+        """Read the files of a published folder by row group: the columns of each file that are in `columns`."""
         for file in self.files(f"{folder}/"):
             with self.open(file) as parquet:
                 names = [name for name in columns if name in parquet.schema_arrow.names]

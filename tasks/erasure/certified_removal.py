@@ -67,7 +67,7 @@ def lines_of(request: RemovalRequest, requested: RequestedDocuments) -> list[Req
 
 
 def new_lines(recipe: Recipe, request: RemovalRequest, requested: RequestedDocuments) -> list[dict[str, Any]]:
-    """Return the entries as JSON, without those that the corpus's deny lists have already."""
+    """Return the entries as JSON, without entries that the corpus's deny lists have already."""
     known = {*map(in_json, listed_requests(recipe))}
     lines = {
         in_json(line): line.model_dump(mode="json", exclude_unset=True)

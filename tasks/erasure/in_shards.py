@@ -70,7 +70,10 @@ def ingested(folder: Folder) -> list[Shard]:
 def find_in_shard(
     recipe: Recipe, denied: DenyList, rounds: Sequence[MinHashRound], known: Collection[int], shard: Shard
 ) -> ShardDocuments:
-    """Find the documents of a shard that a request names, or that are similar to its texts; skip `known` ones."""
+    """Find the documents of a shard that a request names, or that are similar to its texts.
+
+    Skip `known` documents.
+    """
     url = recipe.source(shard.source).url
     ids, alike = denied_in_shard(recipe.folder, shard.source, shard.artifact, denied, url, rounds)
     new = np.array([doc_id for doc_id in ids.tolist() if doc_id not in known], np.uint64)

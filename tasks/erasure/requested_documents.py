@@ -80,7 +80,7 @@ class RequestedDocuments:
 def find_documents(
     recipe: Recipe, request: RemovalRequest, spread: Spread, *, alike: bool = True
 ) -> RequestedDocuments:
-    """Find the documents of a request, and those of the corpus's deny lists that no build has erased yet.
+    """Find the documents of a request, and the documents of the corpus's deny lists that no build has erased yet.
 
     alike: also find similar documents, and documents that were removed as duplicates of them. Raises Denied if the
     recipe has changed since the build, or ingested files are missing; BadInput if the request has too many texts.
@@ -132,7 +132,7 @@ class ShardSearch:
         self.likenesses: Likenesses = {}
 
     def find(self, denied: DenyList) -> list[ShardDocuments]:
-        """Return the documents of each shard that a deny list matches, without those found before."""
+        """Return the documents of each shard that a deny list matches, without documents of earlier searches."""
         known = {*self.erased, *self.likenesses}
         matches: list[ShardDocuments] = self.spread(
             partial(find_in_shard, self.recipe, denied, self.rounds, known), self.shards

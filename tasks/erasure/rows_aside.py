@@ -45,7 +45,7 @@ class TextParts:
                 self.wholes.append(letters)
 
     def are_in(self, texts: Sequence[str]) -> bool:
-        """Return whether one of `texts` contains one of these parts."""
+        """Return whether a text of `texts` contains a part."""
         if not (self.parts or self.wholes):
             return False
         encoded = [text.encode(errors="replace") for text in texts]
@@ -62,7 +62,7 @@ class TextParts:
 def rows_set_aside(
     folder: Folder, register: Register, ids: set[int], denied: DenyList, texts: Sequence[str]
 ) -> Iterator[MatchedRow]:
-    """Yield the rows set aside with one of `ids`, with a denied address or value, or with a part of a text."""
+    """Yield the rows set aside with an id of `ids`, with a denied address or value, or with a part of a text."""
     judge, parts = RowJudge(denied), TextParts(texts)
     for source, table in tables_set_aside(folder):
         first_ids = first_ids_of_files(folder, register, source)

@@ -26,7 +26,7 @@ from zyda_flows.tasks.words import in_words
 
 SampleKind = Literal["removed", "kept", "clusters"]
 SHOWN = 20_000  # characters of a text that is shown without another text
-MOST_MEMBERS = 1000  # of a cluster; one of them is shown beside the first document
+MOST_MEMBERS = 1000  # of a cluster; a member is shown beside the first document
 QUESTIONS = {
     "removed": "Was it right to remove it?",
     "kept": "Was it right to keep it?",

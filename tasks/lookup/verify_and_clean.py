@@ -1,6 +1,7 @@
 """Verify the files of a corpus, and list and remove the files of its work folder that are not needed any more.
 
-The needed files are those of the last finished build: the manifests of its stages and the artifacts that they list.
+The needed files are the files of the last finished build: the manifests of its stages and the artifacts that they
+list.
 """
 
 import re
@@ -179,7 +180,7 @@ def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
 
 
 def expect_no_build(folder: Folder, written: Mapping[str, tuple[int, float]]) -> None:
-    """Raise Denied if a build after the last finished one has written a file in the last QUIET_SECONDS.
+    """Raise Denied if an unfinished build has written a file in the last QUIET_SECONDS.
 
     written: the files of builds, with their sizes and times.
     """

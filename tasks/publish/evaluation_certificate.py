@@ -12,24 +12,25 @@ from zyda_flows.tasks.recipe.evaluation import Decontaminate
 from zyda_flows.tasks.recipe.fields import Recipe
 
 TEXT = """\
-Evaluation sets that were looked for, each question with its answer, in all documents as they were before
-duplicates were removed. Of a question of {width} words or more, up to {most} parts of {width} words are looked for;
-of a shorter one all its words; of one of less than {least} also its answer behind it. Capitals, punctuation,
-line ends, tags, entities and escapes do not count. An item is there where {share:.0%} of the parts are, two at the
-least, and the first {beginning} words of the answer within {near} words of them. A part is no evidence where it
-stands in more surroundings than {documents:,}, and than {rare:.3%} of the documents; copies of a page are one. Not
-judged are items that are too short, have no answer, or have too few parts that are evidence ("too frequent").
-`contamination/` has the files and their SHA-256, `removed/` what was found in each removed document.
+The items of evaluation sets, questions with their answers, were searched in all documents before duplicates
+were removed. The search uses up to {most} parts of {width} words of a question; all words of a shorter
+question; and also the answer if the question has less than {least} words. Capitals, punctuation, line ends,
+tags, entities and escapes are ignored. A document contains an item if it has {share:.0%} of its parts, at least
+two, and the first {beginning} words of the answer within {near} words of them. A part is no evidence if it
+occurs in more surroundings than {documents:,}, and than {rare:.3%} of the documents; copies of a page count
+once. Items are not searched if they are too short, have no answer, or have too few parts that are evidence
+("too frequent"). `contamination/` has the files and their SHA-256, `removed/` the evidence for each removed
+document.
 
 """
 COLUMNS = {
     "items": "items", "too_short": "too short", "unanswered": "without answer", "too_frequent": "too frequent",
     "phrases": "parts", "frequent": "no evidence",
 }  # fmt: skip
-MARKED = "Documents that hold items are here: the column `contamination` names the sets.\n\n"
+MARKED = "Documents that contain items are published: the column `contamination` names the sets.\n\n"
 CUT = (
-    "Documents are here without the passages that held items, of which every part was evidence: the column "
-    "`contamination` names the sets, and `cleaned.parquet` says how much was cut.\n\n"
+    "The passages that contain items were cut from the documents: the column `contamination` names the sets, and "
+    "`cleaned.parquet` counts the removed characters.\n\n"
 )
 NOTES = {"mark": MARKED, "cut": CUT}
 

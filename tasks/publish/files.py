@@ -40,7 +40,7 @@ from zyda_flows.tasks.storage.facts import Facts
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents and of rows set aside.
 
-    counted_by: the documents of each component, licence and language, as far as the recipe has these counted.
+    counted_by: the documents of each component, licence and language, if the recipe has these categories.
     """
 
     removed: tuple[Artifact, ...] = ()

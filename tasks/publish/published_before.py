@@ -47,7 +47,7 @@ class PublishedBefore:
         return {path: stamp for path, stamp in listed if stamp is not None}
 
     def is_same(self, manifest: Published, files: Sequence[File], texts: Texts) -> bool:
-        """Return whether the published corpus is equal to a new one, apart from times of reading."""
+        """Return whether the published corpus is equal to a new corpus, apart from times of reading."""
         digests = {path: sha256(text).hexdigest() for path, text in texts.items()}
         if {file.path: file.sha256 for file in self.manifest.accounts} != digests:
             return False

@@ -54,8 +54,8 @@ MOST_FOLDERS = 1000  # of the components of a shard
 class PublishedShard(Record):
     """The published files of a shard. kept, removed: None if there are no such documents.
 
-    by_folder: what stays, where each component has a folder. counted_by: the documents of each component, licence
-    and language, by COUNTED_BY, as far as the recipe has these counted.
+    by_folder: the kept documents if each component has a folder. counted_by: the documents of each component,
+    licence and language, by COUNTED_BY, if the recipe has these categories.
     """
 
     kept: Artifact | None
@@ -77,8 +77,8 @@ class PublishedShard(Record):
 class ShardToPublish(RecordJob[PublishedShard]):
     """A shard to publish, with the verdicts of the stages.
 
-    table_schema: of the source's own columns. removed_schema: of what is written about those that go. in_folders:
-    whether each component has a folder. named: the columns of STATISTICS by whose names documents are counted, as
+    table_schema: of the columns of the source. removed_schema: of the list of removed documents. in_folders:
+    whether each component has a folder. named: (category, column of STATISTICS) by which documents are counted:
     licences or languages.
     """
 
@@ -100,7 +100,7 @@ class ShardToPublish(RecordJob[PublishedShard]):
 
 
 def publish_shard(job: ShardToPublish) -> PublishedShard:
-    """Write the files of one shard."""
+    """Write the files of a shard."""
     has_components = COMPONENT.name in unpack(job.table_schema).names
     names = [*DOCUMENT_COUNTS.names, *([COMPONENT.name] if has_components else [])]
     counted = read_table(job.folder, job.history.shard, names)

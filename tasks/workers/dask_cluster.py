@@ -3,12 +3,9 @@
 import logging
 import multiprocessing
 import os
-import stat
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from importlib.util import find_spec
-from pathlib import Path
-from tempfile import gettempdir, mkdtemp
 from typing import Any
 
 import dask
@@ -20,9 +17,9 @@ from distributed.system import MEMORY_LIMIT
 from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
+from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
 
-TEMPORARY = "temporary-directory"
 ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gives up on it
 # Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
 # the next array: that costs a build a fifth of its time and a model on the CPU half of it
@@ -132,23 +129,6 @@ def close_cluster(cluster: Any, seconds: float) -> None:
     except TimeoutError:
         for process in multiprocessing.active_children():
             process.kill()
-
-
-def private_folder() -> str:
-    """Return a folder for what workers keep on disk, which no other user can write.
-
-    Dask's own, among all temporary files, belongs to whoever makes it first, and modules are imported from it.
-    Ours is the same for all builds: in it Dask clears away what workers that were killed have left.
-    """
-    if chosen := dask.config.get(TEMPORARY, None):
-        return str(chosen)
-    folder = Path(gettempdir(), f"zyda-dask-{os.getuid()}")
-    with suppress(FileExistsError):
-        folder.mkdir(mode=0o700)
-    status = folder.lstat()
-    if stat.S_ISDIR(status.st_mode) and status.st_uid == os.getuid() and not status.st_mode & 0o077:
-        return str(folder)
-    return mkdtemp(prefix="zyda-dask-")  # that one is somebody else's, or open to others
 
 
 def open_cluster(threads: int = 1) -> Any:

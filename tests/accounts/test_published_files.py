@@ -35,9 +35,9 @@ def files_called(names):
 
 
 @given(st.sets(NAMES, max_size=40), st.one_of(st.just(""), NAMES), st.integers(1, 7))
-def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, of_group):
+def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_rows):
     table = file_table(files_called(names))
-    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, of_group)))
+    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, group_rows)))
     found = rows_below(parquet, prefix, ["path", "size"])
     assert found.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
     assert rows_below(parquet, prefix).schema.equals(SCHEMA)

@@ -20,7 +20,7 @@ from small_corpus import (
     zyda_here,
 )
 
-from zyda_flows.flows.command.status import of_corpus
+from zyda_flows.flows.command.status import corpus_lines
 from zyda_flows.tasks.accounts import readings
 from zyda_flows.tasks.accounts.published import STAMPS, manifest_if_there, saved_stamps
 from zyda_flows.tasks.accounts.published_stamps import (
@@ -228,7 +228,7 @@ def test_commands_refuse_a_manifest_with_a_changed_digit(built):
     for look in (*looks, lambda recipe: explain(recipe, "0")):
         with pytest.raises(Denied, match=r"manifest\.json is not as it was published; zyda verify --repair"):
             look(recipe)
-    _, line = islice(of_corpus(str(built.path), None, None), 2)
+    _, line = islice(corpus_lines(str(built.path), None, None), 2)
     assert line.endswith(
         "published/manifest.json is not as it was published; zyda verify --repair repairs it"
     )

@@ -167,11 +167,11 @@ def test_ledger_card_and_explain_report_matches(old, new):
     assert ledger.stages[:3] == ("ingest", "against", "minhash")
     said = zyda_here("explain", str(new.path), str(gone["exact"]["doc_id"])).stdout
     there = gone["exact"]["matched_doc_id"]
-    assert "removed by stage against, reason in_other_corpus: another corpus" in said
+    assert "removed by stage against, reason in_other_corpus: it or a near-duplicate o" in said
     assert f"matched_corpus old, matched_doc_id {there}" in said
-    assert said.endswith("from this document to that of the other corpus:\n(no difference)\n")
+    assert said.endswith("from this document to the document of the other corpus:\n(no difference)\n")
     edit = zyda_here("explain", str(new.path), str(gone["two_edits"]["doc_id"])).stdout
-    assert "\n-" in edit.partition("from this document to that of the other corpus:")[2]
+    assert "\n-" in edit.partition("from this document to the document of the other corpus:")[2]
     assert f"(`against`) removed {len(gone)} documents" in recipe.folder.read("published/README.md").decode()
 
 
@@ -521,7 +521,7 @@ def test_faults_are_reported_before_any_work(old, new, tmp_path):
 @pytest.mark.parametrize(
     ("against", "said"),
     [
-("", "a path or a URL"), (7, "a URL or a list of URLs is expected"), (None, "a URL or a list"),
+("", "a path is expected, or a URL"), (7, "a URL or a list of URLs is expected"), (None, "a URL or a list"),
         ([f"c{i}" for i in range(256)], "at most 255"),
         ("nosuch://x", "is not a supported kind of URL"),
     ],

@@ -95,8 +95,8 @@ def test_preferred_document_is_kept(dated, prefer, expected, rule):
 @pytest.mark.parametrize(
     ("prefer", "said"),
     [
-        (["source"], "kept, a document of the best-ranked source."),
-        (["date desc", "longest"], "stayed: the first by `date desc`, then `longest`."),
+        (["source"], "was kept, a document of the best-ranked source."),
+        (["date desc", "longest"], "was kept: the first by `date desc`, then `longest`."),
     ],
     ids=str,
 )

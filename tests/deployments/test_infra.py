@@ -19,10 +19,10 @@ import yaml
 from distributed.cli import dask_scheduler, dask_worker
 from small_corpus import REPOSITORY
 
-from zyda_flows.deployments.certificates import tls_environment
 from zyda_flows.deployments.stack import short_logs
 from zyda_flows.flows.server.local_server import retention
 from zyda_flows.tasks.workers.dask_cluster import ALLOCATOR, OWN_SCHEDULER, SCHEDULER_PRELOAD
+from zyda_flows.tasks.workers.tls import dask_key_pair
 
 INFRA = REPOSITORY / "infra"
 
@@ -142,11 +142,11 @@ def test_image_copies_what_there_is_and_has_the_settings_of_the_workers(name):
 
 def test_every_part_of_dask_in_containers_has_the_key():
     services = documents(INFRA / "compose.yaml")[0]["services"]
-    settings = tls_environment(Path("/tls"))
+    settings = dask_key_pair(Path("/tls")).dask_environment()
     for name in ("dask-scheduler", "dask-worker", "worker"):
         assert settings.items() <= services[name].get("environment", {}).items(), name
         assert "tls:/tls" in services[name]["volumes"]
-    assert services["certificate"]["command"] == "python -m zyda_flows.deployments.certificates /tls"
+    assert services["certificate"]["command"] == "python -m zyda_flows.deployments.make_certificate /tls"
 
 
 def test_containers_have_the_bounds_and_closed_pages_of_the_stack():
@@ -220,9 +220,12 @@ def test_policies_name_pods_that_there_are_and_leave_dask_to_our_own_alone():
 
 
 def test_certificates_print_the_settings_that_kubectl_and_docker_read(tmp_path):
-    command = ["-m", "zyda_flows.deployments.certificates", str(tmp_path / "tls"), "--seen-at", "/tls"]
+    command = ["-m", "zyda_flows.deployments.make_certificate", str(tmp_path / "tls"), "--seen-at", "/tls"]
     said = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
-    assert dict(line.split("=", 1) for line in said.stdout.splitlines()) == tls_environment(Path("/tls"))
+    assert (
+        dict(line.split("=", 1) for line in said.stdout.splitlines())
+        == dask_key_pair(Path("/tls")).dask_environment()
+    )
     assert {path.name for path in (tmp_path / "tls").iterdir()} == {"dask-certificate.pem", "dask-key.pem"}
 
 

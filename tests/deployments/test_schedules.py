@@ -90,7 +90,7 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
         patch.setattr(local, "prefect", lambda *arguments, environment: deployed.append(arguments[0]))
         patch.setattr(local, "digest_of_deployments", lambda: "another")
         register(load_stack())  # the code has changed
-        patch.setattr(local, "declared_deployments", lambda: {"build", "new"})
+        patch.setattr(local, "flow_names", lambda: ("build", "new"))
         register(load_stack())  # the server lacks a deployment
         assert deployed == ["deploy", "deploy"]
         Variable.set(REGISTERED, digest, overwrite=True)

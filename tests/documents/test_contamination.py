@@ -103,7 +103,7 @@ def test_each_source_is_judged_and_accounted_by_its_own_thresholds(corpus, set_f
             f"| beans | 5 | 1 | 1 | {row['too_frequent']} | {row['phrases']} | {row['frequent']} | {went[name]} |"
             in account
         )
-        assert ("passages that held items" in account) == (name == "worst")
+        assert ("passages that contain items" in account) == (name == "worst")
 
 
 def test_sources_with_one_step_have_one_account(corpus, set_file):

@@ -196,7 +196,10 @@ def test_passages_are_cut_where_the_recipe_says_so(asking, set_file):
     assert (cleaned["cleaning"], cleaned["documents"]) == ("decontaminate", 5)
     assert ledger.removed("decontaminate").documents == 0
     assert not any(held([row["text"] for row in published.values() if row["name"] != "unanswered"], set_file))
-    assert "without the passages that held items" in recipe.folder.read("published/README.md").decode()
+    assert (
+        "The passages that contain items were cut from the documents"
+        in recipe.folder.read("published/README.md").decode()
+    )
 
 
 def test_a_column_of_that_name_is_carried_under_another(asking, corpus):

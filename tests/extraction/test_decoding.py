@@ -1,4 +1,4 @@
-"""Which encoding a page's bytes are read in: a mark before the header, the header before the page itself."""
+"""The encoding of a page: a byte order mark precedes the header, which precedes the page's declaration."""
 
 import codecs
 
@@ -20,21 +20,21 @@ RUSSIAN = "Все люди рождаются свободными и равны
         (codecs.BOM_UTF16_BE + "é".encode("utf-16-be"), "utf-8", "é"),
     ],
 )
-def test_a_byte_order_mark_comes_first(content, charset, text):
+def test_byte_order_mark_precedes_the_header(content, charset, text):
     assert decoded(content, charset) == text
 
 
-def test_the_header_comes_before_the_page():
+def test_header_precedes_the_declaration_of_the_page():
     page = "<meta charset=utf-8>" + RUSSIAN
     assert decoded(page.encode("koi8-r"), "KOI8-R") == page
 
 
-def test_the_page_comes_before_what_bytes_look_like():
+def test_declaration_of_the_page_precedes_detection():
     page = '<meta http-equiv="Content-Type" content="text/html; charset=windows-1253">æ'
     assert decoded(page.encode("latin1"), None) == page.replace("æ", "ζ")
 
 
-def test_what_bytes_look_like_comes_last():
+def test_encoding_is_detected_without_a_declaration():
     assert decoded(RUSSIAN.encode("cp1251"), None) == RUSSIAN
     assert decoded(RUSSIAN.encode(), None) == RUSSIAN
 
@@ -60,11 +60,11 @@ def test_names_are_those_of_the_encoding_standard(charset):
         "undefined",
     ],
 )
-def test_nonsense_in_the_header_is_no_encoding(charset):
+def test_unknown_encoding_in_the_header_is_ignored(charset):
     assert decoded("Grüße aus Köln, schöne Straße".encode(), charset) == "Grüße aus Köln, schöne Straße"
 
 
-def test_utf_16_said_by_a_page_that_could_be_read_is_utf_8():
+def test_declared_utf_16_of_a_readable_page_is_utf_8():
     page = "<meta charset=utf-16>Grüße"
     assert decoded(page.encode(), None) == page
 
@@ -75,11 +75,11 @@ def test_utf_16_said_by_a_page_that_could_be_read_is_utf_8():
 @pytest.mark.parametrize(
     "content", [b"", b"\0", b"\xff\xfe\x00", bytes(range(256)) * 3, b"\x1b$B\xff", b"\xed\xa0\x80" * 9]
 )
-def test_any_bytes_are_text(content, charset):
+def test_any_bytes_are_decoded_equally_by_both_functions(content, charset):
     assert as_utf8(content, charset).decode() == decoded(content, charset)
 
 
-def test_bytes_are_kept_exactly_where_they_are_utf_8():
+def test_valid_utf_8_is_unchanged():
     rng, characters = np.random.default_rng(3), [*"aé€😀", "a" * 70]
     for number in range(400):
         content = bytearray("".join(rng.choice(characters, rng.integers(1, 9))).encode())
@@ -89,12 +89,12 @@ def test_bytes_are_kept_exactly_where_they_are_utf_8():
         assert as_utf8(page, "utf-8").decode() == page.decode("utf-8", "replace").removeprefix("\ufeff")
 
 
-def test_bytes_that_are_no_text_are_replaced():
+def test_invalid_bytes_are_replaced():
     assert decoded(b"a\xffb", "utf-8") == "a\ufffdb"
 
 
 @pytest.mark.parametrize("name", ["fast", "structured"])
-def test_a_page_under_a_header_that_lies_is_removed_with_its_reason(name):
+def test_page_with_a_wrong_header_is_removed_with_a_reason(name):
     pages = [
         decoded(f"<p>{RUSSIAN}".encode("cp1251"), "utf-8"),
         decoded(f"<p>{RUSSIAN}".encode("cp1251"), "windows-1251"),

@@ -1,6 +1,6 @@
-"""Bytes as text by the tables of the Encoding Standard: all sequences of up to three bytes, and noise.
+"""Bytes are decoded by the tables of the Encoding Standard: all sequences of up to three bytes, and random bytes.
 
-The digests are of what `@exodus/bytes` 1.16, an implementation of the standard, makes of the same bytes.
+The digests are of the texts that `@exodus/bytes` 1.16, an implementation of the standard, returns for the bytes.
 """
 
 import hashlib
@@ -55,7 +55,7 @@ FEW = bytes.fromhex("1b242840 42494a30 3541217e 80818e8f a0a1a2b0 c6d8dce3 f0fdf
 
 
 def sequences(name: str) -> Iterator[bytes]:
-    """Yield each byte, all pairs with a first byte that is no ASCII, and the longer sequences of an encoding."""
+    """Yield each byte, all pairs whose first byte is not ASCII, and the longer sequences of an encoding."""
     yield from (bytes([a]) for a in range(256))
     yield from (bytes([a, b]) for a in range(128, 256) for b in range(32, 256))
     cells = [bytes([a, b]) for a in range(0xA1, 0xFF) for b in range(0xA1, 0xFF)]
@@ -68,11 +68,11 @@ def sequences(name: str) -> Iterator[bytes]:
         four = (
             bytes([a, b, c, d]) for a in range(0x81, 0x85) for b in digits for c in others for d in digits
         )
-        yield from (one for one in four if one != b"\x815\xf47")  # of private use
+        yield from (content for content in four if content != b"\x815\xf47")  # private use
 
 
 def noise(name: str) -> Iterator[bytes]:
-    """Yield bytes of all values, and of those that are often part of a sequence."""
+    """Yield random bytes of all values, and random bytes that are often a part of a sequence."""
     for k in range(3000):
         content = hashlib.sha256(f"{name} {k}".encode()).digest()
         yield (bytes(FEW[b % len(FEW)] for b in content) if k % 2 else content)[: k % 32]
@@ -80,16 +80,16 @@ def noise(name: str) -> Iterator[bytes]:
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    ("name", "of_sequences", "of_noise"), [line.split() for line in DIGESTS.strip().splitlines()]
+    ("name", "sequences_digest", "noise_digest"), [line.split() for line in DIGESTS.strip().splitlines()]
 )
-def test_all_sequences_are_decoded_by_the_standard(name, of_sequences, of_noise):
+def test_all_sequences_are_decoded_by_the_standard(name, sequences_digest, noise_digest):
     encoding = named_encoding(name)
-    for made, digest in (sequences(name), of_sequences), (noise(name), of_noise):
-        text = "\n".join(text_in(content, encoding) for content in made)
+    for contents, digest in (sequences(name), sequences_digest), (noise(name), noise_digest):
+        text = "\n".join(text_in(content, encoding) for content in contents)
         assert hashlib.sha256(text.encode()).hexdigest()[:16] == digest
 
 
-# Labels of the standard beside the names above, and the encoding of each.
+# Further labels of the standard, by encoding.
 LABELS = {
     "windows-1252": "ansi_x3.4-1968 ascii cp1252 cp819 csisolatin1 ibm819 iso-8859-1 iso-ir-100 iso8859-1 iso88591 "
     "iso_8859-1 iso_8859-1:1987 l1 latin1 us-ascii x-cp1252",
@@ -132,7 +132,7 @@ def test_labels_are_those_of_the_standard(name, labels):
         ("shift_jis", b"\x81<p>\x81\xff", "\ufffd<p>\ufffd"),
     ],
 )
-def test_text_of_encodings_that_python_reads_otherwise(label, content, text):
+def test_sequences_that_python_decodes_differently(label, content, text):
     assert decoded(content, label) == text
 
 
@@ -157,6 +157,6 @@ def test_text_of_encodings_that_python_reads_otherwise(label, content, text):
         ("<meta charset='koi8-r' charset=utf-8>", "koi8-r"),
     ],
 )
-def test_what_a_page_names_is_read_as_browsers_do(head, named):
+def test_declared_encoding_of_a_page_is_read_as_in_browsers(head, named):
     page = head.encode() + bytes(range(128, 256))
     assert decoded(page, None) == decoded(page, named)

@@ -1,4 +1,4 @@
-"""LaTeX that grows without bound is refused, with little memory and time."""
+"""LaTeX that grows without a bound is rejected with little memory and time."""
 
 import pytest
 from bombs import run_bounded
@@ -40,7 +40,7 @@ TOO_DEEP, NO_END, MACROS, CELLS = (
     ],
     ids=range(16),
 )  # fmt: skip
-def test_latex_that_grows_is_refused(latex, reason):
+def test_growing_latex_is_rejected(latex, reason):
     def refused():
         with pytest.raises(ValueError, match=reason):
             text_of_latex(latex)
@@ -58,12 +58,12 @@ def test_latex_that_grows_is_refused(latex, reason):
     ],
     ids=range(11),
 )  # fmt: skip
-def test_many_things_are_no_bomb(latex):
+def test_many_elements_are_extracted(latex):
     run = run_bounded(lambda: len(text_of_latex(latex)), cpu_seconds=60, resident=1 << 30)
     assert run.result <= 30 * len(latex)
 
 
-def test_bounds_of_latex_are_those_of_the_record():
+def test_limits_of_latex_are_read_from_the_record():
     with (
         replaced_limits(latex_cells=10),
         pytest.raises(ValueError, match="tables have more than 10 cells"),

@@ -1,4 +1,4 @@
-"""Pages as Markdown: what is kept, and in which form; each page and its Markdown are written out."""
+"""Pages are extracted as Markdown with their code, tables, formulas, headings and lists."""
 
 import json
 import subprocess
@@ -123,7 +123,7 @@ def test_code_is_kept_with_its_language(html, language):
         "<pre><code><div>a</div><div>  b</div></code></pre>",
     ],
 )
-def test_what_highlighters_add_to_code_is_left_out(html):
+def test_line_numbers_and_buttons_of_highlighters_are_removed(html):
     assert written(html) == "```\na\n  b\n```"
 
 
@@ -168,7 +168,7 @@ def test_inline_code_is_in_backticks(html, expected):
         ),
     ],
 )
-def test_tables_are_kept_and_layout_is_none(html, expected):
+def test_tables_are_kept_and_layout_tables_are_text(html, expected):
     assert written(html) == expected
 
 
@@ -205,7 +205,7 @@ KATEX = f'<span class="katex"><span class="katex-mathml">{MATHML}</span><span cl
         (r"<p>is \(a+b\) and \[c\].", r"is \(a+b\) and \[c\]."),
     ],
 )
-def test_formulas_are_latex_and_written_once(html, expected):
+def test_formulas_become_latex_once(html, expected):
     assert " ".join(written(html).split(" ")).replace("  ", " ") == expected
 
 
@@ -233,20 +233,20 @@ def test_mathml_without_a_source_is_converted(mathml, latex):
     assert written(f"<p>is <math>{mathml}</math>") == f"is ${latex}$"
 
 
-def test_navigation_is_left_out():
+def test_navigation_is_removed():
     page = around("<pre>x</pre>").replace("<main>", "<nav><ul><li><a href=/>Home</a></ul></nav><main>")
     page = page.replace("</main>", "</main><footer><p>Imprint, cookies</p></footer>")
     assert structured_text(page) == f"{WORDS}\n\n```\nx\n```"
 
 
-def test_code_of_navigation_is_left_out():
+def test_code_in_navigation_is_removed():
     page = around("<p>end").replace(
         "<main>", "<nav><p>see <pre>x</pre><table><tr><th>a<th>b<tr><td>c<td>d</table></nav><main>"
     )
     assert structured_text(page) == f"{WORDS}\n\nend"
 
 
-def test_text_like_marks_is_text():
+def test_text_like_marks_is_kept_as_text():
     text = written("<p>\ufdd0o0;a\ufdd0c0; &#xFDD0;o0; &#64976;o0;<pre>x</pre>")
     assert text.count("```") == 2
     assert "\ufdd0" not in text
@@ -306,7 +306,7 @@ def test_hostile_pages_end_no_process(tmp_path):
 @pytest.mark.parametrize(
     "page", ["", "x", "<", "<pre>", "<table>", "<math>", "</body>", "<body", "\0", "&#0;"]
 )
-def test_pieces_of_pages_are_pages(extract, page):
+def test_fragments_of_pages_are_extracted(extract, page):
     assert isinstance(extract(page), str)
 
 

@@ -107,13 +107,13 @@ more
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_markup_is_markdown(case):
+def test_markup_becomes_markdown(case):
     wikitext, expected = CASES[case]
     assert text_of_wikitext(wikitext) == expected
 
 
 @pytest.mark.parametrize("wikitext", TEMPLATES)
-def test_template_says_its_words_in_a_sentence(wikitext):
+def test_template_in_a_sentence_becomes_text(wikitext):
     assert text_of_wikitext(wikitext) == TEMPLATES[wikitext]
 
 
@@ -123,7 +123,7 @@ def test_table_has_a_cell_in_each_column():
     )
 
 
-def test_table_that_lays_out_tables_is_its_cells():
+def test_layout_table_becomes_its_cells():
     inner = "{|\n| a || b\n|-\n| c || d\n|}"
     markdown = "| a | b |\n| --- | --- |\n| c | d |"
     assert (
@@ -131,7 +131,7 @@ def test_table_that_lays_out_tables_is_its_cells():
     )
 
 
-def test_back_matter_goes_when_asked():
+def test_sections_of_back_matter_are_removed():
     wikitext = "a\n== See also ==\n* b\n=== More ===\nc\n== Life ==\nd\n=== Notes ===\ne\n== References ==\nf"
     assert text_of_wikitext(wikitext, BACK_MATTER) == "a\n\n## Life\n\nd"
     assert "- b" in text_of_wikitext(wikitext)
@@ -143,7 +143,7 @@ def test_back_matter_goes_when_asked():
     ["[[", "{{", "'''", "\n{|", "[[a|", "{{a|", "<ref>", "<ref ", "<math>", "<!--", "[http://a ", "]]", "}}", "|",
      "<blockquote>", "<code>", "\n|-\n|", "\n* a", "( ;", "= ", "&#", "&amp;", "<", " "],
 )  # fmt: skip
-def test_time_grows_with_the_length_whatever_is_never_closed(part):
+def test_time_is_linear_for_markup_that_is_never_closed(part):
     times = []
     for count in (20_000, 200_000):
         start = time.process_time()
@@ -153,7 +153,7 @@ def test_time_grows_with_the_length_whatever_is_never_closed(part):
     assert times[1] < 40 * times[0] + 0.5  # the square of it would be a hundred times as long
 
 
-def test_what_is_nested_too_deep_is_text():
+def test_markup_beyond_the_depth_limit_is_text():
     deep = limits().wikitext_depth + 10
     assert text_of_wikitext("{{nowrap|" * 10 + "a" + "}}" * 10) == "a"
     assert "a" in text_of_wikitext("{{nowrap|" * deep + "a" + "}}" * deep)
@@ -168,14 +168,14 @@ def test_what_is_nested_too_deep_is_text():
         )
     )
 )  # fmt: skip
-def test_whatever_is_crossed_is_text_without_marks(parts):
+def test_random_markup_becomes_text_without_marks(parts):
     text = text_of_wikitext("".join(parts))
     assert not re.search("[\0\1]", text)
     assert text.count("a") <= "".join(parts).count("a")
 
 
-def test_words_of_articles_are_those_that_people_read(shared):
-    """The oracle is what the encyclopedia shows of these articles."""
+def test_text_of_articles_is_the_text_that_readers_see(shared):
+    """The expected texts are copied from the articles as the encyclopedia shows them."""
     with bz2.open(next((shared / "web/wiki").glob("enwiki-*.bz2"))) as file:
         pages = {}
         for _, page in ElementTree.iterparse(file):

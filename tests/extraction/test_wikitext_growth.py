@@ -14,7 +14,7 @@ from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.sources.formats.wikipedia import Pages
 from zyda_flows.tasks.storage.stores import Stream
 
-# What begins something, and what is then repeated: quadratic where a pattern looks for an end at each place.
+# The beginnings of inputs, and the repeated strings: quadratic if a pattern searches for an end at each place.
 BEGINNINGS = {
     "": [
         "{{lang|", "{{convert|1|", "[http://x ", "{|\n|", "{{", "[[", "]]", "[[a|", "<ref>", "<ref", "<!--", "''", "(", "( ;",

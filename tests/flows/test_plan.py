@@ -229,15 +229,15 @@ def test_report_shows_what_a_build_took_beside_its_plan(corpus):
     keep_spending(recipe.folder, took, is_over=True)
     assert zyda_here("report", str(corpus.path)).returncode == 0
     page = recipe.folder.read("report.html").decode()
-    assert "21 seconds in one run on 2 cores, and 3 core seconds to conduct it." in page
-    assert f"Planned were {plan.seconds.low:,.0f} to {plan.seconds.high:,.0f} seconds on as many." in page
+    assert "21 seconds in one run on 2 cores, and 3 core seconds of the flow itself." in page
+    assert f"The plan was {plan.seconds.low:,.0f} to {plan.seconds.high:,.0f} seconds on as many." in page
     ingest = next(stage.spent for stage in plan.stages if stage.stage == "ingest")
     assert f"5 ({ingest.calls})" in page
     assert f"1.2 ({ingest.cpu:,.1f})" in page
     # Of another recipe than it was made for it is no plan.
     keep_plan(recipe.folder, plan.model_copy(update={"recipe": "of another"}))
     assert zyda_here("report", str(corpus.path)).returncode == 0
-    assert "Planned were" not in recipe.folder.read("report.html").decode()
+    assert "The plan was" not in recipe.folder.read("report.html").decode()
 
 
 def test_json_has_every_figure_and_faults_are_one_line(corpus):

@@ -142,7 +142,7 @@ def test_band_keys_of_another_version_are_an_error(built, tmp_path):
     shutil.copytree(recipe.folder.path("published"), tmp_path / "small/published")
     manifest = tmp_path / "small/published/manifest.json"
     published = json.loads(manifest.read_text())
-    of_another = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
+    other_recipe = corpus.elsewhere(corpus.folder).load(storage=str(tmp_path))
     for changed in ({"kind": "first words"}, {"bands": -1}):
         keys = {
             place: {**of, "parameters": {**of["parameters"], **changed}}
@@ -150,7 +150,7 @@ def test_band_keys_of_another_version_are_an_error(built, tmp_path):
         }
         manifest.write_text(json.dumps({**published, "bands": keys}))
         with pytest.raises(Denied, match="band keys are of another version of this software or of Unicode"):
-            nearest(of_another, prose("best alone"))
+            nearest(other_recipe, prose("best alone"))
     corpus.write()
 
 

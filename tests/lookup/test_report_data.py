@@ -52,15 +52,16 @@ def test_labels_and_lengths_match_the_published_documents(labelled):
     assert findings.mixed.counts() == Counter(len(set(of)) for of in labels.values())
     assert len(labels) > 3
     mixed = sum(len(set(of)) > 1 for of in labels.values())
-    assert f"Of {len(labels)} clusters with several labelled documents, {mixed} have several." in page_of(
-        recipe
+    assert (
+        f"Of {len(labels)} clusters with several labelled documents, {mixed} have different labels."
+        in page_of(recipe)
     )
     every = {source.name: table_of(recipe, source.name) for source in recipe.sources}
     drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
     assert {name: int(counts.sum()) for name, counts in findings.lengths.items()} == drawn
     assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
-    of_labels = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
-    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == of_labels
+    label_counts = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
+    assert {(label, s): n for label, of in findings.labels.items() for s, n in of.items()} == label_counts
 
 
 def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):

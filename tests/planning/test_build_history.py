@@ -13,7 +13,7 @@ from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
 from zyda_flows.tasks.planning.build_history import HISTORY, builds_of, record_build
 from zyda_flows.tasks.storage.records import BODY
 
-SECTION = "Since the build before"
+SECTION = "Changes since the previous build"
 
 
 def numbers(recipe):

@@ -103,8 +103,8 @@ def test_components_have_a_column_and_folders_and_their_counts_add_up(corpus):
     assert ends == expected
     ledger = json.loads(published(recipe).read("ledger.json"))
     for unit in ("documents", "tokens", "bytes"):
-        of_ledger = sum(row[unit] for row in ledger if row["stage"] == "ingest" and row["source"] != "plain")
-        assert sum(row[unit] for row in accounts) == of_ledger
+        in_ledger = sum(row[unit] for row in ledger if row["stage"] == "ingest" and row["source"] != "plain")
+        assert sum(row[unit] for row in accounts) == in_ledger
 
     assert faults_of(recipe, files_to_check(recipe)[0], lambda _: None) == []
     found = nearest(recipe, prose("CC-MAIN-2024-18 2"))[0]

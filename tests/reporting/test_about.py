@@ -39,7 +39,7 @@ def test_figures_are_those_of_the_published_tables(crossed):
     run_bandings(recipe, [0.5, 0.8], HERE)
     page = about_of(recipe)
     assert titles(page) == [
-        "Own duplicates", "Where duplicates come from: what would go with scope global", "Similarities",
+        "Own duplicates", "Sources of duplicates: documents that would be removed with scope global", "Similarities",
         "Lengths of duplicates", "False positives by length", "Several bandings", "Components of worst",
     ]  # fmt: skip
     clusters = {row["doc_id"]: row["cluster_id"] for row in table_of(recipe, "clusters")}
@@ -49,8 +49,10 @@ def test_figures_are_those_of_the_published_tables(crossed):
         if row["stage"] == "removals":
             assert clusters[row["doc_id"]] == clusters[row["kept_doc_id"]]
             pairs[row["source"], source_of.get(row["kept_doc_id"], "middle")] += 1
-    matrix = cells_of(page, "Documents that would go with scope global")
-    names = re.search(r"Documents that would go with scope global.*?<tr>(.*?)</tr>", page, re.DOTALL)[1]
+    matrix = cells_of(page, "Documents that would be removed with scope global")
+    names = re.search(r"Documents that would be removed with scope global.*?<tr>(.*?)</tr>", page, re.DOTALL)[
+        1
+    ]
     columns = re.findall(r"<th>(.*?)</th>", names)[1:-1]
     for source, cells in matrix.items():
         counts = [int(cell.split(" ")[0]) for cell in cells]

@@ -6,7 +6,7 @@ from small_corpus import build_here
 
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.flows.reporting.look_page import look_page, sample_as_json
-from zyda_flows.tasks.lookup.judgements import Looking
+from zyda_flows.tasks.lookup.judgements import Review
 from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
 
 pytestmark = pytest.mark.slow
@@ -24,8 +24,8 @@ def test_pages_fit_on_a_phone(corpus, browser, tmp_path):
     build_here(recipe)
     report = write_report(recipe)
     options = SampleOptions(items=5)
-    looking = Looking(who="anna", began="2026-01-01T00:00:00", options=options)
-    sample = sample_as_json(sample_of(recipe, options), looking, is_served=False)
+    review = Review(who="anna", began="2026-01-01T00:00:00", options=options)
+    sample = sample_as_json(sample_of(recipe, options), review, is_served=False)
     look = tmp_path / "look.html"
     look.write_text(look_page(recipe.corpus, sample))
     for size in (PHONE, DESK):

@@ -39,7 +39,7 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
     build_here(recipe)
     page = page_of(recipe)
     assert titles(page) == [
-        "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Who shares duplicates with whom",
+        "Tokens", "Composition", "Lengths", "Sizes of duplicate clusters", "Clusters shared by sources",
         "Similarity of removed documents to the kept ones",
         "The removed documents that are least similar to the kept ones", "The largest clusters", "Quality labels",
     ]  # fmt: skip

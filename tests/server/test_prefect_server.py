@@ -33,7 +33,6 @@ from prefect.events.clients import get_events_subscriber
 from prefect.logging import get_run_logger
 from prefect.settings import PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED, temporary_settings
 
-from zyda_flows.flows.server.certificate import CERTIFICATE, KEY, certificate_in, server_tls
 from zyda_flows.flows.server.health import is_healthy, refuses_login
 from zyda_flows.flows.server.local_server import (
     NoServer,
@@ -44,7 +43,7 @@ from zyda_flows.flows.server.local_server import (
 )
 from zyda_flows.flows.server.login import Api, use_api
 from zyda_flows.tasks.workers.ports import free_port
-from zyda_flows.tasks.workers.security import new_certificate
+from zyda_flows.tasks.workers.tls import server_key_pair
 
 FORM = """
 import gc, threading, time, weakref
@@ -96,22 +95,21 @@ def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():
     assert said.stdout == "False garbage\n"
 
 
-def test_certificate_is_made_once_and_again_where_it_or_its_key_is_damaged(tmp_path):
-    path = certificate_in(tmp_path)
-    for name in (CERTIFICATE, KEY):
-        whole = (tmp_path / name).read_bytes()
-        assert (tmp_path / name).stat().st_mode & 0o777 == 0o600
-        for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1), another_key()):
-            (tmp_path / name).write_bytes(damaged)
-            ssl.create_default_context(cafile=certificate_in(tmp_path))
-            assert (tmp_path / name).read_bytes() not in (whole, damaged)
-            kept = (tmp_path / name).read_bytes()
-            assert certificate_in(tmp_path) == path
-            assert (tmp_path / name).read_bytes() == kept
-
-
-def another_key():
-    return new_certificate()[1].encode()
+def test_damaged_certificate_or_key_is_replaced_and_a_valid_pair_is_kept(tmp_path):
+    pair, other = server_key_pair(tmp_path), server_key_pair(tmp_path / "other")
+    pair.ensure()
+    other.ensure()
+    for path in (pair.certificate, pair.key):
+        whole = path.read_bytes()
+        assert path.stat().st_mode & 0o777 == 0o600
+        for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1), other.key.read_bytes()):
+            path.write_bytes(damaged)
+            pair.ensure()
+            ssl.create_default_context(cafile=pair.certificate)
+            replaced = path.read_bytes()
+            assert replaced not in (whole, damaged)
+            pair.ensure()
+            assert path.read_bytes() == replaced
 
 
 @pytest.fixture
@@ -121,7 +119,9 @@ def stranger(tmp_path):
     def listen(port, is_tls):
         server = ThreadingHTTPServer(("127.0.0.1", port), Healthy)
         if is_tls:
-            server.socket = server_tls(certificate_in(tmp_path / "of a stranger")).wrap_socket(
+            other = server_key_pair(tmp_path / "of a stranger")
+            other.ensure()
+            server.socket = other.server_context().wrap_socket(
                 server.socket, server_side=True, do_handshake_on_connect=False
             )
         threading.Thread(target=server.serve_forever, daemon=True).start()

@@ -15,7 +15,7 @@ RANGES = [KeyRange(0, 1 << 64), KeyRange(7, 8), KeyRange(8, 1 << 63), KeyRange(0
 
 
 def files_of_keys(folder, *, wide):
-    """Write files of keys in which most documents have one of two keys, in row groups of four."""
+    """Write files of keys in which most documents have either of two keys, in row groups of four."""
     chance, shards = np.random.default_rng(3), []
     for number in range(3):
         upper = np.sort(np.concatenate([chance.integers(0, 15, 60), np.repeat(HEAVY, 40)])).astype(np.uint64)

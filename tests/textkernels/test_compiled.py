@@ -1,4 +1,4 @@
-"""A kernel is compiled by only one of the processes that need it."""
+"""A kernel is compiled by a single process, even if several need it."""
 
 import multiprocessing
 import os

@@ -1,4 +1,4 @@
-"""Predictions of models equal those of fastText, for every kind of model."""
+"""Predictions of models equal the predictions of fastText, for every kind of model."""
 
 import contextlib
 import random

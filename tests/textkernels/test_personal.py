@@ -177,7 +177,7 @@ HOSTILE = ["a-" * 50_000 + "@b", "a-" * 50_000 + "@[1.2.3.", "a@" * 50_000, "10.
 
 
 def test_public_ipv6_addresses_equal_the_standard_library():
-    """Compare addresses of hosts (2000::/3), except those that contain an IPv4 address."""
+    """Compare addresses of hosts (2000::/3), except addresses that contain an IPv4 address."""
     chance = random.Random(0)
     firsts = [*range(0x2001, 0x3FFF, 97), 0x2001, 0x2001, 0x2003, 0x2400, 0x2600, 0x2A00]
     for first in firsts:

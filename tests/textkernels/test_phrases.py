@@ -63,7 +63,7 @@ def test_near_copies_have_the_same_hash_around_a_passage():
 
     assert around(far) == around(passage) == around(words) != around(near)
     edited = {around(np.where(np.arange(300) == place, np.uint64(3), words)) for place in range(108, 192)}
-    assert len(edited) < 10  # of 84 copies with one changed word near the passage
+    assert len(edited) < 10  # of 84 copies with a changed word near the passage
 
 
 def test_passage_without_surrounding_words_has_no_hash():

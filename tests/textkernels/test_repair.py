@@ -1,4 +1,4 @@
-"""Repaired texts equal those of ftfy, byte for byte."""
+"""Repaired texts equal the results of ftfy, byte for byte."""
 
 import re
 import unicodedata

@@ -376,7 +376,9 @@ def test_piece_with_a_differing_document_is_counted_again_by_tokenizers(tmp_path
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
     tokens = build_here(corpus.load())
     assert tokens == exact
-    assert "fastokens gives other tokens for 1 of its documents; all were counted by tokenizers" in caplog.text
+    assert (
+        "fastokens gives other tokens for 1 of its documents; all were counted by tokenizers" in caplog.text
+    )
 
 
 def test_source_with_too_many_differing_documents_stops_the_build_before_publishing(tmp_path, monkeypatch):

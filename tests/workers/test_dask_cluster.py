@@ -35,7 +35,7 @@ from zyda_flows.tasks.stage.fan_out import WARNINGS, fan_out, has_gpus
 from zyda_flows.tasks.stage.prefect_tasks import task
 from zyda_flows.tasks.stage.runner import threads_for, threads_of_run
 from zyda_flows.tasks.storage.stores import explain_errors
-from zyda_flows.tasks.workers import dask_cluster, submission
+from zyda_flows.tasks.workers import dask_cluster, private_files, submission
 from zyda_flows.tasks.workers import engine as engine_module
 from zyda_flows.tasks.workers.dask_cluster import (
     ALLOWED_DEATHS,
@@ -465,7 +465,7 @@ def test_cluster_of_a_build_takes_no_work_from_who_has_not_its_certificate(monke
 
 def test_what_workers_keep_on_disk_is_in_a_folder_of_this_user(monkeypatch, tmp_path):
     monkeypatch.setattr(dask.system, "CPU_COUNT", 1)
-    monkeypatch.setattr(dask_cluster, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(private_files, "gettempdir", lambda: str(tmp_path))
     with local_cluster() as cluster, distributed.Client(cluster) as client:
         (folder,) = client.run(lambda dask_worker: dask_worker.local_directory).values()
     (own,) = tmp_path.iterdir()
@@ -476,7 +476,7 @@ def test_what_workers_keep_on_disk_is_in_a_folder_of_this_user(monkeypatch, tmp_
 @pytest.mark.parametrize("made", ["open to all", "a link", "a file"])
 def test_folder_that_somebody_else_may_have_made_is_not_used(monkeypatch, tmp_path, made):
     """Modules are imported from it."""
-    monkeypatch.setattr(dask_cluster, "gettempdir", lambda: str(tmp_path))
+    monkeypatch.setattr(private_files, "gettempdir", lambda: str(tmp_path))
     trap = tmp_path / f"zyda-dask-{os.getuid()}"
     if made == "open to all":
         trap.mkdir()
@@ -486,7 +486,7 @@ def test_folder_that_somebody_else_may_have_made_is_not_used(monkeypatch, tmp_pa
         trap.symlink_to(tmp_path / "elsewhere")
     else:
         trap.touch()
-    folder = Path(dask_cluster.private_folder())
+    folder = Path(private_files.private_folder())
     assert folder != trap
     assert stat.S_IMODE(folder.stat().st_mode) == 0o700
     folder.rmdir()
