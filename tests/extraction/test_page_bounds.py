@@ -179,7 +179,7 @@ def many(tag, count):
 )
 def test_formatting_that_each_block_opens_again_is_counted(page):
     """The standard opens what a block left open again in each block behind it: millions of elements of 200 kB."""
-    with pytest.raises(ValueError, match="tags, with those that blocks open again"):
+    with pytest.raises(ValueError, match="tags with the formatting that blocks open again"):
         main_content(page)
 
 
