@@ -148,7 +148,7 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
     assert "INFO" not in done.stderr
     assert "derived/published has 1 document of mine" in done.stdout
     assert "later/published has 1 document of mine" in done.stdout
-    assert "nowhere: there is nothing" in done.stdout
+    assert "nowhere: the folder is empty or missing" in done.stdout
     assert files_with(ASKED, out / "mine") == []
     assert files_with(ASKED, mine.folder / "home") == []
     assert not [path for path in (out / "mine").rglob("*") if path.is_file() and names_page(path)]

@@ -121,7 +121,7 @@ def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
     monkeypatch.setattr(classifier, "network", short_of_memory)
     monkeypatch.setattr(models, "warn", said.append)
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert f"{asked[0]} texts of a batch find no room in the memory of the GPU" in said[0]
+    assert f"the memory of the GPU is too small for a batch of {asked[0]} texts" in said[0]
     assert len(said) < len(asked)
     asked.clear()
     said.clear()

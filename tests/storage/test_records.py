@@ -107,9 +107,9 @@ def test_entry_of_the_register_in_the_place_of_another_ends_in_one_line(copied, 
     recipe = copied.load()
     content = recipe.folder.read(f"work/register/{of:06d}.json")
     recipe.folder.write(f"work/register/{at:06d}.json", content)
-    with pytest.raises(Denied, match=rf"register/{at:06d}\.json is cut or changed.*put it back from a copy"):
+    with pytest.raises(Denied, match=rf"register/{at:06d}\.json is cut or changed.*restore it from a copy"):
         build_here(recipe)
-    with pytest.raises(Denied, match="put it back from a copy"):
+    with pytest.raises(Denied, match="restore it from a copy"):
         files_to_check(recipe)
 
 
@@ -121,14 +121,14 @@ def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
         said = zyda_here(*arguments)
         assert said.returncode == 1
         assert "Traceback" not in said.stderr
-        assert said.stderr.count("put it back from a copy") == 1
+        assert said.stderr.count("restore it from a copy") == 1
 
 
 def test_built_in_place_of_the_register_is_no_register(copied):
     recipe = copied.load()
     for path in ("work/built.json", "work/published.json", "history/000001.json"):
         recipe.folder.write("work/register/000001.json", recipe.folder.read(path))
-        with pytest.raises(Denied, match="put it back from a copy"):
+        with pytest.raises(Denied, match="restore it from a copy"):
             load_register(recipe.folder)
 
 
