@@ -61,13 +61,9 @@ def sentences(labels):
             yield f"__label__l{label} " + " ".join(chance.choices(own + shared, k=12))
 
 
-def predicts(theirs):
-    """Return whether a model can predict: training in threads occasionally produces a NaN."""
-    try:
-        theirs.predict(""), theirs.predict("a")
-    except RuntimeError:
-        return False
-    return True
+def is_sound(theirs):
+    """Return whether all numbers of a model are small: fastText leaves a few of some matrices uninitialised."""
+    return all((np.abs(m) < 10).all() for m in (theirs.get_input_matrix(), theirs.get_output_matrix()))
 
 
 @pytest.fixture(scope="module")
@@ -84,12 +80,13 @@ def trained(tmp_path_factory):
             for attempt in range(1, TRIES + 1):
                 with suppress(RuntimeError):  # a NaN in training: a lower rate makes it less likely
                     theirs = fasttext.train_supervised(str(lines), **arguments | {"lr": 0.5 / attempt})
+                    if not is_sound(theirs):
+                        continue
                     if quantised is not None:
                         theirs.quantize(str(lines), thread=THREADS, verbose=0, **quantised)
                     theirs.save_model(str(folder / kind))
                     made[kind] = fasttext.load_model(str(folder / kind)), (folder / kind).read_bytes()
-                    if predicts(made[kind][0]):
-                        break
+                    break
         return made[kind]
 
     return model
