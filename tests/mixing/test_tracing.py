@@ -119,7 +119,7 @@ def test_samples_of_a_trainer_are_found_by_its_index_files(traced, tmp_path, is_
     samples = Samples(str(tmp_path))
     assert len(samples) == len(expected)
     for number in range(0, len(samples), 7):
-        found = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
+        found = [flat[output.name][start:end] for output, start, end in trace.sample_pieces(samples, number)]
         assert np.concatenate(found).tolist() == expected[number]
     with pytest.raises(BadInput, match="there are the samples 0 to"):
         list(samples.pieces(len(expected)))
@@ -127,7 +127,7 @@ def test_samples_of_a_trainer_are_found_by_its_index_files(traced, tmp_path, is_
 
 def sampled(trace, folder):
     """Trace the first sample of the index files in a folder."""
-    return list(trace.of_sample(Samples(str(folder)), 0))
+    return list(trace.sample_pieces(Samples(str(folder)), 0))
 
 
 def test_index_files_of_another_mixture_or_version_are_refused(traced, corpora, tmp_path):
@@ -181,7 +181,7 @@ def test_index_files_that_are_not_there_or_not_whole_are_one_line(traced, tmp_pa
         Samples(str(tmp_path))
     write_index_files(tmp_path, [(f"/x/{place.name}/megatron/other", megatron(place, mixed.outputs[0].name))])
     with pytest.raises(Denied, match="which is no file of this mixture"):
-        list(trace.of_sample(Samples(str(tmp_path)), 0))
+        list(trace.sample_pieces(Samples(str(tmp_path)), 0))
     shuffle = next(tmp_path.glob("*shuffle_index.npy"))
     shuffle.write_bytes(shuffle.read_bytes()[:40])
     with pytest.raises(Denied, match="it cannot be read"):

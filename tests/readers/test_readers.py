@@ -87,5 +87,5 @@ def test_trainers_read_every_token_that_was_written(tmp_path, compiled, packed, 
         assert np.load(tmp_path / f"{name}-olmo-documents.npy").tolist() == spans
     trace, samples = Trace.at(str(place)), Samples(str(cache))
     for number, sample in enumerate(np.load(tmp_path / "samples.npy").tolist()):
-        pieces = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
+        pieces = [flat[output.name][start:end] for output, start, end in trace.sample_pieces(samples, number)]
         assert np.concatenate(pieces).tolist() == sample
