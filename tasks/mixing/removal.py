@@ -107,7 +107,7 @@ def moment() -> str:
 
 
 def promised(inputs: Inputs) -> Forgetting:
-    """Return a certificate of the versions and files to remove, which continues an unfinished certificate if any."""
+    """Return a certificate of the versions and files to remove, which continues an unfinished certificate."""
     now = planned(inputs)
     return joined(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
 

@@ -1,7 +1,7 @@
 """Read from Megatron's index files which documents a trainer read in a sample.
 
-Megatron's GPTDataset shuffles documents and samples once more. The documents of a sample follow from the files in its
-cache (`--data-cache-path`): `document_index`, `sample_index` and `shuffle_index` of each file prefix, and
+Megatron's GPTDataset shuffles documents and samples once more. The documents of a sample follow from the files in
+its cache (`--data-cache-path`): `document_index`, `sample_index` and `shuffle_index` of each file prefix, and
 `dataset_index` and `dataset_sample_index` for several prefixes, as megatron-core 0.16 writes them. Its
 datasets/readme.md defines them.
 """
