@@ -1,4 +1,4 @@
-"""What lies on storage is cut, changed or taken away: it is noticed, said, and made again."""
+"""Truncated, changed and deleted files in storage are detected, reported and rebuilt."""
 
 import errno
 import json
@@ -68,7 +68,7 @@ def with_model(folder):
 
 @pytest.fixture(scope="module")
 def built(tmp_path_factory):
-    """A corpus with a model, built once, to look at."""
+    """Return the recipe of a corpus with a model that is built once."""
     corpus = with_model(tmp_path_factory.mktemp("damage"))
     recipe = corpus.load()
     build_here(recipe)
@@ -76,47 +76,47 @@ def built(tmp_path_factory):
 
 
 def flip(path, place):
-    """Change one bit of a file, by its number."""
+    """Flip a bit of a file. place: number of the bit."""
     content = bytearray(path.read_bytes())
     content[place // 8] ^= 1 << place % 8
     path.unlink()
     path.write_bytes(bytes(content))
 
 
-def same(found, expected):
-    return found.schema == expected.schema and found.equals(expected)
+def same(table, expected):
+    return table.schema == expected.schema and table.equals(expected)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("stage", STAGES)
-def test_flipped_bit_in_an_artifact_is_noticed_or_harmless(built, stage, tmp_path):
+def test_flipped_bit_in_an_artifact_is_detected_or_harmless(built, stage, tmp_path):
     folder = built.folder.folder("copy")
     chance = random.Random(stage)
     artifacts = shards_of(built, stage)
     sizes = [artifact.size for artifact in artifacts]
-    noticed = 0
+    detected = 0
     for _ in range(FLIPS_OF_A_STAGE):
         artifact = chance.choices(artifacts, sizes)[0]
         content = built.folder.read(artifact.path)
         expected = pq.read_table(pa.BufferReader(content))
-        place = chance.randrange(8 * len(content))
+        bit = chance.randrange(8 * len(content))
         changed = bytearray(content)
-        changed[place // 8] ^= 1 << place % 8
+        changed[bit // 8] ^= 1 << bit % 8
         folder.write(artifact.path, bytes(changed))
         with pytest.raises(Damaged):
             read_table(folder, artifact)
         for columns in (None, expected.column_names[1:] or expected.column_names):
-            tables.FOOTERS.clear()  # or the footer would not be read
+            tables.FOOTERS.clear()  # so that the footer is read
             try:
                 parts = list(tables_of(folder, artifact, columns))
             except Damaged:
-                noticed += 1
+                detected += 1
                 continue
-            assert same(pa.concat_tables(parts), expected.select(columns or expected.column_names)), place
-    assert noticed > FLIPS_OF_A_STAGE / 4
+            assert same(pa.concat_tables(parts), expected.select(columns or expected.column_names)), bit
+    assert detected > FLIPS_OF_A_STAGE / 4
 
 
-def test_flipped_bit_in_a_record_is_always_noticed(built):
+def test_flipped_bit_in_a_record_is_always_detected(built):
     folder = built.folder
     kinds = {"work/manifests": Manifest, "work/listings": Listing, "work/register": Register}
     chance = random.Random(1)
@@ -143,15 +143,15 @@ def change(path):
     flip(path, 8 * (path.stat().st_size - 20))
 
 
-def take_away(path):
+def delete(path):
     path.unlink()
 
 
-DAMAGES = {"cut": cut, "changed": change, "taken away": take_away}
+DAMAGES = {"cut": cut, "changed": change, "taken away": delete}
 
 
-def undo_what_reads(recipe, stage):
-    """Forget the stages after one, so that the next build reads what that one left."""
+def forget_later_stages(recipe, stage):
+    """Delete the results after a stage, so that the next build reads the results of that stage."""
     folder = recipe.folder
     for path in folder.files("work/manifests"):
         if not path.startswith(
@@ -165,17 +165,17 @@ def undo_what_reads(recipe, stage):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
+def test_damaged_artifact_of_any_stage_is_rebuilt(tmp_path, damage, caplog):
     corpus = with_model(tmp_path)
     recipe = corpus.load()
     build_here(recipe)
     undisturbed, folder = contents(recipe), recipe.folder
     for stage in STAGES:
         artifact = max(shards_of(recipe, stage), key=lambda artifact: artifact.rows)
-        undo_what_reads(recipe, stage)
+        forget_later_stages(recipe, stage)
         DAMAGES[damage](tmp_path / "out/small" / artifact.path)
         caplog.clear()
-        tables.FOOTERS.clear()  # as in a worker that has not read the file before
+        tables.FOOTERS.clear()  # like a worker that reads the file for the first time
         build_here(recipe)
         assert contents(recipe) == undisturbed, stage
         assert artifact.path in caplog.text, stage
@@ -184,13 +184,13 @@ def test_damaged_artifact_of_any_stage_is_made_again(tmp_path, damage, caplog):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
+def test_damaged_manifest_record_or_listing_is_rebuilt(tmp_path, damage):
     recipe = with_model(tmp_path).load()
     build_here(recipe)
     undisturbed, folder = contents(recipe), recipe.folder
     chance = random.Random(damage)
     records = [path for path in folder.files("work") if path.endswith(".json")]
-    # The register is told apart, and each build that publishes writes stamps of another name.
+    # Another test damages the register, and each publishing build writes stamps under a new name.
     records = [path for path in records if not path.startswith(("work/register", "work/stamps"))]
     for path in chance.sample(records, 8) + ["work/built.json", "work/published.json"]:
         DAMAGES[damage](tmp_path / "out/small" / path)
@@ -199,7 +199,7 @@ def test_damaged_manifest_record_or_listing_is_made_again(tmp_path, damage):
         assert contents(recipe) == undisturbed, path
 
 
-def test_damaged_register_says_what_to_do(tmp_path, ready):
+def test_error_of_a_damaged_register_names_the_remedy(tmp_path, ready):
     corpus = ready
     recipe = corpus.load()
     change(tmp_path / "out/small/work/register/000000.json")
@@ -209,7 +209,7 @@ def test_damaged_register_says_what_to_do(tmp_path, ready):
         build_here(recipe)
 
 
-def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypatch):
+def test_storage_that_damages_rebuilt_files_ends_the_build(tmp_path, monkeypatch):
     recipe = Corpus(tmp_path).load()
 
     def damaged(folder, artifact, stream):
@@ -227,12 +227,12 @@ PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("damage", DAMAGES)
-@pytest.mark.parametrize("what", PUBLISHED)
-def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, what, ready):
+@pytest.mark.parametrize("kind", PUBLISHED)
+def test_damaged_published_file_is_restored_by_the_next_build(tmp_path, damage, kind, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     assert ledger_if_complete(recipe) is not None
-    path = sorted((tmp_path / "out/small/published").glob(PUBLISHED[what]))[0]
+    path = sorted((tmp_path / "out/small/published").glob(PUBLISHED[kind]))[0]
     DAMAGES[damage](path)
     assert ledger_if_complete(recipe) is None
     build_here(recipe)
@@ -240,32 +240,30 @@ def test_damaged_published_file_is_put_back_by_the_next_build(tmp_path, damage, 
     assert ledger_if_complete(recipe) is not None
 
 
-def test_files_of_which_storage_says_something_new_are_read_by_the_next_build_alone(
-    tmp_path, monkeypatch, ready
-):
+def test_files_with_new_modification_times_are_read_only_by_builds(tmp_path, monkeypatch, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     recipe.folder.delete("work/published.json")
     for path in (tmp_path / "out/small/published").rglob("*.parquet"):
         path.touch()
-    read = []
+    read_paths = []
     digest_of = Folder.digest_of
     monkeypatch.setattr(
-        Folder, "digest_of", lambda folder, path: read.append(path) or digest_of(folder, path)
+        Folder, "digest_of", lambda folder, path: read_paths.append(path) or digest_of(folder, path)
     )
     assert ledger_if_complete(recipe) is None
-    assert not read  # whoever asks from a laptop does not read terabytes
+    assert not read_paths  # the check must be cheap: it may run on a laptop
     build_here(recipe)
-    assert {path for path in read if path.startswith("published/")} >= {
+    assert {path for path in read_paths if path.startswith("published/")} >= {
         f"published/{path}" for path in undisturbed if path not in {"manifest.json", "files.parquet"}
     }
     assert contents(recipe) == undisturbed
-    read.clear()
+    read_paths.clear()
     assert ledger_if_complete(recipe) is not None
-    assert not read
+    assert not read_paths
 
 
-def test_corpus_that_is_there_is_left_as_it_is(tmp_path, ready):
+def test_published_corpus_is_replaced_only_if_a_file_is_unknown(tmp_path, ready):
     recipe = ready.load()
     folder = tmp_path / "out/small/published"
     before = folder.stat().st_ino
@@ -277,19 +275,19 @@ def test_corpus_that_is_there_is_left_as_it_is(tmp_path, ready):
     assert not (folder / "best/stranger.parquet").exists()
 
 
-def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypatch, ready):
+def test_file_that_is_edited_after_reading_is_restored(tmp_path, monkeypatch, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     recipe.folder.delete("work/published.json")
     path = tmp_path / "out/small/published/README.md"
     digest_of = Folder.digest_of
 
-    def edited_after(folder, read):
-        found = digest_of(folder, read)
-        if read.endswith("README.md"):
+    def edited_after(folder, read_path):
+        digest = digest_of(folder, read_path)
+        if read_path.endswith("README.md"):
             path.unlink()
             path.write_bytes(b"x" * len(undisturbed))
-        return found
+        return digest
 
     with monkeypatch.context() as patch:
         patch.setattr(Folder, "digest_of", edited_after)
@@ -300,7 +298,7 @@ def test_file_that_is_edited_after_it_was_read_is_read_again(tmp_path, monkeypat
     assert ledger_if_complete(recipe) is not None
 
 
-def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path, ready):
+def test_changed_number_in_the_manifest_is_restored(tmp_path, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     path = tmp_path / "out/small/published/manifest.json"
@@ -315,7 +313,7 @@ def test_number_that_was_changed_in_the_manifest_is_put_right(tmp_path, ready):
     assert contents(recipe) == undisturbed
 
 
-def test_verify_looks_at_the_register_and_the_other_records(tmp_path, ready):
+def test_verify_checks_the_register_and_other_records(tmp_path, ready):
     from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
 
     recipe = ready.load()
@@ -328,25 +326,25 @@ def test_verify_looks_at_the_register_and_the_other_records(tmp_path, ready):
         change(tmp_path / "out/small" / path)
         assert [fault.path for fault in files_to_check(recipe)[1]] == [path]
         folder.write(path, before)
-    take_away(tmp_path / "out/small/work/register/000000.json")
+    delete(tmp_path / "out/small/work/register/000000.json")
     with pytest.raises(Denied, match="is missing from the register"):
         files_to_check(recipe)
 
 
-def test_edit_of_a_published_file_in_place_does_not_reach_the_next_corpus(tmp_path, ready):
+def test_edit_of_a_published_file_is_undone_by_the_next_build(tmp_path, ready):
     recipe = ready.load()
     undisturbed = contents(recipe)
     path = sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0]
     assert not path.stat().st_mode & 0o222
     path.chmod(0o644)
-    with path.open("r+b") as file:  # the same file as the one in work/, by another name
+    with path.open("r+b") as file:  # a hard link of the file in work/
         file.seek(100)
         file.write(b"edited")
     build_here(recipe)
     assert contents(recipe) == undisturbed
 
 
-def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path, ready):
+def test_deleted_work_files_are_rebuilt_when_needed(tmp_path, ready):
     corpus = ready
     recipe = corpus.load()
     folder = recipe.folder
@@ -363,7 +361,7 @@ def test_work_that_was_deleted_does_not_matter_until_it_is_needed(tmp_path, read
     assert contents(changed) == contents(fresh)
 
 
-def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeypatch, ready):
+def test_verify_detects_and_repairs_changes_with_equal_size_and_time(tmp_path, monkeypatch, ready):
     corpus = ready
     recipe = corpus.load()
     undisturbed = contents(recipe)
@@ -377,35 +375,37 @@ def test_verify_finds_rot_that_no_listing_shows_and_repairs_it(tmp_path, monkeyp
         file.seek(50)
         file.write(bytes([byte[0] ^ 1]))
     os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
-    said = zyda_here("verify", str(corpus.path))
-    assert said.returncode == 1
-    assert said.stdout.count("has another content than was written") == 2  # it has two names
-    assert said.stderr.startswith("zyda: 2 files damaged or missing")
-    artifact = shards_of(recipe, "edges")[0]  # it is needed by no build that has nothing to do
+    process = zyda_here("verify", str(corpus.path))
+    assert process.returncode == 1
+    assert process.stdout.count("has another content than was written") == 2  # the file has two names
+    assert process.stderr.startswith("zyda: 2 files damaged or missing")
+    artifact = shards_of(recipe, "edges")[0]  # only builds with work need it
     cut(folder / artifact.path)
-    monkeypatch.setattr(build, "run_build", lambda *asked, **_: build_here(asked[3]))
+    monkeypatch.setattr(build, "run_build", lambda *arguments, **_: build_here(arguments[3]))
     for _ in range(2):
         monkeypatch.setattr("sys.argv", ["zyda", "verify", str(corpus.path), "--repair"])
-        with pytest.raises(SystemExit) as ended:
+        with pytest.raises(SystemExit) as raised:
             main()
-        assert not ended.value.code
+        assert not raised.value.code
     assert contents(recipe) == undisturbed
     assert zyda_here("verify", str(corpus.path)).returncode == 0
 
 
-def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(tmp_path):
+def test_clean_removes_only_unneeded_files_of_builds(tmp_path):
     corpus = Corpus(tmp_path)
     other = corpus.load(shard_mib=0.001, dedup={"scope": "global", "bands": 16})
     build_here(other)
     recipe = corpus.load()
     build_here(recipe)
     folder = recipe.folder
-    needed = {item.path for one in manifests(recipe) for item in artifacts_in(one.model_dump(mode="json"))}
+    needed = {
+        item.path for manifest in manifests(recipe) for item in artifacts_in(manifest.model_dump(mode="json"))
+    }
     before = set(folder.files("work"))
-    said = zyda_here("clean", str(corpus.path), "--dry-run")
-    assert said.returncode == 0, said.stderr
+    process = zyda_here("clean", str(corpus.path), "--dry-run")
+    assert process.returncode == 0, process.stderr
     assert set(folder.files("work")) == before
-    assert "would be removed" in said.stdout
+    assert "would be removed" in process.stdout
     strangers = [
         "work/notes.txt", "work/mine/data.parquet", f"work/repository/.git/objects/ab/{'c' * 38}",
         f"work/ingest/{'c' * 40}", f"work/a/b/c/d-{'0' * 20}.parquet",
@@ -413,65 +413,65 @@ def test_clean_removes_what_the_published_corpus_does_not_need_and_nothing_else(
     for path in strangers:
         folder.write(path, b"mine")
         os.utime(folder.path(path), (0, 0))
-    said = zyda_here("clean", str(corpus.path))
-    assert said.returncode == 0, said.stderr
-    assert "5 files in work/ not written by a build, and kept: work/" in said.stdout
-    left = set(folder.files("work"))
-    assert needed | set(strangers) <= left
-    assert len(left) < len(before)
+    process = zyda_here("clean", str(corpus.path))
+    assert process.returncode == 0, process.stderr
+    assert "5 files in work/ not written by a build, and kept: work/" in process.stdout
+    remaining = set(folder.files("work"))
+    assert needed | set(strangers) <= remaining
+    assert len(remaining) < len(before)
     for path in strangers:
         folder.delete(path)
-        left.remove(path)
+        remaining.remove(path)
     undisturbed = contents(recipe)
     build_here(recipe)
-    assert set(folder.files("work")) == left
+    assert set(folder.files("work")) == remaining
     assert contents(recipe) == undisturbed
     write_rows(tmp_path / "in/best-2.parquet", rows(late=prose("late")))
     build_here(corpus.load())
-    again = {path for path in folder.files("work/ingest") if path not in left}
-    assert {path.split("/")[-1][:6] for path in again} == {"000002"}
+    new_paths = {path for path in folder.files("work/ingest") if path not in remaining}
+    assert {path.split("/")[-1][:6] for path in new_paths} == {"000002"}
 
 
-def test_clean_leaves_a_build_alone_that_is_under_way(tmp_path, ready):
+def test_clean_during_a_build_fails(tmp_path, ready):
     corpus = ready
     recipe = corpus.load()
     recipe.folder.write(f"work/ingest/best/being-written-{'0' * 20}.parquet", b"x")
-    said = zyda_here("clean", str(corpus.path))
-    assert said.returncode == 1
-    assert "a build seems to be running" in said.stderr
+    process = zyda_here("clean", str(corpus.path))
+    assert process.returncode == 1
+    assert "a build seems to be running" in process.stderr
 
 
-def test_clean_takes_an_audit_for_no_build(tmp_path):
+def test_clean_after_an_audit_succeeds(tmp_path):
     corpus = Corpus(tmp_path)
     build_here(corpus.load())
     assert zyda_here("audit", str(corpus.path), "--pairs", "2").returncode == 0
-    said = zyda_here("clean", str(corpus.path), "--dry-run")
-    assert said.returncode == 0, said.stderr
+    process = zyda_here("clean", str(corpus.path), "--dry-run")
+    assert process.returncode == 0, process.stderr
 
 
-def test_scratch_of_a_dead_process_goes_and_of_a_living_one_stays(tmp_path, monkeypatch):
+def test_scratch_files_of_dead_processes_are_removed(tmp_path, monkeypatch):
     dead = subprocess.Popen(["true"])
     dead.wait()
     folder = Corpus(tmp_path).load().folder
     scratch = tmp_path / "out/small/.scratch"
     scratch.mkdir(parents=True)
-    mine = scratch / scratch_name()
-    mine.write_bytes(b"x")
-    own_pid, birth = f"-{os.getpid()}-", mine.name.split("-")[-2]
-    gone = scratch / mine.name.replace(own_pid, f"-{dead.pid}-")
-    gone.mkdir()
-    (gone / "file").write_bytes(b"x")
-    with_its_number = scratch / mine.name.replace(f"-{birth}-", f"-{'0' * 12}-")
-    with_its_number.write_bytes(b"x")
-    elsewhere = scratch / gone.name.replace(platform.node(), "another-host")
-    elsewhere.write_bytes(b"x")
+    own_file = scratch / scratch_name()
+    own_file.write_bytes(b"x")
+    own_pid, birth = f"-{os.getpid()}-", own_file.name.split("-")[-2]
+    dead_folder = scratch / own_file.name.replace(own_pid, f"-{dead.pid}-")
+    dead_folder.mkdir()
+    (dead_folder / "file").write_bytes(b"x")
+    reused_number = scratch / own_file.name.replace(f"-{birth}-", f"-{'0' * 12}-")
+    reused_number.write_bytes(b"x")
+    other_host = scratch / dead_folder.name.replace(platform.node(), "another-host")
+    other_host.write_bytes(b"x")
     booted = psutil._psplatform.boot_time()
-    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)  # the clock is set
+    monkeypatch.setattr(psutil._psplatform, "boot_time", lambda: booted + 3600)  # the clock was changed
     folder.clear_scratch()
-    assert sorted(scratch.iterdir()) == sorted([mine, elsewhere])
+    assert sorted(scratch.iterdir()) == sorted([own_file, other_host])
 
 
-def test_disk_that_is_full_while_a_corpus_is_put_in_place_keeps_nothing_of_it(corpus, monkeypatch):
+def test_full_disk_during_publication_leaves_no_scratch_files(corpus, monkeypatch):
     recipe, link, count = corpus.load(), os.link, 0
 
     def full_after_some(source, target):
@@ -493,22 +493,22 @@ def test_disk_that_is_full_while_a_corpus_is_put_in_place_keeps_nothing_of_it(co
     build_here(recipe)
 
 
-def test_corpus_says_what_it_was_made_of(built):
+def test_published_corpus_lists_its_software_tokenizer_and_sources(built):
     folder = built.folder.folder("published")
     manifest = json.loads(folder.read("manifest.json"))
     card = folder.read("README.md").decode()
     assert manifest["software"].startswith("zyda-flows ")
     assert manifest["tokenizer"]["name"].endswith("demo-tokenizer.json")
     assert manifest["tokenizer"]["digest"] in card
-    assert [one["source"] for one in manifest["made_of"]] == ["best", "middle", "worst"]
+    assert [entry["source"] for entry in manifest["made_of"]] == ["best", "middle", "worst"]
     assert manifest["recipe"]["sources"][1]["keep"] == "name <> 'middle_alone'"
     with folder.open("sources.parquet") as file:
         files = pq.read_table(file).to_pylist()
-    assert {one["file"] for one in files} >= {"best-0.parquet", "middle.jsonl.gz"}
-    assert all(one["version"] for one in files)
+    assert {entry["file"] for entry in files} >= {"best-0.parquet", "middle.jsonl.gz"}
+    assert all(entry["version"] for entry in files)
 
 
-def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_do(tmp_path):
+def test_corpus_is_incomplete_after_its_model_was_changed_or_deleted(tmp_path):
     import shutil
 
     corpus = with_model(tmp_path)
@@ -523,12 +523,12 @@ def test_model_that_went_away_or_changed_is_no_reason_to_say_that_nothing_is_to_
     assert ledger_if_complete(recipe) is None
     shutil.rmtree(model)
     assert ledger_if_complete(recipe) is None
-    said = zyda_here("check", str(corpus.path))
-    assert said.returncode == 1
-    assert re.match(r"zyda: \S+recipe\.yaml:\d+: source worst: classify\.model: ", said.stderr)
+    process = zyda_here("check", str(corpus.path))
+    assert process.returncode == 1
+    assert re.match(r"zyda: \S+recipe\.yaml:\d+: source worst: classify\.model: ", process.stderr)
 
 
-def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_there_at_its_end(tmp_path):
+def test_record_of_a_build_has_the_model_from_its_start(tmp_path):
     import shutil
 
     from zyda_flows.tasks.running import run_pipeline
@@ -550,7 +550,7 @@ def test_note_of_a_build_names_the_model_that_it_used_and_not_the_one_that_lies_
     assert ledger_if_complete(recipe) is None
 
 
-def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path):
+def test_forgetting_a_record_deletes_no_other_file(tmp_path):
     corpus = Corpus(tmp_path)
     corpus.recipe["sources"][0]["name"] = "built"
     recipe = corpus.load()
@@ -562,11 +562,11 @@ def test_forgetting_a_record_of_the_corpus_itself_forgets_nothing_else(tmp_path)
 
 
 @pytest.mark.slow
-def test_repaired_corpus_can_be_cleaned_at_once(tmp_path, ready):
-    """What a repair has written is no build's that has not come to its end."""
+def test_clean_after_a_repair_succeeds(tmp_path, ready):
+    """Files of a repair do not count as files of an unfinished build."""
     corpus = ready
     corpus.write()
     cut(sorted((tmp_path / "out/small/published/best").glob("*.parquet"))[0])
     assert zyda_here("verify", str(corpus.path), "--repair").returncode == 0
-    said = zyda_here("clean", str(corpus.path))
-    assert (said.returncode, said.stderr) == (0, "")
+    process = zyda_here("clean", str(corpus.path))
+    assert (process.returncode, process.stderr) == (0, "")
