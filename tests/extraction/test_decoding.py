@@ -40,7 +40,7 @@ def test_encoding_is_detected_without_a_declaration():
 
 
 @pytest.mark.parametrize("charset", ["latin1", "ISO-8859-1", "ascii", ' "iso-8859-1" '])
-def test_names_are_those_of_the_encoding_standard(charset):
+def test_names_follow_the_encoding_standard(charset):
     assert decoded(b"\x93a\x94", charset) == "“a”"
 
 
