@@ -1,4 +1,4 @@
-"""Quality models: both forms, against plain transformers, and what classify makes of them.
+"""Quality models: both forms compared with plain transformers, and their use by classify.
 
 Torch and transformers are imported in the tests: each process of a test run imports this file.
 """
@@ -22,7 +22,7 @@ TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90,
 ]
 
 
-def test_nvidia_form_says_what_transformers_says_one_text_at_a_time():
+def test_nvidia_form_equals_transformers_on_single_texts():
     import torch
     from safetensors.torch import load_file
     from transformers import AutoModel, AutoTokenizer, DebertaV2Config
@@ -64,7 +64,7 @@ def regression(tmp_path_factory):
     return folder
 
 
-def test_fineweb_edu_form_says_what_transformers_says(regression):
+def test_fineweb_edu_form_equals_transformers(regression):
     import torch
     from transformers import AutoTokenizer, DebertaV2ForSequenceClassification
 
@@ -83,17 +83,17 @@ def test_fineweb_edu_form_says_what_transformers_says(regression):
         assert int_score == round(max(0, min(expected, 5)))
 
 
-def test_batches_hold_texts_of_like_lengths_and_every_text_once():
+def test_batches_have_similar_lengths_and_every_text_once():
     from zyda_flows.tasks.quality import torch_models as models
 
     lengths = np.random.default_rng(0).integers(1, 1000, 5000).tolist()
-    found = list(models.batches(lengths, 4096))
-    assert sorted(i for batch in found for i in batch) == list(range(5000))
-    padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in found)
+    batches = list(models.batches(lengths, 4096))
+    assert sorted(i for batch in batches for i in batch) == list(range(5000))
+    padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
     assert padded / sum(lengths) < 1.05
 
 
-def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
+def test_answers_of_windows_are_in_the_order_of_the_texts():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 64)
@@ -236,7 +236,7 @@ def own_model(tmp_path):
 
 
 def train_again(folder):
-    """Change a model in its folder: what was a good text is a bad one."""
+    """Change a model in its folder, so that good texts become bad texts."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
