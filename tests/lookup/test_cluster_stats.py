@@ -53,7 +53,9 @@ def made(seed, count=2000):
         random.integers(0, 11, count).astype(np.uint64) << np.uint64(SOURCE_SHIFT)
         | random.integers(0, 10**6, count).astype(np.uint64)
     )
-    groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one large cluster
+    groups = random.integers(0, 300, len(ids)) * (
+        random.random(len(ids)) > 0.2
+    )  # with a single large cluster
     _, first, places = np.unique(groups, return_index=True, return_inverse=True)
     clusters = ids[first][places]
     sizes = Counter(clusters.tolist())

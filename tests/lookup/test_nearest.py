@@ -75,7 +75,7 @@ def test_removed_documents_are_not_nearest(built):
     assert near.source == "middle"
     assert (
         nearest(recipe, prose("middle alone")) == []
-    )  # a filter removed one document, the other is its duplicate
+    )  # a filter removed a document, the other is its duplicate
     assert nearest(recipe, prose("nobody has this")) == []
 
 

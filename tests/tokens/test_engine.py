@@ -1,4 +1,4 @@
-"""Token ids are equal to those of `tokenizers`, for all kinds of characters and their combinations."""
+"""Token ids equal the token ids of `tokenizers`, for all kinds of characters and their combinations."""
 
 import random
 import unicodedata
@@ -40,10 +40,10 @@ def check(engine, texts):
 
 @pytest.mark.slow
 def test_code_points_alone_and_between_other_characters_are_encoded_equally(engine, request):
-    """Of the range with few assigned code points, a sample is encoded: a larger one with the demo tokenizer."""
+    """Ranges with few assigned code points are sampled. The sample for the demo tokenizer is larger."""
     some = 7 if request.node.callspec.id == "demo" else 61
     codes = [c for c in (*range(SPARSE), *range(SPARSE, 0x110000, some)) if c not in SURROGATES]
-    step = 997  # code points in one text
+    step = 997  # number of code points in a text
     groups = [codes[i : i + step] for i in range(0, len(codes), step)]
     check(engine, ["".join(map(chr, group)) for group in groups])
     check(engine, ["".join(f"a{chr(c)}1 {chr(c)}!" for c in group) for group in groups])

@@ -236,7 +236,7 @@ def test_mixture_with_another_setting_than_its_corpus_encodes_anew_and_says_so(c
     corpus, _ = corpora["control"]
     end = Tokenizer.from_file(str(TOKENIZER)).token_to_id(END)
     ends = {}
-    for setting in ("text", "control", "text"):  # in one folder: ids of one setting are not those of another
+    for setting in ("text", "control", "text"):  # in the same folder: the ids of the settings differ
         path = mixture_of(tmp_path, corpus, special_tokens=setting)
         said = "\n".join(plan_lines(mixing_of(path)))
         assert "special tokens occur in 3 documents, 4 times" in said
