@@ -31,7 +31,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.rounds import Round, Subject, round_to_try
 from zyda_flows.tasks.running import run_stage
 from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
-from zyda_flows.tasks.stage.results import Results, Runner, Step, Work, task_of
+from zyda_flows.tasks.stage.results import BuildStep, Results, Runner, Work, task_of
 from zyda_flows.tasks.stage.runner import task_runner
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.words import counted
@@ -102,9 +102,9 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
     return keep(recipe.folder, found)
 
 
-def split_steps(recipe: Recipe, number: int) -> tuple[list[Step], list[Step]]:
+def split_steps(recipe: Recipe, number: int) -> tuple[list[BuildStep], list[BuildStep]]:
     """Return the stages before a round that let documents go, and those of the round that are needed to try it."""
-    before, dedup_round = list[Step](), list[Step]()
+    before, dedup_round = list[BuildStep](), list[BuildStep]()
     for step in pipeline.steps(recipe):
         if not isinstance(step.work, Stage):
             continue

@@ -32,7 +32,7 @@ from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
 from zyda_flows.tasks.signatures.edges import edges
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.signatures.minhash import minhash
-from zyda_flows.tasks.stage.results import PrefectTask, Step, Work
+from zyda_flows.tasks.stage.results import BuildStep, PrefectTask, Work
 from zyda_flows.tasks.stage.stage import Stage
 
 
@@ -107,16 +107,16 @@ def names() -> tuple[str, ...]:
     return tuple(stage.name for stage in stages())
 
 
-def steps(recipe: Recipe) -> Iterator[Step]:
+def steps(recipe: Recipe) -> Iterator[BuildStep]:
     """Yield what a build runs after `prepare`, in its order: the stages and checks that the recipe enables."""
     for work, subject in scheduled_work(recipe):
         if not isinstance(work, Stage):
-            yield Step(work, recipe)
+            yield BuildStep(work, recipe)
         elif work.scope == "corpus":
             if work.enabled(subject, ""):
-                yield Step(work, subject)
+                yield BuildStep(work, subject)
         elif sources := tuple(one.name for one in recipe.sources if work.enabled(subject, one.name)):
-            yield Step(work, subject, sources)
+            yield BuildStep(work, subject, sources)
 
 
 def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
@@ -130,15 +130,15 @@ def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
             yield entry, recipe
 
 
-def visible_steps(recipe: Recipe) -> list[Step]:
+def visible_steps(recipe: Recipe) -> list[BuildStep]:
     """Return the steps of a build that people see: `prepare`, and the stages that the recipe enables."""
-    return [Step(prepare, recipe), *(step for step in steps(recipe) if isinstance(step.work, Stage))]
+    return [BuildStep(prepare, recipe), *(step for step in steps(recipe) if isinstance(step.work, Stage))]
 
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
     """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
     of_stages = {
-        Step(work, subject).name: work.reasons_of(subject)
+        BuildStep(work, subject).name: work.reasons_of(subject)
         for work, subject in scheduled_work(recipe)
         if isinstance(work, Stage)
     }

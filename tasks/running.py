@@ -9,11 +9,11 @@ from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.corpus import publish_corpus
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.groups import receipts_of
-from zyda_flows.tasks.stage.results import Results, Runner, Step
+from zyda_flows.tasks.stage.results import BuildStep, Results, Runner
 from zyda_flows.tasks.stage.stage import Stage
 
 
-def run_stage(step: Step, results: Results, runner: Runner) -> None:
+def run_stage(step: BuildStep, results: Results, runner: Runner) -> None:
     """Run a stage for all that it is for, and add what it gives to the results."""
     for call in results.calls(step):
         results.add(step, call, runner.submit(step.work, step.subject, *call.inputs))

@@ -84,7 +84,7 @@ def forget(
     if "" in (among or ()):
         raise BadInput("--among: expected a folder, got an empty string")
     expect_corpus(recipe)
-    request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
+    request = RequestOptions(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
         request.find_and_print(recipe, is_dry=True)
@@ -103,7 +103,7 @@ def expect_corpus(recipe: "Recipe") -> None:
 
 
 @dataclass(frozen=True)
-class Request:
+class RequestOptions:
     """A removal request on the command line."""
 
     recipe_path: str

@@ -36,7 +36,7 @@ class Bars:
             self.bars.update(self.ids[name], completed=fraction, size=size)
 
 
-class Lines:
+class ProgressLines:
     """A line now and then, where there is no terminal to show bars on."""
 
     seconds_between = SECONDS_BETWEEN_LINES
@@ -91,7 +91,7 @@ def progress_bars(state: BuildState) -> Iterator[None]:
     )  # fmt: skip
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        state.followers.append(Bars(bars) if console.is_terminal else Lines(console))
+        state.followers.append(Bars(bars) if console.is_terminal else ProgressLines(console))
         try:
             yield
         finally:

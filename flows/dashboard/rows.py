@@ -6,7 +6,7 @@ from typing import Any
 
 from prefect.futures import PrefectFuture
 
-from zyda_flows.tasks.stage.results import Step
+from zyda_flows.tasks.stage.results import BuildStep
 from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 
 
@@ -46,7 +46,7 @@ class Cell:
 class Row:
     """A stage over all its sources."""
 
-    step: Step
+    step: BuildStep
     cells: dict[str | None, Cell]
     began: float | None = None
     ended: float | None = None

@@ -20,7 +20,7 @@ from zyda_flows.flows.dashboard.time_left import (
     START,
     USUAL,
     Clockwork,
-    Part,
+    WorkPart,
 )
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.quality.cost import CORES, seconds_of
@@ -155,11 +155,11 @@ class BuildState:
         """Know what the stages have cost so far, and how much of each is done."""
         parts, now, weights = self.clockwork.parts, self.clock(), self.weights
         self.clockwork.spend(now)
-        start = parts.setdefault(STARTING, Part(START))
+        start = parts.setdefault(STARTING, WorkPart(START))
         start.know(0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
         for name, row in self.rows.items():
             part = parts.setdefault(
-                name, Part(ONCE.get(name.rstrip("0123456789"), USUAL))
+                name, WorkPart(ONCE.get(name.rstrip("0123456789"), USUAL))
             )  # of whatever round
             part.waves = sum(cell.total for cell in row.cells.values()) / CORES
             done, made = self.fraction_of(row), row.made_now(weights)
@@ -168,7 +168,7 @@ class BuildState:
                 self.cost_by_size(row), 1 - (1 - done) / made if made else 1.0, made,
                 is_on=at_something and not row.is_over,
             )  # fmt: skip
-        parts.setdefault(ENDING, Part(END)).know(0.0, 0.0, 1.0, is_on=self.is_at_end)
+        parts.setdefault(ENDING, WorkPart(END)).know(0.0, 0.0, 1.0, is_on=self.is_at_end)
         self.farthest = max(self.farthest, min(self.clockwork.fraction(), 1.0 if self.is_sized else UNSIZED))
 
     def fraction_of(self, row: Row) -> float:

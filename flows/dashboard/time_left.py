@@ -30,7 +30,7 @@ LEAST = 0.1  # of the work: before that is done, nobody can say how long it take
 
 
 @dataclass
-class Part:
+class WorkPart:
     """A stage, or what comes before or after all: what it usually costs, what it has cost, what is done of it.
 
     once, more: seconds, whatever its size and by its size. made: the share of it that this build makes, where the
@@ -77,7 +77,7 @@ class Part:
 class Clockwork:
     """The parts of a build, and the time that each has cost."""
 
-    parts: dict[str, Part] = field(default_factory=dict)
+    parts: dict[str, WorkPart] = field(default_factory=dict)
     looked_at: float | None = None
     idle: float = 0.0  # seconds in which no stage said that it was at something
 

@@ -14,7 +14,7 @@ from contextlib import contextmanager, suppress
 from tempfile import TemporaryFile
 from typing import IO
 
-from zyda_flows.flows.python.build_process import Answer, Fault, Request
+from zyda_flows.flows.python.build_process import Answer, BuildFault, BuildRequest
 from zyda_flows.flows.python.corpus import Corpus, as_place, open_by_recipe
 from zyda_flows.flows.python.recipes import AnyRecipe, as_json
 from zyda_flows.tasks.errors import ZydaError
@@ -58,7 +58,9 @@ def build(
         ZydaError: Another error, with the message of the command line.
     """
     place = as_place(storage)
-    answer_of(Request(recipe=as_json(recipe), storage=place, sample=sample, replace=replace), quiet=quiet)
+    answer_of(
+        BuildRequest(recipe=as_json(recipe), storage=place, sample=sample, replace=replace), quiet=quiet
+    )
     return open_by_recipe(recipe, place, sample)
 
 
@@ -76,7 +78,7 @@ def check(
     Raises:
         BadRecipe: The recipe cannot be built: a line for each fault.
     """
-    request = Request(
+    request = BuildRequest(
         recipe=as_json(recipe), only_check=True, storage=as_place(storage), sample=sample, replace=replace
     )
     checked = answer_of(request, quiet=True).checked
@@ -84,7 +86,7 @@ def check(
     return checked
 
 
-def answer_of(request: Request, *, quiet: bool) -> Answer:
+def answer_of(request: BuildRequest, *, quiet: bool) -> Answer:
     """Have a request done by another process, and return its answer. Raises the fault of the answer."""
     with TemporaryFile() as answer, TemporaryFile() as unseen:
         errors = unseen if quiet else None if is_our_terminal(sys.stderr) else subprocess.PIPE
@@ -158,7 +160,7 @@ def stopped(status: int, last: "deque[str]") -> BuildStopped:
     return BuildStopped(f"the process of the build ended {how}{words}")
 
 
-def error_of(fault: Fault) -> ZydaError:
+def error_of(fault: BuildFault) -> ZydaError:
     """Return the error of ours that another process had."""
     kinds = {kind.__name__: kind for kind in all_kinds(ZydaError)}
     error = kinds.get(fault.kind, ZydaError)(*fault.arguments)

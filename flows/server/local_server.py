@@ -170,7 +170,7 @@ def flush_logs_and_events() -> None:
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
 
 
-class Server(NamedTuple):
+class LocalServer(NamedTuple):
     """A running server: its API, and what says whether it still is there.
 
     patience: seconds that it may be gone, to be started again by whoever runs it.
@@ -182,7 +182,7 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[Server]:
+def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[LocalServer]:
     """Give a running server.
 
     The server is the one that is configured, or one of our own, which keeps its history in Prefect's
@@ -193,7 +193,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     if api := configured_server():
         with export_api(api):
             meanwhile()
-            yield Server(api, partial(is_usable, api), AWAY_SECONDS)
+            yield LocalServer(api, partial(is_usable, api), AWAY_SECONDS)
         return
     log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
@@ -202,7 +202,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
             with export_api(api):
                 meanwhile()
                 wait_until_healthy(process, api, log)
-                yield Server(api, lambda: process.poll() is None, 0)
+                yield LocalServer(api, lambda: process.poll() is None, 0)
         finally:
             process.terminate()
             try:

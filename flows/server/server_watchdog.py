@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zyda_flows.flows.server.local_server import Server
+from zyda_flows.flows.server.local_server import LocalServer
 from zyda_flows.flows.server.signals import RESUME_ADVICE
 
 LOOK_SECONDS = 1
 
 
 @contextmanager
-def server_watchdog(server: Server) -> Iterator[None]:
+def server_watchdog(server: LocalServer) -> Iterator[None]:
     """End the program with one line when the Prefect server is gone, without which a build can only wait."""
     is_over = threading.Event()
     threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
@@ -24,7 +24,7 @@ def server_watchdog(server: Server) -> Iterator[None]:
         is_over.set()
 
 
-def watch_server(server: Server, is_over: threading.Event) -> None:
+def watch_server(server: LocalServer, is_over: threading.Event) -> None:
     """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):

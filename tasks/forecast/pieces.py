@@ -17,7 +17,7 @@ from zyda_flows.tasks.ingest.file_pieces import (
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 
 PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
 TEXT_OF_BYTE = 2.5  # bytes of text in a byte of Parquet, approximately
@@ -81,7 +81,7 @@ class PartOfPiece(PieceToIngest):
     part: PartRead
 
     def make(self) -> IngestedPiece:
-        def ingest(engine: Engine) -> IngestedPiece:
+        def ingest(engine: TokenEngine) -> IngestedPiece:
             self.part.rows, tally = 0, RowTally()
             return ingest_chunks(self, self.part.chunks(self, tally), tally, engine)
 

@@ -30,7 +30,7 @@ from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.spent import METER, Spent
 from zyda_flows.tasks.stage.cost import BY_SHARD, StageCost, scaled
-from zyda_flows.tasks.stage.results import Step
+from zyda_flows.tasks.stage.results import BuildStep
 from zyda_flows.tasks.stage.runner import threads_for
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
@@ -176,7 +176,7 @@ class Planning:
         return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
 
 
-def untried_shards(step: Step, workload: TrialWorkload) -> int:
+def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
     """Return the shards of sources for which the trial did not run a stage: one task for each."""
     names, calls = step.sources or tuple(workload.sources), workload.calls(step.name)
     if step.name in workload.sizes.trial.rest and (not step.sources or not calls):

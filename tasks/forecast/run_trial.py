@@ -28,7 +28,7 @@ from zyda_flows.tasks.forecast.pieces import (
     pieces_to_try,
     with_pieces,
 )
-from zyda_flows.tasks.forecast.trial import Calls, Part, Trial
+from zyda_flows.tasks.forecast.trial import Calls, Trial, TrialPart
 from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
@@ -216,7 +216,7 @@ class TrialBuild:
                     self.shards.setdefault(plan.source, ingested.shards[0])
                 aside = sum(one.counts.documents for one in ingested.set_aside)
                 weight, rows = read.weight(spent.inputs), read.rows
-                parts.append(Part(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
+                parts.append(TrialPart(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
                 self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
                     ingested.seen.bytes, spent
                 )

@@ -7,7 +7,7 @@ from math import ceil
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.pieces import rows_of
-from zyda_flows.tasks.forecast.trial import Part, Trial
+from zyda_flows.tasks.forecast.trial import Trial, TrialPart
 from zyda_flows.tasks.planning.estimates import Estimate, SourceEstimate, ratio_estimate
 from zyda_flows.tasks.planning.inspection import shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey
@@ -53,7 +53,7 @@ class Sizes:
         parts, size = self.parts_of(source.name), sum(file.size for file in chosen)
         weights = [part.weight for part in parts]
 
-        def of_all(count: Callable[[Part], float]) -> Estimate:
+        def of_all(count: Callable[[TrialPart], float]) -> Estimate:
             known = ratio_estimate(weights, [count(part) for part in parts], size)
             if source.name in self.trial.parts:
                 return known
@@ -83,11 +83,11 @@ class Sizes:
         documents = [part.documents.documents for part in parts]
         return ratio_estimate([part.rows for part in parts], documents, sum(row or 0 for row in rows))
 
-    def parts_of(self, source: str) -> list[Part]:
+    def parts_of(self, source: str) -> list[TrialPart]:
         return self.trial.parts.get(source) or self.all_parts
 
     @property
-    def all_parts(self) -> list[Part]:
+    def all_parts(self) -> list[TrialPart]:
         return [part for parts in self.trial.parts.values() for part in parts]
 
     def kept(self, source: str) -> float:

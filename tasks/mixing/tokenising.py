@@ -17,7 +17,7 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
+from zyda_flows.tasks.tokens.engine import EngineDiffers, Ids, TokenEngine, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
@@ -63,7 +63,7 @@ class TokensOfFile(FileJob):
             )
             return self.made_by(open_engine(is_exact=True))
 
-    def made_by(self, engine: Engine) -> Artifact:
+    def made_by(self, engine: TokenEngine) -> Artifact:
         columns = ["doc_id", "text", *(["n_tokens"] if self.is_counted else [])]
         kind = np.dtype(f"<u{self.width}")
 

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 
 from zyda_flows.tasks.errors import BadInput, bad_input
 from zyda_flows.tasks.planning.draft_columns import Guesses
-from zyda_flows.tasks.planning.draft_groups import Alike, LeftOut, ends_of, name_of, parted
+from zyda_flows.tasks.planning.draft_groups import FileGroup, LeftOut, ends_of, name_of, parted
 from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
 from zyda_flows.tasks.recipe.source import RESERVED_NAMES
 from zyda_flows.tasks.sources.formats import arxiv, jsonl
@@ -59,7 +59,7 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
     sources, left_out, seen = list[DraftSource](), list[LeftOut](), set[str]()
     for _, same_root in groupby(inputs, key=lambda one: (one.root, one.pattern is None)):
         own = [*same_root]
-        formats = dict[tuple[str, str], Alike]()
+        formats = dict[tuple[str, str], FileGroup]()
         for file, is_named in files_in(own, seen):
             try:
                 file = with_format(file, is_named=is_named)
@@ -69,7 +69,7 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
                     raise
                 left_out.append(LeftOut(file.url, "its ending is that of no format"))
                 continue
-            formats.setdefault((kind.NAME, file.format), Alike(kind, [])).files.append(file)
+            formats.setdefault((kind.NAME, file.format), FileGroup(kind, [])).files.append(file)
         for every in without_papers([*formats.values()], left_out):
             readable, unreadable = parted(every, is_named=any(one.is_single for one in own))
             left_out += unreadable
@@ -104,7 +104,7 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
     return file
 
 
-def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]:
+def without_papers(formats: list[FileGroup], left_out: list[LeftOut]) -> list[FileGroup]:
     """Leave out README files and the like beside data, if there are other files."""
     for alike in formats:
         papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
@@ -114,7 +114,7 @@ def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]
     return [alike for alike in formats if alike.files]
 
 
-def source_of(inputs: Sequence[Given], alike: Alike) -> DraftSource:
+def source_of(inputs: Sequence[Given], alike: FileGroup) -> DraftSource:
     assert alike.guesses is not None
     patterns = fewest_patterns(inputs, alike.files, ends_of(alike))
     return DraftSource(

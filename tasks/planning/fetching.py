@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from functools import partial
 
 from zyda_flows.tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
-from zyda_flows.tasks.planning.survey import Check, call_each
+from zyda_flows.tasks.planning.survey import FieldCheck, call_each
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
@@ -191,7 +191,8 @@ def listed_files(recipe: Recipe) -> list[FetchedFile]:
         ]
 
     checks = [
-        Check(partial(files_of, source), ("sources", i, "files")) for i, source in enumerate(recipe.sources)
+        FieldCheck(partial(files_of, source), ("sources", i, "files"))
+        for i, source in enumerate(recipe.sources)
     ]
     answers, faults = call_each(recipe, checks)
     if faults:

@@ -13,7 +13,7 @@ from zyda_flows.tasks.documents.planning import published_columns
 from zyda_flows.tasks.documents.steps.registry import BY_KIND
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.planning.survey import Check, SourceSurvey, call_each
+from zyda_flows.tasks.planning.survey import FieldCheck, SourceSurvey, call_each
 from zyda_flows.tasks.quality.filter import check_keep
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -69,22 +69,22 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
     outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
-    checks = list[Check]()
+    checks = list[FieldCheck]()
     for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
         place, model = ("sources", i), survey.models.get(source.name)
         steps = recipe.steps_of(source.name)
         if files:
             checks += [
-                Check(partial(check_files, source, len(files), jobs, outcomes), place),
-                Check(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
-                Check(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
-                Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
+                FieldCheck(partial(check_files, source, len(files), jobs, outcomes), place),
+                FieldCheck(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
+                FieldCheck(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
+                FieldCheck(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
         # If a model has a fault, the columns that it adds are unknown.
         if files and (model or not source.classify):
             of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
-            checks.append(Check(of_columns, (*place, "keep")))
-    checks.append(Check(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
+            checks.append(FieldCheck(of_columns, (*place, "keep")))
+    checks.append(FieldCheck(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):

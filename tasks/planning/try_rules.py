@@ -74,7 +74,7 @@ class RuleCount:
 
 
 @dataclass
-class Trial:
+class RuleTrial:
     """The result of the steps. remaining: the number of kept documents. rules: of all sources, in order."""
 
     documents: dict[str, int] = field(default_factory=dict)
@@ -103,13 +103,13 @@ class Trial:
                 taken.examples.append(example(source, some, place, done.columns[bound.column], text))
 
 
-def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
+def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
     """Run the steps of a recipe on some documents of each source. Raises BadRecipe for a recipe without steps."""
     if not recipe.has_steps:
         raise BadRecipe(
             "the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]"
         )
-    trial, each = Trial(), ceil(documents / len(recipe.sources))
+    trial, each = RuleTrial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
         plan, asked = (
@@ -164,6 +164,6 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
         yield SampleDocuments(file, chunk.rows[: len(texts)], texts, own)
 
 
-def effective_rules(trial: Trial) -> Sequence[RuleCount]:
+def effective_rules(trial: RuleTrial) -> Sequence[RuleCount]:
     """Return the rules that remove documents, in their order."""
     return [taken for taken in trial.rules.values() if taken.total]

@@ -45,7 +45,7 @@ HERE = Runner(
 )
 
 
-class Step(NamedTuple):
+class BuildStep(NamedTuple):
     """A stage as a build runs it: its subject is a recipe or a round; for the sources that enable it.
 
     A step about the corpus has no sources.
@@ -80,7 +80,7 @@ class Results:
         self.trails = list[list[Any]]([] for _ in self.groups)
         self.of_steps = dict[str, Any]()
 
-    def calls(self, step: Step) -> Iterator[Call]:
+    def calls(self, step: BuildStep) -> Iterator[Call]:
         """Yield the calls of a step: one about the corpus, or one for each group with a source that enables it."""
         stage = step.work
         assert isinstance(stage, Stage)
@@ -93,7 +93,7 @@ class Results:
             if any(plan.source in step.sources for plan in group):
                 yield Call(number, [group if first == "plan" else [*self.trails[number]], *shared])
 
-    def input(self, step: Step, name: str) -> Any:
+    def input(self, step: BuildStep, name: str) -> Any:
         """Return what a name in `Stage.inputs` stands for, of all sources."""
         if name == "trails":
             return self.all_trails()
@@ -107,7 +107,7 @@ class Results:
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]
 
-    def add(self, step: Step, call: Call, result: Any) -> None:
+    def add(self, step: BuildStep, call: Call, result: Any) -> None:
         """Take what a call of a step gave."""
         if call.group is None:
             self.of_steps[step.name] = result

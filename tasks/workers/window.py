@@ -104,7 +104,7 @@ class Work(NamedTuple):
 
 
 @dataclass(eq=False)
-class Call:
+class ItemCall:
     """One item of some work. place: of its result among the others', or None where it follows one.
 
     tries: its futures that are under way, by their keys.
@@ -138,18 +138,18 @@ class Window:
         )
         self.numbers, self.of_this = count_up(), uuid4().hex
         self.done = SimpleQueue[Any]()  # futures that are
-        self.calls = dict[Any, Call]()  # by the keys of their futures
+        self.calls = dict[Any, ItemCall]()  # by the keys of their futures
         self.in_flight = Counter[Work]()
         self.submissions = dict[Work, Submission]()
         self.made = dict[int, Any]()
         self.seconds = list[float]()
-        self.apart = list[tuple[Call, SetApart]]()
+        self.apart = list[tuple[ItemCall, SetApart]]()
 
     def results(self, items: Iterable[Any]) -> list[Any]:
         """Return the results of items in order. Raises what the first failing item raised, or PoisonShards."""
         try:
             self.run(
-                [Call(self.work, item, i) for i, item in enumerate(items)],
+                [ItemCall(self.work, item, i) for i, item in enumerate(items)],
                 DEATHS,
                 max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
             )
@@ -172,7 +172,7 @@ class Window:
             )
         return [self.made[i] for i in range(len(self.made))]
 
-    def run(self, calls: Iterable[Call], deaths: int, most: int) -> None:
+    def run(self, calls: Iterable[ItemCall], deaths: int, most: int) -> None:
         """Make calls, so many at a time, and those that follow from what they return."""
         waiting, idle_since = deque(calls), 0.0
         self.submissions = {
@@ -191,7 +191,7 @@ class Window:
             elif idle_since and time.monotonic() - idle_since > self.slow_seconds():
                 self.try_twice()
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: ItemCall) -> None:
         # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only where it
         # knows from others of their group how long they take. The last part is of this window alone: of two tasks
         # with one key Dask would run the first only.
@@ -235,7 +235,7 @@ class Window:
             self.made[call.place] = self.count(outcome.result, outcome.spent)
             if self.then and self.following:
                 for item in self.then.items(outcome.result):
-                    self.submit(Call(self.following, item))
+                    self.submit(ItemCall(self.following, item))
 
     def slow_seconds(self) -> float:
         """Return after how long what is left is slow."""

@@ -458,7 +458,7 @@ def test_line_is_said_each_minute_where_there_is_no_terminal(corpus, monkeypatch
     said, clock = StringIO(), Clock()
     monkeypatch.setattr(progress_bars.time, "monotonic", clock)
     state = BuildState(corpus.load(), clock)
-    state.followers.append(progress_bars.Lines(Console(file=said)))
+    state.followers.append(progress_bars.ProgressLines(Console(file=said)))
     state.hear(reports("ingest", "best", 1, 4, 10))
     assert not said.getvalue()
     clock.now += progress_bars.SECONDS_BETWEEN_LINES

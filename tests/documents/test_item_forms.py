@@ -15,7 +15,7 @@ import pytest
 from small_corpus import prose
 
 from zyda_flows.tasks.documents.decontaminate import share_of
-from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, planned_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
@@ -121,10 +121,12 @@ def evaluation_sets(shared):
     looking, sets = looked_for(sorted((shared / "evals").glob("*.parquet")))
     assert len(sets) == 9
     chance = random.Random(47)
-    chosen = list[tuple[str, Item]]()
+    chosen = list[tuple[str, EvaluationItem]]()
     for one in sets:
         items = (
-            Item(item.row, item.question, item.answer or "") for item in items_of(one) if item.answer != ""
+            EvaluationItem(item.row, item.question, item.answer or "")
+            for item in items_of(one)
+            if item.answer != ""
         )
         long = [item for item in items if len(re.findall(r"\w+", whole(item))) >= 8]
         chosen += [(one.name, item) for item in chance.sample(long, OF_EACH)]

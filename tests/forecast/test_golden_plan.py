@@ -12,7 +12,7 @@ from small_corpus import QUALITY, REPOSITORY
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line
 from zyda_flows.tasks.forecast.plan import Planning
-from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Part, Trial
+from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Trial, TrialPart
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
@@ -61,7 +61,7 @@ def trial_of(recipe, chance):
             tokens = chance.randrange(100_000, 900_000)
             documents = Counts(documents=chance.randrange(500, 3000), tokens=tokens, bytes=5 * tokens)
             parts.append(
-                Part(2.5e6, 3000, documents, 1, chance.randrange(5), spent(chance, reads_inputs=True))
+                TrialPart(2.5e6, 3000, documents, 1, chance.randrange(5), spent(chance, reads_inputs=True))
             )
             for stage in (*OF_SOURCES, "minhash2", "removals2") if len(recipe.rounds) > 1 else OF_SOURCES:
                 taken = spent(chance, reads_inputs=stage == "ingest")

@@ -75,7 +75,7 @@ def made(seed, count=2000):
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_do_not_depend_on_the_memory_limit(tmp_path, seed, counted_bytes):
-    limits = cluster_stats.Limits(counted_bytes, clusters=13, small_sizes=5)
+    limits = cluster_stats.MemoryLimits(counted_bytes, clusters=13, small_sizes=5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
     found = cluster_stats.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
     by_source = {}

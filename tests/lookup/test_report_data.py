@@ -10,7 +10,7 @@ from small_corpus import (
 )
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
+from zyda_flows.tasks.lookup.cluster_stats import LARGEST, MemoryLimits, cluster_stats
 from zyda_flows.tasks.lookup.report_data import findings_of
 
 
@@ -20,7 +20,7 @@ def test_counts_of_clusters_match_the_table_with_any_memory_limit(labelled, coun
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
-    found = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, Limits(counted_bytes))
+    found = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, MemoryLimits(counted_bytes))
     assert [dedup_round.clusters.documents for dedup_round in findings_of(recipe).rounds] == [found.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))

@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from zyda_flows.flows.command.mix import plan_lines
 from zyda_flows.tasks.accounts.ledger_formats import as_json
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.special import SpecialTokens, special_names
 
 WORDS = ["The quick brown fox", "naïve café", "x=1", "漢字", ""]
@@ -52,7 +52,7 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
     both = ((as_text, True), (as_control, False))
     some = both if name in ("demo", "neox") else both[:1]  # an engine of the others takes seconds
     for expected, special_as_text in some:
-        engine = Engine(given, special_as_text=special_as_text)
+        engine = TokenEngine(given, special_as_text=special_as_text)
         assert engine.why_slow is None
         found = engine.encode(large(texts))
         assert [found.of(i).tolist() for i in range(len(texts))] == expected
@@ -72,7 +72,7 @@ def test_added_tokens_that_are_not_special_stay_tokens():
         ]
     )
     text = "a <tool> b    c <mask> d <w> e <r>  f"
-    engine = Engine(tokenizer)
+    engine = TokenEngine(tokenizer)
     ids = engine.encode(large([text])).of(0).tolist()
     assert engine.why_slow is None
     kept, special = (
@@ -139,9 +139,9 @@ def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(m
     ]  # with signs that no text is expected to have
     tokenizer = make()
     end, unknown = tokenizer.token_to_id("</s>"), tokenizer.token_to_id("<unk>")
-    control = Engine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
+    control = TokenEngine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
     assert control.ids.tolist().count(end) == 8
-    engine = Engine(make(), is_exact=is_exact)
+    engine = TokenEngine(make(), is_exact=is_exact)
     found = engine.encode(large(texts))
     assert end not in found.ids
     assert all(len(found.of(i)) for i in range(len(texts)))
