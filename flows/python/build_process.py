@@ -2,8 +2,8 @@
 
     python -P -m zyda_flows.flows.python.build_process
 
-The first line of standard input is a BuildRequest. When standard input ends, the calling program has ended or no longer
-waits, and this process ends as at Ctrl-C. Standard output gets an Answer.
+The first line of standard input is a BuildRequest. When standard input ends, the calling program has ended or no
+longer waits, and this process ends as at Ctrl-C. Standard output gets an Answer.
 """
 
 import os

@@ -2,8 +2,8 @@
 
 CLUSTERS may have more rows than memory holds, so it is read by row group. It is sorted by doc_id: all rows of a
 source are neighbours, and a cluster begins with the row whose `cluster_id` equals its doc_id. This row is enough to
-count a cluster of one source. Clusters of several sources are counted some MiB at a time (`MemoryLimits`): the table
-is read once for each of these parts, and once more for the members of the largest clusters.
+count a cluster of one source. Clusters of several sources are counted some MiB at a time (`MemoryLimits`): the
+table is read once for each of these parts, and once more for the members of the largest clusters.
 """
 
 from collections import Counter

@@ -271,10 +271,16 @@ def on_slurm(tmp_path, monkeypatch):
 
 
 def test_slurm_cluster_has_a_key_and_listens_on_the_interface(on_slurm, tmp_path):
-    made, at_exit = on_slurm("--interface", "ib0")
-    assert (made["interface"], made["protocol"], made["jobs"]) == ("ib0", "tls://", 1)
-    assert made["security"].get_tls_config_for_role("worker")["key"] == str(tmp_path / "dask-key.pem")
-    assert any("COMM__TLS__WORKER__KEY" in line for line in made["job_script_prologue"])
+    cluster_options, at_exit = on_slurm("--interface", "ib0")
+    assert (cluster_options["interface"], cluster_options["protocol"], cluster_options["jobs"]) == (
+        "ib0",
+        "tls://",
+        1,
+    )
+    assert cluster_options["security"].get_tls_config_for_role("worker")["key"] == str(
+        tmp_path / "dask-key.pem"
+    )
+    assert any("COMM__TLS__WORKER__KEY" in line for line in cluster_options["job_script_prologue"])
     assert not at_exit
 
 
@@ -291,8 +297,11 @@ def test_slurm_cluster_has_gpu_jobs_and_cpu_jobs(on_slurm, tmp_path):
         "--interface",
         "ib0",
     ]
-    made, at_exit = on_slurm(*arguments)
-    assert (made["queue"], made["worker_extra_args"]) == ("cpu", ["--resources", "CPU=1"])
+    cluster_options, at_exit = on_slurm(*arguments)
+    assert (cluster_options["queue"], cluster_options["worker_extra_args"]) == (
+        "cpu",
+        ["--resources", "CPU=1"],
+    )
     options, _, script = (tmp_path / "sbatch").read_text().partition("#!/bin/bash\n")
     assert {"--array=1-4", "--partition=gpu", "--gres=gpu:8", "--mem=262144M"} <= set(options.split())
     *exports, command = script.splitlines()
@@ -307,10 +316,10 @@ def test_slurm_cluster_has_gpu_jobs_and_cpu_jobs(on_slurm, tmp_path):
 
 
 def test_slurm_cluster_with_ucx_has_no_key(on_slurm, tmp_path):
-    made, _ = on_slurm("--gpu-jobs", "1", "--ucx")
-    assert (made["protocol"], made["security"]) == ("ucx://", None)
+    cluster_options, _ = on_slurm("--gpu-jobs", "1", "--ucx")
+    assert (cluster_options["protocol"], cluster_options["security"]) == ("ucx://", None)
     script = (tmp_path / "sbatch").read_text()
-    assert "TLS" not in script + "".join(made["job_script_prologue"])
+    assert "TLS" not in script + "".join(cluster_options["job_script_prologue"])
     assert "export DASK_DISTRIBUTED_UCXX__CREATE_CUDA_CONTEXT=true" in script
     words = shlex.split(script.splitlines()[-1])
     assert words[words.index("--protocol") + 1] == "ucx"
@@ -333,9 +342,9 @@ ODD_SIZES = [
 
 @pytest.mark.parametrize("odd", ODD_SIZES)
 def test_invalid_slurm_sizes_are_rejected_before_jobs_start(on_slurm, tmp_path, odd, capsys):
-    made, _ = on_slurm("--gpu-jobs", "1", odd)
+    cluster_options, _ = on_slurm("--gpu-jobs", "1", odd)
     assert f"argument {odd.split('=')[0]}: " in capsys.readouterr().err
-    assert not made
+    assert not cluster_options
     assert not (tmp_path / "sbatch").exists()
 
 

@@ -44,10 +44,10 @@ DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    made = Corpus(tmp_path_factory.mktemp("stack-corpus"))
-    made.recipe["sources"] = made.recipe["sources"][:2]  # each task of a source takes a tenth of a second
-    made.write()
-    return made
+    small = Corpus(tmp_path_factory.mktemp("stack-corpus"))
+    small.recipe["sources"] = small.recipe["sources"][:2]  # each task of a source takes a tenth of a second
+    small.write()
+    return small
 
 
 def run(name, **parameters):

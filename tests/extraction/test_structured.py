@@ -312,11 +312,13 @@ def test_fragments_of_pages_are_extracted(extract, page):
 
 def test_main_content_of_real_pages_is_as_good_as_resiliparse(shared):
     folder = shared / "web/pages"
-    truth = {address.strip(): one for address, one in json.loads((folder / "truth.json").read_text()).items()}
+    truth = {
+        address.strip(): record for address, record in json.loads((folder / "truth.json").read_text()).items()
+    }
     scores = dict.fromkeys([main_content, structured_text], 0.0)
     with (folder / "pages.warc.gz").open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
-        pages = [(one.headers["WARC-Target-URI"], one.reader.read()) for one in records][::5]
+        pages = [(record.headers["WARC-Target-URI"], record.reader.read()) for record in records][::5]
     for extract in scores:
         right = wrong = missed = 0
         for address, content in pages:

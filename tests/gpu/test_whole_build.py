@@ -62,8 +62,8 @@ def test_corpus_built_with_gpus_equals_the_one_of_cpus(tmp_path, is_real, server
     with nullcontext() if is_real else cluster_that_pretends(noted) as cluster:
         if cluster:
             environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
-        done = zyda("build", path, env=environment)
-    assert done.returncode == 0, done.stderr
+        finished = zyda("build", path, env=environment)
+    assert finished.returncode == 0, finished.stderr
     assert contents(load_recipe(path)) == contents(by_cpus)
     if not is_real:
         assert set(noted.read_text().split()) == {"keys_of_shard", "stars", "forest_of"}

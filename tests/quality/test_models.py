@@ -187,8 +187,8 @@ def test_only_documents_with_a_kept_label_stay_and_say_so(corpus):
     ledger = build_here(recipe)
     kept = table_of(recipe, "worst")
     assert all(row["quality_pred"] == "High" and 1 / 3 <= row["quality_prob"] <= 1 for row in kept)
-    gone = [row for row in table_of(recipe, "removed") if row["reason"] == "quality"]
-    assert len(kept) + len(gone) == ledger.of("classify", "worst").documents == 3
+    removed = [row for row in table_of(recipe, "removed") if row["reason"] == "quality"]
+    assert len(kept) + len(removed) == ledger.of("classify", "worst").documents == 3
 
 
 def test_scores_of_a_regression_model_can_be_named_by_keep(corpus, regression):
@@ -213,19 +213,19 @@ def test_documents_are_classified_once_whatever_happens_beside_them(corpus, monk
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
     before = kept_names(recipe)
-    seen = []
+    batches_seen = []
     predict = models.Classifier.predict
     monkeypatch.setattr(
-        models.Classifier, "predict", lambda self, texts: seen.extend(texts) or predict(self, texts)
+        models.Classifier, "predict", lambda self, texts: batches_seen.extend(texts) or predict(self, texts)
     )
     write_rows(corpus.folder / "in/best-2.parquet", rows(copy_of_worst=prose("worst alone")))
     build_here(recipe)
     assert kept_names(recipe) == before - {"worst_alone"} | {"copy_of_worst"}
-    assert seen == []
+    assert batches_seen == []
     (corpus.folder / "in/best-2.parquet").unlink()
     build_here(recipe)
     assert kept_names(recipe) == before
-    assert seen == []
+    assert batches_seen == []
     assert recipe.folder.files("work/classify/worst")
 
 
@@ -273,11 +273,11 @@ def test_threads_that_want_a_model_at_once_load_it_once(own_model):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     with ThreadPoolExecutor(4) as pool:
         wanted = [pool.submit(load_model, model, 32) for _ in range(4)]
-        assert len({id(one.result()) for one in wanted}) == 1
+        assert len({id(future.result()) for future in wanted}) == 1
         answers = wanted[0].result()
         alone = answers(TEXTS)
-        for one in [pool.submit(answers, TEXTS) for _ in range(4)]:
-            assert one.result() == alone
+        for future in [pool.submit(answers, TEXTS) for _ in range(4)]:
+            assert future.result() == alone
 
 
 def test_answer_does_not_depend_on_the_texts_beside_it():
@@ -302,8 +302,8 @@ def test_score_does_not_depend_on_the_texts_beside_it(regression):
     texts = [prose(f"beside {i}", 3 + i) for i in range(40)]
     scores, whole = classifier.score(texts)
     alone = [classifier.score([text]) for text in texts]
-    assert scores.tolist() == [float(one[0][0]) for one in alone]
-    assert whole.tolist() == [int(one[1][0]) for one in alone]
+    assert scores.tolist() == [float(answer[0][0]) for answer in alone]
+    assert whole.tolist() == [int(answer[1][0]) for answer in alone]
 
 
 def test_what_hangs_on_the_last_digits_is_asked_again():
@@ -312,8 +312,10 @@ def test_what_hangs_on_the_last_digits_is_asked_again():
     def logits(*probabilities):
         return np.log(np.array(probabilities, np.float64)).astype(np.float32)
 
-    found = models.is_unsettled(logits([0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501]))
-    assert found.tolist() == [True, False, True, True]
+    is_unsettled = models.is_unsettled(
+        logits([0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501])
+    )
+    assert is_unsettled.tolist() == [True, False, True, True]
     scores = np.array([[2.5], [2.4995], [2.4993], [0.1234]], np.float32)
     assert models.is_unsettled(scores).tolist() == [True, True, False, False]
 
@@ -374,8 +376,8 @@ def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_
     monkeypatch.setattr("huggingface_hub.snapshot_download", None)
     model = str(own_model) if model == "own" else model
     recipe = recipe_with(corpus, "worst", classify={"model": model, "keep": ["High"]})
-    said = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"
-    with pytest.raises(ZydaError, match=said) as raised:
+    message = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"
+    with pytest.raises(ZydaError, match=message) as raised:
         build_here(recipe)
     assert len(raised.value.faults) == 1
 
@@ -412,8 +414,8 @@ def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
     classify = {"model": str(folder), "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify, on_bad_rows=on_bad_rows)
     column = "quality_prob" if form == "labels" else "score"
-    said = rf"source worst, file .*worst-\d\.\w+.*, row \d+ .*: classify\.model: .* answers {column} (nan|inf|-inf), expected"
-    with pytest.raises(ZydaError, match=said) as raised:
+    message = rf"source worst, file .*worst-\d\.\w+.*, row \d+ .*: classify\.model: .* answers {column} (nan|inf|-inf), expected"
+    with pytest.raises(ZydaError, match=message) as raised:
         build_here(recipe)
     assert "weights" in raised.value.advice
 
@@ -426,10 +428,10 @@ def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
     logits = models.Classifier.logits
 
     def spoiled(self, texts):
-        found = logits(self, texts)
+        values = logits(self, texts)
         if len(texts) > 1:
-            found[1] = np.nan
-        return found
+            values[1] = np.nan
+        return values
 
     monkeypatch.setattr(models.Classifier, "logits", spoiled)
     labels, probabilities = classifier.predict(TEXTS)

@@ -48,16 +48,16 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
     special = {plain.token_to_id(token) for token in names}
     as_text = [by_model_alone(plain, text) for text in texts]
     as_control = [plain.encode(text, add_special_tokens=False).ids for text in texts]
-    assert not special & {one for ids in as_text for one in ids}
+    assert not special & {token_id for ids in as_text for token_id in ids}
     both = ((as_text, True), (as_control, False))
     some = both if name in ("demo", "neox") else both[:1]  # an engine of the others takes seconds
     for expected, special_as_text in some:
         engine = TokenEngine(given, special_as_text=special_as_text)
         assert engine.why_slow is None
-        found = engine.encode(large(texts))
-        assert [found.of(i).tolist() for i in range(len(texts))] == expected
-        assert engine.reference_ids(texts).ids.tolist() == [one for ids in expected for one in ids]
-    written = [sum(one in special for one in ids) for ids in as_control]
+        encoded = engine.encode(large(texts))
+        assert [encoded.of(i).tolist() for i in range(len(texts))] == expected
+        assert engine.reference_ids(texts).ids.tolist() == [token_id for ids in expected for token_id in ids]
+    written = [sum(token_id in special for token_id in ids) for ids in as_control]
     assert engine.special.per_text(large(texts)).tolist() == written
 
 
@@ -76,7 +76,7 @@ def test_added_tokens_that_are_not_special_stay_tokens():
     ids = engine.encode(large([text])).of(0).tolist()
     assert engine.why_slow is None
     kept, special = (
-        {tokenizer.token_to_id(one) for one in names}
+        {tokenizer.token_to_id(name) for name in names}
         for names in (("<tool>", "    "), ("<mask>", "<w>", "<r>"))
     )
     assert kept <= set(ids)
@@ -91,7 +91,7 @@ def of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=N
         tokenizer.pre_tokenizer = pre_tokenizer
     if normalizer:
         tokenizer.normalizer = normalizer
-    tokenizer.add_special_tokens([AddedToken(one, normalized=False) for one in specials])
+    tokenizer.add_special_tokens([AddedToken(special, normalized=False) for special in specials])
     return tokenizer
 
 
@@ -142,12 +142,12 @@ def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(m
     control = TokenEngine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
     assert control.ids.tolist().count(end) == 8
     engine = TokenEngine(make(), is_exact=is_exact)
-    found = engine.encode(large(texts))
-    assert end not in found.ids
-    assert all(len(found.of(i)) for i in range(len(texts)))
-    assert [found.of(i).tolist() for i in (5, 6)] == [control.of(i).tolist() for i in (5, 6)]
+    encoded = engine.encode(large(texts))
+    assert end not in encoded.ids
+    assert all(len(encoded.of(i)) for i in range(len(texts)))
+    assert [encoded.of(i).tolist() for i in (5, 6)] == [control.of(i).tolist() for i in (5, 6)]
     if not isinstance(tokenizer.model, models.WordLevel):  # for which any word it has not is unknown
-        assert unknown not in found.of(0)
+        assert unknown not in encoded.of(0)
         assert unknown not in engine.encode(large(["<unk>"])).ids
 
 
@@ -164,12 +164,12 @@ def test_occurrences_are_those_that_a_plain_search_finds(names):
     column = large([*texts, *names])[1:]
 
     def plainly(text):
-        found, at = [], 0
+        positions, at = [], 0
         while at < len(text):
             here = max((name for name in names if text.startswith(name, at)), key=len, default=None)
-            found += [here] * (here is not None)
+            positions += [here] * (here is not None)
             at += len(here or "x")
-        return found
+        return positions
 
     special, expected = SpecialTokens(names), [plainly(text) for text in column.to_pylist()]
     assert special.per_text(column).tolist() == list(map(len, expected))
@@ -187,15 +187,15 @@ TEXTS = {"one": f"a text with {END} inside {END}", "two": "a text of words", "th
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory, compiled):
     """Give a corpus of texts with special tokens for each setting."""
-    found = {}
+    built = {}
     for setting in ("text", "control"):
         folder = tmp_path_factory.mktemp(setting)
         corpus = Corpus(folder)
         write_rows(folder / "in/good.jsonl", rows(**TEXTS))
         corpus.recipe["sources"] = [{"name": "good", "files": ["in/good.jsonl"]}]
         corpus.recipe["special_tokens"] = setting
-        found[setting] = corpus, build_here(corpus.load())
-    return found
+        built[setting] = corpus, build_here(corpus.load())
+    return built
 
 
 def mixture_of(folder, corpus, **options):
@@ -223,7 +223,7 @@ def test_ledger_account_and_token_files_agree_on_special_tokens(corpora, tmp_pat
     assert "special_tokens" in as_json(ledger)
     mixed, files = mixed_in(mixture_of(tmp_path, corpus, special_tokens=setting))
     end = tokenizer.token_to_id(END)
-    sequences = sorted(one.tolist() for one in megatron(files, "train-00000"))
+    sequences = sorted(sequence.tolist() for sequence in megatron(files, "train-00000"))
     assert sequences == sorted([*ids, end] for ids in [*expected.values()] * 2)
     part = mixed.parts[0]
     assert part.written == 2 * (ledger.lines[-1].out.tokens + len(TEXTS))
@@ -238,9 +238,9 @@ def test_mixture_with_another_setting_than_its_corpus_encodes_anew_and_says_so(c
     ends = {}
     for setting in ("text", "control", "text"):  # in the same folder: the ids of the settings differ
         path = mixture_of(tmp_path, corpus, special_tokens=setting)
-        said = "\n".join(plan_lines(mixing_of(path)))
-        assert "special tokens occur in 3 documents, 4 times" in said
-        assert ("was counted with another `special_tokens`" in said) is (setting == "text")
+        lines = "\n".join(plan_lines(mixing_of(path)))
+        assert "special tokens occur in 3 documents, 4 times" in lines
+        assert ("was counted with another `special_tokens`" in lines) is (setting == "text")
         _, place = mixed_in(path)
-        ends[setting] = sum(one.tolist().count(end) for one in megatron(place, "train-00000"))
+        ends[setting] = sum(sequence.tolist().count(end) for sequence in megatron(place, "train-00000"))
     assert ends == {"text": 8, "control": 14}
