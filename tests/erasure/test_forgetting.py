@@ -438,7 +438,7 @@ def test_build_with_a_damaged_deny_list_is_an_error(mine, lost):
     build_here(mine.load())
 
 
-def test_unknown_files_beside_the_corpus_are_ignored(mine, caplog):
+def test_unknown_files_next_to_the_corpus_are_ignored(mine, caplog):
     build_here(mine.load())
     for path in ("denied/.DS_Store", "forgotten/.DS_Store", "forgotten/cut.json"):
         mine.load().folder.write(path, b"\0")

@@ -83,7 +83,7 @@ def copied(corpus, folder):
 
 
 @pytest.mark.slow
-def test_certificate_after_an_interruption_equals_an_undisturbed_one(corpus, tmp_path):
+def test_certificate_after_an_interruption_equals_an_undisturbed_certificate(corpus, tmp_path):
     expected = without_times(forget_or_finish(copied(corpus, tmp_path / "undisturbed")))
     assert [of["documents"] for of in expected["gone"]] == [1, 2]
     for number, (name, moment) in enumerate(MOMENTS.items()):

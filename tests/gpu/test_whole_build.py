@@ -46,7 +46,7 @@ def cluster_that_pretends(noted):
 @pytest.mark.parametrize("is_real", [
     False, pytest.param(True, marks=pytest.mark.skipif(not gpu_count(), reason="needs a GPU")),
 ], ids=["pretended", "real"])  # fmt: skip
-def test_corpus_built_with_gpus_equals_the_one_of_cpus(tmp_path, is_real, server, monkeypatch):
+def test_corpus_built_with_gpus_equals_the_corpus_of_cpus(tmp_path, is_real, server, monkeypatch):
     corpus, noted = Corpus(tmp_path), tmp_path / "noted"
     words = {name: prose(name, 25) for name in ("one", "two", "three")}
     write_rows(tmp_path / "in/best-0.parquet", rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing=""))

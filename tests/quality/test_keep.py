@@ -326,6 +326,6 @@ def test_time_beyond_python_is_compared_or_reported():
 @pytest.mark.parametrize(
     "expression", ["f * 10 = 1", "f + 0 = 0.1", "f * 3 = 0.3", "f / 2 = 0.05", "f + 0.2 = 0.3"]
 )
-def test_whole_number_beside_a_float_column_is_a_float(expression):
+def test_integer_compared_with_a_float_column_is_a_float(expression):
     """DuckDB gives 0.1::FLOAT * 10 = 1 as true, and so on."""
     assert keep_mask(expression, pa.table({"f": pa.array([0.1], pa.float32())})).all()

@@ -103,33 +103,33 @@ def test_answers_of_windows_are_in_the_order_of_the_texts():
     assert classifier.logits([]).shape == (0, 3)
 
 
-def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
+def test_batches_that_exceed_gpu_memory_are_halved_with_a_warning(monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
 
-    classifier, asked, said = models.Classifier(QUALITY, 64), [], []
+    classifier, batch_sizes, warnings = models.Classifier(QUALITY, 64), [], []
     texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(40))]
     expected, network = classifier.logits(texts), classifier.network
 
     def short_of_memory(ids, mask):
-        asked.append(len(ids))
+        batch_sizes.append(len(ids))
         if ids.numel() > 300:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return network(ids, mask)
 
     monkeypatch.setattr(classifier, "network", short_of_memory)
-    monkeypatch.setattr(models, "warn", said.append)
+    monkeypatch.setattr(models, "warn", warnings.append)
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert f"{asked[0]} texts of a batch find no room in the memory of the GPU" in said[0]
-    assert len(said) < len(asked)
-    asked.clear()
-    said.clear()
+    assert f"{batch_sizes[0]} texts of a batch find no room in the memory of the GPU" in warnings[0]
+    assert len(warnings) < len(batch_sizes)
+    batch_sizes.clear()
+    warnings.clear()
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert not said, "what found no room is not tried again"
+    assert not warnings, "batches of a size that exceeded the memory are not tried again"
 
 
-def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
+def test_single_text_that_exceeds_gpu_memory_raises(monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
@@ -144,17 +144,17 @@ def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
         classifier.logits(TEXTS)
 
 
-def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monkeypatch):
+def test_models_of_a_cpu_build_are_on_the_cpu_of_a_gpu_worker(corpus, monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
 
-    as_it_was = torch.nn.Module.to
+    original_to = torch.nn.Module.to
 
     def to(network, device, *rest):
         if device == "cuda":
             raise RuntimeError("sent to a GPU")
-        return as_it_was(network, device, *rest)
+        return original_to(network, device, *rest)
 
     monkeypatch.setattr(torch.nn.Module, "to", to)
     monkeypatch.setattr(models.torch.cuda, "is_available", lambda: True)
@@ -167,7 +167,7 @@ def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monk
         build_here(worse)
 
 
-def test_cut_text_gives_the_same_tokens_as_the_whole():
+def test_cut_text_has_the_tokens_of_the_whole_text():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 32)
@@ -181,7 +181,7 @@ def recipe_with(corpus, source, **changes):
     return corpus.load(sources=sources)
 
 
-def test_only_documents_with_a_kept_label_stay_and_say_so(corpus):
+def test_only_documents_with_a_kept_label_are_published(corpus):
     classify = {"model": str(QUALITY), "keep": ["High"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     ledger = build_here(recipe)
@@ -191,14 +191,14 @@ def test_only_documents_with_a_kept_label_stay_and_say_so(corpus):
     assert len(kept) + len(removed) == ledger.of("classify", "worst").documents == 3
 
 
-def test_scores_of_a_regression_model_can_be_named_by_keep(corpus, regression):
+def test_keep_can_use_scores_of_a_regression_model(corpus, regression):
     classify = {"model": str(regression), "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify, keep="int_score >= 3 or score < 1e9")
     build_here(recipe)
     assert {"score", "int_score"} <= set(table_of(recipe, "worst")[0])
 
 
-def test_label_that_the_model_does_not_have_is_found_before_any_work(corpus):
+def test_unknown_label_raises_before_work(corpus):
     recipe = recipe_with(corpus, "worst", classify={"model": str(QUALITY), "keep": ["Good"]})
     with pytest.raises(
         ValueError, match=r"source worst: classify\.keep: .* has no label Good; there are High, Medium, Low"
@@ -206,26 +206,28 @@ def test_label_that_the_model_does_not_have_is_found_before_any_work(corpus):
         build_here(recipe)
 
 
-def test_documents_are_classified_once_whatever_happens_beside_them(corpus, monkeypatch):
+def test_documents_are_classified_once(corpus, monkeypatch):
     from zyda_flows.tasks.quality import torch_models as models
 
     classify = {"model": str(QUALITY), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
     before = kept_names(recipe)
-    batches_seen = []
+    classified_texts = []
     predict = models.Classifier.predict
     monkeypatch.setattr(
-        models.Classifier, "predict", lambda self, texts: batches_seen.extend(texts) or predict(self, texts)
+        models.Classifier,
+        "predict",
+        lambda self, texts: classified_texts.extend(texts) or predict(self, texts),
     )
     write_rows(corpus.folder / "in/best-2.parquet", rows(copy_of_worst=prose("worst alone")))
     build_here(recipe)
     assert kept_names(recipe) == before - {"worst_alone"} | {"copy_of_worst"}
-    assert batches_seen == []
+    assert classified_texts == []
     (corpus.folder / "in/best-2.parquet").unlink()
     build_here(recipe)
     assert kept_names(recipe) == before
-    assert batches_seen == []
+    assert classified_texts == []
     assert recipe.folder.files("work/classify/worst")
 
 
@@ -247,7 +249,7 @@ def answers_of(recipe):
     return [(row["name"], row["quality_pred"], row["quality_prob"]) for row in table_of(recipe, "worst")]
 
 
-def test_model_that_is_trained_again_in_its_folder_is_asked_again(corpus, own_model):
+def test_changed_model_classifies_again(corpus, own_model):
     classify = {"model": str(own_model), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
@@ -259,7 +261,7 @@ def test_model_that_is_trained_again_in_its_folder_is_asked_again(corpus, own_mo
     assert answers_of(recipe) == answers_of(fresh) != before
 
 
-def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other(own_model):
+def test_model_that_changes_during_a_build_raises(own_model):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     before = load_model(model, 64)
     train_again(own_model)
@@ -269,7 +271,7 @@ def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other
         load_model(model, 64)
 
 
-def test_threads_that_want_a_model_at_once_load_it_once(own_model):
+def test_simultaneous_threads_load_a_model_once(own_model):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     with ThreadPoolExecutor(4) as pool:
         wanted = [pool.submit(load_model, model, 32) for _ in range(4)]
@@ -280,33 +282,35 @@ def test_threads_that_want_a_model_at_once_load_it_once(own_model):
             assert future.result() == alone
 
 
-def test_answer_does_not_depend_on_the_texts_beside_it():
+def test_answer_does_not_depend_on_other_texts():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 96)
     texts = [prose(f"beside {i}", 3 + i) for i in range(60)]
     raw = np.concatenate([classifier.logits([text]) for text in texts])
-    assert not np.array_equal(raw, classifier.logits(texts)), "nothing is shown where the outputs are equal"
-    whole = classifier.predict(texts)
+    assert not np.array_equal(raw, classifier.logits(texts)), (
+        "the test needs outputs that depend on the batch"
+    )
+    together = classifier.predict(texts)
     alone = [classifier.predict([text]) for text in texts]
-    assert whole[0] == [labels[0] for labels, _ in alone]
-    assert whole[1].tolist() == [float(found[0]) for _, found in alone]
+    assert together[0] == [labels[0] for labels, _ in alone]
+    assert together[1].tolist() == [float(probability[0]) for _, probability in alone]
     half = classifier.predict(texts[::2])
-    assert half[1].tolist() == whole[1][::2].tolist()
+    assert half[1].tolist() == together[1][::2].tolist()
 
 
-def test_score_does_not_depend_on_the_texts_beside_it(regression):
+def test_score_does_not_depend_on_other_texts(regression):
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(regression, 64)
     texts = [prose(f"beside {i}", 3 + i) for i in range(40)]
-    scores, whole = classifier.score(texts)
+    scores, labels = classifier.score(texts)
     alone = [classifier.score([text]) for text in texts]
     assert scores.tolist() == [float(answer[0][0]) for answer in alone]
-    assert whole.tolist() == [int(answer[1][0]) for answer in alone]
+    assert labels.tolist() == [int(answer[1][0]) for answer in alone]
 
 
-def test_what_hangs_on_the_last_digits_is_asked_again():
+def test_answers_close_to_a_boundary_are_unsettled():
     from zyda_flows.tasks.quality import torch_models as models
 
     def logits(*probabilities):
@@ -354,7 +358,7 @@ BAD_MODELS = {
 
 
 @pytest.mark.parametrize("case", BAD_MODELS)
-def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model, case):
+def test_unusable_model_is_reported_in_a_single_line(corpus, own_model, case):
     change, message = BAD_MODELS[case]
     change(own_model)
     recipe = recipe_with(corpus, "worst", classify={"model": str(own_model), "keep": ["High"]})
@@ -369,9 +373,7 @@ def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model
 
 
 @pytest.mark.parametrize("model", ["own", "lab/on-the-hub"])
-def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_is_fetched(
-    corpus, own_model, monkeypatch, model
-):
+def test_missing_model_libraries_are_reported_with_the_extra(corpus, own_model, monkeypatch, model):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr("huggingface_hub.snapshot_download", None)
     model = str(own_model) if model == "own" else model
@@ -382,7 +384,7 @@ def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_
     assert len(raised.value.faults) == 1
 
 
-def test_worker_without_the_libraries_of_a_model_says_so(own_model, monkeypatch):
+def test_worker_without_model_libraries_raises(own_model, monkeypatch):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
@@ -406,7 +408,7 @@ def spoil(folder, value):
 @pytest.mark.parametrize("on_bad_rows", ["fail", "set_aside"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("form", ["labels", "score"])
-def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
+def test_infinite_answer_raises_with_file_and_row(
     corpus, own_model, regression, tmp_path, form, value, on_bad_rows
 ):
     folder = own_model if form == "labels" else shutil.copytree(regression, tmp_path / "own-regression")
@@ -420,7 +422,7 @@ def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
     assert "weights" in raised.value.advice
 
 
-def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
+def test_text_with_an_infinite_answer_in_a_batch_is_answered_alone(monkeypatch):
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 64, "cpu")

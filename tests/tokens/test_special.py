@@ -61,7 +61,7 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
     assert engine.special.per_text(large(texts)).tolist() == written
 
 
-def test_added_tokens_that_are_not_special_stay_tokens():
+def test_added_tokens_that_are_not_special_remain_tokens():
     tokenizer = Tokenizer.from_file(str(TOKENIZER))
     tokenizer.add_tokens([AddedToken("<tool>", normalized=False), AddedToken("    ", normalized=True)])
     tokenizer.add_special_tokens(
@@ -85,7 +85,7 @@ def test_added_tokens_that_are_not_special_stay_tokens():
     assert engine.special.counted(large([text, text])).keys() == {"[CLS]"} ^ {"[CLS]", "<mask>", "<w>", "<r>"}
 
 
-def of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=None):
+def tokenizer_of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=None):
     tokenizer = Tokenizer(model)
     if pre_tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizer
@@ -98,30 +98,30 @@ def of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=N
 LETTERS = ["<", "/", "s", ">", "u", "n", "k", "a", "b", "\u2581", "un", "</"]
 VOCAB = {one: i for i, one in enumerate(["<unk>", "</s>", "<s>", *LETTERS])}
 OWN_WORDS = {
-    "WordLevel": lambda: of_model(
+    "WordLevel": lambda: tokenizer_of_model(
         models.WordLevel(VOCAB, unk_token="<unk>"), pre_tokenizers.WhitespaceSplit()
     ),
-    "WordPiece": lambda: of_model(
+    "WordPiece": lambda: tokenizer_of_model(
         models.WordPiece(
             {**VOCAB, **{f"##{one}": 50 + i for i, one in enumerate(LETTERS)}}, unk_token="<unk>"
         ),
         pre_tokenizers.WhitespaceSplit(),
     ),
-    "Unigram": lambda: of_model(
+    "Unigram": lambda: tokenizer_of_model(
         models.Unigram([(one, -9.0 if number > 2 else 0.0) for one, number in VOCAB.items()], unk_id=0),
         pre_tokenizers.Metaspace(),
     ),
-    "BPE whose merges make one": lambda: of_model(
+    "BPE whose merges make one": lambda: tokenizer_of_model(
         models.BPE(
             VOCAB | {"s>": 90}, [("<", "/"), ("s", ">"), ("</", "s>"), ("<", "s>")], unk_token="<unk>"
         ),
         specials=("</s>", "<s>", "<unk>"),
     ),
-    "BPE that ignores merges": lambda: of_model(
+    "BPE that ignores merges": lambda: tokenizer_of_model(
         models.BPE(VOCAB, [("<", "/")], unk_token="<unk>", ignore_merges=True),
         pre_tokenizers.WhitespaceSplit(),
     ),
-    "as sentencepiece": lambda: of_model(
+    "as sentencepiece": lambda: tokenizer_of_model(
         models.BPE(VOCAB, [("u", "n"), ("<", "/")], unk_token="<unk>", fuse_unk=True),
         specials=("</s>", "<s>", "<unk>"),
         normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]),
@@ -131,7 +131,7 @@ OWN_WORDS = {
 
 @pytest.mark.parametrize("make", OWN_WORDS.values(), ids=OWN_WORDS)
 @pytest.mark.parametrize("is_exact", [False, True])
-def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(make, is_exact):
+def test_special_tokens_in_vocabularies_are_not_made_from_texts(make, is_exact):
     texts = ["</s>", "a </s> b", "a</s>b", "</s></s>", "b</s>", "a b un", "ab"]
     texts += [
         "\U0010fffe</s>\U0010fffe",
@@ -154,7 +154,7 @@ def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(m
 @pytest.mark.parametrize(
     "names", [("<|end|>", "<|endoftext|>", "[CLS]"), ("<s>", "</s>", "<s"), ("|", "ab"), ("漢字", "<é>"), ()]
 )
-def test_occurrences_are_those_that_a_plain_search_finds(names):
+def test_occurrences_equal_a_plain_search(names):
     texts = [
         "",
         "skipped",
@@ -232,7 +232,7 @@ def test_ledger_account_and_token_files_agree_on_special_tokens(corpora, tmp_pat
     assert ends == (8 if setting == "text" else 14)
 
 
-def test_mixture_with_another_setting_than_its_corpus_encodes_anew_and_says_so(corpora, tmp_path):
+def test_mixture_with_another_setting_than_its_corpus_encodes_again_with_a_note(corpora, tmp_path):
     corpus, _ = corpora["control"]
     end = Tokenizer.from_file(str(TOKENIZER)).token_to_id(END)
     ends = {}
