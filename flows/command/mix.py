@@ -13,9 +13,9 @@ from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.mixing import Mixing
+    from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
     from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
-    from zyda_flows.tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # share of a target; larger deviations are reported

@@ -20,8 +20,9 @@ from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.mixing.mixture import load_mixture
+from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
 from zyda_flows.tasks.mixing.planning import inputs_of
-from zyda_flows.tasks.mixing.removal import Forgetting, forget, promised
+from zyda_flows.tasks.mixing.removal import forget, promised
 from zyda_flows.tasks.storage.claims import forgetting, reading
 from zyda_flows.tasks.storage.folder import Folder
 
