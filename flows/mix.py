@@ -54,7 +54,7 @@ def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
     with page.until_the_end():
         if forget:
             expect_finished(inputs.corpus_folders)
-            removal.forget(inputs, removal.promised(inputs), spread)
+            removal.forget(inputs, removal.planned_certificate(inputs), spread)
         mixed = mix_all(inputs, spread)
     page.complete(mixed.parts)
     return mixed

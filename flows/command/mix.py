@@ -104,10 +104,10 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
-    from zyda_flows.tasks.mixing.removal import forget, promised  # late
+    from zyda_flows.tasks.mixing.removal import forget, planned_certificate  # late
 
     expect_finished(inputs.corpus_folders)
-    promise = promised(inputs)
+    promise = planned_certificate(inputs)
     print_promise(promise)
     if plan:
         return

@@ -43,13 +43,13 @@ def moment() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def promised(inputs: Inputs) -> Forgetting:
+def planned_certificate(inputs: Inputs) -> Forgetting:
     """Return a certificate of the versions and files to remove, which continues an unfinished certificate."""
-    now = planned(inputs)
-    return joined(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
+    now = new_certificate(inputs)
+    return with_remaining(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
 
 
-def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
+def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
     """Add the remaining versions and files to an unfinished certificate."""
     known = {record.label: record for record in begun.corpora}
     is_same = all(record == known.get(record.label) for record in now.corpora)
@@ -64,12 +64,12 @@ def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
     )  # fmt: skip
 
 
-def planned(inputs: Inputs) -> Forgetting:
+def new_certificate(inputs: Inputs) -> Forgetting:
     """Return the versions and files of a mixture to remove now."""
     folder, now = inputs.folder, Mixing(inputs, no_spread).place
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
     older = {place: trace_at(folder, place) for place in older_versions(sizes, now)}
-    corpora = forgotten_by(inputs, [trace.mixed for trace in older.values() if trace])
+    corpora = corpora_with_removed_ids(inputs, [trace.mixed for trace in older.values() if trace])
     denied = {label: ids for label, (_, ids) in corpora.items() if len(ids)}
     unfinished_places = [place for place in unfinished_versions(sizes) if place != now]
     return Forgetting(
@@ -103,7 +103,7 @@ def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
     raise NotImplementedError  # the name of a version is known without running a job
 
 
-def forgotten_by(
+def corpora_with_removed_ids(
     inputs: Inputs, manifests: Iterable[MixtureManifest]
 ) -> dict[str, tuple[CorpusForgotten, Ids]]:
     """Return the corpora of a mixture and of older manifests, each with the ids of documents removed on request."""
@@ -191,7 +191,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
     folder = inputs.folder
     with held(folder, LOCK, "mix"):
         if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
-            promise = joined(promise, planned(inputs))  # another mix has ended since then
+            promise = with_remaining(promise, new_certificate(inputs))  # another mix has ended since then
         folder.write(promise.path, promise.written())
         mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
         remove_older(inputs, mixed)

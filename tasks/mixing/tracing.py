@@ -86,7 +86,7 @@ class Trace:
             raise BadInput("this mixture has text alone, and no tokens to trace")
         return list(self.mixed.outputs)
 
-    def named(self, name: str | None) -> list[Output]:
+    def outputs_named(self, name: str | None) -> list[Output]:
         """Return the output file of this name, or all files for None. Raises BadInput for an unknown name."""
         outputs = [output for output in self.outputs if name in (None, output.name)]
         if not outputs:
@@ -101,7 +101,7 @@ class Trace:
         token: position in the file `name`, or in all files in order for None. Raises BadInput if out of range.
         """
         if name is not None:
-            (output,) = self.named(name)
+            (output,) = self.outputs_named(name)
             if not 0 <= token < output.tokens:
                 raise BadInput(f"{name} has the tokens 0 to {output.tokens - 1:,}, and not {token:,}")
             return output, token
@@ -117,7 +117,7 @@ class Trace:
 
         sequence: number in the file `name`, or in all files for None. Raises BadInput if out of range.
         """
-        rest, outputs = sequence, self.named(name)
+        rest, outputs = sequence, self.outputs_named(name)
         for output in outputs:
             if 0 <= rest < output.sequences:
                 rows = self.rows(output, "sequence", rest, rest + 1)
@@ -153,19 +153,19 @@ class Trace:
 
     def group(self, output: Output, number: int) -> pa.Table:
         """Return a row group of a file's origins. The last used groups are cached."""
-        if (output.name, number) not in self._read:
+        if (output.name, number) not in self._row_groups:
             with self.origins(output) as parquet:
-                self._read[output.name, number] = parquet.read_row_group(number).cast(ORIGINS)
-        return self._read[output.name, number]
+                self._row_groups[output.name, number] = parquet.read_row_group(number).cast(ORIGINS)
+        return self._row_groups[output.name, number]
 
     @contextmanager
     def origins(self, output: Output) -> Iterator[pq.ParquetFile]:
         """Open the Parquet file with the origins of a file's pieces. Raises Denied if it is missing or changed."""
-        with self.opened(next(file for file in output.files if "/origins/" in file.path)) as parquet:
+        with self.open_parquet(next(file for file in output.files if "/origins/" in file.path)) as parquet:
             yield parquet
 
     @contextmanager
-    def opened(self, file: MixedFile) -> Iterator[pq.ParquetFile]:
+    def open_parquet(self, file: MixedFile) -> Iterator[pq.ParquetFile]:
         """Open a Parquet file of the mixture. Raises Denied if it is missing or changed."""
         path = file.path.partition("/")[2]
         if self.folder.size_of(path) != file.size:
@@ -179,18 +179,18 @@ class Trace:
     def sample_pieces(self, samples: Samples, sample: int) -> Iterator[tuple[Output, int, int]]:
         """Yield the pieces of a trainer's sample: output file, first token, and end (exclusive)."""
         for piece in samples.pieces(sample):
-            output = self.read_by(piece.prefix)
+            output = self.output_of_prefix(piece.prefix)
             _, first, end = self.by_sequence(output.name, piece.document)
             start = first + piece.first
             yield output, start, end if piece.tokens is None else min(end, start + piece.tokens)
 
-    def read_by(self, prefix: Prefix) -> Output:
+    def output_of_prefix(self, prefix: Prefix) -> Output:
         """Return the output file of a trainer's index files. Raises Denied if they are of another mixture.
 
         The path contains the name of the version, a hash that determines all bytes of its files. The lengths of the
         sequences show whether the index files are older than the files under that path.
         """
-        if prefix.beginning not in self._read_by:
+        if prefix.beginning not in self._output_of_prefix:
             output = next(
                 (candidate for candidate in self.outputs if candidate.name == prefix.path.rpartition("/")[2]),
                 None,
@@ -200,8 +200,8 @@ class Trace:
             lengths = self.lengths(output)
             self.check_version(prefix, output, is_enough=np.unique(lengths).size > 1)
             prefix.check(lengths)
-            self._read_by[prefix.beginning] = output
-        return self._read_by[prefix.beginning]
+            self._output_of_prefix[prefix.beginning] = output
+        return self._output_of_prefix[prefix.beginning]
 
     def check_version(self, prefix: Prefix, output: Output, *, is_enough: bool) -> None:
         """Raise Denied if a trainer's path is of another version, or if its version cannot be determined.
@@ -253,11 +253,11 @@ class Trace:
         return {}
 
     @cached_property
-    def _read(self) -> LRUCache[tuple[str, int], pa.Table]:
+    def _row_groups(self) -> LRUCache[tuple[str, int], pa.Table]:
         return LRUCache(64)
 
     @cached_property
-    def _read_by(self) -> dict[Path, Output]:
+    def _output_of_prefix(self) -> dict[Path, Output]:
         return {}
 
     def with_text(self, piece: TracedPiece) -> TracedPiece:
@@ -302,7 +302,7 @@ def documents_in(trace: Trace, labels: Sequence[str], ids: NDArray[np.uint64]) -
             table = trace.group(output, group)
             arrays.append(matching_ids(table, pa.array(numbers, pa.uint16()), ids))
     for file in (file for output in trace.mixed.texts for file in output.files):
-        with trace.opened(file) as parquet:
+        with trace.open_parquet(file) as parquet:
             table = parquet.read(["doc_id", "corpus"])
         arrays.append(matching_ids(table, pa.array(labels, pa.string()), ids))
     return np.unique(np.concatenate(arrays))

@@ -22,7 +22,7 @@ from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
 from zyda_flows.tasks.mixing.planning import inputs_of
-from zyda_flows.tasks.mixing.removal import forget, promised
+from zyda_flows.tasks.mixing.removal import forget, planned_certificate
 from zyda_flows.tasks.storage.claims import forgetting, reading
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -100,7 +100,7 @@ def certificate_in(place):
 def forgotten_in(path):
     """Do what `zyda mix --forget` does, in this process."""
     inputs = inputs_of(load_mixture(str(path)))
-    return forget(inputs, promised(inputs), run_here)
+    return forget(inputs, planned_certificate(inputs), run_here)
 
 
 def typed(*arguments):
@@ -188,7 +188,7 @@ def test_version_that_another_mix_has_ended_meanwhile_is_removed_and_named_from_
     for file in files:
         content = text.replace(str(folder / "mixed"), store).replace("seed: 2", f"seed: {file.stem}")
         file.write_text(content)
-    promise = promised(inputs_of(load_mixture(str(files[0]))))
+    promise = planned_certificate(inputs_of(load_mixture(str(files[0]))))
     mixed = mixing_of(files[1]).mix()
     finished = forget(inputs_of(load_mixture(str(files[0]))), promise, run_here)
     assert promise.versions == ()
