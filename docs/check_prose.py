@@ -23,7 +23,7 @@ WORDS = {  # occurrences per 10,000 words; other well-kept Python projects have 
     ("nobody", "somebody", "whoever", "whatever", "anew", "thereof"): 2,
 }
 MOST_NAMES = 2  # variables called `of_...`, and class names that are defined twice in the product
-NOT_PROSE = re.compile(r"```.*?```|^(?: {4}|\t).*$|`[^`]*`|https?://\S+", re.DOTALL | re.MULTILINE)
+NOT_PROSE = re.compile(r"```[\s\S]*?```|^(?: {4}|\t).*$|`[^`]*`|https?://\S+", re.MULTILINE)
 
 
 def python_prose(path: Path, tree: ast.Module) -> Iterator[str]:

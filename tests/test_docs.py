@@ -99,6 +99,8 @@ EXAMPLES = {
     "plain_text",
     "most_words",
     "subtitles",
+    "count",
+    "report_shares",
 }  # files that only the guide names
 MOST_FILES = 35  # that a reader opens to follow a document
 

@@ -15,7 +15,7 @@ from zyda_flows.flows.dashboard.artifact_keys import artifact_key, key_of
 from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, in_cell, plain, table, unwrap, without_code
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.ledger_summary import large_losses
-from zyda_flows.tasks.accounts.published import PUBLISHED, Published
+from zyda_flows.tasks.accounts.published import PUBLISHED
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import ADVICE, ZydaError
 from zyda_flows.tasks.lookup.report_data import whole_table
@@ -30,7 +30,7 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 @task(task_run_name="accounts", **ONCE_A_BUILD)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
     """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
-    manifest = PublishedCorpus.of(recipe).manifest
+    corpus = PublishedCorpus.of(recipe)
     # Without its head, which lists folders.
     text = unwrap(recipe.folder.read(f"{PUBLISHED}/README.md").decode().partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
@@ -40,7 +40,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
         funnel(ledger),
         text,
     ]
-    parts += audits(recipe, manifest)
+    parts += audits(corpus)
     shown = without_code("\n\n".join(parts))
     create_markdown_artifact(shown, artifact_key(recipe, "corpus"), "The corpus and its accounts")
 
@@ -63,15 +63,13 @@ def funnel(ledger: Ledger) -> str:
     return f"![Tokens of each source, at the start and after each stage](data:image/svg+xml;base64,{picture})"
 
 
-def audits(recipe: Recipe, manifest: Published) -> list[str]:
+def audits(corpus: PublishedCorpus) -> list[str]:
     """Write what the build's audits found of each source."""
     paragraphs = list[str]()
-    for place, headline in manifest.audits.items():
+    for place, headline in corpus.manifest.audits.items():
         if not headline.pairs:
             continue
-        rows = by_source(
-            whole_table(PublishedCorpus.of(recipe), place, ["source", headline.measure]), headline
-        )
+        rows = by_source(whole_table(corpus, place, ["source", headline.measure]), headline)
         below = [f"below {likeness:g}" for likeness in (*SIMILARITIES, round(headline.threshold, 2))]
         lines = [[row.name, f"{row.pairs:,}", *(f"{share:.1%}" for share in row.below)] for row in rows]
         paragraphs.append(f"## Audit of near-duplicates\n\n{headline.sentence()}\n")

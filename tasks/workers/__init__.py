@@ -1,6 +1,6 @@
-"""Workers: all that knows of Dask, and nothing else does.
+"""Workers: the only package that uses Dask.
 
-`dask_cluster` starts one on this machine, `process` says what its processes are born with, `security` who may use
-it, `ports` where servers listen. `window` keeps items in flight over it, `host_limits` the requests of all workers
-to one host, `events` carries what workers say to the flow, and `trouble` explains how a cluster ended.
+`dask_cluster` starts a local cluster, `process` configures its processes, `tls` restricts access to it, and `ports`
+reserves ports for servers. `window` keeps items in flight, `host_limits` limits the requests of all workers to a
+host, `events` sends messages of workers to the flow, and `trouble` explains the failure of a cluster.
 """

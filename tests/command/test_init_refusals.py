@@ -155,7 +155,10 @@ def test_files_of_a_web_server_are_named_by_their_urls(here, served):
         ((f"{url}/flat.parquet",), "text"), ((f"{url}/b.jsonl.gz",), "body"),
     ]  # fmt: skip
     said = init(f"{url}/nothing.jsonl", "--replace")
-    assert (said.returncode, said.stderr) == (1, f"zyda: input: no file matches {url}/nothing.jsonl\n")
+    assert (said.returncode, said.stderr) == (
+        1,
+        f"zyda: input: no file matches {url}/nothing.jsonl: its server answered with status 404\n",
+    )
 
 
 def test_repository_on_the_hub_is_read_as_a_folder(here, hub):

@@ -300,7 +300,7 @@ def test_a_port_that_is_taken_is_said_before_the_link(corpus):
         taken.listen()
         said = zyda("look", str(corpus.path), "--port", str(taken.getsockname()[1]))
     assert said.returncode == 1
-    assert "something listens there" in said.stderr
+    assert "the port is in use; choose another" in said.stderr
     assert not said.stdout
 
 

@@ -245,7 +245,7 @@ def test_audit_of_a_cleaned_build_raises(corpus):
     recipe.folder.delete(next(p for p in recipe.folder.files("work/manifests") if "/audit-" in p))
     said = zyda_here("audit", str(corpus.path))
     assert (said.returncode, said.stderr.count("\n")) == (1, 1)
-    assert "what the last build left is gone" in said.stderr
+    assert "work files of the last build are missing" in said.stderr
     assert (
         "Similarity of removed documents" in Path(write_report(recipe)).read_text()
     )  # the audit can be repeated from the published files

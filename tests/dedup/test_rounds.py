@@ -205,13 +205,13 @@ def test_stages_of_a_second_round_have_its_number(twins):
 @pytest.mark.parametrize(
     ("dedup", "said"),
     [
-        ([], "dedup: a round that names nothing"),
-        ([{}], "dedup: a round that names nothing"),
-        ([{"exact": "text"}, {}], "dedup: a round that names nothing"),
+        ([], "dedup: an empty round"),
+        ([{}], "dedup: an empty round"),
+        ([{"exact": "text"}, {}], "dedup: an empty round"),
         ({"exact": "bytes"}, "dedup.exact: expected 'text' or 'normalised' (found 'bytes')"),
-        ({"exact": "text", "bands": 8}, "dedup: exact: whole texts are compared, of which bands says nothing"),
+        ({"exact": "text", "bands": 8}, "dedup: exact: bands applies to near-duplicates only"),
         ([{"exact": "text"}, {"width": 0}], "dedup[1].width"),
-        ([{"width": 9}, {"exact": "text", "width": 9}], "dedup[1]: exact: whole texts are compared, of which width"),
+        ([{"width": 9}, {"exact": "text", "width": 9}], "dedup[1]: exact: width applies to near-duplicates only"),
         ([{"exact": "text"}] * 10, "dedup: expected at most 9 items"),
         ("exact", "dedup"),
     ],

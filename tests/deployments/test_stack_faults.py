@@ -135,7 +135,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
         state = client.read_flow_run(broken.id).state
         tasks = task_runs_of(client, broken.id)
     assert state.is_crashed()
-    assert "process of this run is gone" in state.message
+    assert "process of this run was killed" in state.message
     assert tasks
     assert all(task.state and task.state.is_final() for task in tasks), [
         (task.name, task.state_name) for task in tasks

@@ -290,5 +290,5 @@ def test_values_that_change_while_a_build_runs_end_it(folder, monkeypatch):
 
     monkeypatch.setattr(rules_stage, "bounds_of", looser)
     path = write_recipe(folder, "changing", {"languages": "configs/*.yml", **LENIENT})
-    with pytest.raises(NotConserved, match="what the rules say of it has changed since it was ingested"):
+    with pytest.raises(NotConserved, match="the result of a rule has changed since it was ingested"):
         build_here(load_recipe(path))

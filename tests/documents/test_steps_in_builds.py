@@ -441,12 +441,12 @@ def test_steps_on_no_documents():
 def test_try_shows_what_each_rule_takes_and_writes_nothing(raw):
     said = zyda_here("try", raw.write(), "--documents", "1000", "--examples", "1")
     assert said.returncode == 0, said.stderr
-    assert re.search(r"\d+ documents of 3 sources, .* MB; \d+ stay", said.stdout)
+    assert re.search(r"\d+ documents of 3 sources, .* MB; \d+ kept", said.stdout)
     assert re.search(r"zyda1\.digits +│ +2 ", said.stdout)
     assert "zyda1.xml: at most 10 is kept" in said.stdout
     assert not (raw.folder / "out").exists()
-    stay = int(re.search(r"([\d,]+) stay", said.stdout)[1].replace(",", ""))
-    assert stay == build_here(raw.load()).of("rules").documents
+    kept = int(re.search(r"([\d,]+) kept", said.stdout)[1].replace(",", ""))
+    assert kept == build_here(raw.load()).of("rules").documents
 
 
 @pytest.mark.parametrize("ending", ["jsonl.gz", "parquet", "arrow"])

@@ -151,7 +151,7 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
     assert "INFO" not in finished.stderr
     assert "derived/published has 1 document of mine" in finished.stdout
     assert "later/published has 1 document of mine" in finished.stdout
-    assert "nowhere: there is nothing" in finished.stdout
+    assert "nowhere: the folder is empty or missing" in finished.stdout
     assert files_with(ASKED, out / "mine") == []
     assert files_with(ASKED, mine.folder / "home") == []
     assert not [path for path in (out / "mine").rglob("*") if path.is_file() and names_page(path)]
@@ -187,7 +187,7 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
 
     again = zyda(*command, "--yes", env=home)
     assert again.returncode == 0
-    assert "there is nothing to do" in again.stdout
+    assert "nothing to do: the deny lists of the corpus contain the whole request" in again.stdout
 
 
 def names_page(path):

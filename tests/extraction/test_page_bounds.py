@@ -177,7 +177,7 @@ def many(tag, count):
 )
 def test_reopened_formatting_is_counted(page):
     """The standard reopens unclosed formatting in each following block: 200 kB can become millions of elements."""
-    with pytest.raises(ValueError, match="tags, with those that blocks open again"):
+    with pytest.raises(ValueError, match="tags with the formatting that blocks open again"):
         main_content(page)
 
 

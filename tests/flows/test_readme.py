@@ -184,4 +184,4 @@ def test_design_page_lists_the_stages_in_order():
     design = " ".join(design.split())
     assert " -> ".join(["prepare", *pipeline.names()]) in design
     about_corpus = [stage.name for stage in pipeline.stages() if stage.scope == "corpus"]
-    assert f"Stages about the whole corpus ({', '.join(about_corpus)}) are one task" in design
+    assert f"Stages of the whole corpus ({', '.join(about_corpus)}) are one task" in design

@@ -142,7 +142,7 @@ def test_damaged_record_fails_neither_build_nor_report(built_thrice, tmp_path, d
     page = page_of(recipe, has_plots=False)
     assert (SECTION in titles(page)) is True
     is_hurt = damage != "no record" and number == 2
-    assert ("the record cannot be read" in page) is is_hurt
+    assert ("cannot be read: it is unknown which files" in page) is is_hurt
     build_here(recipe)
     assert contents(recipe) == whole
     recipe = corpus.load(dedup={"width": 23})

@@ -53,7 +53,7 @@ def test_removed_configuration_has_the_columns_of_all_sources(recipe, load):
 
 def test_name_of_the_default_configuration_is_no_source_name(tmp_path):
     corpus = Corpus(tmp_path)
-    with pytest.raises(Exception, match="default is in every published corpus"):
+    with pytest.raises(Exception, match="default is the name of a file or folder in every published corpus"):
         corpus.load(sources=[{"name": "default", "files": "in/best-*.parquet"}])
 
 

@@ -179,7 +179,7 @@ def test_missing_component_is_an_error_before_any_work(corpus, component, fault)
     ("component", "fault"),
     [
         ({}, "give one of column, path and language"),
-        ({"path": "data/(x", "folders": True}, "no regular expression"),
+        ({"path": "data/(x", "folders": True}, "invalid regular expression"),
         ({"path": "data/.*"}, "one group"),
         ({"path": "(a)(b)"}, "one group"),
         ({"path": "(a)", "column": "b"}, "give one of column, path and language"),

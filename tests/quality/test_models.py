@@ -121,7 +121,7 @@ def test_batches_that_exceed_gpu_memory_are_halved_with_a_warning(monkeypatch):
     monkeypatch.setattr(classifier, "network", short_of_memory)
     monkeypatch.setattr(models, "warn", warnings.append)
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert f"{batch_sizes[0]} texts of a batch find no room in the memory of the GPU" in warnings[0]
+    assert f"the memory of the GPU is too small for a batch of {batch_sizes[0]} texts" in warnings[0]
     assert len(warnings) < len(batch_sizes)
     batch_sizes.clear()
     warnings.clear()

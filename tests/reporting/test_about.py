@@ -117,4 +117,4 @@ def test_bandings_of_other_shingles_are_said_to_be(crossed):
     assert "has changed since" not in read(about_of(recipe))
     other = crossed.load(dedup={"scope": "global", "shingle": "words", "width": 5})
     build_here(other)
-    assert "The recipe's `dedup` has changed since" in read(about_of(other))
+    assert "`dedup` of the recipe has changed since" in read(about_of(other))

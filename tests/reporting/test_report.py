@@ -104,7 +104,7 @@ def test_each_round_of_several_has_its_chapters(labelled):
         members, *_ = plain_counts(recipe, place)
         assert dedup_round.clusters.clusters == len(members) > 0
         assert f"Sizes of duplicate clusters, round {dedup_round.number}" in titles(page)
-    assert "texts of the same words in the same order; scope: global" in read(page)
+    assert "texts with the same words in the same order; scope: global" in read(page)
     assert "round 2" in next(title for title in titles(page) if title.startswith("Similarity of removed"))
     assert "clusters of round 2 with several labelled documents" in page
 

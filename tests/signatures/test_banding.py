@@ -54,7 +54,7 @@ def test_params_are_printed_with_the_curve_and_drawn(tmp_path):
     assert (tmp_path / "curve.svg").read_text().startswith("<svg")
     first = said.stdout.splitlines()[0]
     assert first.startswith(
-        f"9 bands of 13 rows find {1 - (1 - 0.8**13) ** 9:.1%} of the pairs at exactly 0.8, "
+        f"9 bands of 13 rows find {1 - (1 - 0.8**13) ** 9:.1%} of the pairs at a similarity of 0.8, "
     )
     weighted = zyda_here("params", "--threshold", "0.8", "--fp-weight", "9")
     assert "weighted sum" in weighted.stdout

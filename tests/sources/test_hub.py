@@ -249,12 +249,12 @@ def test_wait_is_logged_with_its_host(hub, waits, caplog):
 @pytest.mark.parametrize(
     ("fields", "fault"),
     [
-        ({"files": ["a.jsonl"], "revision": "v1"}, "only files on the hub .* have one; a.jsonl"),
+        ({"files": ["a.jsonl"], "revision": "v1"}, "applies to files on the hub .*; a.jsonl"),
         (
             {"files": ["hf://datasets/a/b@v2/x.jsonl"], "revision": "v1"},
-            "its files name one already, after @",
+            "contain a revision already, after @",
         ),
-        ({"files": ["hf://buckets/a/b/x.jsonl"], "revision": "v1"}, "only files on the hub .* have one"),
+        ({"files": ["hf://buckets/a/b/x.jsonl"], "revision": "v1"}, "applies to files on the hub"),
     ],
 )
 def test_revision_that_means_nothing_is_a_fault(fields, fault):

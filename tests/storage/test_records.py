@@ -108,10 +108,10 @@ def test_register_entry_at_another_path_raises(copied, source, target):
     content = recipe.folder.read(f"work/register/{source:06d}.json")
     recipe.folder.write(f"work/register/{target:06d}.json", content)
     with pytest.raises(
-        Denied, match=rf"register/{target:06d}\.json is cut or changed.*put it back from a copy"
+        Denied, match=rf"register/{target:06d}\.json is cut or changed.*restore it from a copy"
     ):
         build_here(recipe)
-    with pytest.raises(Denied, match="put it back from a copy"):
+    with pytest.raises(Denied, match="restore it from a copy"):
         files_to_check(recipe)
 
 
@@ -123,14 +123,14 @@ def test_error_of_an_invalid_register_is_a_single_line(copied):
         process = zyda_here(*arguments)
         assert process.returncode == 1
         assert "Traceback" not in process.stderr
-        assert process.stderr.count("put it back from a copy") == 1
+        assert process.stderr.count("restore it from a copy") == 1
 
 
 def test_other_records_at_the_path_of_the_register_raise(copied):
     recipe = copied.load()
     for path in ("work/built.json", "work/published.json", "history/000001.json"):
         recipe.folder.write("work/register/000001.json", recipe.folder.read(path))
-        with pytest.raises(Denied, match="put it back from a copy"):
+        with pytest.raises(Denied, match="restore it from a copy"):
             load_register(recipe.folder)
 
 
