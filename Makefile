@@ -34,11 +34,12 @@ test-wheel: dist .wheel/installed  ## install the wheel by itself, and run zyda 
 	.wheel/bin/pip install --quiet --disable-pip-version-check --no-deps --force-reinstall dist/*.whl
 	WHEEL_PYTHON=$(CURDIR)/.wheel/bin/python $(BIN)/pytest tests/wheel
 
-check: .venv/installed-dev  ## lint, format, imports and types
+check: .venv/installed-dev  ## lint, format, imports, types and prose
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/lint-imports
 	$(BIN)/mypy
+	$(BIN)/python -m docs.check_prose
 
 format: .venv/installed-dev
 	$(BIN)/ruff check --fix .

@@ -28,7 +28,11 @@ def mix(
         typer.Argument(metavar="MIXTURE", help="YAML file of the mixture.", autocompletion=recipes_like),
     ],
     plan: Annotated[
-        bool, typer.Option("--plan", help="Print the documents and tokens of each part, and write nothing.")
+        bool,
+        typer.Option(
+            "--plan",
+            help="Print the documents and tokens of each part; write token ids only.",
+        ),
     ] = False,
     verify: Annotated[
         bool, typer.Option("--verify", help="Read existing files, and compare their digests.")

@@ -218,7 +218,7 @@ def gathered(job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, sprea
 
 
 def files_together(files: int) -> int:
-    """Return the number of files that are gathered into job: about the square root of all."""
+    """Return the number of files that a job gathers into one: about the square root of all."""
     return 1 << files.bit_length() // 2
 
 

@@ -44,7 +44,7 @@ from zyda_flows.tasks.storage.artifacts import (
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, write_table
 
-VERSION = 1
+VERSION = 2
 TALLIES = pa.schema(
     [("kind", pa.string()), ("source", pa.uint16()), ("other", pa.uint16()), ("documents", pa.uint64()),
      ("tokens", pa.uint64())]

@@ -218,7 +218,7 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     if unknown := len(hashes_without_keys(denied, rounds) - denied.text_hashes):
         why = "the recipe has no round with such signatures"
         warn(
-            f"source {trail.source}: {unknown:,} texts are compared for equality only, not for similarity:  {why}"
+            f"source {trail.source}: {unknown:,} texts are compared for equality only, not for similarity: {why}"
         )
     jobs = [DeniedOfShard(recipe.folder, trail.source, history, lists, url, rounds) for history in histories]
     manifest = run_jobs("deny", trail, jobs)

@@ -30,7 +30,7 @@ NOT_SEEN = (
 class RemovedCounts(Record):
     """Counts of removed documents of a source.
 
-    Was: their state before: published, set aside, or removed by a stage.
+    was: their state before: published, set aside, or removed by a stage.
     """
 
     source: str

@@ -26,7 +26,7 @@ class RemovalRequest:
     def with_texts(self, rounds: Sequence[MinHashRound], *, alike: bool) -> list[Request]:
         """Return the entries, and an entry for each text.
 
-        Alike: also match similar texts, by signatures of rounds.
+        alike: also match similar texts, by signatures of rounds.
         """
         return [*self.requests, *requests_of_texts(self.texts, rounds, alike=alike)]
 

@@ -26,7 +26,7 @@ from zyda_flows.tasks.sources.reading import read
 class SourceTexts:
     """Texts of documents from their sources.
 
-    Rows: entries that match rows set aside. notes: failures of reading.
+    rows: entries that match rows set aside. notes: failures of reading.
     """
 
     texts: list[str] = field(default_factory=list)

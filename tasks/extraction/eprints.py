@@ -49,20 +49,25 @@ def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
         TooLarge: the LaTeX is larger than the limits.
     """
     contents = {name: content for name, content in files.items() if is_source(name, content)}
+    texts = {name: text_in_utf8(content) for name, content in contents.items()}
     candidates = {
-        name: text_in_utf8(content) or content.decode("latin-1")
+        name: texts[name] or content.decode("latin-1")
         for name, content in contents.items()
         if is_latex(name, content)
     }
     if not candidates or is_plain_tex(candidates.values()):
         raise NoLatex(kind_of(files, has_tex=bool(candidates)))
     main = main_file(candidates, files)
-    return "".join(expanded(decoded_sources(contents, candidates[main]), main)), main
+    return "".join(expanded(decoded_sources(contents, texts, candidates[main]), main)), main
 
 
-def decoded_sources(contents: Mapping[str, bytes], main_text: str) -> dict[str, str]:
-    """Return the texts of sources: in UTF-8, or else in the encoding that the main file declares."""
-    texts = {name: text_in_utf8(content) for name, content in contents.items()}
+def decoded_sources(
+    contents: Mapping[str, bytes], texts: Mapping[str, str | None], main_text: str
+) -> dict[str, str]:
+    """Return the texts of sources: in UTF-8, or else in the encoding that the main file declares.
+
+    texts: the texts of sources in UTF-8; None for other sources.
+    """
     encoding = ""
     if None in texts.values():
         encoding = declared_encoding("".join(text for text, _ in pieces_of(main_text, keeps_percent=False)))

@@ -99,8 +99,9 @@ class Algorithm(Reader):
         return ""
 
     def declare_keyword(self, name: str) -> str:
-        """Read the declaration of a keyword: its command, and its text."""
-        self.keywords[self.argument().lstrip("\\")] = self.argument() + DECLARATIONS[name]
+        """Read the declaration of a keyword: its command, then its text."""
+        command = self.argument().lstrip("\\")
+        self.keywords[command] = self.argument() + DECLARATIONS[name]
         return ""
 
     def keyword(self, text: str) -> str:

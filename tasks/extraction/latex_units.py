@@ -178,9 +178,10 @@ class UnitReader:
         elif name == "raiseto":
             self.power = f"^{argument}"
         elif name in POWERS or name == "tothe":
-            self.append_to_last(f"^{POWERS.get(name, argument)}")
+            power = POWERS.get(name, argument)
+            self.append_to_last(f"^{power}" if power else "")
         elif name == "of":
-            self.append_to_last(f" {argument}")
+            self.append_to_last(f" {argument}" if argument else "")
         elif name not in {"highlight", "cancel"}:
             self.read_unit(name, argument)
 

@@ -98,7 +98,7 @@ def _markdown_line(line: str) -> str:
 
 
 def _list_item(signs: str, text: str) -> str:
-    """Return an item of a list as Markdown, indented below the items around it. signs: from LIST_SIGNS."""
+    """Return an item of a list as Markdown, indented below the items around it. signs: keys of INDENTS."""
     lists = signs[:20].rstrip(":;")
     indent = "".join(INDENTS[sign] for sign in lists[:-1])
     if signs[-1] in "*#":

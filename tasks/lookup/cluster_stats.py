@@ -39,7 +39,7 @@ LIMITS = MemoryLimits()
 
 
 class ClusterRows(NamedTuple):
-    """ClusterRows of CLUSTERS of the source with the number `source` in doc_ids; each column (n,)."""
+    """Rows of CLUSTERS of the source with the number `source` in doc_ids; each column (n,)."""
 
     source: int
     doc_ids: Ids
@@ -190,7 +190,7 @@ class Counting:
     def count_shared(self, ids: Ids) -> None:
         """Count the documents of each source in clusters of several sources.
 
-        Ids: of the clusters, ascending, (n,).
+        ids: of the clusters, ascending, (n,).
         """
         counts = np.zeros(len(ids), np.uint32)
         marks = np.zeros((len(ids), -(-len(self.numbers) // 8)), np.uint8)

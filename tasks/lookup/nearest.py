@@ -16,7 +16,7 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import PublishedKeys
 from zyda_flows.tasks.corpus.documents import published_texts
-from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.corpus.published_corpus import READERS, PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest, Denied
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import whole_register
@@ -32,7 +32,6 @@ from zyda_flows.textkernels.sets import overlaps
 
 MOST_OF_BUCKET = 1000  # candidates from a bucket
 MOST_COMPARED = 100  # candidates whose texts are compared
-READERS = 8
 SNIPPET = 200  # characters
 
 

@@ -59,6 +59,8 @@ class Rows:
 
     def __post_init__(self) -> None:
         self.corpus.expect_listed(self.files)
+        if self.columns is not None or self.filter is not None:
+            self.scanner()  # raises for an unknown column
 
     @cached_property
     def dataset(self) -> ds.FileSystemDataset:

@@ -37,7 +37,7 @@ QUESTIONS = {
 class SampleOptions(Record):
     """The options of a sample.
 
-    Stage, reason, source: None means all. round: the round whose clusters are sampled.
+    stage, reason, source: None means all. round: the round whose clusters are sampled.
     """
 
     what: SampleKind = "removed"

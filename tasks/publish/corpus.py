@@ -51,7 +51,7 @@ def put_in_place(
 ) -> None:
     """Publish the files that are missing or damaged, and all accounts.
 
-    Whole: the time of reading of other files.
+    whole: the time of reading of other files.
     """
     folder = built.recipe.folder
     checked_at = {file.path: whole.get(file.path, now) for file in files}

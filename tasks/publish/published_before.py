@@ -57,7 +57,11 @@ class PublishedBefore:
             != manifest.model_copy(update=without).written()
         ):
             return False
-        entries = FileTable(self.folder.folder(PUBLISHED), self.manifest.table).rows("")
+        try:
+            entries = FileTable(self.folder.folder(PUBLISHED), self.manifest.table).rows("")
+        except Damaged as error:
+            warn(f"{error}; it is published again")
+            return False
         return (
             file_table(files)
             .drop_columns("checked_at")

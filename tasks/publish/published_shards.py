@@ -203,7 +203,7 @@ def write_documents(
 ) -> Artifact:
     """Write the kept documents.
 
-    Kept_ids: (n,), ascending. in_folder: below the folder of the source; may be empty.
+    kept_ids: (n,), ascending. in_folder: below the folder of the source; may be empty.
     """
 
     def fill(scratch: Path) -> None:

@@ -94,7 +94,15 @@ def with_values(name: str, rule_set: RuleSet, values: Mapping[str, Any]) -> Rule
         elif key not in file_fields(rule_set):
             raise unknown_rule(name, key, rule_set)
     bounds = {rule: bound for rule, bound in bounds.items() if bound != (None, None)}
-    return RuleSettings(name, name, bounds, options, lists, languages, frozenset(values))
+    return RuleSettings(
+        name=name,
+        published_set=name,
+        bounds=bounds,
+        options=options,
+        lists=lists,
+        languages=languages,
+        overridden=frozenset(values),
+    )
 
 
 def file_fields(rule_set: RuleSet) -> list[str]:

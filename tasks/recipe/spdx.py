@@ -216,7 +216,6 @@ def creative_commons_identifier(address: str) -> str | None:
     match = CREATIVE_COMMONS.fullmatch(address)
     if not match:
         return None
-        return None
     kind, name, number, country = match.groups()
     if kind.lower() == "publicdomain":
         return f"{PUBLIC_DOMAIN.get(name.lower(), name)}-{number}"

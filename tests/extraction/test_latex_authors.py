@@ -94,6 +94,7 @@ def test_only_hidden_text_is_removed(latex, text):
          "9.81 m/s^2 5 J/(mol K) s^-1 kg m^2"),
         (r"\SI{2}{\square\metre} \SI{2}{\metre\cubed} \SI{1}{m.s^{-2}} \SI{1}{eV} \SI{4}{\raiseto{4}\m} \SI{4}{\m\tothe{5}}",
          "2 m^2 2 m^3 1 m s^-2 1 eV 4 m^4 4 m^5"),
+        (r"\SI{3}{\metre\tothe} \SI{4}{\gram\of}", "3 m 4 g"),
         (r"\DeclareSIUnit\year{yr}\DeclareSIUnit{\parsec}{pc}\SI{3}{\year} \SI{4}{\mega\parsec} \SI{8}{}", "3 yr 4 Mpc 8"),
         (r"\SI{1}[\$]{\m} \SI{10}{\mega\hertz} \SI{5}{\kWh} \SI{1}{\GeV}", "1 m 10 MHz 5 kWh 1 GeV"),
         (r"\qty(a) and \SI alone", "(a) and alone"),
@@ -150,6 +151,8 @@ def test_shorthands_of_russian():
         (r"\begin{algorithmic}\REQUIRE $n$ \STATE $y$ \IF{$n<0$} \STATE a \ELSE \STATE b \ENDIF \FOR{$i=1$ \TO $n$} \STATE c"
          r" \ENDFOR \RETURN $y$\end{algorithmic}",
          "Require: $n$ $y$ if $n<0$ then a else b end if for $i=1$ to $n$ do c end for return $y$"),
+        (r"\begin{algorithm}\SetKwInOut{Given}{Given}\SetKw{Halt}{halt}\Given{a graph}\; \Halt now\;\end{algorithm}",
+         "Given: a graph halt now"),
         (r"\begin{algorithm}[H]\SetAlgoLined\KwIn{data}\KwResult{how} init\; \While{not end}{ read\; \eIf{good}{ go\; }{ back\; } }"
          r" \ForEach{$i$}{x\;\uIf{a}{b\;}\Else{c\;}} \caption{Alg}\end{algorithm}",
          "Input: data Result: how init while not end do read if good then go else back end end for each $i$ do x if a then b end"

@@ -138,6 +138,26 @@ def test_damaged_manifest_record_or_listing_is_rebuilt(tmp_path, damage):
         assert contents(recipe) == undisturbed, path
 
 
+def test_build_rewrites_a_damaged_column_of_the_table_of_files(tmp_path, ready):
+    """A build reads this column last, when it compares the published table with its own."""
+    recipe = ready.load()
+    (path,) = (tmp_path / "out/small/published").glob("files-*.parquet")
+    before, content = path.stat(), path.read_bytes()
+    group = pq.read_metadata(path).row_group(0)
+    (column,) = [
+        group.column(i) for i in range(group.num_columns) if group.column(i).path_in_schema == "footer_sha256"
+    ]
+    start = column.dictionary_page_offset or column.data_page_offset
+    flip(path, 8 * (start + column.total_compressed_size // 2))
+    tables.FOOTERS.clear()
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    assert path.read_bytes() != content
+    build_here(recipe)
+    assert pq.read_table(path).drop_columns("checked_at") == pq.read_table(
+        pa.BufferReader(content)
+    ).drop_columns("checked_at")
+
+
 def test_error_of_a_damaged_register_names_the_remedy(tmp_path, ready):
     corpus = ready
     recipe = corpus.load()

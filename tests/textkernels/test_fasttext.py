@@ -234,7 +234,7 @@ def numbered(content, at, value):
         (40, 0, "no buckets for them"),
         (40, 4000, "there are [0-9]+ words and 4000 n-grams"),
         (48, 101, "101 characters"),
-        (68, 3, "entries, but 3 words"),
+        (68, 3, "entries with at least 1 label, got 3 words"),
     ],
 )
 def test_error_names_the_fault_of_a_file(trained, at, value, said):

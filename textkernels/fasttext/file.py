@@ -144,10 +144,12 @@ def _read_dictionary(reader: _Reader, buckets: int) -> _Dictionary:
     size, words, labels, _, pruned = reader.numbers("3i2q", "the dictionary")
     if words < 0 or labels < 1 or size != words + labels:
         raise ValueError(
-            f"the dictionary has {size} entries, but {words} words and {labels} labels, of which 1 is expected"
+            f"the dictionary: expected {size} entries with at least 1 label, got {words} words and {labels} labels"
         )
     if pruned < NOT_PRUNED:
-        raise ValueError(f"the dictionary: expected 0 or more n-grams, got {pruned}")
+        raise ValueError(
+            f"the dictionary: expected 0 or more n-grams, or {NOT_PRUNED} if not pruned, got {pruned}"
+        )
     starts, ends, counts = _read_entries(reader, size, words)
     names = tuple(_label(reader.data[starts[i] : ends[i]].tobytes()) for i in range(words, size))
     slots = table_of_words(reader.data, starts, ends)

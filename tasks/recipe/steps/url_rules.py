@@ -31,7 +31,8 @@ class UrlRules(Strict):
         (), description="Addresses without `https://`: remove documents at an address or below it."
     )
     words: Urls = Field(
-        (), description="Words: remove documents whose address contains the word, with no letter next to it."
+        (),
+        description="Words: remove documents whose address contains the word, with no letter or digit next to it.",
     )
     subwords: Urls = Field((), description="Letters: remove documents whose address contains them anywhere.")
     soft_words: Urls = Field((), description="Words of which an address may contain `soft_most`.")
