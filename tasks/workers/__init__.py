@@ -1,6 +1,7 @@
-"""Workers: all that knows of Dask, and nothing else does.
+"""Workers: the only modules of the tasks that use Dask.
 
-`dask_cluster` starts one on this machine, `process` says what its processes are born with, `security` who may use
-it, `ports` where servers listen. `window` keeps items in flight over it, `host_limits` the requests of all workers
-to one host, `events` carries what workers say to the flow, and `trouble` explains how a cluster ended.
+`dask_cluster` starts a cluster on this machine, `process` prepares its processes, `tls` restricts access to it, and
+`ports` chooses where servers listen. `window` keeps several items in flight on a cluster, `host_limits` limits the
+requests of all workers to a host, `events` carries reports from workers to the flow, and `trouble` explains why a
+cluster ended.
 """
