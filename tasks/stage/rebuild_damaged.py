@@ -1,4 +1,4 @@
-"""A build that finds damage makes what is damaged again, from what that was made of."""
+"""Rebuild damaged artifacts of a build from their inputs."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 def rebuilding_damaged(folder: Folder, make: Callable[[], Result]) -> Result:
-    """Call `make` until it meets no damage; what it has finished it does not do again.
+    """Call `make` until it raises no Damaged; each call reuses the finished artifacts of the calls before.
 
-    Raises Denied where what was made again is damaged at once: that is the storage's doing.
+    Raises Denied if a rebuilt artifact is damaged again: then the storage is faulty.
     """
     seen_paths = set[str]()
     while True:
