@@ -1,7 +1,7 @@
 """Bounds of all input from outside: sizes, counts, depths and ratios, in one frozen record.
 
 Each bound is checked while the input is decoded, before memory or time is spent on it. A value is about ten times
-the largest of many real inputs, except where a library or a format sets a lower one.
+the largest of many real inputs, unless a library or a format sets a lower limit.
 """
 
 from collections.abc import Iterator

@@ -23,4 +23,4 @@ def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None
 
 def crashed_text(why: str, matched: re.Match[str]) -> str:
     """Return the head of a page that is at an end. matched: its title, and what it last said."""
-    return f"{matched[1]}: crashed\n\n{why}\n\nWhen it last said something: {matched[2]}"
+    return f"{matched[1]}: crashed\n\n{why}\n\nLast report: {matched[2]}"

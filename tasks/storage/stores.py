@@ -11,7 +11,7 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError
-from zyda_flows.tasks.log import say_wait
+from zyda_flows.tasks.log import log_wait
 from zyda_flows.tasks.spent import METER
 from zyda_flows.tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
 
@@ -81,7 +81,7 @@ def ask_again(
                     raise
             else:
                 seconds = max(error.seconds, LEAST_WAIT)
-                say_wait(error.host, seconds)
+                log_wait(error.host, seconds)
             pause = PAUSE.get()
             pause(seconds) if pause else time.sleep(seconds)
             if prepare:

@@ -23,15 +23,15 @@ class SetApart(NamedTuple):
     deaths: int
 
     def __str__(self) -> str:
-        return f"{self.what} took {self.deaths} workers with it, one after another"
+        return f"{self.deaths} workers died one after another during {self.what}"
 
 
 class TooManyDeaths(Exception):
     """Raised before work begins if the allowed number of workers has already died during it."""
 
-    def __init__(self, found: SetApart) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, set_apart: SetApart) -> None:
+        super().__init__(set_apart)
+        self.set_apart = set_apart
 
 
 class Outcome(NamedTuple):
@@ -55,7 +55,7 @@ class Attempt:
         try:
             result = self.function(item)
         except TooManyDeaths as error:
-            result = error.found
+            result = error.set_apart
         finally:
             ALLOWED_DEATHS.reset(token)
         return Outcome(result, time.monotonic() - began, METER.take())

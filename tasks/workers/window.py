@@ -166,8 +166,8 @@ class Window:
             )
             if suspects := self.apart:
                 self.apart = []
-                for _, found in suspects:
-                    warn(f"{self.name}: {found}; it is tried again, with a worker to itself")
+                for _, set_apart in suspects:
+                    warn(f"{self.name}: {set_apart}; it is tried again, with a worker to itself")
                 calls = [call for call, _ in suspects]
                 self.run(calls, DEATHS_IN_ALL, max(1, len(self.client.nthreads())))
         finally:
@@ -176,9 +176,9 @@ class Window:
         if self.apart:
             raise PoisonShards(
                 *(
-                    f"{self.name}: {found}; all others are done; the usual cause is memory: start fewer workers, "
+                    f"{self.name}: {set_apart}; all others are done; the usual cause is memory: start fewer workers, "
                     "or, in a stage of a source, make shard_mib smaller in the recipe"
-                    for _, found in self.apart
+                    for _, set_apart in self.apart
                 )
             )
         return [self.made[i] for i in range(len(self.made))]

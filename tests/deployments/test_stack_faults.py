@@ -137,7 +137,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
         (task.name, task.state_name) for task in tasks
     ]
     page = pages_of(broken.id)["small-build"]
-    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
+    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nLast report: ")
     assert not is_asked_for(path, None, None)  # so that the watcher asks again
     run = run_deployment("build/build", parameters={"recipe": path}, poll_interval=1)
     assert run.state.is_completed(), run.state
