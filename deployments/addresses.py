@@ -1,4 +1,4 @@
-"""What a person, or a shell, is told of the stack: what runs where, and how to use it."""
+"""Describe the stack to a person or a shell: its running parts, their addresses, and how to use them."""
 
 import shlex
 
@@ -14,12 +14,12 @@ HOW_TO_USE = (
 
 
 def describe(stack: Stack) -> list[str]:
-    """Say what runs where, and how other programs find it."""
+    """Return lines that describe the running parts, and how other programs use them."""
     return [*addresses(stack), "", HOW_TO_USE]
 
 
 def addresses(stack: Stack) -> list[str]:
-    """Say what runs where, and what of it does not, if anything does."""
+    """Return a line for each running part and each missing part; none if no part runs."""
     lines = []
     if stack.runs("server"):
         api = api_of(stack)
@@ -40,7 +40,7 @@ def addresses(stack: Stack) -> list[str]:
 
 
 def exports(stack: Stack | None) -> list[str]:
-    """Write the environment of the running stack as a shell reads it. Raises NoServer where none runs."""
+    """Return the environment of the running stack as commands for a shell. Raises NoServer if it does not run."""
     if stack is None:
         raise NoServer(NOTHING)
     return [f"export {name}={shlex.quote(value)}" for name, value in environment(stack).items()]
