@@ -146,7 +146,7 @@ class PoisonShards(LostWorkers, SeveralFaults):
 class WrongTokens(ZydaError, ArithmeticError):
     """A library whose tokens differ from those of `tokenizers` in more than a few documents."""
 
-    advice = "Set ZYDA_TOKENS=exact for the build: then only tokenizers counts, slowly. Please report the tokenizer."
+    advice = "Set ZYDA_TOKENS=exact for the build: then only tokenizers counts, slowly. Report the tokenizer."
 
 
 class WrongBits(ZydaError, ArithmeticError):

@@ -1,8 +1,8 @@
 """Folders behind URLs of fsspec: local disk, S3, GCS and any other file system of fsspec.
 
 A file appears only when it is complete: it is written on a local disk first, and put in place in one step (a rename
-on a local file system, or an upload to an object store, which shows an object only after its upload). fsspec and its
-back ends read credentials and addresses from the environment; this project never reads them.
+on a local file system, or an upload to an object store, which shows an object only after its upload). fsspec and
+its back ends read credentials and addresses from the environment; this project never reads them.
 """
 
 import hashlib

@@ -176,8 +176,8 @@ class Window:
         if self.apart:
             raise PoisonShards(
                 *(
-                    f"{self.name}: {set_apart}; all others are done; the usual cause is memory: start fewer workers, "
-                    "or, in a stage of a source, make shard_mib smaller in the recipe"
+                    f"{self.name}: {set_apart}; all others are done; the usual cause is memory: start fewer "
+                    "workers, or, in a stage of a source, make shard_mib smaller in the recipe"
                     for _, set_apart in self.apart
                 )
             )
