@@ -9,7 +9,7 @@ from zyda_flows.flows.server.local_server import NoServer, home
 PARTS = ("server", "scheduler", "dask-workers", "worker")
 NOTHING = "nothing runs here; start it with: zyda up"
 HOW_TO_USE = (
-    '`zyda build` and `zyda watch` find it by themselves. For other programs:  eval "$(zyda up --env)"'
+    '`zyda build` and `zyda watch` use it automatically. For other programs:  eval "$(zyda up --env)"'
 )
 
 
@@ -27,7 +27,7 @@ def addresses(stack: Stack) -> list[str]:
     if stack.runs("scheduler"):
         scheduler = stack.parts["scheduler"]
         lines += [
-            f"Dask             {scheduler.address}, for who can read {home()}",
+            f"Dask             {scheduler.address}, for users who can read {home()}",
             f"Dask's dashboard {scheduler.dashboard}",
         ]
     if stack.runs("worker"):

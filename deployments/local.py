@@ -122,7 +122,7 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
                 stop(entry)
                 was_running = True
             elif stop(entry):
-                say(f"stopped what was left of the {name}, which had died")
+                say(f"stopped remaining processes of the {name}, which had died")
                 was_running = True
             del stack.parts[name]
             save(stack)
@@ -135,7 +135,7 @@ def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
 
     with use_api(api_of(stack)):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):
-            say(f"marked the run `{run.name}` as crashed: its process is gone")
+            say(f"marked the run `{run.name}` as crashed: its process has ended")
 
 
 def port_for(stack: Stack, name: str, say: Callable[[str], None]) -> int:

@@ -57,7 +57,9 @@ def duration(text: str) -> timedelta:
         raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
     every = timedelta(**{UNITS[parsed[2]]: int(parsed[1])})
     if every < SHORTEST:
-        raise NotUnderstood(f"--every {text}: a look itself takes seconds; give {in_words(SHORTEST)} or more")
+        raise NotUnderstood(
+            f"--every {text}: expected {in_words(SHORTEST)} or more, because each look takes seconds"
+        )
     return every
 
 

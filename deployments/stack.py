@@ -35,7 +35,7 @@ def load_stack() -> Stack:
         return Stack.model_validate_json(path.read_text()) if path.exists() else Stack()
     except ValueError as error:
         raise NoServer(
-            f"{path} is damaged: end what `zyda up` started by hand, delete this file, and start again"
+            f"{path} is damaged: end the processes of `zyda up` by hand, delete this file, and start again"
         ) from error
 
 

@@ -119,11 +119,11 @@ class Damaged(ZydaError, ValueError):
 
     def __init__(self, fault: str, *paths: str) -> None:
         super().__init__(fault, *paths)
-        self.found = fault
+        self.fault = fault
         self.paths: Sequence[str] = paths
 
     def __str__(self) -> str:
-        return self.found
+        return self.fault
 
 
 class LostWorkers(ZydaError, RuntimeError):

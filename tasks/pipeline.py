@@ -84,7 +84,7 @@ def stages() -> list[Stage]:
     known = {*GIVEN, prepare.name}
     for stage in in_order:
         if not isinstance(stage, Stage):
-            raise TypeError(f"{stage} is no stage: it lacks @stage")
+            raise TypeError(f"{stage} is not a stage: it lacks @stage")
         if stage.name in known:
             raise TypeError(f"two stages are called {stage.name}")
         if missing := [name for name in stage.inputs if name not in known]:

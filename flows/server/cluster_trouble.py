@@ -20,8 +20,8 @@ Workers = Mapping[str, Mapping[str, Any]]
 
 LOOK_SECONDS = 5
 ON_GPUS = (
-    "workers of the cluster offer GPUs: stages that begin from now on have signatures, edges, clusters and "
-    f"quality models made there ({ENGINE}=cpu has them made by CPUs)"
+    "workers of the cluster offer GPUs: stages that begin from now on compute signatures, edges, clusters "
+    f"and quality models there ({ENGINE}=cpu: on CPUs)"
 )
 SILENT_SECONDS = 60  # without a heartbeat of a worker, after which it is reported
 FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before the first warning, and between warnings
@@ -92,7 +92,7 @@ class Silence:
                 self.heard[address] = (worker["last_seen"], math.inf)  # warn only once
                 yield (
                     f"the worker {address} has not answered for {now - at:.0f} s: it is stopped, or its machine "
-                    "has no time for it. Dask starts it again after a while, and what it was at is done again"
+                    "is overloaded. Dask will restart it, and repeat its unfinished tasks"
                 )
 
 

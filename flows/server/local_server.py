@@ -24,7 +24,7 @@ DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
 VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
 SERVED_API = "ZYDA_SERVED_API"  # environment variable of a server of this project, with its Api as JSON
-HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
+HOW_TO_SIGN_IN = 'for the server of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "zyda_flows.flows.server.prefect_server"]
 
 
@@ -50,7 +50,7 @@ def make_home() -> Path:
         with TemporaryFile(dir=path):
             return path
     except OSError as error:
-        told = f"{path}: {error.strerror}, and Prefect keeps its history there"
+        told = f"{path}: {error.strerror}; Prefect stores its history there"
         raise NoServer(f"{told}: set PREFECT_HOME to a folder that can be written") from error
 
 
@@ -58,11 +58,9 @@ def configured_server() -> Api | None:
     """Return the server in Prefect's settings, if any. Raises NoServer if it is unhealthy or refuses the login."""
     api = configured_api(home())
     if api and not is_healthy(api):
-        raise NoServer(f"{api.url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+        raise NoServer(f"{api.url}: no Prefect server answers at this PREFECT_API_URL")
     if api and refuses_login(api):
-        raise NoServer(
-            f"{api.url}: the Prefect server wants another login than {LOGIN} has: {HOW_TO_SIGN_IN}"
-        )
+        raise NoServer(f"{api.url}: the Prefect server refuses the login in {LOGIN}; {HOW_TO_SIGN_IN}")
     return api
 
 

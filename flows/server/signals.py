@@ -11,7 +11,7 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-RESUME_ADVICE = "what is finished is kept; start the build again and it goes on from there"
+RESUME_ADVICE = "finished work is kept; start the build again to continue"
 SECONDS_BEFORE_AGAIN = 0.1
 ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 

@@ -22,9 +22,9 @@ def rebuilding_damaged(folder: Folder, make: Callable[[], Result]) -> Result:
             return make()
         except Damaged as error:
             if seen_paths & set(error.paths):
-                raise Denied(f"{error}, again after it was made anew: is the storage sound?") from error
-            warn(f"{error}; it is made again")
+                raise Denied(f"{error}, again after it was rebuilt: check the storage") from error
+            warn(f"{error}; it is rebuilt")
             for path in error.paths[1:]:
-                warn(f"{folder.url}/{path} is made again, too")
+                warn(f"{folder.url}/{path} is rebuilt, too")
             seen_paths |= set(error.paths)
             forget(folder, error.paths)

@@ -79,7 +79,7 @@ class Results:
         self.plans, self.references = plans, references
         self.groups = in_groups(plans)
         self.trails = list[list[Any]]([] for _ in self.groups)
-        self.of_steps = dict[str, Any]()
+        self.results_by_step = dict[str, Any]()
 
     def calls(self, step: Step) -> Iterator[Call]:
         """Yield the calls of a step: for the corpus, or for each group with a source that enables the step."""
@@ -103,7 +103,7 @@ class Results:
         if name == "references":
             assert isinstance(step.subject, Round)
             return [self.references[url] for url in step.subject.dedup.against]
-        return self.of_steps.get(step.subject.name_of(name), [])
+        return self.results_by_step.get(step.subject.name_of(name), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]
@@ -111,9 +111,9 @@ class Results:
     def add(self, step: Step, call: Call, result: Any) -> None:
         """Store the result of a call of a step."""
         if call.group is None:
-            self.of_steps[step.name] = result
+            self.results_by_step[step.name] = result
             return
-        self.of_steps.setdefault(step.name, []).append(result)
+        self.results_by_step.setdefault(step.name, []).append(result)
         assert isinstance(step.work, Stage)
         if step.work.extends_trail:
             self.trails[call.group].append(result)
@@ -125,6 +125,6 @@ class Results:
         """
         wait = {
             name: partial(runner.finished, result if isinstance(result, list) else [result])
-            for name, result in self.of_steps.items()
+            for name, result in self.results_by_step.items()
         }
         return dict(zip(wait, all_but_poison(wait.values()), strict=True))

@@ -65,7 +65,8 @@ class BuildTaskRunner(DaskTaskRunner):
         if server.url and (fault := self.client.submit(server_fault, server, pure=False).result()):
             raise LostWorkers(
                 f"a worker of the Dask cluster at {self.address} cannot use the Prefect server at {server.url}: "
-                f"{fault}; set PREFECT_API_URL to one that the workers can use, or unset DASK_SCHEDULER_ADDRESS"
+                f"{fault}; set PREFECT_API_URL to a server that the workers can use, or unset "
+                "DASK_SCHEDULER_ADDRESS"
             )
         self.is_checked = True
 

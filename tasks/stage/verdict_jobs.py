@@ -82,7 +82,7 @@ class VerdictJob(ArtifactJob):
         if not isinstance(table, pa.Table):
             raise NotConserved(f"{self.whose}: a table is expected, not {type(table).__name__}")
         if missing := [name for name in self.schema.names if name not in table.column_names]:
-            raise NotConserved(f"{self.whose}: what it says has no column {missing[0]}")
+            raise NotConserved(f"{self.whose}: the table has no column {missing[0]}")
         try:
             table = table.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
@@ -90,11 +90,11 @@ class VerdictJob(ArtifactJob):
         ids, remaining_ids = (part.column("doc_id").to_numpy() for part in (table, remaining))
         if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, remaining_ids, assume_unique=True).all():
             raise NotConserved(
-                f"{self.whose}: it has to speak of documents that are left, of each once and in their order"
+                f"{self.whose}: the rows must be of remaining documents, each at most once, in the order of doc_id"
             )
         reasons = removals_in(table).column(REASON.name).unique().to_pylist() if self.reasons else []
         if unknown := [reason for reason in reasons if reason not in self.reasons]:
-            raise NotConserved(f"{self.whose}: {unknown[0]!r} is none of its reasons")
+            raise NotConserved(f"{self.whose}: the reason {unknown[0]!r} is not declared")
         return table
 
 

@@ -213,7 +213,7 @@ def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | N
     try:
         record = read_record(folder, path, kind)
     except Damaged as error:
-        warn(f"{error}; it is made again")
+        warn(f"{error}; it is rebuilt")
         return None
     for artifact in artifacts_of(record):
         if folder.size_of(artifact.path) != artifact.size:
@@ -255,7 +255,7 @@ def finished_stage(folder: Folder, stage: str, source: str | None, key: str) -> 
     try:
         manifest = read_record(folder, path, Manifest)
     except Damaged as error:
-        warn(f"{error}; it is made again")
+        warn(f"{error}; it is rebuilt")
         return None
     return receipt_of(manifest, key, path) if manifest else None
 
@@ -277,7 +277,7 @@ def load_manifest(folder: Folder, receipt: Receipt) -> Manifest:
     """Read the manifest of a receipt. Raises Damaged if the manifest was changed or removed."""
     manifest = read_record(folder, receipt.path, Manifest)
     if manifest is None:
-        raise Damaged(f"{folder.url}/{receipt.path} is gone", receipt.path)
+        raise Damaged(f"{folder.url}/{receipt.path} is missing", receipt.path)
     if receipt_of(manifest, receipt.key, receipt.path) != receipt:
-        raise Damaged(f"{folder.url}/{receipt.path} is not what its stage said that it left", receipt.path)
+        raise Damaged(f"{folder.url}/{receipt.path} differs from the receipt of its stage", receipt.path)
     return manifest

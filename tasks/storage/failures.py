@@ -22,9 +22,9 @@ USUAL_WAIT = 30.0  # seconds, if a host limits requests without a stated wait
 def advice_about(error: Exception) -> str:
     """Return advice for a failure whose own message has none, or ""."""
     if getattr(error, "errno", None) in FULL:
-        return "; make room there, and start the same command again: what is finished is kept"
+        return "; free some space there, and start the same command again: finished work is kept"
     if type(error).__name__ in NO_CREDENTIALS:
-        return "; workers of zyda up have those of the terminal that it was started from"
+        return "; workers of zyda up have the credentials of the terminal in which it was started"
     return ""
 
 

@@ -189,7 +189,7 @@ class Folder:
         """Read a file and describe how it differs from the given size and SHA-256; return None if it is equal."""
         actual = self.size_of(path)
         if actual != size:
-            return "is gone" if actual is None else f"has {actual:,} bytes, expected {size:,}"
+            return "is missing" if actual is None else f"has {actual:,} bytes, expected {size:,}"
         return None if self.digest_of(path) == digest else "has another content than was written"
 
     def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
@@ -291,7 +291,7 @@ class Folder:
             with explain_errors(self.url):
                 nearest = next(parent for parent in (place, *place.parents) if parent.exists())
             if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-                raise Denied(f"{self.url}: nothing can be written there: {nearest} is no folder to write in")
+                raise Denied(f"{self.url}: nothing can be written there: {nearest} is not a writable folder")
             return
         path = f"{SCRATCH}/{scratch_name()}"
         with explain_errors(self.url):

@@ -39,4 +39,4 @@ def acquire(file_lock: FileLock, folder: Folder, what: str) -> None:
         warn(f"another {what} writes to {folder.url}; waiting until it has ended")
         file_lock.acquire()
     except NotImplementedError:
-        warn(f"{folder.url}: this disk knows no locks, so start no second {what} there")
+        warn(f"{folder.url}: this disk does not support locks, so do not start a second {what} there")

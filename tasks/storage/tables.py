@@ -95,7 +95,7 @@ def open_decoded(folder: Folder, artifact: Artifact) -> Iterator[Stream]:
         stream = folder.open(artifact.path)
     except Denied as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise as_damaged(folder, artifact, "is gone") from error
+            raise as_damaged(folder, artifact, "is missing") from error
         raise
     with stream:
         if (size := stream.seek(0, os.SEEK_END)) != artifact.size:

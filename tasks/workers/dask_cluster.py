@@ -89,7 +89,7 @@ def check_address(address: str) -> None:
         parse_host_port(parse_address(address)[1])
     except ValueError as error:
         raise LostWorkers(
-            f"DASK_SCHEDULER_ADDRESS: {address!r} is no address ({error}); expected tls://host:port"
+            f"DASK_SCHEDULER_ADDRESS: expected tls://host:port, got {address!r} ({error})"
         ) from error
 
 
@@ -171,7 +171,7 @@ def open_cluster(threads: int = 1) -> Any:
             return add_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
         if (engine := requested_engine()) is Engine.GPU:
             raise LostWorkers(
-                f"{ENGINE}=gpu, and this machine has no GPU that NVIDIA's driver shows, or lacks one of "
+                f"{ENGINE}=gpu, but NVIDIA's driver shows no GPU on this machine, or a library is missing of "
                 f"dask_cuda, {', '.join(LIBRARIES)}: see docs/gpu.md"
             )
         return distributed.LocalCluster(

@@ -55,7 +55,7 @@ def requested_engine() -> Engine:
     try:
         return Engine(wanted)
     except ValueError as error:
-        raise BadRecipe(f"{ENGINE}: {wanted!r} is none of {', '.join(Engine)}") from error
+        raise BadRecipe(f"{ENGINE}: expected one of {', '.join(Engine)}, got {wanted!r}") from error
 
 
 @dataclass(frozen=True)
@@ -85,7 +85,7 @@ def is_on_gpu() -> bool:
         return True
     if engine is Engine.GPU:
         raise LostWorkers(f"{ENGINE}=gpu: {fault}; install zyda-flows[gpu] there")
-    warn_once(f"{fault}: it computes on its CPU; install zyda-flows[gpu] there, or set {ENGINE}=cpu")
+    warn_once(f"{fault}: it uses its CPU; install zyda-flows[gpu] there, or set {ENGINE}=cpu")
     return False
 
 

@@ -30,7 +30,7 @@ class WaitingTask:
 
 
 WAITING: ContextVar[WaitingTask | None] = ContextVar("waiting", default=None)
-OUTSIDE = threading.local()  # has `of_pool` in a thread that has left its worker's pool permanently
+OUTSIDE = threading.local()  # has `has_left_pool` in a thread that has left its worker's pool permanently
 
 
 @contextmanager
@@ -43,7 +43,7 @@ def waiting_task() -> Iterator[WaitingTask]:
         yield known
         return
     task = WaitingTask(distributed.get_client())
-    is_in_pool = not hasattr(OUTSIDE, "of_pool")
+    is_in_pool = not hasattr(OUTSIDE, "has_left_pool")
     if is_in_pool:
         distributed.secede()
     token = WAITING.set(task)
@@ -52,7 +52,7 @@ def waiting_task() -> Iterator[WaitingTask]:
     finally:
         WAITING.reset(token)
         if task.leaves_work:  # the remaining work occupies the thread for which this thread would wait
-            OUTSIDE.of_pool = True
+            OUTSIDE.has_left_pool = True
         elif is_in_pool:
             distributed.rejoin()
 
@@ -96,7 +96,7 @@ def offered_after_waiting(client: Any) -> set[str]:
             return offered
     raise LostWorkers(
         f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some "
-        f"(dask cuda worker --resources {GPU}=1), or leave {ENGINE} away"
+        f"(dask cuda worker --resources {GPU}=1), or unset {ENGINE}"
     )
 
 

@@ -22,13 +22,13 @@ def cluster_explained() -> Iterator[None]:
         ) from error
     except (NoValidWorkerError, NoWorkerError) as error:
         raise LostWorkers(
-            f"the Dask cluster has had no worker for {no_workers_timeout()}; start workers, and then the build "
-            "again"
+            f"the Dask cluster has had no worker for {no_workers_timeout()}; start workers, and then start the "
+            "build again"
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise LostWorkers(
-            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; start it "
-            "(zyda up, on one machine), and then the build again: what is finished is kept"
+            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached; start it (zyda up, on one "
+            "machine), and then start the build again: finished work is kept"
         ) from error
     except OSError as error:  # Dask raises it if no scheduler listens at the address
         if "Timed out trying to connect" not in str(error):

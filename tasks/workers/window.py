@@ -79,7 +79,7 @@ def over_workers(
             wanted = "".join(error.resource_restrictions)
             raise LostWorkers(
                 f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered a {wanted}; start some"
-                + (f", or the build again, with {ENGINE}=cpu if none is to come" if wanted == GPU else "")
+                + (f", or the build again, with {ENGINE}=cpu if there will be none" if wanted == GPU else "")
             ) from error
 
 
@@ -147,7 +147,7 @@ class Window:
         self.following = (
             Work(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
         )
-        self.numbers, self.of_this = count_up(), uuid4().hex
+        self.numbers, self.token = count_up(), uuid4().hex
         self.done = SimpleQueue[Any]()  # finished futures
         self.calls = dict[Any, Call]()  # by the keys of their futures
         self.in_flight = Counter[Work]()
@@ -167,7 +167,7 @@ class Window:
             if suspects := self.apart:
                 self.apart = []
                 for _, set_apart in suspects:
-                    warn(f"{self.name}: {set_apart}; it is tried again, with a worker to itself")
+                    warn(f"{self.name}: {set_apart}; it is tried again on a worker that runs nothing else")
                 calls = [call for call, _ in suspects]
                 self.run(calls, DEATHS_IN_ALL, max(1, len(self.client.nthreads())))
         finally:
@@ -206,7 +206,7 @@ class Window:
         # The first part of the key is the group of the task: Dask moves a task from a busy worker to an idle worker
         # only if it knows the durations of other tasks of the group. The last part is unique to this window: of two
         # tasks with equal keys Dask would run only the first.
-        key = (call.work.group, f"{self.name}-{next(self.numbers)}-{self.of_this}")
+        key = (call.work.group, f"{self.name}-{next(self.numbers)}-{self.token}")
         function, where = self.submissions[call.work]
         self.in_flight[call.work] += not call.tries
         self.calls[key] = call

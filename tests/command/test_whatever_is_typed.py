@@ -521,7 +521,7 @@ def test_addresses_that_are_none_are_nobodys():
     assert not is_healthy(Api(url="http://127.0.0.1:abc/api"))
     check_address("tls://127.0.0.1:8786")
     for address in ("foo", "tcp://x:y"):
-        with pytest.raises(LostWorkers, match="is no address"):
+        with pytest.raises(LostWorkers, match="expected tls://host:port, got"):
             check_address(address)
 
 

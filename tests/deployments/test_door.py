@@ -290,4 +290,4 @@ def test_terminal_that_names_the_stack_without_its_login_is_let_in_by_the_file_o
     elsewhere = {**stack, "PREFECT_HOME": str(Path(stack["PREFECT_HOME"]).parent)}
     said = zyda("status", env=elsewhere)
     assert (said.returncode, len(said.stderr.splitlines())) == (1, 1)
-    assert "the Prefect server wants another login than PREFECT_API_AUTH_STRING has" in said.stderr
+    assert "the Prefect server refuses the login in PREFECT_API_AUTH_STRING" in said.stderr

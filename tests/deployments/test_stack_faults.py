@@ -131,7 +131,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
         state = client.read_flow_run(broken.id).state
         tasks = task_runs_of(client, broken.id)
     assert state.is_crashed()
-    assert "process of this run is gone" in state.message
+    assert "process of this run was killed" in state.message
     assert tasks
     assert all(task.state and task.state.is_final() for task in tasks), [
         (task.name, task.state_name) for task in tasks
@@ -156,7 +156,7 @@ def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
     psutil.Process(before.pid).kill()
     psutil.Process(parts(stack).parts["server"].pid).kill()
     said = zyda("up", "--workers", "2", env=unset(stack)).stdout
-    assert "stopped what was left of the dask-workers, which had died" in said
+    assert "stopped remaining processes of the dask-workers, which had died" in said
     assert "starting the dask-workers" in said
     assert not pids_alive() & {child.pid for child in children}
     # Anybody could listen on the server's port while it was dead, and be told its login by all that waited for it.

@@ -102,7 +102,7 @@ def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_pa
         subprocess.run(["umount", str(disk)], check=False)
 
 
-ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; what is finished is kept; start the build again .*\n"
+ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; finished work is kept; start the build again .*\n"
 
 
 @pytest.mark.parametrize(
@@ -214,7 +214,7 @@ def test_cluster_without_workers_is_waited_for_aloud_and_then_given_up(larger, s
         waiting,
     )
     assert end.startswith(
-        "zyda: the Dask cluster has had no worker for 25s; start workers, and then the build"
+        "zyda: the Dask cluster has had no worker for 25s; start workers, and then start the build"
     )
 
 

@@ -140,16 +140,16 @@ def replaced(name, values):
 
 
 WRONG = {
-    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each once and in their order"),
-    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each once and in their order"),
+    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each at most once, in the order of doc_id"),
+    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each at most once, in the order of doc_id"),
     "of documents that are not there": (
-        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "documents that are left",
+        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "must be of remaining documents",
     ),
     "without a reason": (
         replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "is removed without a reason",
     ),
     "for another reason": (
-        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "'odd' is none of its reasons",
+        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "the reason 'odd' is not declared",
     ),
     "no evidence": (lambda table: table.drop_columns(["share_of_capitals"]), "has no column share_of_capitals"),
     "another type": (
@@ -284,7 +284,7 @@ def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, wit
 
 def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stages):
     with_stages("BEFORE_DEDUP", run_filter)
-    with pytest.raises(TypeError, match="is no stage: it lacks @stage"):
+    with pytest.raises(TypeError, match="is not a stage: it lacks @stage"):
         build_here(corpus.load())
 
 

@@ -216,7 +216,7 @@ def test_storage_that_damages_what_is_written_ends_the_build(tmp_path, monkeypat
         raise tables.as_damaged(folder, artifact, "bad")
 
     monkeypatch.setattr(tables, "footer_in", damaged)
-    with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):
+    with pytest.raises(Denied, match="again after it was rebuilt: check the storage"):
         build_here(recipe)
 
 
@@ -485,7 +485,7 @@ def test_disk_that_is_full_while_a_corpus_is_put_in_place_keeps_nothing_of_it(co
         full.setattr(os, "link", full_after_some)
         full.setattr(shutil, "copyfile", full_after_some)
         with pytest.raises(
-            Denied, match="No space left on device; make room there, and start the same command again"
+            Denied, match="No space left on device; free some space there, and start the same command again"
         ):
             build_here(recipe)
     assert count > 3

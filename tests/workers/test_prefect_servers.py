@@ -143,7 +143,7 @@ def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, 
         f"a worker of the Dask cluster at {cluster.scheduler_address} cannot use the Prefect server" in line
     )
     assert "Connection refused" in line
-    assert "set PREFECT_API_URL to one that the workers can use" in line
+    assert "set PREFECT_API_URL to a server that the workers can use" in line
 
 
 @pytest.mark.parametrize(
