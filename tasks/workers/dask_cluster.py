@@ -171,7 +171,7 @@ def open_cluster(threads: int = 1) -> Any:
             return add_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
         if (engine := requested_engine()) is Engine.GPU:
             raise LostWorkers(
-                f"{ENGINE}=gpu, but NVIDIA's driver shows no GPU on this machine, or a library is missing of "
+                f"{ENGINE}=gpu needs a GPU that NVIDIA's driver shows on this machine, and the libraries "
                 f"dask_cuda, {', '.join(LIBRARIES)}: see docs/gpu.md"
             )
         return distributed.LocalCluster(
