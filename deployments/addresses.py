@@ -2,7 +2,7 @@
 
 import shlex
 
-from zyda_flows.deployments.local import POOL
+from zyda_flows.deployments.registration import POOL
 from zyda_flows.deployments.stack import Stack, api_of, environment
 from zyda_flows.flows.server.local_server import NoServer, home
 

@@ -4,23 +4,17 @@ The state of the stack (process ids, addresses, ports) is stored in Prefect's ho
 parts and `down` stops them. All parts listen on the loopback address.
 """
 
-import hashlib
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
-from pathlib import Path
 
 from filelock import FileLock, Timeout
 
 from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
+from zyda_flows.deployments.registration import POOL, register
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
-from zyda_flows.flows.server.deployed import DEFINITIONS, flow_names
 from zyda_flows.flows.server.local_server import (
-    NoServer,
     home,
     make_home,
     start_server,
@@ -48,8 +42,6 @@ from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import FORKED
 from zyda_flows.tasks.workers.tls import dask_key_pair
 
-POOL = "zyda"
-REGISTERED = "zyda_deployments"  # variable on the server with the digest of the registered deployments
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
 PREFERRED_PORTS = {"server": 4200, "Prefect API": 4201, "scheduler": 8786, "dask dashboard": 8787}
 # Parts to restart after a part was restarted, because they use its connections, its address or its login.
@@ -212,47 +204,6 @@ def worker_commands(
             {WORKER_LOOKS: os.environ.get(WORKER_LOOKS, LOOK_SECONDS)},
         ),
     }
-
-
-def prefect(*arguments: str, environment: dict[str, str]) -> None:
-    """Run a command of Prefect. Raises NoServer with its output if it fails."""
-    command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-    result = subprocess.run(  # noqa: S603
-        command, env={**os.environ, **environment}, capture_output=True, text=True, cwd="/", check=False
-    )
-    if result.returncode:
-        output = (result.stdout + result.stderr).strip()
-        raise NoServer(f"prefect {' '.join(arguments)} failed: {output[-2000:]}")
-
-
-def register(stack: Stack) -> None:
-    """Create or update the work pool and the deployments; schedules are kept.
-
-    `prefect deploy` needs five seconds, so it runs only if the server lacks a deployment, or if the definitions or
-    the code have changed since it ran for this server.
-    """
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-    from prefect.variables import Variable
-
-    jobs = json.loads((files("zyda_flows.deployments") / "process-jobs.json").read_text())
-    digest = digest_of_deployments()
-    with use_api(api_of(stack)), get_client(sync_client=True) as client:
-        pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
-        client.create_work_pool(pool, overwrite=True)
-        registered = {deployment.name for deployment in client.read_deployments()}
-        if Variable.get(REGISTERED) == digest and registered.issuperset(flow_names()):
-            return
-        prefect("deploy", "--all", "--prefect-file", str(DEFINITIONS), environment=environment(stack))
-        Variable.set(REGISTERED, digest, overwrite=True)
-
-
-def digest_of_deployments() -> str:
-    """Hash the definitions of the deployments, and the code that determines their parameters."""
-    folders = [Path(str(files(f"zyda_flows.{chapter}"))) for chapter in ("flows", "tasks")]
-    paths = [path for folder in folders for path in sorted(folder.rglob("*.py"))]
-    definitions = DEFINITIONS.read_bytes()
-    return hashlib.sha256(b"".join([definitions, *(path.read_bytes() for path in paths)])).hexdigest()
 
 
 def down(say: Callable[[str], None]) -> None:

@@ -10,10 +10,9 @@ from zyda_flows.tasks.stage.keys import NotInKey, key_content
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     artifact_path,
-    finished_artifact,
-    finished_record,
     stage_key,
 )
+from zyda_flows.tasks.storage.finished import finished_artifact, finished_record
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, write_record
 from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths

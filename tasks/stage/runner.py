@@ -25,7 +25,8 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.senders import Server, senders_of_run, server_of_run
 from zyda_flows.tasks.storage.folder import is_local
-from zyda_flows.tasks.workers.dask_cluster import configured_scheduler, local_cluster
+from zyda_flows.tasks.workers.dask_cluster import local_cluster
+from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
 
 THREADS_FOR_STORES = 2
 

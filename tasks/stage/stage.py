@@ -29,7 +29,8 @@ from zyda_flows.tasks.stage.groups import receipts_of, trails_of
 from zyda_flows.tasks.stage.prefect_cache import SealedReceipts
 from zyda_flows.tasks.stage.prefect_tasks import RETRYING
 from zyda_flows.tasks.stage.verdicts import Trail
-from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
+from zyda_flows.tasks.storage.artifacts import Manifest, Receipt
+from zyda_flows.tasks.storage.finished import finish_stage, finished_stage
 from zyda_flows.tasks.storage.records import digest_of, pack
 
 # The published columns of every removed document, for all stages.

@@ -1,4 +1,4 @@
-"""The artifacts, manifests and receipts of stages, and how a later run finds finished work.
+"""The records of stages: artifacts, manifests and receipts, with their keys and paths.
 
 An artifact is one Parquet file that a stage wrote, usually for a shard. Its name contains a key: a hash of the
 stage, its version, the parameters that change its content, and the digests of its inputs. A small JSON record
@@ -17,13 +17,12 @@ The manifest of a stage lists the records of all its artifacts. Prefect and Dask
 systems call it a materialisation record): the path of the manifest, its identity, and counts for the ledger.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 from zyda_flows.tasks.words import counted
 
 WORK = "work"
@@ -205,41 +204,6 @@ def artifact_path(stage: str, source: str | None, name: str, key: str) -> str:
     return "/".join(part for part in (WORK, stage, source, f"{name}-{key}.parquet") if part)
 
 
-def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
-    """Return the record at a path if the record and all artifacts that it names exist with their full sizes.
-
-    Otherwise return None, which means that the work must be repeated, and log a warning about damage.
-    """
-    try:
-        record = read_record(folder, path, kind)
-    except Damaged as error:
-        warn(f"{error}; it is rebuilt")
-        return None
-    for artifact in artifacts_of(record):
-        if folder.size_of(artifact.path) != artifact.size:
-            if artifact.path.startswith(
-                f"{WORK}/"
-            ):  # otherwise a later build may have replaced a published file
-                warn(f"artifact missing or truncated, rebuilding: {folder.url}/{artifact.path}")
-            return None
-    return record
-
-
-def artifacts_of(record: Record | None) -> Iterator[Artifact]:
-    """Yield the artifacts that a record names."""
-    if isinstance(record, Artifact):
-        yield record
-    elif record is not None:
-        for _, value in record:
-            members = value if isinstance(value, tuple) else (value,)
-            yield from (member for member in members if isinstance(member, Artifact))
-
-
-def finished_artifact(folder: Folder, path: str) -> Artifact | None:
-    """Return the record of an artifact, or None if it is not finished."""
-    return finished_record(folder, f"{path}.json", Artifact)
-
-
 def key_of(path: str) -> str:
     """Return the key in the name of an artifact, record or manifest; for other names, an arbitrary part."""
     return path.rpartition("-")[2].partition(".")[0]
@@ -247,24 +211,6 @@ def key_of(path: str) -> str:
 
 def manifest_path(stage: str, source: str | None, key: str) -> str:
     return f"{MANIFESTS}/{stage}-{source or 'all'}-{key}.json"
-
-
-def finished_stage(folder: Folder, stage: str, source: str | None, key: str) -> Receipt | None:
-    """Return the receipt of a stage that is already finished, or None."""
-    path = manifest_path(stage, source, key)
-    try:
-        manifest = read_record(folder, path, Manifest)
-    except Damaged as error:
-        warn(f"{error}; it is rebuilt")
-        return None
-    return receipt_of(manifest, key, path) if manifest else None
-
-
-def finish_stage(folder: Folder, manifest: Manifest, key: str) -> Receipt:
-    """Write the manifest, which marks the stage as finished, and return its receipt."""
-    path = manifest_path(manifest.stage, manifest.source, key)
-    write_record(folder, path, manifest)
-    return receipt_of(manifest, key, path)
 
 
 def receipt_of(manifest: Manifest, key: str, path: str) -> Receipt:

@@ -1,4 +1,4 @@
-"""Find the Dask cluster of a build, or start one on this machine."""
+"""Start the Dask cluster of a build on this machine, with a worker for each core and each GPU."""
 
 import logging
 import multiprocessing
@@ -11,7 +11,6 @@ from typing import Any
 import dask
 import dask.system
 import distributed
-from distributed.comm import parse_address, parse_host_port
 from distributed.system import MEMORY_LIMIT
 
 from zyda_flows.tasks.errors import LostWorkers
@@ -19,6 +18,7 @@ from zyda_flows.tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
+from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
 
 ALLOWED_DEATHS = 10  # workers that may die on the same shard before the build fails
 # Dask configures the allocator of its workers to return every freed page to the system at once. The pages must then
@@ -68,29 +68,6 @@ GPU_OPTIONS = {
     "resources": {GPU: 1}, "threads_per_worker": GPU_THREADS,
     "rmm_async": True, "rmm_release_threshold": KEPT_BY_RMM, "rmm_allocator_external_lib_list": ["cupy"],
 }  # fmt: skip
-
-
-def configured_scheduler() -> str | None:
-    """Return the scheduler address from Dask's configuration (DASK_SCHEDULER_ADDRESS), or None."""
-    address = dask.config.get("scheduler-address", None)
-    if address:
-        check_address(address)
-    return address or None
-
-
-def read_settings_again() -> None:
-    """Make Dask read its settings from the changed environment."""
-    dask.config.refresh()
-
-
-def check_address(address: str) -> None:
-    """Raise LostWorkers if a scheduler address is invalid."""
-    try:
-        parse_host_port(parse_address(address)[1])
-    except ValueError as error:
-        raise LostWorkers(
-            f"DASK_SCHEDULER_ADDRESS: expected tls://host:port, got {address!r} ({error})"
-        ) from error
 
 
 def expect_cluster() -> None:

@@ -4,9 +4,7 @@ import statistics
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import Context
 from dataclasses import dataclass, field
 from itertools import count as count_up
 from queue import Empty, SimpleQueue
@@ -15,18 +13,17 @@ from uuid import uuid4
 
 import distributed
 
-from zyda_flows.tasks.errors import LostWorkers, PoisonShards, all_but_poison
+from zyda_flows.tasks.errors import LostWorkers, PoisonShards
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.workers.attempts import Attempt, Outcome, SetApart
 from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
 from zyda_flows.tasks.workers.engine import ENGINE, Engine, FollowUp
-from zyda_flows.tasks.workers.submission import WAITING, Submission, WaitingTask, submission_to, waiting_task
+from zyda_flows.tasks.workers.submission import Submission, WaitingTask, submission_to, waiting_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AT_ONCE = 8  # items of one task that wait for the cluster in parallel
 IN_FLIGHT = 8  # items submitted ahead per thread of the cluster
 DEATHS = 3  # workers that may die during an item while other items run
 DEATHS_IN_ALL = 5  # total, including the second attempt after all other items
@@ -81,22 +78,6 @@ def over_workers(
                 f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered a {wanted}; start some"
                 + (f", or the build again, with {ENGINE}=cpu if there will be none" if wanted == GPU else "")
             ) from error
-
-
-def side_by_side(function: Callable[[Item], Result], items: list[Item], context: Context) -> list[Result]:
-    """Call a function that waits for the cluster on items, AT_ONCE at a time; return results in order.
-
-    context: copied for each call. Raises the error of the first failing item, after all calls have ended.
-    """
-
-    def call(item: Item) -> Result:
-        call_context = context.copy()
-        call_context.run(WAITING.set, task)
-        return call_context.run(function, item)
-
-    with waiting_task() as task, ThreadPoolExecutor(AT_ONCE) as threads:
-        calls = [threads.submit(call, item) for item in items]
-    return all_but_poison([called.result for called in calls])
 
 
 class Work(NamedTuple):

@@ -515,7 +515,7 @@ def test_addresses_that_are_none_are_nobodys():
     from zyda_flows.flows.server.health import is_healthy
     from zyda_flows.flows.server.login import Api
     from zyda_flows.tasks.errors import LostWorkers
-    from zyda_flows.tasks.workers.dask_cluster import check_address
+    from zyda_flows.tasks.workers.scheduler_address import check_address
 
     assert not is_healthy(Api(url="foo"))
     assert not is_healthy(Api(url="http://127.0.0.1:abc/api"))

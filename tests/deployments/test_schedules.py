@@ -12,8 +12,8 @@ from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from prefect.variables import Variable
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
-from zyda_flows.deployments import local
-from zyda_flows.deployments.local import REGISTERED, register
+from zyda_flows.deployments import registration
+from zyda_flows.deployments.registration import REGISTERED, register
 from zyda_flows.deployments.schedules import NotUnderstood, duration, in_words
 from zyda_flows.deployments.stack import load_stack
 from zyda_flows.flows.command.cli import main
@@ -85,12 +85,12 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
         register(load_stack())
         digest = Variable.get(REGISTERED)
         assert digest
-        patch.setattr(local, "prefect", None)
+        patch.setattr(registration, "prefect", None)
         register(load_stack())  # does not run `prefect deploy`: nothing has changed
-        patch.setattr(local, "prefect", lambda *arguments, environment: deployed.append(arguments[0]))
-        patch.setattr(local, "digest_of_deployments", lambda: "another")
+        patch.setattr(registration, "prefect", lambda *arguments, environment: deployed.append(arguments[0]))
+        patch.setattr(registration, "digest_of_deployments", lambda: "another")
         register(load_stack())  # the code has changed
-        patch.setattr(local, "flow_names", lambda: ("build", "new"))
+        patch.setattr(registration, "flow_names", lambda: ("build", "new"))
         register(load_stack())  # the server lacks a deployment
         assert deployed == ["deploy", "deploy"]
         Variable.set(REGISTERED, digest, overwrite=True)
