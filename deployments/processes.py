@@ -93,9 +93,9 @@ def stop(service: ServiceProcess) -> bool:
     """
     family = list(family_of(service))
     for member in family:
-        unless_gone(member.terminate)
+        ignoring_ended(member.terminate)
     for member in alive_after(STOP_SECONDS, family):
-        unless_gone(member.kill)
+        ignoring_ended(member.kill)
     alive_after(STOP_SECONDS, family)
     return bool(family)
 
@@ -129,6 +129,6 @@ def family_of(service: ServiceProcess) -> Iterator[psutil.Process]:
                     yield process
 
 
-def unless_gone(call: Callable[[], None]) -> None:
+def ignoring_ended(call: Callable[[], None]) -> None:
     with suppress(psutil.NoSuchProcess):
         call()

@@ -67,7 +67,13 @@ PIPELINE: tuple[Stage | EachRound | Check, ...] = (
     publish,
     LOSSES,
 )
-GIVEN = {"plan", "trail", "trails", "sources", "references"}  # inputs that exist before the first stage
+INITIAL_INPUTS = {
+    "plan",
+    "trail",
+    "trails",
+    "sources",
+    "references",
+}  # inputs that exist before the first stage
 
 
 def stages() -> list[Stage]:
@@ -81,7 +87,7 @@ def stages() -> list[Stage]:
         in_order += (
             entry.stages if isinstance(entry, EachRound) else () if isinstance(entry, Check) else (entry,)
         )
-    known = {*GIVEN, prepare.name}
+    known = {*INITIAL_INPUTS, prepare.name}
     for stage in in_order:
         if not isinstance(stage, Stage):
             raise TypeError(f"{stage} is not a stage: it lacks @stage")

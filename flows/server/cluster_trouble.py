@@ -24,7 +24,10 @@ ON_GPUS = (
     f"and quality models there ({ENGINE}=cpu: on CPUs)"
 )
 SILENT_SECONDS = 60  # without a heartbeat of a worker, after which it is reported
-FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before the first warning, and between warnings
+FIRST_WARNING_SECONDS, NEXT_WARNING_SECONDS = (
+    10,
+    60,
+)  # seconds without a worker before the first warning, and between warnings
 
 
 @contextmanager
@@ -53,7 +56,7 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
         now = time.monotonic()
         workers = workers_of(client)
         for silent in silence.begun(workers or {}, now):
-            warn_aloud(silent)
+            warn_user(silent)
         offer = None if workers is None else offered_by(workers)
         if offer and engine is Engine.CPU:
             offer.discard(GPU)
@@ -65,10 +68,12 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
                 get_run_logger().info(ON_GPUS)
             continue
         missing_since = missing_since or now
-        if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
+        if now - missing_since >= FIRST_WARNING_SECONDS and (
+            now - said_at >= NEXT_WARNING_SECONDS or said_at < missing_since
+        ):
             said_at = now
             needed, where_needed = ("a worker with a GPU", ", if it needs one") if offer else ("a worker", "")
-            warn_aloud(
+            warn_user(
                 f"waiting for {needed} of the Dask cluster at {client.scheduler.address}: there has been none "
                 f"for {now - missing_since:.0f} s; the build ends after {no_workers_timeout()} of that, unless the "
                 f"scheduler waits longer{where_needed}"
@@ -109,7 +114,7 @@ def offered_by(workers: Workers) -> set[str]:
     return {"thread" for _ in workers} | {GPU for worker in workers.values() if GPU in worker["resources"]}
 
 
-def warn_aloud(sentence: str) -> None:
+def warn_user(sentence: str) -> None:
     """Write a warning to the log of the run and to standard error."""
     get_run_logger().warning(sentence)
     print(f"zyda: {sentence}", file=sys.stderr, flush=True)  # noqa: T201

@@ -8,7 +8,9 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-UNDER_WAY = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)  # its title and the line below
+ACTIVE_TITLE = re.compile(
+    r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE
+)  # its title and the line below
 
 
 def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None:
@@ -16,7 +18,7 @@ def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None
     artifacts_of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
     for artifact in client.read_artifacts(artifact_filter=artifacts_of_run):
         page = str(artifact.data)
-        ended = UNDER_WAY.sub(partial(crashed_text, why), page)
+        ended = ACTIVE_TITLE.sub(partial(crashed_text, why), page)
         if ended != page:
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
 

@@ -22,22 +22,22 @@ GRACE_SECONDS = 1  # for open requests when the server ends; the request for `/a
 def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes], None]) -> Starlette:
     """Return the application. take: called with each judgement as JSON; raises ValueError if it is invalid."""
 
-    def is_ours(request: Request) -> bool:
+    def is_authorized(request: Request) -> bool:
         authorization = request.headers.get("authorization", "")
         return secrets.compare_digest(authorization.encode(), api.headers["Authorization"].encode())
 
     def show(_: Request) -> Response:
         return HTMLResponse(page, headers=HEADERS)  # contains nothing of the corpus
 
-    def give(request: Request) -> Response:
+    def sample_for(request: Request) -> Response:
         return (
             JSONResponse(sample, headers=HEADERS)
-            if is_ours(request)
+            if is_authorized(request)
             else Response(status_code=HTTPStatus.UNAUTHORIZED)
         )
 
     async def judge(request: Request) -> Response:
-        if not is_ours(request):
+        if not is_authorized(request):
             return Response(status_code=HTTPStatus.UNAUTHORIZED)
         content = b""
         async for part in request.stream():
@@ -50,12 +50,12 @@ def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes]
             return Response(status_code=HTTPStatus.UNPROCESSABLE_ENTITY)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def live(request: Request) -> Response:
-        if not is_ours(request):
+    def keep_alive(request: Request) -> Response:
+        if not is_authorized(request):
             return Response(status_code=HTTPStatus.UNAUTHORIZED)
         return StreamingResponse(until_the_end(), headers=HEADERS)
 
-    routes = [Route("/", show), Route("/sample", give), Route("/alive", live)]
+    routes = [Route("/", show), Route("/sample", sample_for), Route("/alive", keep_alive)]
     return Starlette(routes=[*routes, Route("/judgement", judge, methods=["POST"])])
 
 

@@ -36,10 +36,10 @@ def add_own_pages(app: Any, page: str) -> None:
     """
     removed = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in CDN_PAGES]
     app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *removed]
-    app.add_middleware(OwnPagesAlone, page=page)
+    app.add_middleware(OwnPagesOnly, page=page)
 
 
-class OwnPagesAlone:
+class OwnPagesOnly:
     """Middleware: the dashboard's pages connect only to this server, and no foreign page can show them in a frame.
 
     In a frame, a person could click on a page without seeing it. The pages know the server by the address `page`:

@@ -31,7 +31,7 @@ def end_in_order(kept: str = "") -> Iterator[None]:
     """
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
-        be_silent()
+        silence_libraries()
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in ENDING}
@@ -113,7 +113,7 @@ def hold_back_signals() -> Iterator[None]:
             os.kill(os.getpid(), number)
 
 
-def be_silent() -> None:
+def silence_libraries() -> None:
     """Suppress messages of libraries about an end that the user requested."""
     logging.disable()
     threading.excepthook = lambda _: None

@@ -29,7 +29,7 @@ def seconds_before_retry() -> int:
     return round(configured) if isinstance(configured, int | float) and configured else SECONDS_BEFORE_RETRY
 
 
-def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
+def may_be_retried(_: Any, __: TaskRun, state: State[Any]) -> bool:
     """Return whether a retry can help: the task raised Unavailable."""
     return isinstance(state.result(raise_on_failure=False), Unavailable)
 
@@ -39,7 +39,7 @@ RETRYING: dict[str, Any] = {
     "retries": RETRIES,
     "retry_delay_seconds": exponential_backoff(seconds_before_retry()),
     "retry_jitter_factor": 0.5,
-    "retry_condition_fn": can_help,
+    "retry_condition_fn": may_be_retried,
 }
 ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
 

@@ -26,7 +26,7 @@ VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
 
 
 # If these stages remove nothing, their outputs are ignored, so that a first request rebuilds only affected shards.
-PASSED_OVER = {"deny"}
+IGNORED_IF_EMPTY = {"deny"}
 
 
 @dataclass(frozen=True)
@@ -88,13 +88,13 @@ def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
     manifests = [manifest for manifest in later if manifest.artifacts]
     outputs = [[StageOutput(m.stage, a, m.added_columns) for a in m.artifacts] for m in manifests]
     return [
-        ShardHistory(shard, tuple(output for output in shard_outputs if says_something(output)))
+        ShardHistory(shard, tuple(output for output in shard_outputs if is_needed(output)))
         for shard, *shard_outputs in zip(ingested.artifacts, *outputs, strict=True)
     ]
 
 
-def says_something(output: StageOutput) -> bool:
-    return output.stage not in PASSED_OVER or output.artifact.removed.documents > 0
+def is_needed(output: StageOutput) -> bool:
+    return output.stage not in IGNORED_IF_EMPTY or output.artifact.removed.documents > 0
 
 
 def removals_in(table: pa.Table) -> pa.Table:

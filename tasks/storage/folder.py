@@ -201,7 +201,7 @@ class Folder:
         """Write a file in one step unless it exists; return False if it exists.
 
         If several processes try at once, True is returned to only one of them: by a hard link, or by the store,
-        which refuses later requests. If a store does not support conditional writes, its files are listed first.
+        which refuses later requests. A store without conditional writes is checked for the file before the write.
         """
         self.count(files=1, written=len(content))
         with explain_errors(f"{self.url}/{path}"):

@@ -17,7 +17,7 @@ from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 from zyda_flows.tasks.workers.private_files import private_folder
-from zyda_flows.tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
+from zyda_flows.tasks.workers.process import begin_imports, check_main_guard, worker_start_method
 from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
 
 ALLOWED_DEATHS = 10  # workers that may die on the same shard before the build fails
@@ -76,11 +76,11 @@ def expect_cluster() -> None:
     Call it with the environment that the workers should have.
     """
     if not configured_scheduler() and not gpu_count():
-        os.environ.update({name: str(value) for name, value in environ_of_workers().items()})
+        os.environ.update({name: str(value) for name, value in worker_environ().items()})
         begin_imports()
 
 
-def environ_of_workers() -> dict[str, Any]:
+def worker_environ() -> dict[str, Any]:
     """Return the environment variables that Dask sets before it starts workers."""
     return dask.config.get(ENVIRON) | ALLOCATOR
 
@@ -88,9 +88,9 @@ def environ_of_workers() -> dict[str, Any]:
 @contextmanager
 def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
     """Yield a cluster on this machine, and close it at the end of the block."""
-    expect_to_be_born()
+    check_main_guard()
     levels = [(handler, handler.level) for handler in logging.root.handlers]
-    with born_with_imports(gpus=gpu_count()):
+    with worker_start_method(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:
             yield cluster
@@ -134,7 +134,7 @@ def open_cluster(threads: int = 1) -> Any:
     with dask.config.set(
         {
             NO_WORKERS: no_workers_timeout(),
-            ENVIRON: environ_of_workers(),
+            ENVIRON: worker_environ(),
             WEBSOCKETS: dashboard_origins(dashboard),
             PRELOAD: scheduler_preloads(),
             TTL: WORKER_TTL,

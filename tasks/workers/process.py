@@ -25,12 +25,12 @@ FORKED = {"DASK_DISTRIBUTED__WORKER__MULTIPROCESSING_METHOD": FORK}  # METHOD as
 IMPORTED = ["zyda_flows.tasks.workers.preload"]
 
 
-def born_with_imports(*, gpus: int) -> AbstractContextManager[Any]:
+def worker_start_method(*, gpus: int) -> AbstractContextManager[Any]:
     """Make Dask start workers of this process by METHOD within a block: spawned with GPUs, otherwise forked."""
     return dask.config.set({METHOD: "spawn" if gpus else FORK})
 
 
-def expect_to_be_born() -> None:
+def check_main_guard() -> None:
     """Raise RuntimeError in a process that is about to become a worker but runs the script that started it.
 
     Python raises the same error if such a script starts a process. A script that starts a build would first wait
@@ -56,7 +56,7 @@ def start_fork_server() -> None:
 def begin_imports() -> None:
     """Start the process from which workers will be forked; it imports in the background."""
     if FORK == "forkserver":
-        with born_with_imports(gpus=0):
+        with worker_start_method(gpus=0):
             get_mp_context().set_forkserver_preload(IMPORTED)
         start_fork_server()
 

@@ -49,7 +49,7 @@ from zyda_flows.tasks.workers.dask_cluster import (
 )
 from zyda_flows.tasks.workers.engine import Engine, FollowUp, is_on_gpu, requested_engine
 from zyda_flows.tasks.workers.events import BoundToRun, follow
-from zyda_flows.tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
+from zyda_flows.tasks.workers.process import FORK, FORKED, METHOD, worker_start_method
 
 pytestmark = pytest.mark.slow
 
@@ -536,9 +536,9 @@ def test_process_that_workers_are_forked_from_hears_no_interrupt():
 
 
 def test_workers_of_a_machine_with_gpus_are_not_forked():
-    with born_with_imports(gpus=1):
+    with worker_start_method(gpus=1):
         assert dask.config.get(METHOD) == "spawn"
-    with born_with_imports(gpus=0):
+    with worker_start_method(gpus=0):
         assert dask.config.get(METHOD) == FORK
 
 
