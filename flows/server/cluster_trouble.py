@@ -24,10 +24,7 @@ ON_GPUS = (
     f"and quality models there ({ENGINE}=cpu: on CPUs)"
 )
 SILENT_SECONDS = 60  # without a heartbeat of a worker, after which it is reported
-FIRST_WARNING_SECONDS, NEXT_WARNING_SECONDS = (
-    10,
-    60,
-)  # seconds without a worker before the first warning, and between warnings
+FIRST_WARNING_SECONDS, NEXT_WARNING_SECONDS = 10, 60  # without a worker; between warnings
 
 
 @contextmanager

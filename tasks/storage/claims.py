@@ -1,7 +1,7 @@
-"""Claims: files beside a corpus that name the processes which read it for long, or remove documents from it.
+"""Claims: files in a corpus's folder that name the processes that read it for long, or remove documents from it.
 
-Each process has a claim of its own, so that two claims never overwrite each other: a process writes its claim first
-and looks for others then. A claim ends with its process on this machine. On another machine it ends if it was not
+Each process has its own claim, so that two claims never overwrite each other: a process writes its claim first,
+and then looks for other claims. A claim ends with its process on this machine. On another machine it ends if it was not
 renewed for LEASE_SECONDS, by the clock of the storage.
 """
 

@@ -60,7 +60,7 @@ def over_workers(
 
     Raises:
         PoisonShards: Several workers died during an item; raised after all other items are done.
-        LostWorkers: No worker offers the required GPU, or the workers of the calling task died repeatedly.
+        LostWorkers: No worker offers the required GPU, or ALLOWED_DEATHS workers died on the same item.
     """
     with waiting_task() as task:
         window = Window(task, Work(function, engine, gpus, group), then, count, name)
@@ -76,7 +76,7 @@ def over_workers(
             wanted = "".join(error.resource_restrictions)
             raise LostWorkers(
                 f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered a {wanted}; start some"
-                + (f", or the build again, with {ENGINE}=cpu if there will be none" if wanted == GPU else "")
+                + (f", or start the build again with {ENGINE}=cpu" if wanted == GPU else "")
             ) from error
 
 
@@ -109,7 +109,7 @@ class Call:
 class Window:
     """Keep a limited number of items and follow-up items in flight.
 
-    The limit prevents that a million shards overload the scheduler.
+    Without a limit, a million shards would overload the scheduler.
 
     An item during which workers died is set apart and tried again after all other items. If the last items are
     slow, they are also tried on idle workers: the result does not depend on the worker.
@@ -165,7 +165,7 @@ class Window:
         return [self.made[i] for i in range(len(self.made))]
 
     def run(self, calls: Iterable[Call], deaths: int, most: int) -> None:
-        """Run calls and their follow-up calls, with at most `most` in flight."""
+        """Run calls and their follow-up calls, with at most `most` of each in flight."""
         waiting, idle_since = deque(calls), 0.0
         self.submissions = {
             work: work.submission(self.client, deaths)
