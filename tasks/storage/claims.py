@@ -1,8 +1,8 @@
 """Claims: files in a corpus's folder that name the processes that read it for long, or remove documents from it.
 
 Each process has its own claim, so that two claims never overwrite each other: a process writes its claim first,
-and then looks for other claims. A claim ends with its process on this machine. On another machine it ends if it was not
-renewed for LEASE_SECONDS, by the clock of the storage.
+and then looks for other claims. A claim ends with its process on this machine. On another machine it ends if it
+was not renewed for LEASE_SECONDS, by the clock of the storage.
 """
 
 import socket
