@@ -50,8 +50,9 @@ def make_home() -> Path:
         with TemporaryFile(dir=path):
             return path
     except OSError as error:
-        told = f"{path}: {error.strerror}; Prefect stores its history there"
-        raise NoServer(f"{told}: set PREFECT_HOME to a folder that can be written") from error
+        raise NoServer(
+            f"{path}: {error.strerror}; Prefect stores its history there; set PREFECT_HOME to a writable folder"
+        ) from error
 
 
 def configured_server() -> Api | None:
@@ -155,8 +156,8 @@ def wait_until_healthy(process: Pollable, api: Api, log: Path) -> None:
     deadline = time.monotonic() + START_SECONDS
     while not is_healthy(api):
         if process.poll() is not None or time.monotonic() > deadline:
-            words = log.read_text(errors="replace").strip().splitlines()[-3:]
-            raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(words)}")
+            last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(last_lines)}")
         time.sleep(0.2)
 
 

@@ -34,8 +34,8 @@ def forget_attempts(folder: Folder) -> None:
 class Job(ABC, Generic[Made]):
     """An output of a stage, made on any worker. Calling a job makes the output unless it is already finished."""
 
-    folder: Annotated[Folder, NotInKey("where it lies")]
-    source: Annotated[str | None, NotInKey("its path has it")]
+    folder: Annotated[Folder, NotInKey("the location of the output")]
+    source: Annotated[str | None, NotInKey("part of the path")]
 
     @property
     @abstractmethod

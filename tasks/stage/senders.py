@@ -61,9 +61,8 @@ def senders_of_run() -> Iterator[None]:
     server = server_of_run()
     with LOCK:
         if RUNS and server not in RUNS and not RUNS.total():
-            EventsWorker.drain_all(
-                timeout=0
-            )  # drains senders of log lines, too: Prefect stores them together
+            # drains senders of log lines, too: Prefect stores them together
+            EventsWorker.drain_all(timeout=0)
             RUNS.clear()
         RUNS[server] += 1
     set_api_log_sink(send_log_line)
