@@ -29,11 +29,8 @@ from typing import TypeVar
 
 Result = TypeVar("Result")
 
-WITH_LINES = (
-    ".json",
-    ".jsonl",
-    ".ndjson",
-)  # suffixes, before that of a compression, of files with a row per line
+# Suffixes of files with a row per line; the suffix of a compression may follow.
+WITH_LINES = (".json", ".jsonl", ".ndjson")
 ADVICE = ". What to do: "  # between a fault and the advice for it, if both are on the same line
 
 

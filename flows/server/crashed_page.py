@@ -8,9 +8,8 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-ACTIVE_TITLE = re.compile(
-    r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE
-)  # its title and the line below
+# Matches the title of the page of an active run, and the line below it.
+ACTIVE_TITLE = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)
 
 
 def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None:

@@ -29,9 +29,8 @@ class SealedReceipts(Serializer):  # no type argument: Prefect cannot register a
         return seal(CachedReceipts(receipts=tuple(receipts), is_of_group=is_of_group), RESULTS)
 
     def loads(self, blob: bytes) -> Receipt | list[Receipt]:
-        remembered = unseal(
-            blob, CachedReceipts, RESULTS
-        )  # the key needs no check here: `forget_results_of_nothing` has done it
+        # The key needs no check here: `forget_results_of_nothing` has checked it.
+        remembered = unseal(blob, CachedReceipts, RESULTS)
         return [*remembered.receipts] if remembered.is_of_group else remembered.receipts[0]
 
 

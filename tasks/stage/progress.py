@@ -75,9 +75,8 @@ def ignore_progress(_: float) -> None:
     """Do nothing with the finished part of a shard."""
 
 
-REPORT_PART: ContextVar[Callable[[float], None]] = ContextVar(
-    "inside", default=ignore_progress
-)  # called with the finished part of the current shard
+# Called with the finished part of the current shard.
+REPORT_PART: ContextVar[Callable[[float], None]] = ContextVar("inside", default=ignore_progress)
 
 
 @contextmanager

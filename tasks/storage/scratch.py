@@ -54,9 +54,8 @@ def process_mark(pid: int) -> str:
     return f"{pid}-{hashlib.sha256(birth_of(psutil.Process(pid)).encode()).hexdigest()[:12]}"
 
 
-own_mark = cache(
-    process_mark
-)  # cached for this process, because its start does not change; a fork has another number
+# Cached for this process, because its start does not change; a fork has another number.
+own_mark = cache(process_mark)
 
 
 def replace_folder(source: Path, target: Path, old: Path) -> None:
