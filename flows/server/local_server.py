@@ -170,7 +170,7 @@ def flush_logs_and_events() -> None:
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
 
 
-class Server(NamedTuple):
+class RunningServer(NamedTuple):
     """A running server: its API, and a function that returns whether it still runs.
 
     patience: seconds without the server that a build tolerates, during which it may be restarted.
@@ -182,7 +182,7 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[Server]:
+def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[RunningServer]:
     """Yield a running server.
 
     It is the configured server, or a new server, which stores its history in Prefect's home and ends with the
@@ -193,7 +193,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
     if api := configured_server():
         with export_api(api):
             meanwhile()
-            yield Server(api, partial(is_usable, api), AWAY_SECONDS)
+            yield RunningServer(api, partial(is_usable, api), AWAY_SECONDS)
         return
     log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
@@ -202,7 +202,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
             with export_api(api):
                 meanwhile()
                 wait_until_healthy(process, api, log)
-                yield Server(api, lambda: process.poll() is None, 0)
+                yield RunningServer(api, lambda: process.poll() is None, 0)
         finally:
             process.terminate()
             try:

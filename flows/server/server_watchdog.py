@@ -7,14 +7,14 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zyda_flows.flows.server.local_server import Server
+from zyda_flows.flows.server.local_server import RunningServer
 from zyda_flows.flows.server.signals import RESUME_ADVICE
 
 LOOK_SECONDS = 1
 
 
 @contextmanager
-def server_watchdog(server: Server) -> Iterator[None]:
+def server_watchdog(server: RunningServer) -> Iterator[None]:
     """End the program with a message if the Prefect server ends, because the build could only wait for it."""
     is_over = threading.Event()
     threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
@@ -24,7 +24,7 @@ def server_watchdog(server: Server) -> Iterator[None]:
         is_over.set()
 
 
-def watch_server(server: Server, is_over: threading.Event) -> None:
+def watch_server(server: RunningServer, is_over: threading.Event) -> None:
     """Check the server every second. Exit at once, because an ended server cannot receive the state of the run."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):

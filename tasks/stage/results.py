@@ -61,7 +61,7 @@ class Step(NamedTuple):
         return self.subject.name_of(self.work.name)
 
 
-class Call(NamedTuple):
+class StageCall(NamedTuple):
     """One call of a stage: its inputs, and the number of its group of sources, or None for the corpus."""
 
     group: int | None
@@ -81,18 +81,18 @@ class Results:
         self.trails = list[list[Any]]([] for _ in self.groups)
         self.results_by_step = dict[str, Any]()
 
-    def calls(self, step: Step) -> Iterator[Call]:
+    def calls(self, step: Step) -> Iterator[StageCall]:
         """Yield the calls of a step: for the corpus, or for each group with a source that enables the step."""
         stage = step.work
         assert isinstance(stage, Stage)
         first, *rest_of_inputs = stage.inputs
         shared = [self.input(step, name) for name in rest_of_inputs]
         if stage.scope == "corpus":
-            yield Call(None, [self.input(step, first), *shared])
+            yield StageCall(None, [self.input(step, first), *shared])
             return
         for number, group in enumerate(self.groups):
             if any(plan.source in step.sources for plan in group):
-                yield Call(number, [group if first == "plan" else [*self.trails[number]], *shared])
+                yield StageCall(number, [group if first == "plan" else [*self.trails[number]], *shared])
 
     def input(self, step: Step, name: str) -> Any:
         """Return the value for a name in `Stage.inputs`, for all sources."""
@@ -108,7 +108,7 @@ class Results:
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]
 
-    def add(self, step: Step, call: Call, result: Any) -> None:
+    def add(self, step: Step, call: StageCall, result: Any) -> None:
         """Store the result of a call of a step."""
         if call.group is None:
             self.results_by_step[step.name] = result

@@ -23,7 +23,7 @@ from prefect_dask.task_runners import PrefectDaskFuture
 from zyda_flows.tasks.errors import BadRecipe, LostWorkers, first_line
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.stage.senders import Server, senders_of_run, server_of_run
+from zyda_flows.tasks.stage.senders import ApiServer, senders_of_run, server_of_run
 from zyda_flows.tasks.storage.folder import is_local
 from zyda_flows.tasks.workers.dask_cluster import local_cluster
 from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
@@ -72,7 +72,7 @@ class BuildTaskRunner(DaskTaskRunner):
         self.is_checked = True
 
 
-def server_fault(server: Server) -> str:
+def server_fault(server: ApiServer) -> str:
     """Return why this process cannot use a Prefect server, with the name of the machine; "" if it can."""
     settings = {
         PREFECT_API_URL: server.url,

@@ -19,7 +19,7 @@ from prefect.settings import get_current_settings
 CHECKPOINT_EVERY = 700  # events: Prefect's own default
 
 
-class Server(NamedTuple):
+class ApiServer(NamedTuple):
     """A Prefect server: its URL, its login and the path of its certificate."""
 
     url: str | None
@@ -37,15 +37,15 @@ class KeyedByServer(int):
         return hash((int(self), server_of_run()))
 
 
-RUNS = Counter[Server]()  # active runs in this process; keeps the server of the last run at 0
+RUNS = Counter[ApiServer]()  # active runs in this process; keeps the server of the last run at 0
 LOCK = threading.Lock()
 
 
-def server_of_run() -> Server:
+def server_of_run() -> ApiServer:
     """Return the server in the settings of this run."""
     api = get_current_settings().api
     login = api.auth_string.get_secret_value() if api.auth_string else None
-    return Server(api.url, login, str(api.ssl_cert_file) if api.ssl_cert_file else None)
+    return ApiServer(api.url, login, str(api.ssl_cert_file) if api.ssl_cert_file else None)
 
 
 def send_log_line(line: dict[str, Any]) -> None:

@@ -94,7 +94,7 @@ class Work(NamedTuple):
 
 
 @dataclass(eq=False)
-class Call:
+class ItemCall:
     """One item of some work. place: index of its result, or None if the item follows from another result.
 
     tries: the pending futures of the item, by key.
@@ -130,18 +130,18 @@ class Window:
         )
         self.numbers, self.token = count_up(), uuid4().hex
         self.done = SimpleQueue[Any]()  # finished futures
-        self.calls = dict[Any, Call]()  # by the keys of their futures
+        self.calls = dict[Any, ItemCall]()  # by the keys of their futures
         self.in_flight = Counter[Work]()
         self.submissions = dict[Work, Submission]()
         self.made = dict[int, Any]()
         self.seconds = list[float]()
-        self.apart = list[tuple[Call, SetApart]]()
+        self.apart = list[tuple[ItemCall, SetApart]]()
 
     def results(self, items: Iterable[Any]) -> list[Any]:
         """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
         try:
             self.run(
-                [Call(self.work, item, i) for i, item in enumerate(items)],
+                [ItemCall(self.work, item, i) for i, item in enumerate(items)],
                 DEATHS,
                 max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
             )
@@ -164,7 +164,7 @@ class Window:
             )
         return [self.made[i] for i in range(len(self.made))]
 
-    def run(self, calls: Iterable[Call], deaths: int, most: int) -> None:
+    def run(self, calls: Iterable[ItemCall], deaths: int, most: int) -> None:
         """Run calls and their follow-up calls, with at most `most` of each in flight."""
         waiting, idle_since = deque(calls), 0.0
         self.submissions = {
@@ -183,7 +183,7 @@ class Window:
             elif idle_since and time.monotonic() - idle_since > self.slow_seconds():
                 self.try_twice()
 
-    def submit(self, call: Call) -> None:
+    def submit(self, call: ItemCall) -> None:
         # The first part of the key is the group of the task: Dask moves a task from a busy worker to an idle worker
         # only if it knows the durations of other tasks of the group. The last part is unique to this window: of two
         # tasks with equal keys Dask would run only the first.
@@ -227,7 +227,7 @@ class Window:
             self.made[call.place] = self.count(outcome.result, outcome.spent)
             if self.then and self.following:
                 for item in self.then.items(outcome.result):
-                    self.submit(Call(self.following, item))
+                    self.submit(ItemCall(self.following, item))
 
     def slow_seconds(self) -> float:
         """Return the seconds after which a running item is slow."""

@@ -22,7 +22,7 @@ from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.stage import runner
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import BuildTaskRunner, server_fault
-from zyda_flows.tasks.stage.senders import Server
+from zyda_flows.tasks.stage.senders import ApiServer
 from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -134,7 +134,7 @@ def cluster_senders(cluster):
 
 
 def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, monkeypatch):
-    nobody = Server(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
+    nobody = ApiServer(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
     monkeypatch.setattr(runner, "server_of_run", lambda: nobody)
     with pytest.raises(LostWorkers) as found:
         run_on(own, cluster, "never")
@@ -158,6 +158,6 @@ def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, 
     ],
 )
 def test_why_a_worker_cannot_use_a_server_is_said_in_words(own, changed, fault):
-    found = server_fault(Server(own.url, own.login, own.certificate)._replace(**changed))
+    found = server_fault(ApiServer(own.url, own.login, own.certificate)._replace(**changed))
     assert fault in found
     assert bool(fault) == bool(found)
