@@ -1,4 +1,4 @@
-"""How a build ends because what it stands on is gone."""
+"""End a build if its Prefect server has ended."""
 
 import os
 import sys
@@ -15,7 +15,7 @@ LOOK_SECONDS = 1
 
 @contextmanager
 def server_watchdog(server: LocalServer) -> Iterator[None]:
-    """End the program with one line when the Prefect server is gone, without which a build can only wait."""
+    """End the program with a message if the Prefect server ends, because the build could only wait for it."""
     is_over = threading.Event()
     threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
     try:
@@ -25,7 +25,7 @@ def server_watchdog(server: LocalServer) -> Iterator[None]:
 
 
 def watch_server(server: LocalServer, is_over: threading.Event) -> None:
-    """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
+    """Check the server every second. Exit at once, because an ended server cannot receive the state of the run."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):
         if server.is_there():

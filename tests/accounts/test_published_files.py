@@ -103,7 +103,7 @@ def test_stray_file_with_an_undecodable_name_leaves_the_corpus_up_to_date(built)
 
 
 DAMAGES = {
-    "is gone": lambda content: None,
+    "is missing": lambda content: None,
     "bytes, expected": lambda content: content[:-30],
     "another footer": lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
 }

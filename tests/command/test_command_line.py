@@ -147,7 +147,7 @@ sys.meta_path.insert(0, Interrupts())
 from zyda_flows.__main__ import main
 sys.exit(main())
 """
-KEPT = "; what is finished is kept; start the build again and it goes on from there"
+KEPT = "; finished work is kept; start the build again to continue"
 STARTED = "; what has been started runs on; zyda up starts the rest, zyda down ends it"
 
 

@@ -136,7 +136,7 @@ def test_server_that_does_not_answer_is_one_line(tmp_path):
     )
     assert (said.returncode, said.stdout) == (1, "")
     assert said.stderr == (
-        "zyda: http://127.0.0.1:9/api: no Prefect server answers there, and PREFECT_API_URL says it should\n"
+        "zyda: http://127.0.0.1:9/api: no Prefect server answers at this PREFECT_API_URL\n"
     )
 
 

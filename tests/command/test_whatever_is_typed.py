@@ -515,13 +515,13 @@ def test_addresses_that_are_none_are_nobodys():
     from zyda_flows.flows.server.health import is_healthy
     from zyda_flows.flows.server.login import Api
     from zyda_flows.tasks.errors import LostWorkers
-    from zyda_flows.tasks.workers.dask_cluster import check_address
+    from zyda_flows.tasks.workers.scheduler_address import check_address
 
     assert not is_healthy(Api(url="foo"))
     assert not is_healthy(Api(url="http://127.0.0.1:abc/api"))
     check_address("tls://127.0.0.1:8786")
     for address in ("foo", "tcp://x:y"):
-        with pytest.raises(LostWorkers, match="is no address"):
+        with pytest.raises(LostWorkers, match="expected tls://host:port, got"):
             check_address(address)
 
 
@@ -540,7 +540,9 @@ def test_prefects_home_that_cannot_be_written_is_one_line(zyda, tmp_path, monkey
 
     (tmp_path / "file").touch()
     monkeypatch.setattr(local_server, "home", lambda: tmp_path / "file/zyda")
-    about = r"file/zyda: Not a directory, and Prefect .* set PREFECT_HOME to a folder that can"
+    about = (
+        "file/zyda: Not a directory; Prefect stores its history there; set PREFECT_HOME to a writable folder"
+    )
     is_told(*zyda("up"), about)
     monkeypatch.setattr(local_server, "configured_server", lambda: None)  # which the tests have
     with pytest.raises(local_server.NoServer, match=about), local_server.prefect_server():  # for a build

@@ -286,4 +286,4 @@ def test_commands_read_the_login_from_the_file_of_the_user(stack):
     other_home = {**stack, "PREFECT_HOME": str(Path(stack["PREFECT_HOME"]).parent)}
     process = zyda("status", env=other_home)
     assert (process.returncode, len(process.stderr.splitlines())) == (1, 1)
-    assert "the Prefect server wants another login than PREFECT_API_AUTH_STRING has" in process.stderr
+    assert "the Prefect server refuses the login in PREFECT_API_AUTH_STRING" in process.stderr

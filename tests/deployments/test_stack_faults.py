@@ -141,7 +141,7 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
         (task.name, task.state_name) for task in tasks
     ]
     page = pages_of(broken.id)["small-build"]
-    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
+    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nLast report: ")
     assert not is_asked_for(path, None, None)  # so that the watcher starts another build
     run = run_deployment("build/build", parameters={"recipe": path}, poll_interval=1)
     assert run.state.is_completed(), run.state
@@ -160,7 +160,7 @@ def test_children_of_a_killed_service_are_stopped_before_its_restart(stack):
     psutil.Process(before.pid).kill()
     psutil.Process(parts(stack).parts["server"].pid).kill()
     output = zyda("up", "--workers", "2", env=unset(stack)).stdout
-    assert "stopped what was left of the dask-workers, which had died" in output
+    assert "stopped remaining processes of the dask-workers, which had died" in output
     assert "starting the dask-workers" in output
     assert not pids_alive() & {child.pid for child in children}
     # While the server was dead, another program could listen on its port and receive the login from waiting clients.

@@ -102,7 +102,7 @@ def test_build_on_a_full_disk_fails_with_the_cause_and_resumes(larger, undisturb
         subprocess.run(["umount", str(disk)], check=False)
 
 
-ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; what is finished is kept; start the build again .*\n"
+ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; finished work is kept; start the build again .*\n"
 
 
 @pytest.mark.parametrize(
@@ -212,7 +212,7 @@ def test_build_without_workers_warns_and_fails_after_the_timeout(larger, server)
         waiting,
     )
     assert end.startswith(
-        "zyda: the Dask cluster has had no worker for 25s; start workers, and then the build"
+        "zyda: the Dask cluster has had no worker for 25s; start workers, and then start the build"
     )
 
 

@@ -486,7 +486,9 @@ def test_what_cannot_be_locked_is_one_line_or_a_warning(corpora, tmp_path, monke
     monkeypatch.setattr(holding, "warn", said.append)
     monkeypatch.setattr(holding.FileLock, "acquire", no_locks)
     assert mix_all(inputs, run_here).outputs
-    assert said == [f"{inputs.folder.url}: this disk knows no locks, so start no second mix there"]
+    assert said == [
+        f"{inputs.folder.url}: this disk does not support locks, so do not start a second mix there"
+    ]
 
 
 @pytest.mark.slow

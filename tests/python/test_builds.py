@@ -107,7 +107,7 @@ def test_build_that_is_interrupted_leaves_no_process_and_goes_on(larger, undistu
     assert alive == []
     if number == signal.SIGINT:
         assert output == "interrupted\n"
-        assert "zyda: interrupted; what is finished is kept" in errors
+        assert "zyda: interrupted; finished work is kept" in errors
     again = in_python(BUILD, path, env=environment)
     output, errors = again.communicate(timeout=HANG)
     assert again.returncode == 0, errors

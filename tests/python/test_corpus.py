@@ -176,9 +176,9 @@ def test_missing_and_cut_files_are_named_when_rows_are_asked_for(damaged):
     file.unlink()
     with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         corpus.documents()
-    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         list(rows.to_batches())
-    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         rows.count_rows()
     assert corpus.documents(sources=["best"]).count_rows()
 

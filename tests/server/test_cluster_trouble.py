@@ -75,8 +75,8 @@ def watched(looks, monkeypatch):
         status="running", scheduler_info=scheduler_info, scheduler=SimpleNamespace(address="tcp://there")
     )
     monkeypatch.setattr(cluster_trouble, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(cluster_trouble, "FIRST_WORD", 0)
-    monkeypatch.setattr(cluster_trouble, "warn_aloud", warnings.append)
+    monkeypatch.setattr(cluster_trouble, "FIRST_WARNING_SECONDS", 0)
+    monkeypatch.setattr(cluster_trouble, "warn_user", warnings.append)
     monkeypatch.setattr(cluster_trouble, "get_run_logger", lambda: SimpleNamespace(info=logged.append))
     cluster_trouble.watch_workers(client, is_over)
     return warnings, logged

@@ -145,16 +145,16 @@ def replaced(name, values):
 
 
 WRONG = {
-    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each once and in their order"),
-    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each once and in their order"),
+    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each at most once, in the order of doc_id"),
+    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each at most once, in the order of doc_id"),
     "of documents that are not there": (
-        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "documents that are left",
+        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "must be of remaining documents",
     ),
     "without a reason": (
         replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "is removed without a reason",
     ),
     "for another reason": (
-        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "'odd' is none of its reasons",
+        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "the reason 'odd' is not declared",
     ),
     "no evidence": (lambda table: table.drop_columns(["share_of_capitals"]), "has no column share_of_capitals"),
     "another type": (
@@ -289,7 +289,7 @@ def test_two_stages_with_the_same_name_raise(corpus, example, with_stages, stage
 
 def test_function_without_stage_decorator_raises(corpus, with_stages):
     with_stages("BEFORE_DEDUP", run_filter)
-    with pytest.raises(TypeError, match="is no stage: it lacks @stage"):
+    with pytest.raises(TypeError, match="is not a stage: it lacks @stage"):
         build_here(corpus.load())
 
 

@@ -1,12 +1,13 @@
 """Truncated, changed and deleted files in storage are detected, reported and rebuilt."""
 
 import json
+import os
 import random
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from damages import DAMAGES, change, with_model
+from damages import DAMAGES, change, flip, with_model
 from small_corpus import (
     Corpus,
     build_here,
@@ -173,7 +174,7 @@ def test_storage_that_damages_rebuilt_files_ends_the_build(tmp_path, monkeypatch
         raise tables.as_damaged(folder, artifact, "bad")
 
     monkeypatch.setattr(tables, "footer_in", damaged)
-    with pytest.raises(Denied, match="again after it was made anew: is the storage sound"):
+    with pytest.raises(Denied, match="again after it was rebuilt: check the storage"):
         build_here(recipe)
 
 

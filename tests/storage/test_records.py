@@ -155,7 +155,7 @@ def test_receipt_of_another_manifest_raises(copied):
     manifest = read_record(folder, path, Manifest)
     receipt = receipt_of(manifest, "key", path)
     assert load_manifest(folder, receipt) == manifest
-    with pytest.raises(Damaged, match="not what its stage said"):
+    with pytest.raises(Damaged, match="differs from the receipt of its stage"):
         load_manifest(folder, receipt.model_copy(update={"identity": "another"}))
 
 

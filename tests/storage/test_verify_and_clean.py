@@ -259,7 +259,7 @@ def test_full_disk_during_publication_leaves_no_scratch_files(corpus, monkeypatc
         full.setattr(os, "link", full_after_some)
         full.setattr(shutil, "copyfile", full_after_some)
         with pytest.raises(
-            Denied, match="No space left on device; make room there, and start the same command again"
+            Denied, match="No space left on device; free some space there, and start the same command again"
         ):
             build_here(recipe)
     assert count > 3

@@ -38,7 +38,7 @@ def test_shard_that_kills_its_workers_is_reported_after_all_others(workers, tmp_
         workers.submit(number_all, folder.url, {3: -1, 5: window.DEATHS - 1}, pure=False).result()
     (fault,) = raised.value.faults
     assert fault.startswith(
-        "numbers far: stage numbers, source far, shard 003 took 5 workers with it, one after another; all others are"
+        "numbers far: 5 workers died one after another during stage numbers, source far, shard 003; all others are"
     )
     assert len(folder.files("begun/3")) == window.DEATHS_IN_ALL
     assert len(folder.files("work/numbers")) == 11

@@ -22,7 +22,7 @@ from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.stage import runner
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import BuildTaskRunner, server_fault
-from zyda_flows.tasks.stage.senders import Server
+from zyda_flows.tasks.stage.senders import ApiServer
 from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -137,7 +137,7 @@ def cluster_senders(cluster):
 
 
 def test_workers_without_access_to_the_server_end_the_build(own, cluster, monkeypatch):
-    dead_server = Server(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
+    dead_server = ApiServer(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
     monkeypatch.setattr(runner, "server_of_run", lambda: dead_server)
     with pytest.raises(LostWorkers) as raised:
         run_on(own, cluster, "never")
@@ -146,7 +146,7 @@ def test_workers_without_access_to_the_server_end_the_build(own, cluster, monkey
         f"a worker of the Dask cluster at {cluster.scheduler_address} cannot use the Prefect server" in line
     )
     assert "Connection refused" in line
-    assert "set PREFECT_API_URL to one that the workers can use" in line
+    assert "set PREFECT_API_URL to a server that the workers can use" in line
 
 
 @pytest.mark.parametrize(
@@ -161,6 +161,6 @@ def test_workers_without_access_to_the_server_end_the_build(own, cluster, monkey
     ],
 )
 def test_server_fault_returns_the_cause(own, changed, fault):
-    message = server_fault(Server(own.url, own.login, own.certificate)._replace(**changed))
+    message = server_fault(ApiServer(own.url, own.login, own.certificate)._replace(**changed))
     assert fault in message
     assert bool(fault) == bool(message)

@@ -29,7 +29,7 @@ from zyda_flows.tasks.workers.dask_cluster import (
     memory_limits,
     open_cluster,
 )
-from zyda_flows.tasks.workers.process import FORK, FORKED, METHOD, born_with_imports
+from zyda_flows.tasks.workers.process import FORK, FORKED, METHOD, worker_start_method
 
 pytestmark = pytest.mark.slow
 
@@ -158,9 +158,9 @@ def test_parent_of_forked_workers_blocks_interrupts():
 
 
 def test_workers_of_a_machine_with_gpus_are_not_forked():
-    with born_with_imports(gpus=1):
+    with worker_start_method(gpus=1):
         assert dask.config.get(METHOD) == "spawn"
-    with born_with_imports(gpus=0):
+    with worker_start_method(gpus=0):
         assert dask.config.get(METHOD) == FORK
 
 

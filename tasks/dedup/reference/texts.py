@@ -19,7 +19,8 @@ from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_key
+from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import write_parts
 from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
