@@ -1,4 +1,4 @@
-"""Whatever a person gives it, the command line ends with 1 and lines that say what is wrong, and no traceback."""
+"""Test that invalid recipes, inputs and options end with exit status 1 and error lines, without a traceback."""
 
 import contextlib
 import gzip
@@ -27,7 +27,7 @@ pytestmark = pytest.mark.early(8)
 
 @pytest.fixture(scope="module", autouse=True)
 def log_of_prefect():
-    """Have Prefect's log go where the tests' own output goes, and not to what the first test here captures."""
+    """Set up Prefect's log before output is captured, so that it is not written to a captured stream."""
     from prefect.logging.configuration import setup_logging
 
     setup_logging()
@@ -35,9 +35,9 @@ def log_of_prefect():
 
 @pytest.fixture
 def zyda(tmp_path, monkeypatch, capsys):
-    """Give the command line, in this process: exit status and the lines of standard error.
+    """Return a function that runs a command in this process and returns its exit status and error lines.
 
-    Nothing names a server, whatever other tests of this process have set.
+    The settings contain no address of a Prefect server.
     """
     from prefect.settings import PREFECT_API_URL, temporary_settings
 
@@ -45,7 +45,7 @@ def zyda(tmp_path, monkeypatch, capsys):
     monkeypatch.chdir(tmp_path)
     monkeypatch.setattr(
         "huggingface_hub.constants.HF_HUB_OFFLINE", True
-    )  # or it asks the hub again and again
+    )  # otherwise requests to the hub are repeated
     monkeypatch.setattr(
         build, "run_build", lambda recipe, storage, sample, plan, replace: build_here(plan, replace=replace)
     )
@@ -56,34 +56,34 @@ def zyda(tmp_path, monkeypatch, capsys):
             status = main()
         except SystemExit as error:
             status = error.code
-        said = capsys.readouterr().err
-        return status or 0, [line for line in said.splitlines() if " | WARNING | " not in line]
+        errors = capsys.readouterr().err
+        return status or 0, [line for line in errors.splitlines() if " | WARNING | " not in line]
 
     with temporary_settings(restore_defaults={PREFECT_API_URL}):
         yield call
 
 
-def good(folder, **changes):
+def valid_recipe(folder, **changes):
     write_rows(folder / "in/a.parquet", rows(one="some text", two="more text"))
     source = {"name": "a", "files": "in/a.parquet"}
     return {"name": "swept", "storage": "out", "tokenizer": str(TOKENIZER), "sources": [source], **changes}
 
 
-def is_told(status, lines, about, count=1):
+def assert_fails(status, lines, message, count=1):
     assert status == 1, lines
     assert len(lines) == count, lines
     for line in lines:
         assert line.startswith("zyda: "), line
         assert "Traceback" not in line
         assert len(line) < 2100, line
-    assert re.search(about, "\n".join(lines)), lines
+    assert re.search(message, "\n".join(lines)), lines
 
 
-def of_source(**changes):
+def with_source(**changes):
     return {"sources": [{"name": "a", "files": "in/a.parquet", **changes}]}
 
 
-RECIPES = {  # changes of a good recipe, what is said, and in how many lines
+RECIPES = {  # changes of a valid recipe, and the expected message
     "no name": ({"name": None}, r"recipe\.yaml:\d+: name: "),
     "name with a slash": ({"name": "../x"}, "name: expected letters, digits"),
     "name of a sample": ({"name": "x-sample-0.1"}, "name: .*sample"),
@@ -101,8 +101,8 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "storage with a null": ({"storage": "a\0b"}, "null character"),
     "storage of nobody": ({"storage": "~nobody-here/x"}, "storage: there is no such user"),
     "storage of a kind that wraps others": ({"storage": "dir://x"}, "storage: .*of which files can be read"),
-    "files of a kind that wraps others": (of_source(files="generic://x"), "of which files can be read"),
-    "model of a long name": (of_source(classify={"model": "m" * 5000, "keep": ["a"]}), "classify.model"),
+    "files of a kind that wraps others": (with_source(files="generic://x"), "of which files can be read"),
+    "model of a long name": (with_source(classify={"model": "m" * 5000, "keep": ["a"]}), "classify.model"),
     "tokenizer of a long name": ({"tokenizer": "t" * 5000}, "tokenizer: "),
     "storage is a number": ({"storage": 1}, "storage: "),
     "tokenizer is missing": ({"tokenizer": "missing.json"}, "tokenizer: .*cannot be loaded"),
@@ -122,9 +122,9 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "dedup is a list of numbers": ({"dedup": [1]}, r"dedup\[0\]: "),
     "dedup is empty": ({"dedup": None}, "dedup: "),
     "field that is none": ({"colour": "red"}, "colour: unknown field"),
-    "field of another name": (of_source(txt="body"), r"sources\[0\]\.txt: unknown field; did you mean text\?"),
+    "field of another name": (with_source(txt="body"), r"sources\[0\]\.txt: unknown field; did you mean text\?"),
     "field of a source": ({"keep": "a > 1"}, "keep: unknown field; it belongs to each of the sources"),
-    "field of the recipe": (of_source(tokenizer="x"), "unknown field; it belongs to the recipe, outside `sources`"),
+    "field of the recipe": (with_source(tokenizer="x"), "unknown field; it belongs to the recipe, outside `sources`"),
     "sample is true": ({"sample": True}, "sample: a number"),
     "sample of nothing": ({"sample": 0}, "sample: "),
     "sample of more than all": ({"sample": 2}, "sample: "),
@@ -138,49 +138,49 @@ RECIPES = {  # changes of a good recipe, what is said, and in how many lines
     "source is a text": ({"sources": ["a"]}, r"sources\[0\]: "),
     "licence is a list": ({"license": ["mit"]}, "license: "),
     "source without files": ({"sources": [{"name": "a"}]}, r"sources\[0\]: files: a source has files; give files, "),
-    "source of no files": (of_source(files=[]), r"sources\[0\]: files: a source has files"),
-    "source of an empty name": (of_source(files=""), r"sources\[0\]\.files"),
-    "source of numbers": (of_source(files=[1]), r"sources\[0\]\.files"),
-    "source called as a file of ours": (of_source(name="manifest.json"), "manifest.json is in every published"),
-    "source called as our card": (of_source(name="readme.md"), "is in every published"),
+    "source of no files": (with_source(files=[]), r"sources\[0\]: files: a source has files"),
+    "source of an empty name": (with_source(files=""), r"sources\[0\]\.files"),
+    "source of numbers": (with_source(files=[1]), r"sources\[0\]\.files"),
+    "source called as a file of ours": (with_source(name="manifest.json"), "manifest.json is in every published"),
+    "source called as our card": (with_source(name="readme.md"), "is in every published"),
     "two sources of one name": (
         {"sources": [{"name": "a", "files": "in/a.parquet"}, {"name": "A", "files": "in/a.parquet"}]},
         "two sources have the name",
     ),
-    "text of no name": (of_source(text=""), r"sources\[0\]\.text"),
-    "text is not there": (of_source(text="body"), "no column 'body'"),
-    "text is of another type": (of_source(text="stars"), "column 'stars' is int64, expected string"),
-    "files that are not there": (of_source(files="in/x*"), r"source a: no file matches .*in/x"),
-    "folder that is not there": (of_source(files="/nowhere/*.parquet"), "no file matches"),
-    "folder and no file": (of_source(files="in"), r"source a: no file matches \S+in, which is a folder: write \S+in/\*\*"),
-    "pattern that is none": (of_source(files="in/**.parquet"), "source a|no file"),
-    "ending that is none": (of_source(files="in/a.csv"), "no file matches|the ending is none of"),
-    "unknown kind of URL": (of_source(files="nosuch://a/b.parquet"), "nosuch:// is not a supported kind of URL"),
-    "kind in capitals": (of_source(files="HTTP://127.0.0.1:9/b.parquet"), "127.0.0.1:9"),
-    "signed URL": (of_source(files="https://h/a.parquet?X-Amz-Signature=abc"), "no credentials"),
-    "URL signed otherwise": (of_source(files="https://h/a.parquet?sv=1&SIG=abc"), "no credentials"),
-    "password behind another kind": (of_source(files="simplecache::https://u:hunter2@h/a.parquet"), "no credentials"),
-    "nobody answers": (of_source(files="http://127.0.0.1:9/a.parquet"), "127.0.0.1:9"),
-    "classify nothing": (of_source(classify={}), r"classify\.model: this field is required"),
-    "classify by what is not there": (of_source(classify={"model": "no/such", "keep": ["a"]}), "no/such cannot be loaded"),
-    "classify by a folder of something else": (of_source(classify={"model": "in", "keep": ["a"]}), r"classify\.model: .*in"),
-    "label that is none": (of_source(classify={"model": str(QUALITY), "keep": ["Good"]}), "has no label Good"),
-    "tokens below zero": (of_source(classify={"model": str(QUALITY), "max_tokens": -1}), "max_tokens: "),
+    "text of no name": (with_source(text=""), r"sources\[0\]\.text"),
+    "text is not there": (with_source(text="body"), "no column 'body'"),
+    "text is of another type": (with_source(text="stars"), "column 'stars' is int64, expected string"),
+    "files that are not there": (with_source(files="in/x*"), r"source a: no file matches .*in/x"),
+    "folder that is not there": (with_source(files="/nowhere/*.parquet"), "no file matches"),
+    "folder and no file": (with_source(files="in"), r"source a: no file matches \S+in, which is a folder: write \S+in/\*\*"),
+    "pattern that is none": (with_source(files="in/**.parquet"), "source a|no file"),
+    "ending that is none": (with_source(files="in/a.csv"), "no file matches|the ending is none of"),
+    "unknown kind of URL": (with_source(files="nosuch://a/b.parquet"), "nosuch:// is not a supported kind of URL"),
+    "kind in capitals": (with_source(files="HTTP://127.0.0.1:9/b.parquet"), "127.0.0.1:9"),
+    "signed URL": (with_source(files="https://h/a.parquet?X-Amz-Signature=abc"), "no credentials"),
+    "URL signed otherwise": (with_source(files="https://h/a.parquet?sv=1&SIG=abc"), "no credentials"),
+    "password behind another kind": (with_source(files="simplecache::https://u:hunter2@h/a.parquet"), "no credentials"),
+    "nobody answers": (with_source(files="http://127.0.0.1:9/a.parquet"), "127.0.0.1:9"),
+    "classify nothing": (with_source(classify={}), r"classify\.model: this field is required"),
+    "classify by what is not there": (with_source(classify={"model": "no/such", "keep": ["a"]}), "no/such cannot be loaded"),
+    "classify by a folder of something else": (with_source(classify={"model": "in", "keep": ["a"]}), r"classify\.model: .*in"),
+    "label that is none": (with_source(classify={"model": str(QUALITY), "keep": ["Good"]}), "has no label Good"),
+    "tokens below zero": (with_source(classify={"model": str(QUALITY), "max_tokens": -1}), "max_tokens: "),
 }  # fmt: skip
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", RECIPES)
-def test_recipe_that_cannot_be_built(zyda, tmp_path, case):
-    changes, about = RECIPES[case]
-    recipe = good(tmp_path, **changes)
+def test_invalid_recipe_fails_with_one_line(zyda, tmp_path, case):
+    changes, message = RECIPES[case]
+    recipe = valid_recipe(tmp_path, **changes)
     (tmp_path / "in/a.json").write_text('{"a": 1}')
     (tmp_path / "recipe.yaml").write_text(
         yaml.safe_dump({k: v for k, v in recipe.items() if v is not None or k == "dedup"})
     )
     for command in ("check", "build"):
         status, lines = zyda(command, "recipe.yaml")
-        is_told(status, lines, about)
+        assert_fails(status, lines, message)
         assert "hunter2" not in str(lines)
     assert not list(tmp_path.glob("out/**/*.parquet"))
 
@@ -203,17 +203,17 @@ TEXTS = {
 
 
 @pytest.mark.parametrize("case", TEXTS)
-def test_file_that_is_no_recipe(zyda, tmp_path, case):
-    content, about = TEXTS[case]
+def test_file_that_is_not_a_recipe_fails(zyda, tmp_path, case):
+    content, message = TEXTS[case]
     (tmp_path / "recipe.yaml").write_bytes(content)
     status, lines = zyda("check", "recipe.yaml")
     assert (status, all(line.startswith("zyda: ") for line in lines)) == (1, True), lines
-    assert re.search(about, lines[0]), lines
+    assert re.search(message, lines[0]), lines
 
 
 @pytest.mark.parametrize("path", ["missing.yaml", ".", "/dev/null/x", "a\0b", "", "x" * 5000])
-def test_recipe_that_is_not_there(zyda, path):
-    is_told(*zyda("check", path), "recipe|cannot be read")
+def test_missing_recipe_fails(zyda, path):
+    assert_fails(*zyda("check", path), "recipe|cannot be read")
 
 
 def lines_file(*lines):
@@ -240,7 +240,7 @@ def nested(depth):
 
 
 GOOD = parquet(pa.table({"text": ["a text", "another"] * 50, "n": range(100)}))
-INPUTS = {  # a file's name, its bytes, and what is said
+INPUTS = {  # name and content of a file, and the expected message
     "empty Parquet": ("x.parquet", b"", "each of its files has 0 bytes"),
     "not Parquet": ("x.parquet", b"text" * 100, "cannot be read"),
     "cut Parquet": ("x.parquet", GOOD[:-30], "cannot be read"),
@@ -286,25 +286,25 @@ INPUTS = {  # a file's name, its bytes, and what is said
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", INPUTS)
-def test_input_that_cannot_be_read(zyda, tmp_path, case):
-    name, content, about = INPUTS[case]
-    recipe = good(tmp_path, sources=[{"name": "odd", "files": f"odd/{name}"}])
+def test_unreadable_input_fails_with_one_line(zyda, tmp_path, case):
+    name, content, message = INPUTS[case]
+    recipe = valid_recipe(tmp_path, sources=[{"name": "odd", "files": f"odd/{name}"}])
     (tmp_path / "odd").mkdir()
     (tmp_path / "odd" / name).write_bytes(content)
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     status, lines = zyda("build", "recipe.yaml")
-    is_told(status, lines, about)
+    assert_fails(status, lines, message)
     assert "source odd" in lines[0]
 
 
-def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
+def test_faults_of_all_sources_are_listed_with_their_lines(zyda, tmp_path):
     sources = [
         {"name": "one", "files": "in/a.parquet", "keep": "nothing = 1"},
         {"name": "two", "files": "in/a.parquet", "text": "body"},
         {"name": "many", "files": "many/*.jsonl"},
         {"name": "none", "files": "nowhere/*.jsonl"},
     ]
-    recipe = good(tmp_path, sources=sources)
+    recipe = valid_recipe(tmp_path, sources=sources)
     (tmp_path / "many").mkdir()
     for i in range(9):
         (tmp_path / f"many/{i}.jsonl").write_text('{"a": 1}')
@@ -312,8 +312,8 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
     status, lines = zyda("build", "recipe.yaml")
     assert status == 1
     numbers = [
-        text[: text.index(place)].count("\n") + 1
-        for place in ("nothing = 1", "files: in/a.parquet\n  name: two")
+        text[: text.index(excerpt)].count("\n") + 1
+        for excerpt in ("nothing = 1", "files: in/a.parquet\n  name: two")
     ]
     assert re.match(r"zyda: recipe\.yaml:\d+: source none: no file matches", lines.pop(0))
     assert lines[0].startswith(f"zyda: recipe.yaml:{numbers[0]}: source one: keep: nothing = 1: ")
@@ -333,8 +333,8 @@ def test_faults_of_all_sources_are_shown_each_with_its_line(zyda, tmp_path):
         ("n", "expected Boolean, as a comparison does (score > 3)"),
     ],
 )
-def test_expression_that_comes_from_another_language_is_told_what_to_write(keep, hint):
-    from zyda_flows.tasks.quality.keep import fault  # late
+def test_expression_of_another_language_fails_with_a_hint(keep, hint):
+    from zyda_flows.tasks.quality.keep import fault
 
     assert fault(keep, TABLE.schema).endswith(hint)
 
@@ -357,13 +357,13 @@ KEEPS = (
 
 @pytest.mark.slow
 @pytest.mark.parametrize("keep", KEEPS, ids=range(len(KEEPS)))
-def test_keep_that_cannot_be_evaluated(zyda, tmp_path, keep):
-    recipe = good(tmp_path, sources=[{"name": "odd", "files": "odd/*.parquet", "keep": keep}])
-    for i in range(3):  # what is wrong is said once, however many files there are
+def test_invalid_keep_expression_fails_with_one_line(zyda, tmp_path, keep):
+    recipe = valid_recipe(tmp_path, sources=[{"name": "odd", "files": "odd/*.parquet", "keep": keep}])
+    for i in range(3):  # the fault is reported once for all files
         (tmp_path / "odd").mkdir(exist_ok=True)
         pq.write_table(TABLE, tmp_path / f"odd/{i}.parquet")
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-    is_told(*zyda("build", "recipe.yaml"), "source odd|keep|recipe")
+    assert_fails(*zyda("build", "recipe.yaml"), "source odd|keep|recipe")
 
 
 ANY = st.recursive(
@@ -391,7 +391,7 @@ FIELDS = (
 @pytest.mark.slow
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(field=st.sampled_from(FIELDS), value=ANY, deeper=st.booleans())
-def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value, deeper):
+def test_random_field_value_is_valid_or_raises_bad_recipe(tmp_path, field, value, deeper):
     recipe = {"name": "n", "storage": "out", "tokenizer": "t.json", "sources": [{"name": "a", "files": "x"}]}
     if deeper:
         recipe["sources"][0] |= {"text": value, "classify": {"model": value}, "keep": value}
@@ -406,17 +406,17 @@ def test_any_value_in_any_field_is_a_recipe_or_is_refused(tmp_path, field, value
 @settings(max_examples=40, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 @given(seed=st.integers(0, 2**32), kind=st.sampled_from(["x.parquet", "x.arrow", "x.jsonl", "x.jsonl.gz"]))
 @example(seed=4905, kind="x.arrow")  # a length of many GiB
-def test_any_change_of_an_input_is_read_or_told(zyda, tmp_path, seed, kind):
-    """Flipped, cut and overwritten places of good files: never a traceback, and never a second line."""
+def test_damaged_input_is_read_or_fails_with_one_line(zyda, tmp_path, seed, kind):
+    """Valid files with changed and truncated bytes give no traceback and at most one error line."""
     chance = np.random.default_rng(seed)
     table = pa.table({"text": [f"text {i}" * 5 for i in range(40)], "n": range(40)})
-    whole = {
+    undamaged = {
         "x.parquet": lambda: parquet(table, write_page_checksum=bool(seed % 2)),
         "x.arrow": lambda: arrow(table),
         "x.jsonl": lambda: lines_file(*table.to_pylist()),
         "x.jsonl.gz": lambda: gzip.compress(lines_file(*table.to_pylist()), mtime=0),
     }[kind]()
-    content = bytearray(whole)
+    content = bytearray(undamaged)
     for place in chance.integers(0, len(content), chance.integers(1, 4)):
         content[place] = chance.integers(0, 256)
     if chance.random() < 0.3:
@@ -424,94 +424,99 @@ def test_any_change_of_an_input_is_read_or_told(zyda, tmp_path, seed, kind):
     folder = tmp_path / f"odd-{seed}-{kind}"
     folder.mkdir(exist_ok=True)
     (folder / kind).write_bytes(bytes(content))
-    recipe = good(tmp_path, name=f"n{seed}{kind}", sources=[{"name": "odd", "files": f"{folder}/{kind}"}])
+    recipe = valid_recipe(
+        tmp_path, name=f"n{seed}{kind}", sources=[{"name": "odd", "files": f"{folder}/{kind}"}]
+    )
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     status, lines = zyda("build", "recipe.yaml")
     if status:
-        is_told(status, lines, "source odd")
+        assert_fails(status, lines, "source odd")
 
 
-def test_options_that_say_nothing(zyda, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
-    is_told(*zyda("build", "recipe.yaml", "--storage", ""), "storage: ")
-    is_told(*zyda("build", "recipe.yaml", "--storage", "nosuch://x"), "nosuch")
+def test_invalid_storage_option_fails(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path)))
+    assert_fails(*zyda("build", "recipe.yaml", "--storage", ""), "storage: ")
+    assert_fails(*zyda("build", "recipe.yaml", "--storage", "nosuch://x"), "nosuch")
     assert not (tmp_path / "swept").exists()
 
 
-def test_names_that_look_like_markup_or_patterns_are_shown_as_they_are(zyda, tmp_path, capsys):
-    recipe = good(tmp_path, storage="[old]/x[/x]")
+def test_names_like_markup_or_patterns_are_used_literally(zyda, tmp_path, capsys):
+    recipe = valid_recipe(tmp_path, storage="[old]/x[/x]")
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     assert zyda("build", "recipe.yaml")[0] == 0
     assert (tmp_path / "[old]/x[/x]/swept/published/manifest.json").exists()
 
 
-def test_recipe_with_the_name_and_place_of_another_corpus_is_refused_unless_told_otherwise(zyda, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+def test_replacing_a_corpus_of_other_sources_requires_the_option(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path)))
     assert zyda("build", "recipe.yaml")[0] == 0
     write_rows(tmp_path / "in/b.parquet", rows(other="other text"))
     others = "a corpus with other sources is published there: its a would go"
     renewed = "a corpus of other files is published there: of source a, none of the files that it was made of"
-    for name, said in (("b", others), ("a", renewed)):
+    for name, message in (("b", others), ("a", renewed)):
         sources = [{"name": name, "files": "in/b.parquet"}]
-        (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
-        is_told(*zyda("build", "second.yaml"), said)
-        before = os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns
-        is_told(*zyda("check", "second.yaml"), said)
-        assert os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns == before
+        (tmp_path / "second.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path, sources=sources)))
+        assert_fails(*zyda("build", "second.yaml"), message)
+        modified = os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns
+        assert_fails(*zyda("check", "second.yaml"), message)
+        assert os.stat(tmp_path / "out/swept/published/manifest.json").st_mtime_ns == modified
     assert zyda("build", "second.yaml", "--replace")[0] == 0
 
 
-def test_corpus_of_others_is_not_replaced_where_the_note_of_its_build_is_damaged(zyda, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+def test_corpus_of_other_sources_is_not_replaced_if_its_build_record_is_damaged(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path)))
     assert zyda("build", "recipe.yaml")[0] == 0
-    second = good(tmp_path, sources=[{"name": "b", "files": "in/a.parquet"}])
+    second = valid_recipe(tmp_path, sources=[{"name": "b", "files": "in/a.parquet"}])
     (tmp_path / "second.yaml").write_text(yaml.safe_dump(second))
     for content in (b"{}", None):
         (tmp_path / "out/swept/work/built.json").unlink()
         if content is not None:
             (tmp_path / "out/swept/work/built.json").write_bytes(content)
-        is_told(
+        assert_fails(
             *zyda("build", "second.yaml"),
             "a corpus with other sources is published there: its a would go",
         )
 
 
-def test_source_that_reads_what_its_recipe_publishes_is_refused(zyda, tmp_path):
-    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(good(tmp_path)))
+def test_source_that_reads_its_published_corpus_fails(zyda, tmp_path):
+    (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path)))
     assert zyda("build", "recipe.yaml")[0] == 0
-    sources = [*good(tmp_path)["sources"], {"name": "own", "files": "out/swept/published/a/*.parquet"}]
-    (tmp_path / "second.yaml").write_text(yaml.safe_dump(good(tmp_path, sources=sources)))
-    is_told(*zyda("check", "second.yaml"), "source own: it reads the published corpus of this recipe")
+    sources = [
+        *valid_recipe(tmp_path)["sources"],
+        {"name": "own", "files": "out/swept/published/a/*.parquet"},
+    ]
+    (tmp_path / "second.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path, sources=sources)))
+    assert_fails(*zyda("check", "second.yaml"), "source own: it reads the published corpus of this recipe")
 
 
-def test_file_whose_name_is_not_utf8_is_named(zyda, tmp_path):
-    recipe = good(tmp_path, sources=[{"name": "a", "files": "in/*"}])
+def test_file_name_that_is_not_utf8_fails(zyda, tmp_path):
+    recipe = valid_recipe(tmp_path, sources=[{"name": "a", "files": "in/*"}])
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     shutil.copy(tmp_path / "in/a.parquet", os.fsencode(tmp_path / "in") + b"/odd-\xff.parquet")
     for command in ("check", "build"):
-        is_told(*zyda(command, "recipe.yaml"), "source a, file .*odd-.*: its name is not UTF-8")
+        assert_fails(*zyda(command, "recipe.yaml"), "source a, file .*odd-.*: its name is not UTF-8")
 
 
-def test_recipe_may_lie_in_a_folder_whose_name_looks_like_a_pattern(zyda, tmp_path, monkeypatch):
+def test_recipe_in_a_folder_named_like_a_pattern_is_built(zyda, tmp_path, monkeypatch):
     folder = tmp_path / "sp ace [x]"
-    recipe = good(folder, sources=[{"name": "a", "files": "in/*.parquet"}])
+    recipe = valid_recipe(folder, sources=[{"name": "a", "files": "in/*.parquet"}])
     (folder / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     assert zyda("build", str(folder / "recipe.yaml"))[0] == 0
 
 
-def test_check_says_what_the_first_rows_show(zyda, tmp_path):
+def test_check_reports_faults_of_the_first_rows(zyda, tmp_path):
     (tmp_path / "odd").mkdir()
     for i, line in enumerate((b'{"text": 3}', b"[1, 2]", b'{"text": "\xff"}', b"{")):
         (tmp_path / f"odd/{i}.jsonl").write_bytes(b'{"text": "good"}\n' + line + b"\n")
-        recipe = good(tmp_path, sources=[{"name": "odd", "files": f"odd/{i}.jsonl"}])
+        recipe = valid_recipe(tmp_path, sources=[{"name": "odd", "files": f"odd/{i}.jsonl"}])
         (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
-        is_told(*zyda("check", "recipe.yaml"), r"source odd, file .*, row 1 \(line 2\)")
+        assert_fails(*zyda("check", "recipe.yaml"), r"source odd, file .*, row 1 \(line 2\)")
         recipe["on_bad_rows"] = "set_aside"
         (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
         assert zyda("check", "recipe.yaml")[0] == 0
 
 
-def test_addresses_that_are_none_are_nobodys():
+def test_invalid_server_addresses_are_recognised():
     from zyda_flows.flows.server.health import is_healthy
     from zyda_flows.flows.server.login import Api
     from zyda_flows.tasks.errors import LostWorkers
@@ -525,23 +530,23 @@ def test_addresses_that_are_none_are_nobodys():
             check_address(address)
 
 
-def test_damaged_state_of_the_stack_is_one_line(server, zyda, tmp_path, monkeypatch):
+def test_damaged_stack_file_is_one_line(server, zyda, tmp_path, monkeypatch):
     from zyda_flows.deployments import local, stack
 
     for module in (local, stack):
         monkeypatch.setattr(module, "home", lambda: tmp_path)
     (tmp_path / "stack.json").write_text('{"parts": {"ser')
     for command in (("down",), ("up", "--env"), ("watch", "--list")):
-        is_told(*zyda(*command), r"stack\.json is damaged")
+        assert_fails(*zyda(*command), r"stack\.json is damaged")
 
 
-def test_prefects_home_that_cannot_be_written_is_one_line(zyda, tmp_path, monkeypatch):
+def test_unwritable_prefect_home_is_one_line(zyda, tmp_path, monkeypatch):
     from zyda_flows.flows.server import local_server
 
     (tmp_path / "file").touch()
     monkeypatch.setattr(local_server, "home", lambda: tmp_path / "file/zyda")
-    about = r"file/zyda: Not a directory, and Prefect .* set PREFECT_HOME to a folder that can"
-    is_told(*zyda("up"), about)
-    monkeypatch.setattr(local_server, "configured_server", lambda: None)  # which the tests have
-    with pytest.raises(local_server.NoServer, match=about), local_server.prefect_server():  # for a build
+    message = r"file/zyda: Not a directory, and Prefect .* set PREFECT_HOME to a folder that can"
+    assert_fails(*zyda("up"), message)
+    monkeypatch.setattr(local_server, "configured_server", lambda: None)  # the tests configure a server
+    with pytest.raises(local_server.NoServer, match=message), local_server.prefect_server():  # for a build
         pass
