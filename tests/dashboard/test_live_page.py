@@ -1,6 +1,5 @@
 """Test the live page of a build: its content at each state, and that its counts add up."""
 
-import html
 import re
 import time
 from contextlib import nullcontext
@@ -9,75 +8,15 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from live_pages import Clock, Future, progress_report, receipt, rows_of, stage_of
 from prefect.exceptions import UnfinishedRun
 from rich.console import Console
-from small_corpus import QUALITY, build_here
+from small_corpus import QUALITY
 
 from zyda_flows.flows.dashboard import live_artifact, progress_bars
 from zyda_flows.flows.dashboard.live_page import MOST_SOURCES, page_of
 from zyda_flows.flows.dashboard.state import BuildState
-from zyda_flows.flows.reporting.markdown import bar, duration, table, unwrap, without_code
-from zyda_flows.tasks.storage.artifacts import Counts, Receipt
-
-
-class Clock:
-    """A clock that tests advance."""
-
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-class Future:
-    """A Prefect future that is done when it has a result."""
-
-    def __init__(self):
-        self.is_done, self.value = False, None
-        self.wrapped_future = self
-
-    def done(self):
-        return self.is_done
-
-    def end(self, result):
-        self.is_done, self.value = True, result
-
-    def result(self, **_):
-        return self.value
-
-
-def receipt(stage, source, entering, removed=0, aside=0):
-    def counts(n):
-        return Counts(documents=n, tokens=10 * n, bytes=50 * n)
-
-    return Receipt(
-        stage=stage, source=source, key="0" * 20, path="", identity="", entering=counts(entering),
-        out=counts(entering - removed - aside), removed=counts(removed), set_aside=counts(aside),
-    )  # fmt: skip
-
-
-def progress_report(stage, source, done, total, documents, bytes_per_document=10**6):
-    seen = {"documents": documents, "tokens": 10 * documents, "bytes": bytes_per_document * documents}
-    return {"stage": stage, "source": source, "done": done, "total": total, "seen": seen}
-
-
-def rows_of(page, title):
-    """Return the table below a title, as a dictionary per line with the column names as keys."""
-    below = page.partition(f"## {title}\n")[2]
-    lines = below[below.index("| ") :].split("\n\n")[0].splitlines()
-    names, _, *rows = ([cell.strip() for cell in line.strip("| \n").split("|")] for line in lines)
-    padded = [re.split(r" ?\| ?", line.strip())[1:-1] for line in lines[2:]]
-    assert len(rows) == len(padded)
-    return [dict(zip(names, row, strict=True)) for row in padded]
-
-
-@pytest.fixture
-def state(corpus):
-    return BuildState(corpus.load(), clock=Clock())
-
-
-def stage_of(page, name):
-    return next(row for row in rows_of(page, "Stages") if row["stage"] == name)
+from zyda_flows.flows.reporting.markdown import bar, duration
 
 
 def test_page_lists_every_stage_and_source_at_the_start(state):
@@ -384,10 +323,6 @@ def test_unknown_stages_are_ignored(state):
     assert page_of(state) == page_before
 
 
-def test_bars_are_full_only_at_100_per_cent():
-    assert [bar(part, 4) for part in (0, 0.5, 0.999, 1)] == ["░░░░", "██░░", "███░", "████"]
-
-
 def test_page_is_written_at_a_fixed_interval(monkeypatch, corpus):
     clock, write_times = Clock(), []
     state = SimpleNamespace(look=lambda: None, recipe=corpus.load())
@@ -403,55 +338,6 @@ def test_page_is_written_at_a_fixed_interval(monkeypatch, corpus):
     assert state.counting.startswith("counted by ")
     assert len(write_times) == 20
     assert {later - earlier for earlier, later in pairwise(write_times)} == {live_artifact.WRITE_SECONDS}
-
-
-@pytest.mark.parametrize(
-    ("seconds", "text"),
-    [
-        (0.4, "0 s"),
-        (59, "59 s"),
-        (200, "3 min 20 s"),
-        (7_500, "2 h 5 min"),
-        (90_000, "1 d 1 h"),
-        (3600, "1 h"),
-    ],
-)
-def test_durations_have_at_most_two_units(seconds, text):
-    assert duration(seconds) == text
-
-
-def test_bars_and_line_breaks_are_escaped_in_cells():
-    assert table(["a"], [["x | y\nz"]]).splitlines()[2] == "| x \\| y z |"
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        "[x](javascript:alert(1))", "[x]( JavaScript:alert(1))", "[x](java&#115;cript:alert(1))", "[x](<javascript:a>)",
-        "[x](<java\tscript:a>)", "<javascript:alert(1)>", "[x][1]\n\n[1]: javascript:alert(1)", "[x](data:text/html,a)",
-        "[x](vbscript:a)", "[x](\njavascript:a)", "![x](javascript:a)", "[x](file:///etc/passwd)",
-    ],
-)  # fmt: skip
-def test_links_that_run_code_are_removed(link):
-    assert not re.search(
-        r"script:|data:text|file:", html.unescape(without_code(link)).replace("\t", ""), re.IGNORECASE
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["[a](/runs) [b](https://x.y/z) ![c](data:image/svg+xml;base64,PHN2) [d](#e) <a@b> 1 < x: y > 2"]
-)
-def test_other_links_are_kept(text):
-    assert without_code(text) == text
-
-
-def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
-    recipe = corpus.load()
-    build_here(recipe)
-    text = "One\ntwo.\n\n- three\n  four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter\nit.\n"
-    assert unwrap(text) == (
-        "One two.\n\n- three four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter it.\n"
-    )
 
 
 def test_progress_line_is_printed_each_minute_without_a_terminal(corpus, monkeypatch):

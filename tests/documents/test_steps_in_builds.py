@@ -3,53 +3,27 @@
 import gzip
 import importlib
 import re
-import sys
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda, zyda_here
+from raw_corpus import DIGITS, RUNS, XML, removed
+from small_corpus import build_here, contents, kept_names, prose, rows, table_of, write_rows, zyda_here
 
 from zyda_flows.flows.command.explain import decision, print_explanation
 from zyda_flows.flows.dashboard.report_artifact import write_report
 from zyda_flows.tasks import pipeline
-from zyda_flows.tasks.documents.functions import load_function
-from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
+from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.documents.run_steps import run_steps
-from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.ingest import ingest as ingesting
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.report_data import findings_of
-from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.try_rules import try_steps
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 from zyda_flows.tasks.storage.tables import read_table
-
-DIGITS, RUNS, SHORT = "1234 5678 " * 40, "a-" + "-" * 60 + " " + prose("runs"), "Only this."
-XML = "xml " * 40 + prose("xml")
-STEPS = [{"clean": "zyda1"}, {"filter": "zyda1"}]
-
-
-@pytest.fixture
-def raw(corpus):
-    """Return the small corpus with documents that rules remove, some of them near-duplicates of each other."""
-    write_rows(
-        corpus.folder / "in/best-5.parquet",
-        rows(digits=DIGITS, runs=RUNS, short=SHORT, xml=XML, digits_too=DIGITS),
-    )
-    write_rows(
-        corpus.folder / "in/worst-5.jsonl.zst", rows(xml_again=XML, dashes="-" * 50, emptied="\n" * 30)
-    )
-    corpus.recipe["documents"] = STEPS
-    return corpus
-
-
-def removed(recipe, stage="rules"):
-    return {row["doc_id"]: row for row in table_of(recipe, "removed") if row["stage"] == stage}
 
 
 def test_rules_remove_documents_with_evidence(raw):
@@ -251,29 +225,6 @@ def test_measured_statistics_are_published_columns(raw):
     assert "zyda1_length" not in table_of(recipe, "removed")[0]
 
 
-def test_source_column_with_the_name_of_a_statistic_is_renamed(raw, write_steps):
-    write_steps("def commas(texts): return pc.count_substring(texts, ',')")
-    write_rows(
-        raw.folder / "in/best-6.parquet",
-        [
-            {
-                "name": "x",
-                "text": prose("x"),
-                "zyda1_length": 3,
-                "source_zyda1_length": 4,
-                "commas": "5",
-                "code_x": 6,
-            }
-        ],
-    )
-    recipe = raw.load(documents=[{"measure": "zyda1"}, {"measure": "steps_of_mine:commas"}])
-    build_here(recipe)
-    (row,) = [row for row in table_of(recipe, "best") if row["name"] == "x"]
-    assert (row["zyda1_length"], row["commas"]) == (len(row["text"]), row["text"].count(","))
-    assert (row["source_zyda1_length"], row["source_source_zyda1_length"]) == (3, 4)
-    assert (row["source_commas"], row["code_x"]) == ("5", 6)
-
-
 def test_columns_of_the_source_keep_their_names(raw):
     write_rows(
         raw.folder / "in/best-6.parquet", [{"name": "x", "text": prose("x"), "document_steps": 3, "value": 1}]
@@ -282,157 +233,6 @@ def test_columns_of_the_source_keep_their_names(raw):
     build_here(recipe)
     (row,) = [row for row in table_of(recipe, "best") if row["name"] == "x"]
     assert (row["source_document_steps"], row["value"]) == (3, 1)
-
-
-# Custom functions
-
-
-@pytest.fixture
-def write_steps(tmp_path, monkeypatch):
-    """Return a function that writes a module of custom steps; the module is allowed by ZYDA_STEPS."""
-    monkeypatch.syspath_prepend(tmp_path)
-    monkeypatch.setenv("ZYDA_STEPS", "other_steps, steps_of_mine")
-
-    def write(code):
-        (tmp_path / "steps_of_mine.py").write_text(
-            f"import pyarrow as pa\nimport pyarrow.compute as pc\n{code}"
-        )
-        sys.modules.pop("steps_of_mine", None)
-        importlib.invalidate_caches()
-        importlib.import_module("zyda_flows.tasks.documents.functions").import_function.cache_clear()
-
-    yield write
-    sys.modules.pop("steps_of_mine", None)
-
-
-CODE = """
-def lower(texts):
-    return pc.utf8_lower(texts)
-
-def shouting(texts):
-    return pc.if_else(pc.match_substring(texts, "BUY"), "it shouts", pa.scalar(None, pa.string()))
-
-def commas(texts):
-    return pc.count_substring(texts, ",")
-"""
-
-
-def test_custom_functions_clean_filter_and_measure(raw, write_steps):
-    write_steps(CODE)
-    write_rows(
-        raw.folder / "in/best-6.parquet", rows(loud="BUY now, and here, " + prose("loud"), Quiet="A, b")
-    )
-    steps = [
-        {"filter": "steps_of_mine:shouting"}, {"clean": "steps_of_mine:lower"}, {"measure": "steps_of_mine:commas"},
-    ]  # fmt: skip
-    recipe = raw.load(documents=steps)
-    ledger = build_here(recipe)
-    (row,) = removed(recipe).values()
-    assert (row["reason"], row["note"], row["value"]) == ("steps_of_mine:shouting", "it shouts", None)
-    assert "the function of this name removed it" in decision(explain(recipe, str(row["doc_id"])))
-    quiet = next(row for row in table_of(recipe, "best") if row["name"] == "Quiet")
-    assert (quiet["text"], quiet["commas"]) == ("a, b", 1)
-    assert sum(row["documents"] for row in ledger.cleaned().to_pylist()) > 0
-
-
-def test_changed_function_is_run_again(raw, write_steps):
-    write_steps(CODE)
-    recipe = raw.load(documents=[{"filter": "steps_of_mine:shouting"}])
-    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now", sold="SELL now"))
-    build_here(recipe)
-    assert "sold" in kept_names(recipe)
-    write_steps(CODE.replace("BUY", "SELL"))
-    build_here(recipe)
-    assert "sold" not in kept_names(recipe)
-    assert "loud" in kept_names(recipe)
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        ("def bad(texts): return pa.array(['x'])", r"steps_of_mine:bad returned 1 values for \d+ documents"),
-        ("def bad(texts): return 3", "steps_of_mine:bad: an array of string is expected"),
-        ("def bad(texts): raise KeyError('no')", "steps_of_mine:bad failed: KeyError: 'no'"),
-        ("def bad(texts): raise SystemExit(3)", "steps_of_mine:bad failed: SystemExit: 3"),
-        ("def bad(texts): return None", "steps_of_mine:bad: an array of string is expected"),
-        ("def bad(texts): return pc.equal(texts, '')", "an array of string is expected: got bool"),
-        ("def bad(texts): return pc.utf8_length(texts)", "an array of string is expected: got int64"),
-        ("def bad(texts): return pa.array([''] * len(texts))", "returned an empty text as a reason"),
-    ],
-)
-def test_filter_function_with_an_invalid_result_raises(raw, write_steps, function, message):
-    write_steps(function)
-    with pytest.raises(BadInput, match=message):
-        build_here(raw.load(documents=[{"filter": "steps_of_mine:bad"}]))
-
-
-@pytest.mark.parametrize(
-    ("function", "message"),
-    [
-        ("def bad(texts): return pa.nulls(len(texts), pa.string())", "returned no text for a document"),
-        (
-            "def bad(texts): return pa.array([1] * len(texts))",
-            "an array of large_string is expected: got int64",
-        ),
-        (
-            "def bad(texts): return pa.array([b'\\xff'] * len(texts)).view(pa.string())",
-            "an array of large_string is expected: Invalid UTF8",
-        ),
-    ],
-)
-def test_cleaning_function_with_an_invalid_result_raises(raw, write_steps, function, message):
-    write_steps(function)
-    with pytest.raises(BadInput, match=f"steps_of_mine:bad.*{message}"):
-        build_here(raw.load(documents=[{"clean": "steps_of_mine:bad"}]))
-
-
-@pytest.mark.parametrize(
-    ("code", "step", "message"),
-    [
-        ("import sys; sys.exit(3)", "steps_of_mine:any", "steps_of_mine:any cannot be imported: 3"),
-        ("", "steps_of_mine:gone", "steps_of_mine:gone cannot be imported: .*gone"),
-        ("number = 3", "steps_of_mine:number", "steps_of_mine:number is not a function"),
-        ("1/0", "steps_of_mine:any", "steps_of_mine:any cannot be imported: division by zero"),
-        ("", "os:getcwd", "os:getcwd is code, which a recipe may run only if it is allowed"),
-        ("", "steps_of_mine.deeper:any", "steps_of_mine.deeper:any is code"),
-    ],
-)
-def test_function_that_is_not_allowed_or_not_importable_raises_when_planned(
-    raw, write_steps, code, step, message
-):
-    write_steps(code)
-    with pytest.raises(BadRecipe, match=rf"recipe\.yaml:\d+: documents\[0\]: {message}"):
-        build_here(raw.load(documents=[{"filter": step}]))
-
-
-@pytest.mark.slow
-def test_recipe_cannot_run_code_that_is_not_allowed(raw, tmp_path):
-    completed = zyda("build", raw.write(documents=[{"filter": "os:abort"}]))
-    assert completed.returncode == 1
-    assert (
-        "os:abort is code, which a recipe may run only if it is allowed: set ZYDA_STEPS=os"
-        in completed.stderr
-    )
-
-
-@pytest.mark.parametrize(
-    ("environment", "fault"),
-    [
-        ({"ZYDA_STEPS": ""}, "ZYDA_STEPS=steps_of_elsewhere is not in its environment"),
-        ({"ZYDA_STEPS": "steps_of_elsewhere"}, "No module named 'steps_of_elsewhere'"),
-    ],
-)
-def test_worker_without_a_function_raises_with_the_remedy(monkeypatch, environment, fault):
-    """The planning process has the function; the workers of `zyda up` do not."""
-    for name, value in environment.items():
-        monkeypatch.setenv(name, value)
-    with pytest.raises(BadRecipe) as error:
-        load_function("steps_of_elsewhere:any", code="planned")
-    message = str(error.value)
-    assert fault in message
-    assert "`zyda down`, then `zyda up` with ZYDA_STEPS=steps_of_elsewhere" in message
-    assert "steps_of_elsewhere.py in PYTHONPATH" in message
-    assert "\n" not in message
 
 
 def test_steps_accept_zero_documents():
@@ -502,78 +302,12 @@ def test_report_shows_the_removals_by_rules(raw):
     assert "- `zyda1` changed 1 document of `best`" in card
 
 
-def test_changed_values_lists_and_functions_make_a_complete_build_incomplete(raw, write_steps):
-    write_steps(CODE)
-    (raw.folder / "terms.txt").write_text("moss\n")
-
-    def recipe(**values):
-        lists = {"filter": {"zyda1": {"lists": {"sexual": "terms.txt"}, **values}}}
-        return raw.load(documents=[lists, {"measure": "steps_of_mine:commas"}])
-
-    build_here(recipe())
-    assert ledger_if_complete(recipe())
-    assert not ledger_if_complete(recipe(xml=3))
-    (raw.folder / "terms.txt").write_text("moss\nfern\n")
-    assert not ledger_if_complete(recipe())
-    (raw.folder / "terms.txt").write_text("moss\n")
-    assert ledger_if_complete(recipe())
-    write_steps(CODE + "# another\n")
-    assert not ledger_if_complete(recipe())
-
-
 def test_source_whose_documents_are_all_removed_is_published_empty(raw):
     recipe = raw.load(documents=[{"filter": {"zyda1": {"length": 10**9}}}])
     ledger = build_here(recipe)
     assert ledger.of("publish").documents == 0
     assert ledger.of("ingest").documents == ledger.removed("rules").documents == len(removed(recipe))
     assert kept_names(recipe) == set()
-
-
-CLEANINGS = [
-    {"clean": "zyda1"}, {"clean": "unicode"}, {"clean": {"newlines": True, "control_characters": True}},
-    {"clean": "refinedweb-lines"}, {"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}},
-    {"clean": {"runs": {"a": 1, " ": 1}}}, {"clean": "c4-lines"},
-    {"clean": {"pii": {"mail": True, "ip": "", "phone": True, "card": "x", "iban": True}}},
-]  # fmt: skip
-FILTERS = [
-    {"filter": {"zyda1": {"length": 30}}}, {"filter": {"gopher-quality": {"words": [2, 200], "stop_words": 0}}},
-    {"filter": {"gopher-repetition": {"top_2_grams": 0.9}, "code": {}}}, {"filter": {"c4": {"sentences": 1}}},
-    {"filter": {"fineweb": {"line_punctuation": None, "new_lines": 0.01}}}, {"filter": "refinedweb-lines"},
-    {"filter": {"mine": {"zyda1.symbols": [0.001, 0.2], "code.alphanumeric": [None, 0.99]}}},
-    {"filter": {"c4": {"terminal_punctuation": False, "sentences": [0, 3]}}}, {"filter": {"pii": {"mail": [None, 2]}}},
-]  # fmt: skip
-HOSTILE = rows(
-    ruled="=" * 500, many_lines="\r\n\x0b\x85\u2028" * 300, nulls="\0\0 \0", mojibake="schÃ¶n â€œ quoted â€\x9d &amp;",
-    right="שלום עולם " * 30, marks="e\u0301" * 99, emoji="👩‍👩‍👧" * 40, one_word="x" * 100_000, mails="a@b.co 8.8.8.8 " * 9, braces="{a} lorem ipsum. " * 9,
-)  # fmt: skip
-
-
-@pytest.mark.slow
-@pytest.mark.parametrize("seed", range(8))
-def test_random_steps_conserve_documents_for_any_shard_size_and_keep_text(raw, seed):
-    chance = np.random.default_rng(seed)
-    steps = [*CLEANINGS, *FILTERS, {"measure": "fineweb"}]
-    chosen = [steps[i] for i in chance.permutation(len(steps))[: chance.integers(2, 7)]]
-    write_rows(raw.folder / "in/worst-7.arrow", HOSTILE)
-    plain = raw.load(name="plain", documents=chosen)
-    kept = raw.load(name="kept", documents=chosen, keep_text=True)
-    small = raw.load(name="small-shards", documents=chosen, shard_mib=0.003)
-    ledger, kept_ledger, small_ledger = map(build_here, (plain, kept, small))
-    assert (small_ledger.table(), small_ledger.reasons(), small_ledger.cleaned()) == (
-        ledger.table(), ledger.reasons(), ledger.cleaned()
-    )  # fmt: skip
-    # With keep_text, the steps after the removing rule also clean a text, so the counts after cleaning differ.
-    counts = ["stage", "source", "reason", "documents"]
-    assert kept_ledger.reasons().select(counts) == ledger.reasons().select(counts)
-    assert kept_ledger.lines[-3:] == ledger.lines[-3:]
-    for other in (kept, small):
-        for place in ("best", "middle", "worst", "clusters"):
-            assert table_of(other, place) == table_of(plain, place)
-        reasons = (
-            {i: (row["reason"], row["value"]) for i, row in removed(built).items()}
-            for built in (other, plain)
-        )
-        assert next(reasons) == next(reasons)
 
 
 def test_steps_with_the_same_name_list_the_reasons_of_all(raw):
@@ -584,26 +318,6 @@ def test_steps_with_the_same_name_list_the_reasons_of_all(raw):
     ]
     reasons = pipeline.reasons(raw.load(documents=steps))["rules"]
     assert list(reasons) == [f"code.{name}" for name in RULE_SETS["code"].rules]
-
-
-def test_running_worker_loads_the_changed_function(raw, write_steps, tmp_path):
-    write_steps(CODE)
-    recipe = raw.load(documents=[{"filter": "steps_of_mine:shouting"}])
-    write_rows(raw.folder / "in/best-6.parquet", rows(loud="BUY now", sold="SELL now!"))
-    build_here(recipe)
-    assert "sold" in kept_names(recipe)
-    file = tmp_path / "steps_of_mine.py"
-    file.write_text(file.read_text().replace('"BUY"', '"SELL now!"'))  # the previous module is still loaded
-    build_here(recipe)
-    assert "sold" not in kept_names(recipe)
-
-
-def test_function_that_differs_on_a_worker_raises(raw, write_steps, tmp_path):
-    write_steps(CODE)
-    plan = plan_documents(raw.load(documents=[{"filter": "steps_of_mine:shouting"}]), "best")
-    write_steps(CODE + "# another")
-    with pytest.raises(BadRecipe, match="steps_of_mine:shouting has changed since the build was planned"):
-        run_steps(plan, pa.array(["BUY"], pa.large_string()))
 
 
 @pytest.mark.slow

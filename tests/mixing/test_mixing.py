@@ -3,21 +3,15 @@
 import gzip
 import json
 from collections import Counter
-from concurrent.futures import ThreadPoolExecutor
-from io import BytesIO
-from pathlib import Path
-from threading import Event
 
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from patience import HANG
-from prefect.client.orchestration import get_client
-from prefect.task_runners import ThreadPoolTaskRunner
 from small_corpus import TOKENIZER, build_here, edited, prose, rows, write_rows
 from small_mixtures import (
     END,
-    all_files,
+    FORMATS,
+    copies_in,
     corpus_of,
     documents,
     megatron,
@@ -25,36 +19,10 @@ from small_mixtures import (
     mixing_of,
     mixture_file,
     origins,
-    run_here,
 )
 from tokenizers import Tokenizer
 
-from zyda_flows.flows import mix as flow_module
-from zyda_flows.flows.server.exclusion import is_held, mixture_lock_name
-from zyda_flows.tasks.errors import BadRecipe, Denied, NotConserved
-from zyda_flows.tasks.mixing import formats, gathering
-from zyda_flows.tasks.mixing.mixing import LOCK, SEQUENCES, mix_all
-from zyda_flows.tasks.mixing.mixture import load_mixture
-from zyda_flows.tasks.mixing.planning import inputs_of
-from zyda_flows.tasks.mixing.tracing import Trace
-from zyda_flows.tasks.storage import holding
-
-FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
-
-
-@pytest.fixture(scope="module")
-def corpora(tmp_path_factory, compiled):
-    """Return two published corpora: of scope `across` (several documents of a cluster are kept) and `global`."""
-    folder = tmp_path_factory.mktemp("corpora")
-    return [
-        corpus_of(folder / "a", "small", documents=60),
-        corpus_of(folder / "b", "second", documents=30, dedup={"scope": "global"}),
-    ]
-
-
-@pytest.fixture(scope="module")
-def tokenizer():
-    return Tokenizer.from_file(str(TOKENIZER))
+from zyda_flows.tasks.errors import BadRecipe
 
 
 def ids_of(tokenizer, row):
@@ -110,17 +78,6 @@ def test_every_token_of_every_format_belongs_to_its_document(corpora, tokenizer,
     assert counts == {
         f"{place}/megatron/{item.name}": [item.sequences, item.sequences + 1] for item in mixed.outputs
     }
-
-
-def copies_in(mixed, place, kind="train"):
-    """Count the copies of each document, by part."""
-    return Counter(
-        (mixed.parts[row["part"]].name, mixed.corpora[row["corpus"]].label, row["doc_id"])
-        for output in mixed.outputs
-        if output.name.startswith(kind)
-        for row in origins(place, output.name)
-        if row["offset"] == 0
-    )
 
 
 def test_parts_have_their_shares_and_the_counts_equal_the_files(corpora, tokenizer, tmp_path):
@@ -284,236 +241,6 @@ def test_packed_sequences_have_equal_length_and_contain_every_token(corpora, tok
         assert np.corrcoef(np.arange(len(firsts)), firsts)[0, 1] < 0.3  # best fit alone orders by length
 
 
-@pytest.mark.slow
-def test_memory_processes_and_interruptions_do_not_change_the_files(corpora, tmp_path, monkeypatch):
-    options = {"formats": FORMATS, "validation": {"share": 0.1}, "file_gib": 2e-5, "packed": 64}
-    _, place = mixed_in(mixture_file(tmp_path / "a", corpora, **options))
-    expected = all_files(place)
-    monkeypatch.setattr(gathering, "MEMORY_BYTES", 4096)
-    path = mixture_file(tmp_path / "b", corpora, **{**options, "packed": ...})
-    _, place = mixed_in(path)
-    monkeypatch.undo()
-    plain = all_files(place)
-    _, place = mixed_in(mixture_file(tmp_path / "c", corpora, **{**options, "packed": ...}))
-    files = all_files(place)
-    assert files.keys() == plain.keys()
-    for name in files:  # row group sizes depend on memory; rows do not
-        if name.endswith(".parquet"):
-            assert pq.read_table(BytesIO(files[name])).equals(pq.read_table(BytesIO(plain[name])))
-        elif not name.endswith(".json"):
-            assert files[name] == plain[name], name
-    path = mixture_file(tmp_path / "d", corpora, **options)
-    for jobs_before in (0, 1, 2, 3, 5, 6, 7, 9):
-        remaining = [jobs_before]
-
-        def interrupted(jobs, step, remaining=remaining):
-            for job in jobs:
-                if not remaining[0]:
-                    raise KeyboardInterrupt
-                remaining[0] -= 1
-                job()
-            return run_here(jobs, step)
-
-        with pytest.raises(KeyboardInterrupt):
-            mixed_in(path, interrupted)
-    _, place = mixed_in(path, lambda jobs, step: run_here(jobs[::-1], step)[::-1])
-    files = all_files(place)
-    assert files.keys() == expected.keys()
-    assert all(files[name] == expected[name] for name in files if not name.endswith(".json"))
-
-
-def counting(jobs_by_step):
-    def spread(jobs, step):
-        done = []
-        for job in jobs:
-            before = job.made_before() if hasattr(job, "made_before") else None
-            jobs_by_step[step] += before is None
-            done.append(job())
-        return done
-
-    return spread
-
-
-def without_prefixes(files):
-    """Return the files without the file that contains absolute paths."""
-    return {path: content for path, content in files.items() if path != SEQUENCES}
-
-
-def test_two_concurrent_mixes_with_the_same_name_do_not_interfere(corpora, tmp_path, monkeypatch):
-    weights = [[{"name": "good", "source": "good", "weight": weight}] for weight in (1, 2)]
-    alone = [
-        all_files(mixed_in(mixture_file(tmp_path / f"alone{i}", corpora, parts=parts))[1])
-        for i, parts in enumerate(weights)
-    ]
-    first, second = (
-        inputs_of(
-            load_mixture(str(mixture_file(tmp_path / str(i), corpora, parts=parts)), storage=str(tmp_path))
-        )
-        for i, parts in enumerate(weights)
-    )
-    is_shuffled, waits = Event(), Event()
-
-    def until_the_other_waits(jobs, step):
-        if step.startswith("files of"):
-            is_shuffled.set()
-            assert waits.wait(HANG)
-        return run_here(jobs, step)
-
-    monkeypatch.setattr(holding, "warn", lambda line: waits.set() if "another mix" in line else None)
-    with ThreadPoolExecutor(2) as threads:
-        mixes = [threads.submit(mix_all, first, until_the_other_waits)]
-        assert is_shuffled.wait(HANG)
-        mixes.append(threads.submit(mix_all, second, run_here))
-        places = [second.folder.path(mix.result().place) for mix in mixes]
-    for place, files in zip(places, alone, strict=True):
-        assert without_prefixes(all_files(Path(place))) == without_prefixes(files)
-
-
-def test_changed_weight_encodes_nothing_again_and_a_new_file_only_itself(tmp_path, compiled):
-    corpus = corpus_of(tmp_path / "corpus", documents=20)
-    jobs_by_step = Counter()
-    mixed_in(mixture_file(tmp_path, [corpus]), counting(jobs_by_step))
-    assert jobs_by_step["tokens"] == jobs_by_step["choice"] == 6
-    jobs_by_step.clear()
-    parts = [
-        {"name": "good", "source": "good", "weight": 3},
-        {"name": "other", "source": "other", "weight": 1},
-    ]
-    mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(jobs_by_step))
-    assert (jobs_by_step["tokens"], jobs_by_step["choice"], jobs_by_step["tallies"]) == (0, 0, 0)
-    assert jobs_by_step["shuffle of ids"] == 6
-    assert mixed.parts[0].written == pytest.approx(15_000, abs=300)
-    jobs_by_step.clear()
-    mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(jobs_by_step))
-    assert not +jobs_by_step
-    write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
-    build_here(corpus.load())
-    mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(jobs_by_step))
-    assert jobs_by_step["tokens"] == 1
-
-
-def test_damaged_work_files_are_repaired(corpora, tmp_path):
-    path = mixture_file(tmp_path, corpora, budget={"tokens": 10_000})
-    _, place = mixed_in(path)
-    expected = all_files(place)
-    for step in ("tokens", "chosen", "tallies"):
-        for name in sorted((place.parent / f"work/{step}").rglob("*.parquet"))[:2]:
-            content = bytearray(name.read_bytes())
-            content[len(content) // 3] ^= 0xFF
-            name.chmod(0o644)
-            name.write_bytes(content)
-    (place / "mixture.json").unlink()
-    mix_all(inputs_of(load_mixture(str(path))), run_here)
-    assert all_files(place) == expected
-    cut = place / "megatron/train-00000.bin"
-    cut.chmod(0o644)
-    cut.write_bytes(b"")
-    mix_all(inputs_of(load_mixture(str(path))), run_here)
-    assert all_files(place) == expected
-
-
-def test_corpus_published_again_during_a_mix_raises(tmp_path, compiled):
-    corpus = corpus_of(tmp_path / "corpus", documents=10)
-    path = mixture_file(tmp_path, [corpus], budget={"tokens": 3000})
-
-    def slow(jobs, step):
-        if step == "files of ids":
-            write_rows(tmp_path / "corpus/in/good-9.jsonl", rows(new=prose("new")))
-            build_here(corpus.load())
-        return run_here(jobs, step)
-
-    with pytest.raises(Denied, match="another version of this corpus was published meanwhile; start again"):
-        mixed_in(path, slow)
-    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
-    mixed, _ = mixed_in(path)
-    assert sum(part.documents + part.held_out for part in mixed.parts) == len(documents([corpus]))
-
-
-BAD = {
-    "no such corpus": ({"corpora_": ["nowhere"]}, "nowhere: no corpus is published there"),
-    "no such source": ({"parts": [{"name": "a", "source": "bad", "weight": 1}]}, r"parts\[0\] a: there is no source bad"),
-    "no documents": (
-        {"parts": [{"name": "a", "where": "n_tokens > 99999", "weight": 1}]}, r"parts\[0\] a: it has no documents",
-    ),
-    "no such column": (
-        {"parts": [{"name": "a", "where": "quality > 1", "weight": 1}]}, r'where: source good: unable to find column "quality"',
-    ),
-    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the sum of the weights is 0"),
-    "no budget": ({"budget": ...}, "parts with a `weight` need a `budget`"),
-    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "both `weight` and `epochs`"),
-    "too much": ({"budget": {"tokens": "1B"}}, r"requires 500,000,000 tokens, but 4 epochs have [0-9,]+; lower"),
-    "too much of all": (
-        {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, but all parts have",
-    ),
-    "no such token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
-    "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the end-of-document token"),
-    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts have the name a"),
-    "repeat": ({"repeat": {2: 1}}, "the smallest size must be 1"),
-    "format": ({"formats": ["mosaic"]}, "formats"),
-    "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: a format is listed twice"),
-    "files": ({"file_gib": 1e-6, "budget": {"tokens": "50M"}, "max_epochs": 1000}, r"makes [0-9,]+ files, more than 32,767"),
-    "tiny files": ({"file_gib": 1e-300}, "file_gib: expected at least"),
-    "unknown": ({"shuffle": True}, "shuffle: unknown field"),
-    "like a field": ({"fomats": ["olmo"]}, "fomats: unknown field; did you mean formats?"),
-    "of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: unknown field; did you mean weight"),
-    "of a recipe": ({"sources": []}, "sources: unknown field$"),
-    "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
-    "tokens": ({"budget": {"tokens": "many"}}, "expected a number of tokens"),
-    "less": ({"budget": {"tokens": 1}}, "nothing would be written"),
-}  # fmt: skip
-
-
-@pytest.mark.parametrize("case", BAD)
-def test_invalid_mixture_raises_one_line_before_writing(corpora, tmp_path, case):
-    changes, expected = dict(BAD[case][0]), BAD[case][1]
-    with pytest.raises((BadRecipe, Denied), match=expected) as raised:
-        mixed_in(mixture_file(tmp_path, changes.pop("corpora_", corpora), **changes))
-    assert all("\n" not in fault for fault in raised.value.faults)
-    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
-
-
-def test_unwritable_folder_raises(corpora, tmp_path):
-    (tmp_path / "file").write_text("")
-    with pytest.raises(Denied, match="nothing can be written there"):
-        mixed_in(mixture_file(tmp_path, corpora, storage=str(tmp_path / "file")))
-
-
-def test_failed_lock_raises_and_missing_support_warns(corpora, tmp_path, monkeypatch):
-    inputs = inputs_of(load_mixture(str(mixture_file(tmp_path, corpora))))
-    lock = Path(inputs.folder.path(LOCK))
-    lock.mkdir(parents=True)
-    with pytest.raises(Denied, match=f"{inputs.folder.url}: IsADirectoryError"):
-        mix_all(inputs, run_here)
-    lock.rmdir()
-
-    def no_locks(self, **_):
-        raise NotImplementedError
-
-    warnings = []
-    monkeypatch.setattr(holding, "warn", warnings.append)
-    monkeypatch.setattr(holding.FileLock, "acquire", no_locks)
-    assert mix_all(inputs, run_here).outputs
-    assert warnings == [f"{inputs.folder.url}: this disk knows no locks, so start no second mix there"]
-
-
-@pytest.mark.slow
-def test_mix_in_prefect_holds_the_lock_until_it_ends(corpora, server, tmp_path, monkeypatch):
-    path, lock_states = str(mixture_file(tmp_path, corpora)), []
-    name = mixture_lock_name(load_mixture(path))
-
-    def note_lock(inputs, mixed):
-        lock_states.append(is_held(name))
-
-    monkeypatch.setattr(flow_module, "show", note_lock)
-    mix = flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())
-    mix(path)
-    assert lock_states == [True]
-    assert not is_held(name)
-    url = mix(str(mixture_file(tmp_path, corpora, seed=9)), forget=True)
-    versions = {file.parent for file in (tmp_path / "mixed/mixture").glob("*/mixture.json")}
-    assert {str(version) for version in versions} == {url}
-
-
 def test_shortfall_share_is_distributed_to_the_other_parts(corpora, tmp_path):
     parts = [{"name": "good", "source": "good", "weight": 9, "max_epochs": 1}, {"name": "other", "weight": 1}]
     options = {"parts": parts, "shortfall": "share", "max_epochs": 5}
@@ -545,23 +272,6 @@ def test_manifest_names_the_current_version(corpora, tmp_path):
     _, place = mixed_in(mixture_file(tmp_path, corpora))
     assert json.loads((place / "mixture.json").read_text())["place"] == place.name
     assert json.loads((place.parent / "mixture.json").read_text())["place"] == place.name
-
-
-def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
-    options = {"formats": FORMATS, "validation": {"share": 0.1}}
-    mixed, place = mixed_in(mixture_file(tmp_path, corpora, **options))
-    path = mixture_file(tmp_path / "on-s3", corpora, storage=f"{s3}/mixtures", **options)
-    mixing = mixing_of(path)
-    assert mixing.mix().outputs == mixed.outputs
-    expected = {name: content for name, content in all_files(place).items() if not name.endswith(".json")}
-    stored = mixing.folder.folder(mixing.place)
-    assert {name: stored.read(name) for name in expected} == expected
-    assert Trace.at(mixing.folder.url).output(None, 100)[1] == 100
-    assert not [name for name in mixing.folder.files("") if "segments" in name]
-    made_again = Counter()
-    mixed_in_store = mixing_of(path, counting(made_again))
-    mixed_in_store.mix()
-    assert not +made_again
 
 
 @pytest.mark.slow
@@ -615,23 +325,6 @@ def test_each_copy_has_its_own_number(corpora, tmp_path):
     assert sorted(numbers) == list(range(76_500))
 
 
-def test_verify_writes_changed_files_again(corpora, tmp_path):
-    path = mixture_file(tmp_path, corpora)
-    _, place = mixed_in(path)
-    expected = all_files(place)
-    data = place / "megatron/train-00000.bin"
-    data.chmod(0o644)
-    content = bytearray(data.read_bytes())
-    content[1000:1004] = b"XXXX"
-    data.write_bytes(content)
-    (place / "megatron/sequences.json").unlink()
-    mix_all(inputs_of(load_mixture(str(path))), run_here)
-    assert data.read_bytes() == content  # without verify, the content is not read
-    assert (place / "megatron/sequences.json").exists()
-    mix_all(inputs_of(load_mixture(str(path))), run_here, verify=True)
-    assert all_files(place) == expected
-
-
 def test_source_columns_named_like_cluster_columns_are_ignored(tmp_path, compiled):
     corpus = corpus_of(tmp_path / "corpus", documents=10)
     odd = [
@@ -643,48 +336,3 @@ def test_source_columns_named_like_cluster_columns_are_ignored(tmp_path, compile
     options = {"repeat": {1: 9}, "validation": {"share": 0.01}, "budget": {"tokens": 5000}}
     mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], **options))
     assert sum(part.documents + part.held_out for part in mixed.parts) == len(documents([corpus]))
-
-
-def test_mixture_in_the_folder_of_a_corpus_raises(tmp_path, compiled):
-    corpus = corpus_of(tmp_path / "corpus", documents=5)
-    path = mixture_file(tmp_path, [corpus], storage=corpus.recipe["storage"], name="small")
-    before = all_files(tmp_path / "corpus/out")
-    with pytest.raises(BadRecipe, match="a corpus is stored there; choose another name"):
-        mixed_in(path)
-    assert all_files(tmp_path / "corpus/out") == before
-
-
-@pytest.mark.parametrize("ending", [".bin", ".ds", ".npy"])
-def test_file_shorter_than_its_tokens_raises_before_publishing(corpora, tmp_path, monkeypatch, ending):
-    """The sizes of the files are compared with the number of written tokens."""
-    close = formats.Megatron.close
-
-    def forgetful(self):
-        close(self)
-        for file in self.index.parent.parent.glob(f"*/*{ending}"):
-            file.write_bytes(file.read_bytes()[:-2])
-
-    monkeypatch.setattr(formats.Megatron, "close", forgetful)
-    with pytest.raises(NotConserved, match=r"bytes, but [0-9,]+ tokens were written"):
-        mixed_in(mixture_file(tmp_path, corpora, formats=["olmo", "datatrove", "megatron"]))
-    assert not (tmp_path / "mixed/mixture/mixture.json").exists()
-
-
-def test_page_of_a_failed_mixture_shows_the_reason(corpora, tmp_path, server, monkeypatch):
-    def broken(inputs, spread):
-        spread([], "tokens")
-        raise Denied("the disk is full")
-
-    monkeypatch.setattr(flow_module, "mix_all", broken)
-    path = str(mixture_file(tmp_path, corpora, name="failing"))
-    with pytest.raises(Denied):
-        flow_module.mix.with_options(task_runner=ThreadPoolTaskRunner())(path)
-    with get_client(sync_client=True) as client:
-        (page,) = [
-            artifact.data
-            for artifact in client.read_artifacts(limit=200)
-            if (artifact.key or "").startswith("failing-mix-")
-        ]
-    assert page.startswith("# failing: failed")
-    assert "the disk is full" in page
-    assert "| tokens | " in page

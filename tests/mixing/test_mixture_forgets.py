@@ -9,7 +9,7 @@ import pytest
 from killed_child import run_and_kill
 from leaks import files_with
 from small_corpus import build_here, prose, table_of
-from small_mixtures import corpus_of, mixed_in, mixing_of, mixture_file, run_here
+from small_mixtures import FORMATS, corpus_of, mixed_in, mixing_of, mixture_file, run_here
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
@@ -25,7 +25,6 @@ from zyda_flows.tasks.mixing.removal import Forgetting, forget, promised
 from zyda_flows.tasks.storage.claims import forgetting, reading
 from zyda_flows.tasks.storage.folder import Folder
 
-FORMATS = ["megatron", "datatrove", "olmo", "torchtitan", "parquet", "text"]
 SHORT = prose("small g3", 41)  # the text that `corpus_of` writes
 LONG = prose("small g12", 104)
 
