@@ -120,13 +120,13 @@ def test_clusters_of_a_later_round_can_be_sampled(corpus, tmp_path):
 def test_every_document_is_equally_likely_to_be_sampled(corpus):
     counts = dict.fromkeys((item.doc_id for item in sample(corpus, items=1000)), 0)
     for seed in range(200):
-        for item in chosen_ids(corpus, seed):
+        for item in sampled_ids(corpus, seed):
             counts[item] += 1
     expected = 200 * 4 / len(counts)
     assert all(abs(count - expected) < 4 * expected**0.5 + 5 for count in counts.values())
 
 
-def chosen_ids(corpus, seed):
+def sampled_ids(corpus, seed):
     from zyda_flows.tasks.lookup.samples import removed_rows
 
     return [

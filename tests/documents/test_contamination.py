@@ -20,11 +20,11 @@ SECRET = {"question": "Which of these is the answer to all questions of this set
 ITEMS = [LEAKED, SHORT, QUOTING, TINY, SECRET]
 
 
-def answered(item):
+def with_answer(item):
     return f"{item['question']} {item['answer']}"
 
 
-def around(name, text):
+def surround(name, text):
     return f"{prose(f'{name} before', 60)} {text} {prose(f'{name} behind', 60)}"
 
 
@@ -45,16 +45,16 @@ def load_with_sources(corpus, **steps):
 
 
 def test_copies_and_near_copies_of_a_page_do_not_make_its_phrases_frequent(corpus, set_file):
-    page = around("page", answered(LEAKED))
-    near = around("near", answered(SHORT)).split()
+    page = surround("page", with_answer(LEAKED))
+    near = surround("near", with_answer(SHORT)).split()
     texts = {"one": prose("one")}
     texts |= {f"copy{n}": page for n in range(101)}
     texts |= {
-        f"head{n}": f"Mirror {n} of the page. {around('head', answered(QUOTING))} seen {n} times"
+        f"head{n}": f"Mirror {n} of the page. {surround('head', with_answer(QUOTING))} seen {n} times"
         for n in range(101)
     }
     texts |= {f"near{n}": " ".join([*near[:50], f"edit{n}", *near[51:]]) for n in range(101)}
-    texts |= {f"bare{n}": f"{answered(LEAKED)} {n}" for n in range(101)}
+    texts |= {f"bare{n}": f"{with_answer(LEAKED)} {n}" for n in range(101)}
     write_rows(corpus.folder / "in/best-0.parquet", rows(**texts))
     recipe = load_with_sources(corpus, best={"sets": {"beans": set_file}})
     ledger = build_here(recipe)
@@ -66,15 +66,15 @@ def test_copies_and_near_copies_of_a_page_do_not_make_its_phrases_frequent(corpu
 
 
 def test_each_source_has_its_own_thresholds_and_row_of_the_contamination_table(corpus, set_file):
-    public = [around(f"public{n}", f"{PUBLIC} fences") for n in range(8)]
-    metals = [around(f"metal{n}", SHORT["question"]) for n in range(8)]
-    leaks = [around("leak", answered(SHORT)), around("leak too", answered(QUOTING))]
+    public = [surround(f"public{n}", f"{PUBLIC} fences") for n in range(8)]
+    metals = [surround(f"metal{n}", SHORT["question"]) for n in range(8)]
+    leaks = [surround("leak", with_answer(SHORT)), surround("leak too", with_answer(QUOTING))]
     texts = [*public, *metals, *leaks]
     names = ("best", "middle", "worst")
     for name in names:
         # Each document has different words around its text: 24 surroundings for each public text.
         documents = {
-            f"{name}{n}": text if n > 15 else around(f"{name}{n}", text) for n, text in enumerate(texts)
+            f"{name}{n}": text if n > 15 else surround(f"{name}{n}", text) for n, text in enumerate(texts)
         }
         write_rows(corpus.folder / f"in/{name}-0.parquet", rows(**documents))
     sets = {"sets": {"beans": set_file}}

@@ -46,7 +46,7 @@ QUOTING = {
 ITEMS = [LONG, SHORT, SHORTER, TINY, QUOTING]
 
 
-def answered(item):
+def with_answer(item):
     return f"{item['question']} {item['choices'][item['answer']]}"
 
 
@@ -75,13 +75,13 @@ def removed(recipe):
 
 
 PLANTED = {
-    "as it is": answered(LONG),
-    "other case": answered(LONG).upper(),
-    "other punctuation": answered(LONG).replace(",", " --").replace("?", " ...").replace(" ", "  "),
-    "across lines": answered(LONG).replace(" ", "\n\t"),
+    "as it is": with_answer(LONG),
+    "other case": with_answer(LONG).upper(),
+    "other punctuation": with_answer(LONG).replace(",", " --").replace("?", " ...").replace(" ", "  "),
+    "across lines": with_answer(LONG).replace(" ", "\n\t"),
     "with choices": f"{LONG['question']}\n(A) {' (B) '.join(LONG['choices'])}\nAnswer: B",
-    "cut": f"... {answered(LONG)[60:]}",
-    "in a long page": f"{prose('a', 500)} {answered(LONG)} {prose('b', 500)}",
+    "cut": f"... {with_answer(LONG)[60:]}",
+    "in a long page": f"{prose('a', 500)} {with_answer(LONG)} {prose('b', 500)}",
     "short": f"Quiz! {SHORT['question']} It is MERCURY.",
     "with its answer behind it": f"{prose('c', 50)} whales breathe through a blowhole on top of the head",
 }
@@ -90,11 +90,11 @@ INNOCENT = {
     "the question alone": LONG["question"] + prose("d", 200),
     "the answer far away": f"{SHORT['question']} {prose('e', 200)} mercury",
     "the answer alone": f"{prose('f', 30)} the time of watering",
-    "a part": " ".join(answered(LONG).split()[:15]) + " the time of watering",
+    "a part": " ".join(with_answer(LONG).split()[:15]) + " the time of watering",
     "parts far from each other": f"{HALVES[0]} {prose('i', 300)} {HALVES[1]} the time of watering",
     "what is too short": f"Why? because {prose('g', 30)}",
     "a public text that is quoted": f"{PUBLIC}, and so there are no fences. {prose('h', 50)}",
-    "other words": answered(LONG)
+    "other words": with_answer(LONG)
     .replace("beans", "peas")
     .replace("weighs", "counts")
     .replace("change", "vary"),
@@ -126,7 +126,7 @@ def contain_item(texts, set_file, *, frequent=""):
 
 
 def test_contaminated_documents_are_removed_with_evidence_and_remove_no_duplicates(recipe_with):
-    leak = f"{prose('leak', 60)} {answered(LONG)}"
+    leak = f"{prose('leak', 60)} {with_answer(LONG)}"
     recipe = recipe_with(
         {"one": prose("one"), "leak": leak, "copy": leak + " too", "short": PLANTED["short"]}
     )
@@ -157,7 +157,7 @@ def test_contaminated_documents_are_removed_with_evidence_and_remove_no_duplicat
 def test_frequent_phrases_are_no_evidence(recipe_with):
     """A question that quotes a public text matches only by its own words; documents with the public text are kept."""
     public = {f"public{n}": f"{prose(f'p{n}', 20)} {PUBLIC} fences" for n in range(8)}
-    leak = {"one": prose("one"), "leak": answered(QUOTING)}
+    leak = {"one": prose("one"), "leak": with_answer(QUOTING)}
     often = recipe_with({**public, **leak}, frequent_documents=7)
     build_here(often)
     assert kept_names(often) == {"one", *public}
@@ -168,7 +168,7 @@ def test_frequent_phrases_are_no_evidence(recipe_with):
 
 
 def test_action_mark_keeps_documents_and_names_the_sets(recipe_with):
-    recipe = recipe_with({"one": prose("one"), "leak": answered(LONG)}, action="mark")
+    recipe = recipe_with({"one": prose("one"), "leak": with_answer(LONG)}, action="mark")
     build_here(recipe)
     marks = {row["name"]: row["contamination"] for row in table_of(recipe, "best")}
     assert marks == {"one": None, "leak": ["beans"]}
@@ -178,10 +178,10 @@ def test_action_mark_keeps_documents_and_names_the_sets(recipe_with):
 def test_action_cut_removes_only_the_passages(recipe_with, set_file):
     around, before = prose("around", 200), prose("before", 20)
     texts = {
-        "one": prose("one"), "leak": f"{before}\n\n{answered(LONG)}; {around}", "alone": answered(LONG),
+        "one": prose("one"), "leak": f"{before}\n\n{with_answer(LONG)}; {around}", "alone": with_answer(LONG),
         "apart": f"{LONG['question']} {before} {LONG['choices'][1]}; {around}",
-        "twice": f"{answered(LONG)} {around} {before} {answered(LONG).upper()}! {around}",
-        "nested": f"{around} {' '.join(LONG['question'].split()[:20])} {answered(LONG)} "
+        "twice": f"{with_answer(LONG)} {around} {before} {with_answer(LONG).upper()}! {around}",
+        "nested": f"{around} {' '.join(LONG['question'].split()[:20])} {with_answer(LONG)} "
         f"{' '.join(LONG['question'].split()[20:])} {LONG['choices'][1]}",
         "unanswered": f"{LONG['question']} {around}",
     }  # fmt: skip
@@ -213,7 +213,7 @@ def test_action_cut_removes_only_the_passages(recipe_with, set_file):
 
 
 def test_source_column_named_contamination_is_renamed(recipe_with, corpus):
-    row = {"name": "leak", "text": answered(LONG), "contamination": "its own"}
+    row = {"name": "leak", "text": with_answer(LONG), "contamination": "its own"}
     write_rows(corpus.folder / "in/best-0.parquet", [row])
     recipe = recipe_with({}, action="mark")
     build_here(recipe)
@@ -228,7 +228,7 @@ def test_moving_a_set_does_not_change_its_key(set_file):
 
 
 def test_changed_share_does_not_read_texts_again(recipe_with, monkeypatch):
-    texts = {"one": prose("one"), "cut": " ".join(answered(LONG).split()[8:])}
+    texts = {"one": prose("one"), "cut": " ".join(with_answer(LONG).split()[8:])}
     strict = recipe_with(texts, share=0.9)
     build_here(strict)
     assert kept_names(strict) == {"one", "cut"}
@@ -239,14 +239,14 @@ def test_changed_share_does_not_read_texts_again(recipe_with, monkeypatch):
 
 
 def test_trial_shows_the_items(recipe_with):
-    trial = try_steps(recipe_with({"one": prose("one"), "leak": answered(LONG)}), 10)
+    trial = try_steps(recipe_with({"one": prose("one"), "leak": with_answer(LONG)}), 10)
     assert trial.remaining == 1
     (example,) = trial.rules["decontaminate"].examples
     assert example.value.startswith("beans, item 0: A gardener waters")
 
 
 def test_explain_names_the_item_and_its_set(recipe_with, capsys):
-    recipe = recipe_with({"leak": answered(LONG), "one": prose("one")})
+    recipe = recipe_with({"leak": with_answer(LONG), "one": prose("one")})
     build_here(recipe)
     (doc_id,) = removed(recipe)
     print_explanation(explain(recipe, str(doc_id)))
@@ -277,5 +277,5 @@ def test_words_of_a_document_with_many_items_are_located_only_once(set_file, mon
     """The number of items does not change the number of searches."""
     spy = Mock(wraps=item_search.word_places)
     monkeypatch.setattr(item_search, "word_places", spy)
-    assert contain_item(["\n".join(map(answered, ITEMS))], set_file) == [True]
+    assert contain_item(["\n".join(map(with_answer, ITEMS))], set_file) == [True]
     assert spy.call_count == 1

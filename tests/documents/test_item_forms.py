@@ -76,10 +76,10 @@ def question_and_answer(item):
 
 
 def full_width(text):
-    return "".join("\u3000" if letter == " " else wide(letter) for letter in text)
+    return "".join("\u3000" if letter == " " else widen(letter) for letter in text)
 
 
-def wide(letter):
+def widen(letter):
     return chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter
 
 

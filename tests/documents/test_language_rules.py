@@ -113,7 +113,7 @@ def write_recipe(folder, name, rules, keep="configs/*.yml", *, language_id=True,
     return str(folder / f"{name}.yaml")
 
 
-def expected(row):
+def expected_reason(row):
     """Return the reason by which the files remove a row, or None if the row is kept."""
     low, high = FILES[row["is"]]["words"]
     if row["is"] == EN and not row["ends"]:
@@ -137,7 +137,7 @@ def test_documents_are_filtered_by_the_values_of_their_language(folder, built):
         place: reason for place, reason in reasons.items() if not str(reason).startswith("language_id")
     }
     assert len(rule_reasons) > 100  # the model recognises most texts
-    assert rule_reasons == {place: expected(rows[place]) for place in rule_reasons}
+    assert rule_reasons == {place: expected_reason(rows[place]) for place in rule_reasons}
     thresholds = {
         (rows[row_number]["is"], row["threshold"])
         for row_number, row in removed.items()
@@ -290,10 +290,10 @@ def test_recipe_with_a_language_without_spaces_raises(folder, tmp_path, label):
 
 
 def test_values_that_change_during_a_build_raise(folder, monkeypatch):
-    def looser(recipe, source):
+    def without_word_rule(recipe, source):
         return tuple(bound for bound in bounds_of(recipe, source) if bound.rule != "fineweb-2.words")
 
-    monkeypatch.setattr(rules_stage, "bounds_of", looser)
+    monkeypatch.setattr(rules_stage, "bounds_of", without_word_rule)
     path = write_recipe(folder, "changing", {"languages": "configs/*.yml", **LENIENT})
     with pytest.raises(NotConserved, match="what the rules say of it has changed since it was ingested"):
         build_here(load_recipe(path))

@@ -37,7 +37,7 @@ CASES = {
 }  # fmt: skip
 
 
-def spent(chance, *, reads_inputs=False):
+def random_spending(chance, *, reads_inputs=False):
     return Spent(
         calls=1,
         cpu=chance.uniform(0.1, 4.0),
@@ -61,12 +61,14 @@ def trial_of(recipe, chance):
             tokens = chance.randrange(100_000, 900_000)
             documents = Counts(documents=chance.randrange(500, 3000), tokens=tokens, bytes=5 * tokens)
             parts.append(
-                Part(2.5e6, 3000, documents, 1, chance.randrange(5), spent(chance, reads_inputs=True))
+                Part(
+                    2.5e6, 3000, documents, 1, chance.randrange(5), random_spending(chance, reads_inputs=True)
+                )
             )
             for stage in (
                 (*SOURCE_STAGES, "minhash2", "removals2") if len(recipe.rounds) > 1 else SOURCE_STAGES
             ):
-                taken = spent(chance, reads_inputs=stage == "ingest")
+                taken = random_spending(chance, reads_inputs=stage == "ingest")
                 trial.calls.setdefault((stage, source), Calls()).add(5.0 * tokens, taken)
         for stage in ("ingest", "rules", "filter"):
             out, removed = (
@@ -89,18 +91,20 @@ def add_corpus_stages(trial, recipe, chance):
     for dedup_round in rounds_of(recipe):
         for stage in (*ROUND_STAGES, "index") if recipe.publish_bands else ROUND_STAGES:
             for _ in range(8 if stage in {"edges", "index"} else 1):
-                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(0, spent(chance))
+                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(
+                    0, random_spending(chance)
+                )
     for stage, calls in {"contamination": 6, "corpus": 40}.items():
         for _ in range(calls):
-            trial.calls.setdefault((stage, None), Calls()).add(0, spent(chance))
+            trial.calls.setdefault((stage, None), Calls()).add(0, random_spending(chance))
     for stage, _ in [*trial.calls]:
-        trial.rest[stage] = replace(spent(chance), calls=0)
+        trial.rest[stage] = replace(random_spending(chance), calls=0)
     audits = [
         round_with_audit.name_of("audit")
         for round_with_audit in rounds_of(recipe)
         if round_with_audit.dedup.has_signatures
     ]
-    trial.rest |= {name: replace(spent(chance), calls=0) for name in ("prepare", *audits)}
+    trial.rest |= {name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)}
 
 
 def planning_of(recipe, files):
@@ -118,7 +122,9 @@ def planning_of(recipe, files):
         source.name: source_files[:64] for source, source_files in zip(recipe.sources, chosen, strict=True)
     }
     chance = random.Random(7)
-    return Planning(recipe, survey, known, trial_of(recipe, chance), replace(spent(chance), calls=64))
+    return Planning(
+        recipe, survey, known, trial_of(recipe, chance), replace(random_spending(chance), calls=64)
+    )
 
 
 def figures_of(planning, workers):
@@ -130,11 +136,11 @@ def figures_of(planning, workers):
     return figures | {"stages": by_name, "seconds": planning.seconds(stages, plan.threads).model_dump()}
 
 
-def flat(figures, place=""):
+def flatten(figures, place=""):
     """Yield the path and value of each number in nested figures."""
     if isinstance(figures, dict | list):
         for name, value in figures.items() if isinstance(figures, dict) else enumerate(figures):
-            yield from flat(value, f"{place}/{name}")
+            yield from flatten(value, f"{place}/{name}")
     else:
         yield place, figures
 
@@ -143,4 +149,4 @@ def flat(figures, place=""):
 def test_plan_equals_the_plan_of_the_former_planner(corpus, case):
     changes, files, workers = CASES[case]
     figures = figures_of(planning_of(corpus.load(**changes), files), workers)
-    assert dict(flat(figures)) == pytest.approx(dict(flat(GOLDEN[case])), rel=1e-9)
+    assert dict(flatten(figures)) == pytest.approx(dict(flatten(GOLDEN[case])), rel=1e-9)

@@ -26,7 +26,7 @@ def odd(recipe, trail):
     return run_filter(recipe, trail, NEVER)
 
 
-def counted(name, jobs, **options):
+def corpus_stage(name, jobs, **options):
     """Return a corpus stage that counts shards. jobs: function that groups the shards into jobs."""
 
     def key(recipe, trails):
@@ -41,8 +41,8 @@ def counted(name, jobs, **options):
     return count
 
 
-BY_SHARD = counted("heavy", lambda shards: [[shard] for shard in shards])
-TOGETHER = counted("together", lambda shards: [shards], cost=ONCE)
+BY_SHARD = corpus_stage("heavy", lambda shards: [[shard] for shard in shards])
+TOGETHER = corpus_stage("together", lambda shards: [shards], cost=ONCE)
 
 
 @pytest.fixture(scope="module")

@@ -98,7 +98,7 @@ def certificate_in(place):
     return Forgetting.model_validate_json(path.read_bytes())
 
 
-def forgotten_in(path):
+def forget_in(path):
     """Run the steps of `zyda mix --forget` in this process."""
     inputs = inputs_of(load_mixture(str(path)))
     return forget(inputs, promised(inputs), run_here)
@@ -173,11 +173,11 @@ def test_failed_mix_keeps_the_old_versions_until_it_succeeds(built, mixture):
     text, files_before = path.read_text(), files_in(place)
     path.write_text(text.replace("epochs: 1", "tokens: 1e9"))
     with pytest.raises(BadRecipe, match="its weight requires 500,000,000 tokens"):
-        forgotten_in(path)
+        forget_in(path)
     assert files_before <= files_in(place)
     assert certificate_in(place).finished_at is None
     path.write_text(text)
-    assert forgotten_in(path) == certificate_in(place)
+    assert forget_in(path) == certificate_in(place)
     assert certificate_in(place).finished_at
     assert files_with(SHORT, place) == []
 
@@ -240,7 +240,7 @@ MOMENTS = {
 def test_killed_removal_is_finished_by_the_next_call_with_the_same_certificate(built, tmp_path):
     folder, path, *_ = built
 
-    def copied(name):
+    def copy_mixture(name):
         shutil.copytree(folder / "mixed", tmp_path / name)
         file = tmp_path / f"{name}.yaml"
         file.write_text(path.read_text().replace(str(folder / "mixed"), str(tmp_path / name)))
@@ -249,16 +249,16 @@ def test_killed_removal_is_finished_by_the_next_call_with_the_same_certificate(b
     def content(place):
         return certificate_in(place).model_dump(exclude={"asked_at", "finished_at"})
 
-    place, file = copied("undisturbed")
-    forgotten_in(file)
+    place, file = copy_mixture("undisturbed")
+    forget_in(file)
     expected, files = (
         content(place),
         {file_name for file_name in files_in(place) if not file_name.startswith("forgotten/")},
     )
     for number, (name, moment) in enumerate(MOMENTS.items()):
-        place, file = copied(f"killed-{number}")
-        assert run_and_kill(moment, forgotten_in, file) == -signal.SIGKILL, name
-        forgotten_in(file)
+        place, file = copy_mixture(f"killed-{number}")
+        assert run_and_kill(moment, forget_in, file) == -signal.SIGKILL, name
+        forget_in(file)
         assert content(place) == expected, name
         assert {
             file_name for file_name in files_in(place) if not file_name.startswith("forgotten/")

@@ -31,14 +31,14 @@ def orders(tmp_path_factory, corpus):
     return np.array(ranks)
 
 
-def surprise(counts, expected):
+def excess_chi_square(counts, expected):
     """Return the chi-square of the counts as standard deviations above its expectation."""
     counts = np.asarray(counts, float)
     freedom = counts.size - 1
     return (((counts - expected) ** 2 / expected).sum() - freedom) / np.sqrt(2 * freedom)
 
 
-def by_place(orders, cells=6):
+def position_counts(orders, cells=6):
     """Count the documents of each sixth of the corpus in each sixth of the order: array (6, 6)."""
     seeds, n = orders.shape
     where = np.empty_like(orders)
@@ -48,7 +48,7 @@ def by_place(orders, cells=6):
     return table
 
 
-def neighbours(orders):
+def neighbour_count(orders):
     """Return the number of pairs that are neighbours in the corpus and in the order."""
     return (np.abs(np.diff(orders, axis=1)) == 1).sum()
 
@@ -57,16 +57,16 @@ def neighbours(orders):
 def test_every_document_is_equally_likely_at_every_position(orders):
     seeds, n = orders.shape
     assert sorted(orders[0].tolist()) == list(range(n))
-    table = by_place(orders)
-    assert surprise(table, seeds * n / 36) < 4
+    table = position_counts(orders)
+    assert excess_chi_square(table, seeds * n / 36) < 4
     expected = 2 * seeds * (n - 1) / n
-    assert abs(neighbours(orders) - expected) < 5 * np.sqrt(expected)
+    assert abs(neighbour_count(orders) - expected) < 5 * np.sqrt(expected)
 
 
 def test_statistics_detect_unshuffled_and_partly_shuffled_orders(orders):
     seeds, n = orders.shape
     unshuffled = np.tile(np.arange(n), (seeds, 1))
-    assert surprise(by_place(unshuffled), seeds * n / 36) > 100
+    assert excess_chi_square(position_counts(unshuffled), seeds * n / 36) > 100
     chance = np.random.default_rng(1)
     within = np.array(
         [
@@ -74,17 +74,18 @@ def test_statistics_detect_unshuffled_and_partly_shuffled_orders(orders):
             for _ in range(seeds)
         ]
     )
-    assert surprise(by_place(within), seeds * n / 36) > 50  # as with a shuffle buffer of half the corpus
+    # A shuffle buffer of half the corpus gives such orders.
+    assert excess_chi_square(position_counts(within), seeds * n / 36) > 50
     rotated = np.array([np.roll(np.arange(n), chance.integers(n)) for _ in range(seeds)])
     expected = 2 * seeds * (n - 1) / n
-    assert abs(neighbours(rotated) - expected) > 50 * np.sqrt(expected)
+    assert abs(neighbour_count(rotated) - expected) > 50 * np.sqrt(expected)
 
 
 def test_each_seed_gives_a_different_order(orders):
     assert len({tuple(order) for order in orders.tolist()}) == SEEDS
 
 
-def together(labels):
+def clustering(labels):
     """Return the clustering of each document's sequences: adjacent pairs, mean distance, longest run."""
     places = [np.flatnonzero(labels == label) for label in np.unique(labels)]
     distances = np.concatenate([np.diff(positions) for positions in places])
@@ -106,11 +107,11 @@ def test_packed_sequences_of_long_documents_are_shuffled_over_all_files(
     assert len(labels) > 1000
     assert np.unique(labels, return_counts=True)[1].max() > 60
     chance = np.random.default_rng(1)
-    expected = np.array([together(chance.permutation(labels)) for _ in range(300)])
-    measured, spread = together(labels), expected.std(axis=0)
+    expected = np.array([clustering(chance.permutation(labels)) for _ in range(300)])
+    measured, spread = clustering(labels), expected.std(axis=0)
     assert (np.abs(measured - expected.mean(axis=0))[:2] < 4 * spread[:2]).all()
     assert measured[2] <= expected[:, 2].max() + 1
-    in_order = together(labels[np.argsort(labels, kind="stable")])
+    in_order = clustering(labels[np.argsort(labels, kind="stable")])
     assert (np.abs(in_order - expected.mean(axis=0)) > 50 * spread).all()
 
 

@@ -125,7 +125,7 @@ def test_samples_of_a_trainer_are_traced_by_its_index_files(traced, tmp_path, is
         list(samples.pieces(len(expected)))
 
 
-def sampled(trace, folder):
+def trace_first_sample(trace, folder):
     """Trace the first sample of the index files in a folder."""
     return list(trace.of_sample(Samples(str(folder)), 0))
 
@@ -146,26 +146,26 @@ def test_index_files_of_another_mixture_or_version_raise(traced, corpora, tmp_pa
         return tmp_path / name
 
     right = index("a", place / "megatron/train-00000", own_sequences)
-    assert sampled(trace, right)
+    assert trace_first_sample(trace, right)
     with pytest.raises(Denied, match=f"version {other_place.name}.*and this is version {place.name}"):
-        sampled(trace, index("b", other_place / "megatron/train-00000", other_sequences))
+        trace_first_sample(trace, index("b", other_place / "megatron/train-00000", other_sequences))
     refused = run_zyda("trace", place, 0, "--by", "step", "--cache", tmp_path / "b", "--batch", 2)
     assert isinstance(refused.exception, Denied)
     stale = index(
         "c", place / "megatron/train-00000", other_sequences[:-1]
     )  # index files older than the data file
     with pytest.raises(Denied, match="these index files are not of this mixture"):
-        sampled(trace, stale)
+        trace_first_sample(trace, stale)
     with pytest.raises(Denied, match=r"not of this mixture|names no version"):
-        sampled(trace, index("d", "/nowhere/train-00000", other_sequences))
+        trace_first_sample(trace, index("d", "/nowhere/train-00000", other_sequences))
     copies = tmp_path / "copies"
     shutil.copytree(place / "megatron", copies)
     moved = index("e", copies / "train-00000", own_sequences)
-    assert sampled(trace, moved)
+    assert trace_first_sample(trace, moved)
     shutil.copy(other_place / "megatron/train-00000.bin", copies / "train-00000.bin")
     shutil.copy(other_place / "megatron/train-00000.idx", copies / "train-00000.idx")
     with pytest.raises(Denied, match="is no copy of train-00000 of this mixture"):
-        sampled(Trace.at(str(place)), moved)
+        trace_first_sample(Trace.at(str(place)), moved)
 
 
 def test_origins_of_another_version_raise(traced, tmp_path):

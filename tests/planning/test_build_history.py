@@ -114,12 +114,12 @@ DAMAGES = {
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-40]),
     "changed": lambda path: path.write_bytes(path.read_bytes().replace(b"documents", b"Documents")),
     "gone": lambda path: path.unlink(),
-    "of another version": lambda path: path.write_bytes(sealed_again(path.read_bytes())),
+    "of another version": lambda path: path.write_bytes(without_ledger(path.read_bytes())),
     "no record": lambda path: path.with_name("notes.txt").write_text("something"),
 }
 
 
-def sealed_again(content):
+def without_ledger(content):
     """Return a record without the field `ledger`, with a valid checksum."""
     from hashlib import sha256
 

@@ -28,7 +28,7 @@ LANGUAGE_RULES = {
 FACTS = [(name, fact) for name, published in PUBLISHED.items() for fact in published["facts"]]
 
 
-def spelled(value):
+def with_our_names(value):
     return [SOURCE_NAMES.get(name, name) for name in value] if isinstance(value, list) else value
 
 
@@ -147,7 +147,7 @@ def rows_of(name):
 @pytest.mark.parametrize(("name", "fact"), FACTS, ids=[f"{name}: {fact}" for name, fact in FACTS])
 def test_recipe_has_the_published_fact_or_the_page_names_the_difference(name, fact):
     recipe = load_recipe(str(REPOSITORY / f"recipes/{name}.yaml"))
-    is_same = FACT_OF_RECIPE[fact](recipe) == spelled(PUBLISHED[name]["facts"][fact])
+    is_same = FACT_OF_RECIPE[fact](recipe) == with_our_names(PUBLISHED[name]["facts"][fact])
     mark, why = rows_of(name)[fact]
     assert mark == ("same" if is_same else "differs")
     assert is_same or why

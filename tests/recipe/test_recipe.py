@@ -102,7 +102,7 @@ def test_credentials_in_a_url_raise_without_being_repeated(tmp_path, before, aft
     assert "hunter2" not in str(error.value)
 
 
-def repeated(first, level):
+def nested_yaml(first, level):
     """Return YAML of twelve levels; each level refers to the level before it ten times."""
     levels = [f"a0: &a0 {first}"]
     levels += [f"a{i}: &a{i} {level % ', '.join([f'*a{i - 1}'] * 10)}" for i in range(1, 12)]
@@ -112,8 +112,8 @@ def repeated(first, level):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (repeated("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
-        (repeated("[x]", "[%s]"), "more than 50,000 values"),
+        (nested_yaml("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
+        (nested_yaml("[x]", "[%s]"), "more than 50,000 values"),
         ("sources: &a [*a]", "more than 50,000 values"),
         ("sources: &a {b: *a}", "more than 50,000 values"),
         (f"sources: [{'1,' * 60_000}1]", "more than 50,000 values"),
