@@ -60,17 +60,17 @@ def write(name, content):
 
 FAULTS = {
     "an empty folder": (make_empty_folder, "empty", "the folder empty has no files"),
-    "no file": (make_empty_folder, "nowhere.jsonl", "no file matches .*/nowhere.jsonl"),
+    "missing file": (make_empty_folder, "nowhere.jsonl", "no file matches .*/nowhere.jsonl"),
     "a picture": (write("a.png", b"\x89PNG\r\n\x1a\n"), "a.png", r"file .*/a\.png: its ending is none of"),
     "an archive": (write("a.zip", b"PK\x03\x04"), "a.zip", r"file .*/a\.zip: its ending is none of"),
     "a picture with another name": (write("a.txt", b"\x89PNG\r\n"), "a.txt", r"file .*/a\.txt: .*: invalid UTF-8 at byte 0"),
     "an archive with another name": (write("a.jsonl", b"PK\x03\x04\n"), "a.jsonl", r"file .*/a\.jsonl: .*: invalid JSON"),
     "latin-1": (write("a.csv", "text\nété\n".encode("latin-1")), "a.csv", r"file .*/a\.csv: .*: invalid UTF-8 at byte"),
-    "an array of JSON": (write("a.json", b'[\n {"text": "x"}\n]\n'), "a.json", "looks like one JSON value"),
+    "JSON array": (write("a.json", b'[\n {"text": "x"}\n]\n'), "a.json", "looks like one JSON value"),
     "columns of numbers": (write("a.jsonl", b'{"n": 1, "m": 2.5}\n'), "a.jsonl", r"its columns: 'n' \(int64\), 'm' \(double\)"),
     "semicolons": (write("a.csv", b"text;n\na;1\n"), "a.csv", "its columns are not separated by commas: 'text;n'"),
-    "nothing in it": (write("a.jsonl", b""), "a.jsonl", r"file .*/a\.jsonl: it has 0 bytes"),
-    "a Parquet file that is cut": (write("a.parquet", b"PAR1 and no footer"), "a.parquet", r"file .*/a\.parquet: cannot be read"),
+    "empty file": (write("a.jsonl", b""), "a.jsonl", r"file .*/a\.jsonl: it has 0 bytes"),
+    "truncated Parquet": (write("a.parquet", b"PAR1 and no footer"), "a.parquet", r"file .*/a\.parquet: cannot be read"),
     "a password": (make_empty_folder, "https://me:secret@example.org/a.jsonl", "a recipe must not contain credentials"),
 }  # fmt: skip
 

@@ -75,7 +75,7 @@ def removed(recipe):
 
 
 PLANTED = {
-    "as it is": with_answer(LONG),
+    "unchanged": with_answer(LONG),
     "other case": with_answer(LONG).upper(),
     "other punctuation": with_answer(LONG).replace(",", " --").replace("?", " ...").replace(" ", "  "),
     "across lines": with_answer(LONG).replace(" ", "\n\t"),
@@ -83,7 +83,7 @@ PLANTED = {
     "cut": f"... {with_answer(LONG)[60:]}",
     "in a long page": f"{prose('a', 500)} {with_answer(LONG)} {prose('b', 500)}",
     "short": f"Quiz! {SHORT['question']} It is MERCURY.",
-    "with its answer behind it": f"{prose('c', 50)} whales breathe through a blowhole on top of the head",
+    "answer after the question": f"{prose('c', 50)} whales breathe through a blowhole on top of the head",
 }
 HALVES = [" ".join(words) for words in (LONG["question"].split()[:18], LONG["question"].split()[18:])]
 INNOCENT = {
@@ -92,8 +92,8 @@ INNOCENT = {
     "the answer alone": f"{prose('f', 30)} the time of watering",
     "a part": " ".join(with_answer(LONG).split()[:15]) + " the time of watering",
     "parts far from each other": f"{HALVES[0]} {prose('i', 300)} {HALVES[1]} the time of watering",
-    "what is too short": f"Why? because {prose('g', 30)}",
-    "a public text that is quoted": f"{PUBLIC}, and so there are no fences. {prose('h', 50)}",
+    "too short": f"Why? because {prose('g', 30)}",
+    "quoted public text": f"{PUBLIC}, and so there are no fences. {prose('h', 50)}",
     "other words": with_answer(LONG)
     .replace("beans", "peas")
     .replace("weighs", "counts")
@@ -108,7 +108,7 @@ def test_item_is_found_in_each_form(set_file, form):
 
 @pytest.mark.parametrize("form", INNOCENT)
 def test_similar_text_is_not_an_item(set_file, form):
-    is_quoted = form == "a public text that is quoted"
+    is_quoted = form == "quoted public text"
     assert contain_item([INNOCENT[form]], set_file, frequent=PUBLIC if is_quoted else "") == [False]
 
 

@@ -74,24 +74,24 @@ def test_templates_select_question_and_answer_of_other_columns(tmp_path):
 
 
 BAD = {
-    "no such file": (None, {}, r"set.jsonl"),
-    "no JSON": ("\n{", {}, "line 1: invalid JSON"),
-    "no object": ("[1]", {}, "line 0: not a JSON object"),
-    "nothing": ("\n", {}, "it has no items"),
+    "missing file": (None, {}, r"set.jsonl"),
+    "invalid JSON": ("\n{", {}, "line 1: invalid JSON"),
+    "list in place of an object": ("[1]", {}, "line 0: not a JSON object"),
+    "empty file": ("\n", {}, "it has no items"),
     "unknown columns": ('{"a": "q", "b": "y"}', {}, "over its columns: a, b"),
     "no answers": ('{"question": "q", "answer": ""}', {}, "none of its 1 items has an answer"),
-    "nothing that is long enough": (
+    "only short items": (
         '{"question": "Why?", "answer": "No."}',
         {},
         "an answer and at least 6 words",
     ),
-    "no such choice": (
+    "unknown choice": (
         '{"question": "q", "choices": ["x"], "answer": 4}',
         {},
         "row 0: the template of its question or answer fails",
     ),
-    "no such column": ('{"a": "q"}', {"question": "{{ b }}"}, "'b' is undefined"),
-    "a template that does more": ('{"a": "q"}', {"question": "{{ a.__class__.mro() }}"}, "is unsafe"),
+    "unknown column": ('{"a": "q"}', {"question": "{{ b }}"}, "'b' is undefined"),
+    "template that calls methods": ('{"a": "q"}', {"question": "{{ a.__class__.mro() }}"}, "is unsafe"),
 }
 
 

@@ -54,8 +54,8 @@ TEXTS = {
     "many items": lambda n: " ".join(
         f"{MANY[i % 1000]['question']} {MANY[i % 1000]['answer']}" for i in range(n)
     ),
-    "an answer of many items": "a dozen of these or of those ".__mul__,
-    "questions of many items": lambda n: " ".join(f"why {MANY[i % 1000]['question']}" for i in range(n)),
+    "answer shared by many items": "a dozen of these or of those ".__mul__,
+    "many short questions": lambda n: " ".join(f"why {MANY[i % 1000]['question']}" for i in range(n)),
 }
 
 

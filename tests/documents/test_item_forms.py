@@ -176,7 +176,7 @@ def test_item_in_a_language_without_spaces_is_found_in_attributes(tmp_path):
 
 
 APART = {
-    "an answer that the question has itself": "The opposite of the number -7 is which of these numbers?",
+    "answer within the question": "The opposite of the number -7 is which of these numbers?",
     "the question alone": "Café owners often buy",
     "the answer alone": "beans that were roasted the day before",
     "the answer first": "beans that were roasted the day before Café owners often buy",

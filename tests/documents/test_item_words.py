@@ -27,8 +27,8 @@ SAME = {
     "punctuation": ('"question":"What,is(it)?","answer":"x"', "question What is it answer x"),
     "underscores": ("what_is__it", "what is it"),
     "tags": ("<p>What<b>is</b><br/>it</p><a href='x y'>z</a>", "What is it z"),
-    "tags that are escaped": ("&lt;p&gt;What&lt;b class=&quot;a b&quot;&gt;is \\u003cbr\\u003eit", "What is it"),
-    "no tags": ("a <b and c d e f g h> 1<2 i < j> <k\nl\nm\nn\no\np\nq>", "a b and c d e f g h 1 2 i j k l m n o p q"),
+    "escaped tags": ("&lt;p&gt;What&lt;b class=&quot;a b&quot;&gt;is \\u003cbr\\u003eit", "What is it"),
+    "angle brackets without tags": ("a <b and c d e f g h> 1<2 i < j> <k\nl\nm\nn\no\np\nq>", "a b and c d e f g h 1 2 i j k l m n o p q"),
     "an item in an attribute": ('<row q="one two three four five six seven"/>', "row q one two three four five six seven"),
     "entities": ("don&apos;t&nbsp;caf&eacute; &#65;&#x42;&amp;quot;c&shy;d&unknown;", "don t café AB cd unknown"),
     "escapes of JSON": ("what\\nis\\r\\n\\tit\\u00e9\\u00AD \\ud835\\udd38 \\\\n\\\\nx", "what is ité A x"),
@@ -45,7 +45,7 @@ SAME = {
     "Korean": ("한국어 \u1112\u1161\u11ab", "한국어 한"),
     "Hindi": ("हिन्दी में", "हिन्दी में"),
     "control characters": ("a\x00b\x07c\x1fd\x85e", "a b c d e"),
-    "nothing": (" <>&;\\-\n&#0;&#;\\u\u00ad", "u"),
+    "no words but an escape": (" <>&;\\-\n&#0;&#;\\u\u00ad", "u"),
 }  # fmt: skip
 
 

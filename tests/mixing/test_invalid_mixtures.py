@@ -42,36 +42,36 @@ def test_corpus_published_again_during_a_mix_raises(tmp_path, compiled):
 
 
 BAD = {
-    "no such corpus": ({"corpora_": ["nowhere"]}, "nowhere: no corpus is published there"),
-    "no such source": ({"parts": [{"name": "a", "source": "bad", "weight": 1}]}, r"parts\[0\] a: there is no source bad"),
+    "unknown corpus": ({"corpora_": ["nowhere"]}, "nowhere: no corpus is published there"),
+    "unknown source": ({"parts": [{"name": "a", "source": "bad", "weight": 1}]}, r"parts\[0\] a: there is no source bad"),
     "no documents": (
         {"parts": [{"name": "a", "where": "n_tokens > 99999", "weight": 1}]}, r"parts\[0\] a: it has no documents",
     ),
-    "no such column": (
+    "unknown column": (
         {"parts": [{"name": "a", "where": "quality > 1", "weight": 1}]}, r'where: source good: unable to find column "quality"',
     ),
-    "nothing": ({"parts": [{"name": "a", "weight": 0}]}, "the sum of the weights is 0"),
+    "zero weight": ({"parts": [{"name": "a", "weight": 0}]}, "the sum of the weights is 0"),
     "no budget": ({"budget": ...}, "parts with a `weight` need a `budget`"),
-    "both": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "both `weight` and `epochs`"),
-    "too much": ({"budget": {"tokens": "1B"}}, r"requires 500,000,000 tokens, but 4 epochs have [0-9,]+; lower"),
-    "too much of all": (
+    "weight and epochs": ({"parts": [{"name": "a", "weight": 1, "epochs": 1}]}, "both `weight` and `epochs`"),
+    "too many tokens": ({"budget": {"tokens": "1B"}}, r"requires 500,000,000 tokens, but 4 epochs have [0-9,]+; lower"),
+    "too many tokens for all parts": (
         {"budget": {"tokens": "1B"}, "shortfall": "share"}, "budget: 1,000,000,000 tokens, but all parts have",
     ),
-    "no such token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
+    "unknown token": ({"end": "<eos>"}, "end: the tokenizer has no token '<eos>'; its special tokens are <|endoftext|>"),
     "packed without end": ({"end": None, "packed": 64}, "packed: sequences are filled with the end-of-document token"),
-    "twice": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts have the name a"),
+    "repeated name of a part": ({"parts": [{"name": "a", "weight": 1}] * 2}, "two parts have the name a"),
     "repeat": ({"repeat": {2: 1}}, "the smallest size must be 1"),
     "format": ({"formats": ["mosaic"]}, "formats"),
     "formats": ({"formats": ["olmo", "olmo"]}, "mixture: formats: a format is listed twice"),
     "files": ({"file_gib": 1e-6, "budget": {"tokens": "50M"}, "max_epochs": 1000}, r"makes [0-9,]+ files, more than 32,767"),
     "tiny files": ({"file_gib": 1e-300}, "file_gib: expected at least"),
     "unknown": ({"shuffle": True}, "shuffle: unknown field"),
-    "like a field": ({"fomats": ["olmo"]}, "fomats: unknown field; did you mean formats?"),
-    "of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: unknown field; did you mean weight"),
-    "of a recipe": ({"sources": []}, "sources: unknown field$"),
+    "misspelled field": ({"fomats": ["olmo"]}, "fomats: unknown field; did you mean formats?"),
+    "misspelled field of a part": ({"parts": [{"name": "a", "wieght": 1}]}, r"parts\[0\].wieght: unknown field; did you mean weight"),
+    "field of a recipe": ({"sources": []}, "sources: unknown field$"),
     "tokenizer": ({"tokenizer": "none.json"}, "cannot be loaded"),
     "tokens": ({"budget": {"tokens": "many"}}, "expected a number of tokens"),
-    "less": ({"budget": {"tokens": 1}}, "nothing would be written"),
+    "too few tokens": ({"budget": {"tokens": 1}}, "nothing would be written"),
 }  # fmt: skip
 
 

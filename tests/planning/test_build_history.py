@@ -113,8 +113,8 @@ DAMAGES = {
     "emptied": lambda path: path.write_bytes(b""),
     "cut": lambda path: path.write_bytes(path.read_bytes()[:-40]),
     "changed": lambda path: path.write_bytes(path.read_bytes().replace(b"documents", b"Documents")),
-    "gone": lambda path: path.unlink(),
-    "of another version": lambda path: path.write_bytes(without_ledger(path.read_bytes())),
+    "deleted": lambda path: path.unlink(),
+    "another version": lambda path: path.write_bytes(without_ledger(path.read_bytes())),
     "no record": lambda path: path.with_name("notes.txt").write_text("something"),
 }
 
