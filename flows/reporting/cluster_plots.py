@@ -124,7 +124,7 @@ def heat_map(
 
 
 def rules(findings: Findings) -> str:
-    """Draw the share of each source's documents that each rule removed, and the share that also broke other rules."""
+    """Draw the share of each source's documents that a rule removed, and the share that also broke other rules."""
     ledger, taken = findings.ledger, findings.rules
     drawn = groups(ledger, IN_A_FIELD)
     documents = [

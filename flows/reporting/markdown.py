@@ -31,7 +31,7 @@ def plain(text: str) -> str:
 
 
 def without_code(text: str) -> str:
-    """Replace the target of each link that a browser would execute, such as `javascript:`, which recipes can contain."""
+    """Replace link targets that a browser would execute, such as `javascript:`, which recipes can contain."""
     return LINK.sub(
         lambda link: link[0] if leads_to_a_page(link[2] or link[3]) else f"{link[1] or ''}#", text
     )
