@@ -60,12 +60,12 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
         yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
 
 
-def no_room(place: str, needed: float, what: str) -> Iterator[str]:
+def no_room(place: str, needed: float, content: str) -> Iterator[str]:
     """Yield a sentence if a disk of this machine has too little free space."""
-    there = next(path for path in (Path(place), *Path(place).parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    existing_folder = next(path for path in (Path(place), *Path(place).parents) if path.exists())
+    free = shutil.disk_usage(existing_folder).free
     if needed > free:
-        yield f"{place}: {what} will take {gib(needed)}, and {gib(free)} are free there"
+        yield f"{place}: {content} will take {gib(needed)}, and {gib(free)} are free there"
 
 
 def gib(size: float) -> str:
