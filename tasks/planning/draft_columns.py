@@ -24,7 +24,7 @@ KNOWN_DATES = re.compile(
 KNOWN_LICENSES = re.compile(r"(?:.*[_-])?(?:licen[cs]e|rights)(?:[_-].*)?", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![0-9])")
-MOST = 0.9  # of the values, which have to be of a kind
+MOST = 0.9  # the share of the values that must have the expected form
 SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
 SHORT = 50  # characters
 MOST_NAMED = 5
@@ -102,9 +102,9 @@ class Guesses:
 
 
 def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None) -> Guesses:
-    """Guess the columns of the rows of a file. text: the column of the text, if its format says that.
+    """Guess the columns of the rows of a file. text: the column of the text, if the format defines it.
 
-    Raises BadInput where no column has texts.
+    Raises BadInput if no column has texts.
     """
     columns, rows = columns_of(tables), sum(map(len, tables))
     whole = [column for column in columns if not column.is_field]
@@ -154,7 +154,7 @@ def values_of(array: pa.Array) -> list[Any]:
 
 
 def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> Guess:
-    """Choose the column with the name of a text, or else that of the longest strings. Raises BadInput."""
+    """Choose the column with the name of a text, or else the column with the longest strings. Raises BadInput."""
     filled = [column for column in columns if column.length]
     strings = [column for column in filled if not column.is_of_addresses] or filled
     if not strings:
@@ -210,7 +210,7 @@ def date_guess(columns: Sequence[Column]) -> Guess | None:
 
 
 def named(columns: Sequence[Column], pattern: re.Pattern[str]) -> Iterator[Column]:
-    """Yield the columns of such names that are not empty in most rows."""
+    """Yield the columns with the given names that are not empty in most rows."""
     for column in columns:
         is_filled = 2 * len(column.texts) >= len(column.values) or not pa.types.is_string(column.type)
         if is_filled and pattern.fullmatch(column.last_name.strip()):

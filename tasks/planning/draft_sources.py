@@ -105,7 +105,7 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
 
 
 def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]:
-    """Leave out README files and the like beside data, if there are other files."""
+    """Leave out files about the data, such as README files, if there are other files."""
     for alike in formats:
         papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
         if len(papers) < sum(len(other.files) for other in formats):
@@ -131,7 +131,7 @@ def source_of(inputs: Sequence[Given], alike: Alike) -> DraftSource:
 
 
 def source_name(given: Given, files: Sequence[InputFile]) -> str:
-    """Name a source as its folder, or as its files where they were named."""
+    """Return a name for a source: its folder's name, or the name of its files if they were given singly."""
     return (
         os.path.basename(given.root)
         if given.pattern is None

@@ -1,4 +1,4 @@
-"""Copies of the sources' files in one folder, made several files at a time; existing copies are not made again."""
+"""Copies of the sources' files in a folder, made several files at a time; existing copies are not made again."""
 
 import hashlib
 import re
@@ -46,7 +46,7 @@ class Fetch:
         self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
-        self.there = folder.listed(COPIES)  # one listing instead of a request for each file
+        self.there = folder.listed(COPIES)  # a single listing instead of a request for each file
         for copy in [*self.copies.values()]:
             info = self.there.get(copy.path)
             if info is None or not is_version(info, copy.copy_version):
@@ -170,7 +170,7 @@ class Fetch:
                     self.write_table()
 
     def take_replaced(self) -> bool:
-        """Use copies that another process has put in place of ours; return whether there are any."""
+        """Use copies with which another process has replaced ours; return whether there are any."""
         there, before = self.folder.listed(COPIES), dict(self.copies)
         for key, copy in before.items():
             is_replaced = copy.path in there and not is_version(there[copy.path], copy.copy_version)

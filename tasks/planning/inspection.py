@@ -82,8 +82,8 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
             ]
         # If a model has a fault, the columns that it adds are unknown.
         if files and (model or not source.classify):
-            of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
-            checks.append(Check(of_columns, (*place, "keep")))
+            column_check = partial(check_columns, recipe, jobs, outcomes, source, files, model)
+            checks.append(Check(column_check, (*place, "keep")))
     checks.append(Check(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
@@ -141,7 +141,7 @@ def check_rounds(
 
     JSON Lines may have columns that their first lines lack: for them it is a warning.
     """
-    files = {source.name: of_source for source, of_source in zip(recipe.sources, chosen, strict=True)}
+    files = {source.name: chosen_files for source, chosen_files in zip(recipe.sources, chosen, strict=True)}
     compared = [source for source in recipe.sources if not source.exempt and files[source.name]]
     own = [
         outcome

@@ -1,7 +1,7 @@
 """A trial of the steps on documents of a recipe with some documents of each source; nothing is written.
 
-It helps to set limits: it shows the documents that each rule removes, the share that other rules remove, too, and
-examples. All statistics are measured for every document, as with `keep_text`.
+The result helps to set limits: the documents that each rule removes, the share of them that other rules also
+remove, and examples. All statistics are measured for every document, as with `keep_text`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
 
-SHARES = 8  # of a source's documents, each from another file where there are so many
+SHARES = 8  # files from which the documents of a source are taken, if it has so many
 SHARD_BYTES = 64 << 20
 
 
@@ -137,13 +137,13 @@ def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[Sam
     """Return some documents of a source, from several of its files and from different places in them."""
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
-    of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
+    count_in_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:
         if remaining <= 0:
             return
-        for some in beginning_of(recipe, source, file, min(remaining, of_file)):
-            remaining -= len(some.texts)
-            yield some
+        for sample in beginning_of(recipe, source, file, min(remaining, count_in_file)):
+            remaining -= len(sample.texts)
+            yield sample
 
 
 def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SampleDocuments]:
