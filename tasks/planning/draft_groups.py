@@ -84,7 +84,7 @@ def parted(every: Alike, *, is_named: bool) -> tuple[list[Alike], list[LeftOut]]
 
 
 def by_form(every: Alike) -> list[list[InputFile]]:
-    """Group files whose names differ only in their numbers; files of formats with a document a file are a group."""
+    """Group files whose names differ only in their numbers; files with a single document each are a group."""
     forms = dict[str, list[InputFile]]()
     for file in sorted(every.files, key=lambda file: file.size == 0):
         forms.setdefault("" if every.kind in WHOLE else form_of(file.name or name_of(file)), []).append(file)
