@@ -162,22 +162,24 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
         fault = f"no column of strings with a text was found in its first {rows:,} rows; its columns: {known}"
         raise bad_input(source, fault, file=url)
     most = max((column.length for column in strings if not column.is_html), default=0)
-    named = (one for known in KNOWN_TEXTS for one in strings if one.name.strip().lower() == known)
-    chosen = next((one for one in named if one.length * SHORTER >= most), None)
+    named = (column for known in KNOWN_TEXTS for column in strings if column.name.strip().lower() == known)
+    chosen = next((column for column in named if column.length * SHORTER >= most), None)
     why = "the column of this name" if chosen else "longest strings"
-    chosen = chosen or max(strings, key=lambda one: one.length)
+    chosen = chosen or max(strings, key=lambda column: column.length)
     reason = f"{why}, median {chosen.length:,.0f} characters, of {rows:,} rows"
     reason += ", which is short for texts" if chosen.length < SHORT else ""
-    others = [f"{one.name!r} ({one.length:,.0f})" for one in filled if one is not chosen][:MOST_NAMED]
+    others = [f"{column.name!r} ({column.length:,.0f})" for column in filled if column is not chosen][
+        :MOST_NAMED
+    ]
     return Guess(chosen, f"{reason}; other strings: {', '.join(others)}" if others else reason)
 
 
 def url_guess(columns: Sequence[Column]) -> Guess | None:
     """Choose a column of addresses of the web; usual names come first."""
-    found = [column for column in columns if column.texts and column.is_of_addresses]
+    candidates = [column for column in columns if column.texts and column.is_of_addresses]
     ranks = {name: rank for rank, name in enumerate(KNOWN_URLS)}
-    found.sort(key=lambda one: (one.is_field, ranks.get(one.last_name.lower(), len(ranks))))
-    return Guess(found[0], f"addresses in {counts(found[0])}") if found else None
+    candidates.sort(key=lambda column: (column.is_field, ranks.get(column.last_name.lower(), len(ranks))))
+    return Guess(candidates[0], f"addresses in {counts(candidates[0])}") if candidates else None
 
 
 def id_guess(columns: Sequence[Column]) -> Guess | None:
@@ -197,7 +199,8 @@ def language_guess(columns: Sequence[Column]) -> Guess | None:
 
 
 def license_guess(columns: Sequence[Column]) -> Guess | None:
-    return next((Guess(one, in_short(one)) for one in named(columns, KNOWN_LICENSES) if one.texts), None)
+    candidates = (column for column in named(columns, KNOWN_LICENSES) if column.texts)
+    return next((Guess(column, in_short(column)) for column in candidates), None)
 
 
 def date_guess(columns: Sequence[Column]) -> Guess | None:

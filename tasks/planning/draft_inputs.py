@@ -135,9 +135,9 @@ def fewest_patterns(
     inputs: of one folder, which list the files. ends: the endings of their names. Raises BadInput for too many.
     """
     wanted, root = {file.url for file in files}, inputs[0].root
-    for one in inputs:
-        if one.pattern and wanted == {file.url for file in one.files}:
-            return [one.pattern]
+    for typed_input in inputs:
+        if typed_input.pattern and wanted == {file.url for file in typed_input.files}:
+            return [typed_input.pattern]
     if (len(files) > 1 or inputs[0].pattern is None) and not root.startswith(
         "http"
     ):  # whose servers list nothing

@@ -46,9 +46,9 @@ class Fetch:
         self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
-        self.there = folder.listed(COPIES)  # a single listing instead of a request for each file
+        self.listed_copies = folder.listed(COPIES)  # a single listing instead of a request for each file
         for copy in [*self.copies.values()]:
-            info = self.there.get(copy.path)
+            info = self.listed_copies.get(copy.path)
             if info is None or not is_version(info, copy.copy_version):
                 self.refuse(copy)
 
@@ -62,7 +62,7 @@ class Fetch:
         """The existing copies of wanted files, whatever their modification times."""
         known = copies_by_file(self.refused.values()) | self.copies
         copies = {file.key: known[file.key] for file in self.wanted if file.key in known}
-        return [copy for copy in copies.values() if copy.path in self.there]
+        return [copy for copy in copies.values() if copy.path in self.listed_copies]
 
     def refuse(self, copy: FetchedFile) -> None:
         self.refused[copy.mark] = copy
@@ -74,8 +74,8 @@ class Fetch:
         for source in recipe.sources:
             own = {file.url: file for file in self.files if file.source == source.name}
             inputs = [file.input_file(self.folder) for file in own.values()]
-            for one in sampled_files(inputs, recipe.sample):
-                files[source.name, one.url] = own[one.url]
+            for file in sampled_files(inputs, recipe.sample):
+                files[source.name, file.url] = own[file.url]
         return [*files.values()]
 
     def verify_all(self, at_once: int, tell: Callable[[int], object]) -> None:
@@ -144,8 +144,8 @@ class Fetch:
 
     def write_table(self) -> None:
         """Write the table of all current files, and of files that others have fetched to the same folder."""
-        there = read_fetched(self.folder)
-        for key, copy in copies_by_file(there).items():
+        table = read_fetched(self.folder)
+        for key, copy in copies_by_file(table).items():
             own = self.copies.get(key)
             if copy.mark in self.refused or (own and copy.mark == own.mark):
                 continue
@@ -153,8 +153,8 @@ class Fetch:
                 self.copies[key] = copy  # another process has copied it meanwhile
         patterns = {(file.source, file.pattern) for file in self.files}
         rows = [file.copied_as(self.copies.get(file.key)) for file in self.files]
-        rows += [row for row in there if (row.source, row.pattern) not in patterns]
-        if rows != [*there]:
+        rows += [row for row in table if (row.source, row.pattern) not in patterns]
+        if rows != [*table]:
             write_fetched(self.folder, rows)
         self.written = time.monotonic()
 
@@ -171,9 +171,9 @@ class Fetch:
 
     def take_replaced(self) -> bool:
         """Use copies with which another process has replaced ours; return whether there are any."""
-        there, before = self.folder.listed(COPIES), dict(self.copies)
+        listed, before = self.folder.listed(COPIES), dict(self.copies)
         for key, copy in before.items():
-            is_replaced = copy.path in there and not is_version(there[copy.path], copy.copy_version)
+            is_replaced = copy.path in listed and not is_version(listed[copy.path], copy.copy_version)
             if is_replaced and self.folder.difference(copy.path, copy.size, copy.sha256) is None:
                 now = copy_version(self.folder, copy.path)
                 self.copies[key] = copy.model_copy(update={"copy_version": now})

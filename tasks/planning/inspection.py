@@ -149,7 +149,7 @@ def check_rounds(
         if job.source.name in {s.name for s in compared}
     ]
     known = names_in(own)
-    for column in {one.key_column for one in recipe.rounds} - {"text"}:
+    for column in {dedup.key_column for dedup in recipe.rounds} - {"text"}:
         for source in compared:
             for job, table in empty_tables(source, jobs, outcomes):
                 try:
@@ -225,7 +225,7 @@ def missing_of(
 
 def names_in(outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
     """Return the names of all columns of inspected files, each once."""
-    readable = [one.names or () for one in outcomes if isinstance(one, InspectedFile)]
+    readable = [outcome.names or () for outcome in outcomes if isinstance(outcome, InspectedFile)]
     return [*dict.fromkeys(chain.from_iterable(readable))]
 
 

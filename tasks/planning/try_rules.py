@@ -112,20 +112,18 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
     trial, each = Trial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, asked = (
-            plan_documents(all_measured, source.name),
-            [*steps_with_classes(recipe.steps_of(source.name))],
-        )
-        later = [rule for kind, step in asked for rule in kind.later_rules(step)]
-        rules = [rule for kind, step in asked for rule in kind.rules(step)]
+        plan = plan_documents(all_measured, source.name)
+        steps = [*steps_with_classes(recipe.steps_of(source.name))]
+        later = [rule for kind, step in steps for rule in kind.later_rules(step)]
+        rules = [rule for kind, step in steps for rule in kind.rules(step)]
         shown = {rule.bound.rule: rule.trial_sentence or rule.sentence for rule in [*rules, *later]}
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
-        for some in sample_documents(recipe, source, each):
-            done = run_steps(plan, some.texts, some.own)
+        for sample in sample_documents(recipe, source, each):
+            done = run_steps(plan, sample.texts, sample.own)
             done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
-            trial.count(source.name, some, done, bounds, examples)
+            trial.count(source.name, sample, done, bounds, examples)
     return trial
 
 
