@@ -1,4 +1,4 @@
-"""The trial of a model: some seconds on one core, or on the worker's GPU."""
+"""The trial of a model for some seconds, on a core or on the worker's GPU."""
 
 import sys
 import time
