@@ -7,24 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 from zyda_flows.tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
-from zyda_flows.tasks.planning.survey import Check, call_each
+from zyda_flows.tasks.planning.files_to_fetch import expect_no_copies, listed_files
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
 from zyda_flows.tasks.sources.dump_checksums import published_sha1
 from zyda_flows.tasks.sources.file_systems import is_version, version_of
-from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
-from zyda_flows.tasks.sources.listing import list_by_pattern
+from zyda_flows.tasks.sources.input_files import sampled_files
 from zyda_flows.tasks.sources.streams import open_input
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.stores import PAUSE
 
 AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0
-ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # in a name: some stores and programs take it for something else
+ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # characters that some stores and programs interpret in names
 LONGEST_NAME = 100
 STOPPED = "it was stopped"
 Mark = tuple[str, str, str]
@@ -178,50 +175,6 @@ class Fetch:
                 now = copy_version(self.folder, copy.path)
                 self.copies[key] = copy.model_copy(update={"copy_version": now})
         return self.copies != before
-
-
-def listed_files(recipe: Recipe) -> list[FetchedFile]:
-    """Return the original files of all sources, by pattern. Raises BadRecipe with all faults."""
-
-    def files_of(source: Source) -> list[FetchedFile]:
-        return [
-            fetched_file(source, pattern, file)
-            for pattern, files in list_by_pattern(source).items()
-            for file in files
-        ]
-
-    checks = [
-        Check(partial(files_of, source), ("sources", i, "files")) for i, source in enumerate(recipe.sources)
-    ]
-    answers, faults = call_each(recipe, checks)
-    if faults:
-        raise BadRecipe(*faults)
-    return [file for files in answers for file in files]
-
-
-def expect_no_copies(folder: Folder, files: Sequence[FetchedFile]) -> None:
-    """Raise BadRecipe if a source reads the folder of copies, because each fetch would copy the copies."""
-    for file in files:
-        if file.url.startswith(f"{folder.url}/"):
-            raise BadRecipe(
-                f"source {file.source}: its {file.pattern} reads {folder.url}, the folder of copies; choose "
-                "another one by --to"
-            )
-
-
-def fetched_file(source: Source, pattern: str, file: InputFile) -> FetchedFile:
-    """Return a listed file that has no copy."""
-    return FetchedFile(
-        source=source.name,
-        pattern=pattern,
-        revision=source.revision or "",
-        url=file.url,
-        name=file.name,
-        version=file.version,
-        size=file.size,
-        commit=file.location.commit if file.location else "",
-        sha256=file.location.sha256 if file.location else "",
-    )
 
 
 def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) -> FetchedFile:
