@@ -92,13 +92,13 @@ def write_last(artifact: UUID, recipe: Recipe, state: BuildState) -> None:
     with get_client(sync_client=True) as client:
         for _ in range(LAST_TRIES):
             with suppress(httpx.HTTPError, PrefectException):
-                shown = [*shown_by(client, recipe)] if state.outcome == "complete" else []
+                shown = [*corpus_links(client, recipe)] if state.outcome == "complete" else []
                 links = " · ".join([link_to_corpus(recipe), *shown])
                 client.update_artifact(artifact, ArtifactUpdate(data=page_of(state, [links])))
                 return
 
 
-def shown_by(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
+def corpus_links(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
     """Yield links to the newest accounts and report of a complete corpus."""
     for label, name in (("accounts", "corpus"), ("report", "report")):
         key_filter = ArtifactFilterKey(any_=[artifact_key(recipe, name)])

@@ -100,7 +100,7 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
         remaining = remaining_after(state, row) if row.is_over else None
-        counts, now = remaining or row.seen, row.looked_at_now
+        counts, now = remaining or row.seen, row.read_now
         removed = total(receipt.removed for receipt in row.receipts).documents
         cells += [number(counts.documents), number(counts.tokens), number(removed)]
         cells.append(kept_share(remaining.tokens, at_start.tokens) if remaining and at_start else "")

@@ -15,11 +15,11 @@ from zyda_flows.tasks.recipe.fields import Recipe
 
 def write_report(recipe: Recipe) -> str:
     """Write the report to the folder of the corpus and return its URL. ABOUT is in the same folder."""
-    url, _ = written(recipe, findings_of(recipe))
+    url, _ = write_pages(recipe, findings_of(recipe))
     return url
 
 
-def written(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
+def write_pages(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
     """Write both pages, and return the URL of the report and the sections of both pages."""
     folder = recipe.folder
     about, chapters = list(about_sections(findings)), list(sections(findings))
@@ -31,7 +31,7 @@ def written(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
 def show_report(recipe: Recipe) -> str:
     """Write the report and show it in the dashboard as an artifact of the current flow run; return its URL."""
     findings = findings_of(recipe)
-    url, chapters = written(recipe, findings)
+    url, chapters = write_pages(recipe, findings)
     create_markdown_artifact(
         without_code(as_markdown(recipe, findings, chapters)),
         key=artifact_key(recipe, "report"),

@@ -70,7 +70,7 @@ class Row:
         return sum((documents_entering(cell) for cell in self.cells.values()), Counts())
 
     @property
-    def looked_at_now(self) -> Counts:
+    def read_now(self) -> Counts:
         """Documents, tokens and bytes of the sources that the stage has read in this build."""
         return sum((documents_entering(cell) for cell in self.cells.values() if cell.total), Counts())
 
@@ -90,7 +90,7 @@ class Row:
         usual = max(1.0, sum(weights.values()) / max(1, len(weights)))
         return {source: weights.get(source, usual) for source in self.cells}
 
-    def made_now(self, weights: dict[str | None, int]) -> float:
+    def fraction_made_now(self, weights: dict[str | None, int]) -> float:
         """Return the fraction of the stage, weighted by `sizes`, that was not finished in earlier builds."""
         sizes = self.sizes(weights)
         before = sum(sizes[source] for source, cell in self.cells.items() if cell.receipt and not cell.total)

@@ -165,7 +165,7 @@ class BuildState:
                 name, BuildPart(ONCE.get(name.rstrip("0123456789"), USUAL))
             )  # without the number of the round
             part.waves = sum(cell.total for cell in row.cells.values()) / CORES
-            done, made = self.fraction_of(row), row.made_now(weights)
+            done, made = self.fraction_of(row), row.fraction_made_now(weights)
             at_something = any(cell.total and not cell.receipt for cell in row.cells.values())
             part.update(
                 self.cost_by_size(row), 1 - (1 - done) / made if made else 1.0, made,

@@ -61,7 +61,7 @@ def answer_request() -> int:
 def answer_to(request: BuildRequest) -> int:
     output = sys.stdout
     with redirect_stdout(sys.stderr):  # standard output is only for the answer
-        answer = answered(request)
+        answer = result_or_fault(request)
     write(answer, output)
     return 1 if answer.fault else 0
 
@@ -71,16 +71,16 @@ def write(answer: Answer, output: IO[str]) -> None:
     output.flush()
 
 
-def answered(request: BuildRequest) -> Answer:
+def result_or_fault(request: BuildRequest) -> Answer:
     """Execute a request, and return its result or its ZydaError."""
     try:
-        return Answer(checked=done(request))
+        return Answer(checked=execute(request))
     except ZydaError as error:
         arguments = tuple(map(str, error.args))
         return Answer(fault=Fault(kind=type(error).__name__, arguments=arguments, where=dict(error.where)))
 
 
-def done(request: BuildRequest) -> Checked | None:
+def execute(request: BuildRequest) -> Checked | None:
     """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
     from zyda_flows.flows.command.build import build_if_needed, hide_prefect_log
 

@@ -95,7 +95,7 @@ def answer_of(request: BuildRequest, *, quiet: bool) -> Answer:
             with suppress(BrokenPipeError):  # a process that has ended already shows why
                 process.stdin.write(request.model_dump_json().encode() + b"\n")
                 process.stdin.flush()
-            last = deque(shown(process.stderr), LAST_LINES)
+            last = deque(echo_lines(process.stderr), LAST_LINES)
             status = process.wait()
         answer.seek(0)
         content = answer.read()
@@ -126,7 +126,7 @@ def child(output: IO[bytes], errors: IO[bytes] | int | None) -> "Iterator[subpro
     except BaseException:
         with suppress(BrokenPipeError):
             process.stdin.close()  # type: ignore[union-attr]
-        deque(shown(process.stderr), maxlen=0)
+        deque(echo_lines(process.stderr), maxlen=0)
         process.wait()
         raise
     finally:
@@ -145,7 +145,7 @@ def is_our_terminal(stream: IO[str] | None) -> bool:
         return False
 
 
-def shown(errors: IO[bytes] | None) -> Iterator[str]:
+def echo_lines(errors: IO[bytes] | None) -> Iterator[str]:
     """Print the lines of another process's standard error to this program's standard error, and yield them."""
     for line in errors or ():
         text = line.decode(errors="replace").rstrip("\n")
