@@ -59,7 +59,7 @@ def build(
     corpus_recipe = None
     try:
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
-        ledger = built(corpus_recipe, replace=replace)
+        ledger = build_and_show(corpus_recipe, replace=replace)
         return completed(ledger, *outcome(corpus_recipe, ledger))
     except ZydaError as error:
         return as_failed(error, recipe, corpus_recipe)
@@ -72,7 +72,7 @@ def outcome(recipe: Recipe, ledger: Ledger) -> list[str]:
     return [*losses, f"{counts.sentence().capitalize()} are published in {recipe.folder.url}/published."]
 
 
-def built(recipe: Recipe, *, replace: bool) -> Ledger:
+def build_and_show(recipe: Recipe, *, replace: bool) -> Ledger:
     """Build a corpus in the current flow run, and show its accounts and report in the dashboard."""
     state = BuildState(recipe)
     with (
