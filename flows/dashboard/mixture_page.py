@@ -17,9 +17,9 @@ from zyda_flows.flows.reporting.markdown import bar, duration, in_cell, plain, t
 from zyda_flows.tasks.errors import ZydaError, one_line
 from zyda_flows.tasks.mixing.mixture_manifest import MixedPart
 
-DESCRIPTION = "How far the mixture is"
+DESCRIPTION = "Progress of the mixture"
 WIDTH = 12
-TO_RESUME = "Start it again: what is finished is not done again."
+TO_RESUME = "Start it again: finished work is reused."
 
 
 @dataclass

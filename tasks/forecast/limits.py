@@ -45,7 +45,7 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
     if largest < len(sources):
         yield (
             f"Of {counted(len(sources), 'source')}, the {largest} largest were tried; "
-            "the others are reckoned as if they were like those."
+            "the other sources are estimated from their measurements."
         )
     for name, tried in trial.models.items():
         yield (
@@ -53,8 +53,8 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (
-        "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
-        "so for this plan; the time is for machines that have."
+        "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not include "
+        "it: this machine compiled its kernels for this plan."
     )
     if recipe.is_against_others:
         yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
