@@ -53,8 +53,8 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (
-        "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not include "
-        "it: this machine compiled its kernels for this plan."
+        "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not "
+        "include it: this machine compiled its kernels for this plan."
     )
     if recipe.is_against_others:
         yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
