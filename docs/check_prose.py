@@ -51,12 +51,12 @@ def variables(tree: ast.Module) -> Iterator[str]:
 
 def findings() -> Iterator[str]:
     """Yield a line for each exceeded limit."""
-    words, classes, of_names = Counter[str](), Counter[str](), Counter[str]()
+    words, classes, names_with_of = Counter[str](), Counter[str](), Counter[str]()
     for path in (path for folder in FOLDERS for path in sorted((ROOT / folder).rglob("*.py"))):
         tree = ast.parse(path.read_text())
         for text in python_prose(path, tree):
             words.update(re.findall(r"[a-z']+", text.lower()))
-        of_names.update(name for name in variables(tree) if name.startswith("of_"))
+        names_with_of.update(name for name in variables(tree) if name.startswith("of_"))
         if path.relative_to(ROOT).parts[0] not in {"tests", "docs"}:
             classes.update(node.name for node in ast.walk(tree) if isinstance(node, ast.ClassDef))
     for path in (*sorted((ROOT / "docs").glob("*.md")), *(ROOT / page for page in PAGES)):
@@ -65,8 +65,8 @@ def findings() -> Iterator[str]:
         rate = 10_000 * sum(words[word] for word in group) / words.total()
         if round(rate) > limit:
             yield f"{', '.join(group)}: {rate:.1f} per 10,000 words; the limit is {limit}"
-    if of_names.total() > MOST_OF_NAMES:
-        yield f"variables called of_...: {dict(of_names.most_common(10))}; the limit is {MOST_OF_NAMES}"
+    if names_with_of.total() > MOST_OF_NAMES:
+        yield f"variables called of_...: {dict(names_with_of.most_common(10))}; the limit is {MOST_OF_NAMES}"
     repeated = sorted(name for name, number in classes.items() if number > 1)
     if len(repeated) > MOST_REPEATED_CLASSES:
         yield f"class names that are defined twice: {', '.join(repeated)}; the limit is {MOST_REPEATED_CLASSES}"

@@ -2,8 +2,8 @@
 
     python -P -m zyda_flows.flows.python.build_process
 
-The first line of standard input is a BuildRequest. When standard input ends, the calling program has ended or no
-longer waits, and this process ends as at Ctrl-C. Standard output gets an Answer.
+The first line of standard input is a BuildRequest. Standard input ends if the parent program has ended or has
+stopped waiting; this process then ends as at Ctrl-C. Standard output receives an Answer.
 """
 
 import os
@@ -22,7 +22,7 @@ from zyda_flows.flows.server.signals import RESUME_ADVICE
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.planning.checked import Checked
 
-LONGEST_END = 120  # seconds that an end in order may take
+LONGEST_END = 120  # seconds for a regular end, before the process is ended without cleaning up
 SECONDS_BETWEEN_LINES = 10.0
 
 
@@ -37,7 +37,7 @@ class BuildRequest(BaseModel):
 
 
 class BuildFault(BaseModel):
-    """An error of `tasks.errors`: the name of its class, its arguments, and where it was found."""
+    """An error of `tasks.errors`: the name of its class, its arguments, and its place."""
 
     kind: str
     arguments: tuple[str, ...]
@@ -45,7 +45,7 @@ class BuildFault(BaseModel):
 
 
 class Answer(BaseModel):
-    """The result of a request: a fault, the result of a check, or neither where a corpus was built."""
+    """The result of a request: a fault, or the result of a check, or neither if a corpus was built."""
 
     fault: BuildFault | None = None
     checked: Checked | None = None
@@ -60,8 +60,8 @@ def answer_request() -> int:
 
 def answer_to(request: BuildRequest) -> int:
     output = sys.stdout
-    with redirect_stdout(sys.stderr):  # output of libraries is no answer
-        answer = answered(request)
+    with redirect_stdout(sys.stderr):  # standard output is only for the answer
+        answer = result_or_fault(request)
     write(answer, output)
     return 1 if answer.fault else 0
 
@@ -71,10 +71,10 @@ def write(answer: Answer, output: IO[str]) -> None:
     output.flush()
 
 
-def answered(request: BuildRequest) -> Answer:
-    """Do a request, and catch our errors."""
+def result_or_fault(request: BuildRequest) -> Answer:
+    """Execute a request, and return its result or its ZydaError."""
     try:
-        return Answer(checked=done(request))
+        return Answer(checked=execute(request))
     except ZydaError as error:
         arguments = tuple(map(str, error.args))
         return Answer(
@@ -82,7 +82,7 @@ def answered(request: BuildRequest) -> Answer:
         )
 
 
-def done(request: BuildRequest) -> Checked | None:
+def execute(request: BuildRequest) -> Checked | None:
     """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
     from zyda_flows.flows.command.build import build_if_needed, hide_prefect_log
 
@@ -109,7 +109,7 @@ def done(request: BuildRequest) -> Checked | None:
 
 
 def end_with_asker() -> None:
-    """End this process in order when standard input ends, and suddenly where that takes too long."""
+    """End this process when standard input ends: as at Ctrl-C, or at once if that takes over LONGEST_END."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os.kill(os.getpid(), signal.SIGINT)

@@ -44,7 +44,7 @@ class Trial:
     parts: dict[str, list[TrialPart]] = field(default_factory=dict)
     models: dict[str, ModelTrial] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
-    rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, outside its calls
+    rest: dict[str, Spent] = field(default_factory=dict)  # the costs of each stage outside its calls
     warming: float = 0.0  # seconds in which a process loads libraries and compiles kernels
     ledger: Ledger | None = None
 

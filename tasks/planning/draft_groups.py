@@ -59,8 +59,8 @@ class FileGroup:
 def parted(every: FileGroup, *, is_named: bool) -> tuple[list[FileGroup], list[LeftOut]]:
     """Group the files of one format by their first rows. is_named: raise BadInput for an unreadable file.
 
-    Among files whose names differ only in their numbers, one is read. At most MOST_FILES are read; the other
-    files join the largest group.
+    Of files whose names differ only in their numbers, the first file is read. At most MOST_FILES are read; the
+    other files join the largest group.
     """
     groups = dict[Hashable, FileGroup]()
     for number, files in enumerate(by_form(every)):
@@ -84,7 +84,7 @@ def parted(every: FileGroup, *, is_named: bool) -> tuple[list[FileGroup], list[L
 
 
 def by_form(every: FileGroup) -> list[list[InputFile]]:
-    """Group files whose names differ only in their numbers; for formats with a document a file, all files."""
+    """Group files whose names differ only in their numbers; files with a single document each are a group."""
     forms = dict[str, list[InputFile]]()
     for file in sorted(every.files, key=lambda file: file.size == 0):
         forms.setdefault("" if every.kind in WHOLE else form_of(file.name or name_of(file)), []).append(file)

@@ -72,12 +72,14 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         FieldCheck(partial(corpora_of, recipe)),
     ]
     by_source = [
-        call_each(recipe, of_source) for of_source in zip(listing, model_checks, planning, strict=True)
+        call_each(recipe, source_checks)
+        for source_checks in zip(listing, model_checks, planning, strict=True)
     ]
-    (denied,), of_lists = call_each(recipe, [FieldCheck(partial(read_lists, recipe), ("deny",))])
-    faults = [fault for _, found in by_source for fault in found] + call_each(recipe, checks)[1] + of_lists
+    (denied,), list_faults = call_each(recipe, [FieldCheck(partial(read_lists, recipe), ("deny",))])
+    source_faults = [fault for _, faults_of_source in by_source for fault in faults_of_source]
+    faults = source_faults + call_each(recipe, checks)[1] + list_faults
     listed, models, documents = (
-        list(answers) for answers in zip(*(one for one, _ in by_source), strict=True)
+        list(answers) for answers in zip(*(results for results, _ in by_source), strict=True)
     )
     listed = [files or [] for files in listed]
     chosen = [sampled_files(files, recipe.sample) for files in listed]

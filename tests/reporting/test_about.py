@@ -84,7 +84,7 @@ def test_about_page_is_linked_and_self_contained_and_labels_its_axes(crossed):
     page = Path(recipe.folder.url, "about.html").read_text(encoding="utf-8")
     assert '<a href="report.html">' in page
     assert not re.search(r"<(script|link|img)\b", page)
-    assert "source of what is kept" in page
+    assert "source of kept documents" in page
     assert page.count("<svg") == 4
     assert "Several bandings" not in read(page)
 
