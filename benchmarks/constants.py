@@ -28,7 +28,7 @@ from benchmarks.harness import (
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import band_keys
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 
 DOCUMENTS = 4_000_000  # whose band keys are clustered
 ROUNDS = 3  # of all values in turn: the speed of a machine changes with time
@@ -50,7 +50,7 @@ def signatures(trial: Trial) -> Callable[[], object]:
 
 
 def token_counts(trial: Trial) -> Callable[[], object]:
-    return partial(Engine(Tokenizer.from_file(str(trial.tokenizer))).count, load_texts(trial.folder))
+    return partial(TokenEngine(Tokenizer.from_file(str(trial.tokenizer))).count, load_texts(trial.folder))
 
 
 def sketches_while_reading(trial: Trial) -> Callable[[], object]:

@@ -21,14 +21,14 @@ import typer
 from benchmarks.corpora import load_texts
 from benchmarks.harness import DEMO, Table, benchmark, shortest_time
 from zyda_flows.tasks.documents.decontaminate import share_of
-from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, planned_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
 from zyda_flows.tasks.signatures.shingles import words_of
 from zyda_flows.textkernels.words import SPACE
 
 Search = Callable[[list[str]], Sequence[bool]]  # whether each text is contaminated
-Form = Callable[[Item], str]
+Form = Callable[[EvaluationItem], str]
 GRAM = 13
 PLANTED, PAGES = 100, 300  # items in each form; real pages
 SLOW_CHARACTERS = 300_000  # for the slow searches
@@ -37,11 +37,11 @@ associated documentation files (the "Software"), to deal in the Software without
 limitation the rights to use, copy, modify, merge, publish, distribute, sublicense, and/or sell copies. """
 
 
-def whole(item: Item) -> str:
+def whole(item: EvaluationItem) -> str:
     return item.question if item.answer is None else f"{item.question} {item.answer}"
 
 
-def other_punctuation(item: Item) -> str:
+def other_punctuation(item: EvaluationItem) -> str:
     return re.sub(r"[,.;:?!]", " ...", whole(item)).replace(" ", "  ")
 
 
@@ -87,7 +87,7 @@ def our_search(sets: dict[str, EvaluationSet]) -> Search:
     return search
 
 
-def search_every_gram(items: Sequence[Item]) -> Search:
+def search_every_gram(items: Sequence[EvaluationItem]) -> Search:
     """Return a search for texts with any 13 consecutive words of an item."""
     grams = {gram for item in items for gram in grams_of(whole(item))}
     return lambda texts: [any(gram in grams for gram in grams_of(text)) for text in texts]
@@ -99,7 +99,7 @@ def grams_of(text: str) -> Iterator[bytes]:
     return (b" ".join(words[i : i + GRAM]) for i in range(len(words) - GRAM + 1))
 
 
-def datatrove_search(items: Sequence[Item], *, with_questions: bool) -> Search:
+def datatrove_search(items: Sequence[EvaluationItem], *, with_questions: bool) -> Search:
     """Return a search by datatrove's indexer and filter. Raises ImportError."""
     from datatrove.data import Document
     from datatrove.pipeline.decont.n_grams import NGramsDecontConfig, NGramsDecontFilter, NGramsDecontIndexer
@@ -114,7 +114,7 @@ def datatrove_search(items: Sequence[Item], *, with_questions: bool) -> Search:
     return lambda texts: [search.filter(Document(text=text, id="")) is not True for text in texts]
 
 
-def searches(sets: dict[str, EvaluationSet], items: Sequence[Item]) -> Iterator[tuple[str, Search]]:
+def searches(sets: dict[str, EvaluationSet], items: Sequence[EvaluationItem]) -> Iterator[tuple[str, Search]]:
     yield "ours", our_search(sets)
     yield "every 13-gram", search_every_gram(items)
     try:

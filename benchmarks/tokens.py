@@ -26,7 +26,7 @@ from benchmarks.harness import (
     peak_mib,
     shortest_time,
 )
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 
 PATTERN = r"""'(?:[sdmt]|ll|ve|re)| ?\p{L}+| ?\p{N}+| ?[^\s\p{L}\p{N}]+|\s+(?!\S)|\s+"""
 FEW = 300  # documents for the slow libraries
@@ -62,9 +62,9 @@ def by_gigatoken(tokenizer: Tokenizer) -> Count:
 
 TIKTOKEN = "tiktoken, same vocabulary"
 LIBRARIES: dict[str, Callable[[Tokenizer], Count]] = {
-    "zyda-flows (fastokens, checked)": lambda tokenizer: Engine(tokenizer).count,
+    "zyda-flows (fastokens, checked)": lambda tokenizer: TokenEngine(tokenizer).count,
     "gigatoken": by_gigatoken,
-    "tokenizers": lambda tokenizer: Engine(tokenizer, is_exact=True).count,
+    "tokenizers": lambda tokenizer: TokenEngine(tokenizer, is_exact=True).count,
     TIKTOKEN: by_tiktoken,
 }
 SLOW = ("tokenizers", TIKTOKEN)

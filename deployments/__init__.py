@@ -1,1 +1,1 @@
-"""What Prefect can be told to run, and when."""
+"""The stack on one machine, and the deployments and schedules that Prefect can run."""

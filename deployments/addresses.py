@@ -1,25 +1,25 @@
-"""What a person, or a shell, is told of the stack: what runs where, and how to use it."""
+"""Describe the stack to a person or a shell: its running parts, their addresses, and how to use them."""
 
 import shlex
 
-from zyda_flows.deployments.local import POOL
+from zyda_flows.deployments.registration import POOL
 from zyda_flows.deployments.stack import Stack, api_of, environment
 from zyda_flows.flows.server.local_server import NoServer, home
 
 PARTS = ("server", "scheduler", "dask-workers", "worker")
 NOTHING = "nothing runs here; start it with: zyda up"
 HOW_TO_USE = (
-    '`zyda build` and `zyda watch` find it by themselves. For other programs:  eval "$(zyda up --env)"'
+    '`zyda build` and `zyda watch` use it automatically. For other programs:  eval "$(zyda up --env)"'
 )
 
 
 def describe(stack: Stack) -> list[str]:
-    """Say what runs where, and how other programs find it."""
+    """Return lines that describe the running parts, and how other programs use them."""
     return [*addresses(stack), "", HOW_TO_USE]
 
 
 def addresses(stack: Stack) -> list[str]:
-    """Say what runs where, and what of it does not, if anything does."""
+    """Return a line for each running part and each missing part; none if no part runs."""
     lines = []
     if stack.runs("server"):
         api = api_of(stack)
@@ -27,7 +27,7 @@ def addresses(stack: Stack) -> list[str]:
     if stack.runs("scheduler"):
         scheduler = stack.parts["scheduler"]
         lines += [
-            f"Dask             {scheduler.address}, for who can read {home()}",
+            f"Dask             {scheduler.address}, for users who can read {home()}",
             f"Dask's dashboard {scheduler.dashboard}",
         ]
     if stack.runs("worker"):
@@ -40,7 +40,7 @@ def addresses(stack: Stack) -> list[str]:
 
 
 def exports(stack: Stack | None) -> list[str]:
-    """Write the environment of the running stack as a shell reads it. Raises NoServer where none runs."""
+    """Return the environment of the running stack as commands for a shell. Raises NoServer if it does not run."""
     if stack is None:
         raise NoServer(NOTHING)
     return [f"export {name}={shlex.quote(value)}" for name, value in environment(stack).items()]

@@ -1,24 +1,20 @@
-"""The stack on one machine: a Prefect server, a Dask cluster, a worker that runs deployments.
+"""Start and stop the stack on one machine: a Prefect server, a Dask cluster, and a worker that runs deployments.
 
-Its state (process ids, addresses, ports) lies in Prefect's home, so that `up` finds what runs already
-and `down` what to stop. Everything listens on the loopback address.
+The state of the stack (process ids, addresses, ports) is stored in Prefect's home, so that `up` recognises running
+parts and `down` stops them. All parts listen on the loopback address.
 """
 
 import json
 import os
-import subprocess
-import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from importlib.resources import files
 
 from filelock import FileLock, Timeout
 
 from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
+from zyda_flows.deployments.registration import POOL, register
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
-from zyda_flows.flows.server.deployed import DEFINITIONS
 from zyda_flows.flows.server.local_server import (
-    NoServer,
     home,
     make_home,
     start_server,
@@ -46,32 +42,31 @@ from zyda_flows.tasks.workers.private_files import private_folder
 from zyda_flows.tasks.workers.process import FORKED
 from zyda_flows.tasks.workers.tls import dask_key_pair
 
-POOL = "zyda"
 DASK_FOLDER = "DASK_TEMPORARY_DIRECTORY"
 PREFERRED_PORTS = {"server": 4200, "Prefect API": 4201, "scheduler": 8786, "dask dashboard": 8787}
-# What is to be started again when a part was: it holds connections to that, its address or its login.
+# Parts to restart after a part was restarted, because they use its connections, its address or its login.
 WORKERS = ("worker", "dask-workers", "gpu-workers")
 DEPENDENTS = {"server": WORKERS, "scheduler": WORKERS}
 WORKER_LOOKS, LOOK_SECONDS = (
     "PREFECT_WORKER_QUERY_SECONDS",
     "2",
-)  # for runs to start; Prefect's own pause is 10
+)  # between checks for runs to start; Prefect's default is 10
 
 
 def up(say: Callable[[str], None], workers: int | None = None, threads: int = 1) -> Stack:
-    """Start what does not run yet and what depends on it, and register the deployments.
+    """Start the missing parts and the parts that depend on them, and register the deployments.
 
     Raises NoServer.
     """
     make_home()
-    requested_engine()  # which may be none of the engines
+    requested_engine()  # raises if the engine is unknown
     with stack_lock(say):
         return start_missing_parts(load_stack(), say, workers, threads)
 
 
 @contextmanager
 def stack_lock(say: Callable[[str], None]) -> Iterator[None]:
-    """Let no other `zyda up` or `zyda down` change the stack for as long as the block lasts."""
+    """Prevent changes of the stack by another `zyda up` or `zyda down` within a block."""
     lock = FileLock(home() / "stack.lock")
     try:
         lock.acquire(timeout=0)
@@ -85,12 +80,12 @@ def stack_lock(say: Callable[[str], None]) -> Iterator[None]:
 
 
 def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int | None, threads: int) -> Stack:
-    """Start what does not run yet of a stack, and what depends on it."""
+    """Start the missing parts of a stack, and the parts that depend on them."""
     for name, begin in (("server", start_stack_server), ("scheduler", start_scheduler)):
         if not stack.runs(name):
             end_parts(stack, say, *DEPENDENTS[name], name)
             say(f"starting the {name}")
-            with hold_back_signals():  # what has been started is known, or nothing could end it
+            with hold_back_signals():  # so that each started part is saved, and can be stopped
                 stack.parts[name] = begin(stack, say)
                 save(stack)
     wait_until_healthy(stack.parts["server"], api_of(stack), home() / "server.log")
@@ -109,7 +104,7 @@ def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int |
 
 
 def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
-    """Stop parts, and what is left of them where they died. Returns whether anything was running."""
+    """Stop parts, including remaining processes of dead parts. Returns whether any process was running."""
     was_running = False
     for name in names:
         if name in stack.parts:
@@ -119,7 +114,7 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
                 stop(entry)
                 was_running = True
             elif stop(entry):
-                say(f"stopped what was left of the {name}, which had died")
+                say(f"stopped remaining processes of the {name}, which had died")
                 was_running = True
             del stack.parts[name]
             save(stack)
@@ -127,16 +122,16 @@ def end_parts(stack: Stack, say: Callable[[str], None], *names: str) -> bool:
 
 
 def mark_crashed_runs(stack: Stack, say: Callable[[str], None]) -> None:
-    """Mark the runs that died with their processes as crashed, so that nothing waits for them."""
+    """Mark the runs of dead processes as crashed, so that no run waits for them."""
     from zyda_flows.flows.server.liveness import mark_dead_runs
 
     with use_api(api_of(stack)):
         for run in mark_dead_runs(worker_is_new=not stack.runs("worker")):
-            say(f"marked the run `{run.name}` as crashed: its process is gone")
+            say(f"marked the run `{run.name}` as crashed: its process has ended")
 
 
 def port_for(stack: Stack, name: str, say: Callable[[str], None]) -> int:
-    """Return the port of a part: the one of the last time, so that bookmarks and addresses stay good."""
+    """Return the port of a part: the last port if it is free, so that bookmarks and addresses remain valid."""
     wanted = [stack.ports.get(name) or PREFERRED_PORTS[name], PREFERRED_PORTS[name]]
     port = stack.ports[name] = next((port for port in wanted if is_free(port)), None) or free_port()
     if port != wanted[0]:
@@ -145,7 +140,7 @@ def port_for(stack: Stack, name: str, say: Callable[[str], None]) -> int:
 
 
 def start_stack_server(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
-    """Start the server, with a new login: while it was away, anybody could listen on its port for the old one."""
+    """Start the server with a new login, because another program may have received the old login on its port."""
     port, api_port = port_for(stack, "server", say), port_for(stack, "Prefect API", say)
     process, api = start_server(port, home() / "server.log", api_port=api_port)
     save_api(api, home())
@@ -174,7 +169,7 @@ def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
 def worker_commands(
     stack: Stack, workers: int | None, gpus: int, threads: int = 1
 ) -> dict[str, tuple[list[str], dict[str, str]]]:
-    """Return the commands of the workers of both kinds, each with what its environment has besides."""
+    """Return the commands of all kinds of workers, each with additional environment variables."""
     scheduler = stack.parts["scheduler"].address
     count = workers or max(1, cores() - gpus)
     flags = [
@@ -211,31 +206,8 @@ def worker_commands(
     }
 
 
-def prefect(*arguments: str, environment: dict[str, str]) -> None:
-    """Run a command of Prefect's. Raises NoServer with what it said."""
-    command = [sys.executable, "-m", "prefect", "--no-prompt", *arguments]
-    result = subprocess.run(  # noqa: S603
-        command, env={**os.environ, **environment}, capture_output=True, text=True, cwd="/", check=False
-    )
-    if result.returncode:
-        output = (result.stdout + result.stderr).strip()
-        raise NoServer(f"prefect {' '.join(arguments)} failed: {output[-2000:]}")
-
-
-def register(stack: Stack) -> None:
-    """Create or update the work pool and the deployments. Schedules are kept."""
-    from prefect.client.orchestration import get_client
-    from prefect.client.schemas.actions import WorkPoolCreate
-
-    jobs = json.loads((files("zyda_flows.deployments") / "process-jobs.json").read_text())
-    with use_api(api_of(stack)), get_client(sync_client=True) as client:
-        pool = WorkPoolCreate(name=POOL, type="process", base_job_template=jobs)
-        client.create_work_pool(pool, overwrite=True)
-    prefect("deploy", "--all", "--prefect-file", str(DEFINITIONS), environment=environment(stack))
-
-
 def down(say: Callable[[str], None]) -> None:
-    """Stop everything, what depends on the others first; what they keep on disk stays."""
+    """Stop all parts, dependent parts first; their files are kept."""
     make_home()
     with stack_lock(say):
         if not end_parts(load_stack(), say, "worker", "gpu-workers", "dask-workers", "scheduler", "server"):

@@ -1,4 +1,4 @@
-"""The processes of the stack: how they are started, found again, and stopped with all that they started."""
+"""Start the processes of the stack, recognise them later, and stop them with their child processes."""
 
 import os
 import signal
@@ -16,11 +16,11 @@ from zyda_flows.tasks.storage.births import birth_of
 
 STOP_SECONDS = 20
 LOOK_SECONDS = 0.05
-SETTLED_SECONDS = 0.05  # after which a process that was ended while it started has ended
+SETTLED_SECONDS = 0.05  # time in which a process that was interrupted during its start ends
 
 
 class ServiceProcess(BaseModel):
-    """A process of the stack. `birth` tells it from a later process with the same number."""
+    """A process of the stack. `birth` distinguishes it from a later process with the same number."""
 
     name: str
     pid: int
@@ -48,7 +48,7 @@ class ServiceProcess(BaseModel):
         return birth_of(process) == self.birth
 
     def poll(self) -> int | None:
-        """Return None for as long as it runs, as what starts processes does."""
+        """Return None while the process runs, like `subprocess.Popen.poll`."""
         return None if self.runs else 1
 
 
@@ -60,9 +60,10 @@ def service_process(
 
 
 def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this one, in a session of its own, with its output in a log of its own.
+    """Start a process that outlives this process, in its own session and with its own log file.
 
-    Ctrl-C reaches all processes of a terminal and can end it before it has its session: it is started again then.
+    Ctrl-C reaches all processes of a terminal, and can end the new process before it has its session; then it is
+    started again.
     """
     while True:
         with (logs / f"{name}.log").open("ab") as log:
@@ -86,21 +87,21 @@ def has_session(pid: int) -> bool:
 
 
 def stop(service: ServiceProcess) -> bool:
-    """End a process and all that it started: politely, then not. Returns whether there was any.
+    """Terminate a process and its children, and kill them after STOP_SECONDS. Returns whether any was running.
 
-    Also what outlived it: its children may be alive where it was killed.
+    If the process was killed, its children may still run, and are stopped as well.
     """
     family = list(family_of(service))
     for member in family:
-        unless_gone(member.terminate)
+        ignoring_ended(member.terminate)
     for member in alive_after(STOP_SECONDS, family):
-        unless_gone(member.kill)
+        ignoring_ended(member.kill)
     alive_after(STOP_SECONDS, family)
     return bool(family)
 
 
 def alive_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.Process]:
-    """Wait until all have ended, for so long at most, and return those that have not."""
+    """Wait until all processes have ended, for `seconds` at most; return the processes that still run."""
     deadline = time.monotonic() + seconds
     while (alive := [process for process in processes if is_alive(process)]) and time.monotonic() < deadline:
         time.sleep(LOOK_SECONDS)
@@ -108,7 +109,7 @@ def alive_after(seconds: float, processes: list[psutil.Process]) -> list[psutil.
 
 
 def is_alive(process: psutil.Process) -> bool:
-    """Say whether a process runs. One that has ended stays a zombie for as long as its parent does not ask."""
+    """Return whether a process runs. An ended process is a zombie until its parent reads its status."""
     try:
         return bool(process.is_running() and process.status() != psutil.STATUS_ZOMBIE)
     except psutil.NoSuchProcess:
@@ -116,18 +117,18 @@ def is_alive(process: psutil.Process) -> bool:
 
 
 def family_of(service: ServiceProcess) -> Iterator[psutil.Process]:
-    """Yield a service's process and its children; of a dead one, what still is in its session."""
+    """Yield a service's process and its children; for a dead service, the processes of its session."""
     if service.runs:
         process = psutil.Process(service.pid)
         with suppress(psutil.NoSuchProcess):
             yield from [process, *process.children(recursive=True)]
-    elif not service.is_number_reused:  # nor has another session
+    elif not service.is_number_reused:  # then no other session has the number
         for process in psutil.process_iter():
             with suppress(OSError, psutil.Error):
                 if os.getsid(process.pid) == service.pid and is_alive(process):
                     yield process
 
 
-def unless_gone(call: Callable[[], None]) -> None:
+def ignoring_ended(call: Callable[[], None]) -> None:
     with suppress(psutil.NoSuchProcess):
         call()

@@ -1,7 +1,7 @@
-"""Who is watched, and how often: a schedule of `watch/watch` for each corpus, with its recipe.
+"""The watched corpora and their intervals: a schedule of the deployment `watch/watch` for each corpus.
 
-The schedules lie on the Prefect server, each with its recipe as its own parameters, so that any
-number of them go side by side, and registering the deployments again keeps them.
+The schedules are stored on the Prefect server, each with its recipe as its parameters. So there may be any number
+of them, and registering the deployments again keeps them.
 """
 
 import re
@@ -33,11 +33,11 @@ NO_WATCHER = "nothing runs that could watch; start it with: zyda up"
 
 
 class NotUnderstood(ZydaError):
-    """What `zyda watch` was asked for is not clear."""
+    """The arguments of `zyda watch` are ambiguous or invalid."""
 
 
 class Watch(BaseModel):
-    """A corpus that is watched: its recipe and what goes with it, and how often it is looked at."""
+    """A watched corpus: its recipe with its options, and the interval between looks at its sources."""
 
     recipe: str
     storage: str | None = None
@@ -51,18 +51,20 @@ class Watch(BaseModel):
 
 
 def duration(text: str) -> timedelta:
-    """Read `30s`, `15m`, `1h` or `1d`. Raises NotUnderstood."""
+    """Parse `30s`, `15m`, `1h` or `1d`. Raises NotUnderstood."""
     parsed = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
     if not parsed:
         raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
     every = timedelta(**{UNITS[parsed[2]]: int(parsed[1])})
     if every < SHORTEST:
-        raise NotUnderstood(f"--every {text}: a look itself takes seconds; give {in_words(SHORTEST)} or more")
+        raise NotUnderstood(
+            f"--every {text}: expected {in_words(SHORTEST)} or more, because each look takes seconds"
+        )
     return every
 
 
 def in_words(every: timedelta) -> str:
-    """Write a duration as `duration` reads it."""
+    """Format a duration so that `duration` can parse it."""
     seconds = int(every.total_seconds())
     unit, size = next(
         (unit, size) for unit, size in (("d", 86400), ("h", 3600), ("m", 60), ("s", 1)) if not seconds % size
@@ -73,11 +75,11 @@ def in_words(every: timedelta) -> str:
 def run_watch_command(
     recipe: str | None, every: str | None, stop: bool, show: bool, storage: str | None, sample: float | None
 ) -> list[str]:
-    """Do what `zyda watch` is asked for; return what it is to print."""
+    """Run `zyda watch` with its arguments; return the lines to print."""
     is_clear = not (recipe or every or stop or storage or sample) if show else recipe and stop != bool(every)
     if not is_clear:
         raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
-    if recipe is None:  # what is watched is asked for
+    if recipe is None:  # the watched corpora are listed
         return [str(watch) for watch in list_watches()] or ["nothing is watched"]
     if every:
         watch = watch_every(recipe, storage, sample, duration(every))
@@ -88,7 +90,7 @@ def run_watch_command(
 
 
 def watch_every(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
-    """Have a corpus looked at so often; one that is watched already gets the new interval."""
+    """Watch a corpus at an interval; a corpus that is already watched gets the new interval."""
     watch = absolute_watch(recipe, storage, sample, every)
     slug = slug_of(watch)
     parameters = watch.model_dump(exclude={"every"})
@@ -106,7 +108,7 @@ def watch_every(recipe: str, storage: str | None, sample: float | None, every: t
 
 
 def stop_watching(recipe: str, storage: str | None, sample: float | None) -> bool:
-    """Look at a corpus no more. Returns whether it was watched."""
+    """Stop watching a corpus. Returns whether it was watched."""
     slug = slug_of(absolute_watch(recipe, storage, sample, timedelta(1)))
     with watch_deployment() as (client, deployment):
         schedules = [schedule for schedule in deployment.schedules if schedule.slug == slug]
@@ -116,13 +118,13 @@ def stop_watching(recipe: str, storage: str | None, sample: float | None) -> boo
 
 
 def list_watches() -> list[Watch]:
-    """Return what is watched on this server."""
+    """Return the watched corpora of the configured server."""
     with watch_deployment() as (client, _):
         return watches_on(client)
 
 
 def watches_on(client: SyncPrefectClient) -> list[Watch]:
-    """Return what a server watches: nothing, where our deployments are not there."""
+    """Return the watched corpora of a server; none if the deployment is not registered."""
     try:
         deployment = client.read_deployment_by_name(WATCH)
     except ObjectNotFound:
@@ -131,26 +133,26 @@ def watches_on(client: SyncPrefectClient) -> list[Watch]:
 
 
 def watch_of(known: DeploymentSchedule) -> Watch | None:
-    """Return what a schedule watches: nothing, where someone made it without a recipe."""
+    """Return the watched corpus of a schedule; None if the schedule has no recipe."""
     if isinstance(known.schedule, IntervalSchedule) and "recipe" in known.parameters and known.active:
         return Watch(**known.parameters, every=known.schedule.interval)
     return None
 
 
 def absolute_watch(recipe: str, storage: str | None, sample: float | None, every: timedelta) -> Watch:
-    """Return what is to be watched with paths that a process in another folder finds."""
+    """Return a watch with absolute paths, which a process in another folder can use."""
     place = absolute(storage) if storage else None
     return Watch(recipe=absolute(recipe), storage=place, sample=sample, every=every)
 
 
 def slug_of(watch: Watch) -> str:
-    """Name the schedule of a corpus. Judges its recipe, which is read from where the watcher will."""
+    """Return the name of a corpus's schedule. Raises BadRecipe if its recipe is invalid for the watcher."""
     return lock_name(load_recipe(watch.recipe, storage=watch.storage, sample=watch.sample))
 
 
 @contextmanager
 def watch_deployment() -> Iterator[tuple[SyncPrefectClient, DeploymentResponse]]:
-    """Give the deployment that watches, on the server that is configured or that `zyda up` started."""
+    """Yield the deployment `watch/watch` on the configured server or on the server of `zyda up`."""
     api = configured_server() or stack_api()
     if not api or not is_healthy(api):
         raise NoServer(f"{api.url}: {NO_WATCHER}" if api else NO_WATCHER)

@@ -1,4 +1,4 @@
-"""What of the stack runs where: kept in Prefect's home, so that whoever needs it finds it."""
+"""The running parts of the stack and their addresses, stored in Prefect's home for other commands."""
 
 from pydantic import BaseModel
 
@@ -19,7 +19,7 @@ NO_WORKERS_TIMEOUT = "DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT"
 
 
 class Stack(BaseModel):
-    """What runs where, and which ports were taken the last time."""
+    """The processes of the parts by name, and the last port of each part."""
 
     parts: dict[str, ServiceProcess] = {}
     ports: dict[str, int] = {}
@@ -29,13 +29,13 @@ class Stack(BaseModel):
 
 
 def load_stack() -> Stack:
-    """Read what runs. Raises NoServer where the file of it is damaged, which nothing else knows."""
+    """Read the stored stack. Raises NoServer if its file is damaged, because its content is stored nowhere else."""
     path = home() / "stack.json"
     try:
         return Stack.model_validate_json(path.read_text()) if path.exists() else Stack()
     except ValueError as error:
         raise NoServer(
-            f"{path} is damaged: end what `zyda up` started by hand, delete this file, and start again"
+            f"{path} is damaged: end the processes of `zyda up` by hand, delete this file, and start again"
         ) from error
 
 
@@ -50,7 +50,7 @@ def api_of(stack: Stack) -> Api:
 
 
 def scheduling() -> dict[str, str]:
-    """Return how long a build's work waits for workers, how many may die of it, and what Dask keeps of it."""
+    """Return Dask's settings for waiting for workers, for deaths of workers during a task, and for short logs."""
     return {
         "DASK_DISTRIBUTED__SCHEDULER__ALLOWED_FAILURES": str(ALLOWED_DEATHS),
         "DASK_DISTRIBUTED__SCHEDULER__WORKER_TTL": WORKER_TTL,
@@ -60,13 +60,13 @@ def scheduling() -> dict[str, str]:
 
 
 def short_logs() -> dict[str, str]:
-    """Return what keeps Dask's processes from growing with each build."""
+    """Return the settings that prevent Dask's processes from growing with each build."""
     variables = {name.upper().replace(".", "__").replace("-", "_"): n for name, n in SHORT_LOGS.items()}
     return {f"DASK_{name}": str(n) for name, n in variables.items()}
 
 
 def environment(stack: Stack) -> dict[str, str]:
-    """Return what a process needs in its environment to use the stack."""
+    """Return the environment in which a process uses the stack."""
     return {
         **api_of(stack).clients,
         "DASK_SCHEDULER_ADDRESS": stack.parts["scheduler"].address,
@@ -77,7 +77,7 @@ def environment(stack: Stack) -> dict[str, str]:
 
 
 def running_stack() -> Stack | None:
-    """Return the stack where both its server and its cluster run."""
+    """Return the stack if its server, scheduler and workers run, otherwise None."""
     stack = load_stack()
     return stack if all(map(stack.runs, ("server", "scheduler", "dask-workers"))) else None
 

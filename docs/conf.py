@@ -1,4 +1,4 @@
-"""How Sphinx makes a site of these pages: `make docs`."""
+"""The configuration of Sphinx for the site of these pages: `make docs`."""
 
 project = "zyda-flows"
 author = "the maintainers of zyda-flows"

@@ -1,4 +1,4 @@
-"""Write the pages that are made from the code: the map, limits, fields and commands."""
+"""Write the pages that are generated from the code: the map, limits, fields and commands."""
 
 import ast
 import dataclasses
@@ -29,7 +29,7 @@ CHAPTERS = ("flows", "tasks", "deployments", "textkernels")
 
 
 def models_of_steps() -> dict[str, tuple[str, type[BaseModel]]]:
-    """Return the settings of each step on documents that are fields, by title."""
+    """Return the settings of each document step whose settings are a model, by the title of their section."""
     settings = {step.kind: step.model_fields[step.kind].annotation for step in STEPS}
     return {
         f"Step `{kind}`": ("A step of `documents`. ", model)
@@ -68,7 +68,7 @@ def module_map() -> str:
 
 
 def modules_of(folder: Path) -> Iterator[str]:
-    """Yield the lines about a package: its own sentence, then a row for each module, then its packages."""
+    """Yield the lines about a package: its first sentence, a row for each module, and its packages."""
     place = folder.relative_to(ROOT).as_posix()
     yield f"## {place}/\n\n{sentence(folder / '__init__.py')}\n\n| module | |\n|---|---|"
     for module in sorted(folder.glob("*.py")):
@@ -80,10 +80,10 @@ def modules_of(folder: Path) -> Iterator[str]:
 
 
 def sentence(module: Path) -> str:
-    """Return the first sentence of a module's docstring. Raises ValueError where it has none."""
+    """Return the first sentence of a module's docstring. Raises ValueError if the module has no docstring."""
     docstring = ast.get_docstring(ast.parse(module.read_text()))
     if not docstring:
-        raise ValueError(f"{module}: a module says in its docstring what it is")
+        raise ValueError(f"{module}: expected a docstring that describes the module")
     first = " ".join(docstring.partition("\n\n")[0].split())
     return in_cell(re.split(r"(?<=\.) (?=[A-Z`])", first)[0])
 
@@ -93,9 +93,9 @@ def in_cell(text: str) -> str:
 
 
 def recipe_fields() -> str:
-    """Return a page with every field of a recipe: its name, its default, what it says."""
+    """Return a page with every field of a recipe: its name, its default, its description."""
     parts = [
-        f"# Recipe fields\n\nEverything that a recipe can say. {MADE} [The recipe](recipe.md) explains it.\n",
+        f"# Recipe fields\n\nAll fields of a recipe. {MADE} [The recipe](recipe.md) explains them.\n",
         *field_tables(MODELS),
     ]
     parts.append(
@@ -108,7 +108,7 @@ def recipe_fields() -> str:
 
 def mixture_fields() -> str:
     """Return a page with every field of a mixture."""
-    head = f"# Mixture fields\n\nEverything that a mixture can say. {MADE} [Mixtures](mixtures.md) explains it.\n"
+    head = f"# Mixture fields\n\nAll fields of a mixture. {MADE} [Mixtures](mixtures.md) explains them.\n"
     return "\n".join([head, *field_tables(MODELS_OF_MIXTURES)])
 
 
@@ -146,16 +146,18 @@ def choices_of(field: FieldInfo) -> str:
 
 def commands() -> str:
     """Return a page with the help of every command."""
-    parts = [f"# Commands\n\n`zyda COMMAND --help` says the same. {MADE}\n"]
+    parts = [f"# Commands\n\n`zyda COMMAND --help` prints the same help. {MADE}\n"]
     group: Any = typer.main.get_command(app)
     for name, command in group.commands.items():
-        parameters = [one for one in command.params if getattr(one, "help", None)]
-        arguments = [one for one in parameters if one.param_type_name == "argument"]
-        words = [spelled(one) if one.required else f"[{spelled(one)}]" for one in arguments]
+        parameters = [parameter for parameter in command.params if getattr(parameter, "help", None)]
+        arguments = [parameter for parameter in parameters if parameter.param_type_name == "argument"]
+        words = [
+            spelled(argument) if argument.required else f"[{spelled(argument)}]" for argument in arguments
+        ]
         usage = " ".join(["zyda", name, *words, *(["[OPTIONS]"] if len(parameters) > len(words) else [])])
         parts.append(f"## zyda {name}\n\n{command.help}\n\n```\n{usage}\n```\n")
         if parameters:
-            rows = [f"| `{spelled(one)}` | {in_cell(one.help)} |" for one in parameters]
+            rows = [f"| `{spelled(parameter)}` | {in_cell(parameter.help)} |" for parameter in parameters]
             parts.append("| | |\n|---|---|\n" + "\n".join(rows) + "\n")
         if command.epilog:
             parts.append("```\n" + "\n".join(command.epilog.splitlines()[1:]) + "\n```\n")
@@ -163,7 +165,7 @@ def commands() -> str:
 
 
 def spelled(parameter: Any) -> str:
-    """Return how an argument or an option is typed."""
+    """Return an argument or an option in the form in which a user types it."""
     if parameter.param_type_name == "argument":
         return str(parameter.metavar or parameter.name.upper())
     return " ".join([", ".join(parameter.opts), *([parameter.metavar] if parameter.metavar else [])])
@@ -172,10 +174,11 @@ def spelled(parameter: Any) -> str:
 def limits_page() -> str:
     """Return a page with every bound of input from outside."""
     rows = [
-        f"| `{one.name}` | {one.default:,} | {one.metadata['unit']} | {in_cell(one.metadata['description'])} |"
-        for one in dataclasses.fields(Limits)
+        f"| `{limit.name}` | {limit.default:,} | {limit.metadata['unit']} | "
+        f"{in_cell(limit.metadata['description'])} |"
+        for limit in dataclasses.fields(Limits)
     ]
-    head = f"# Limits\n\nEvery bound of input from outside, as `tasks/limits.py` has it. {MADE}\n"
+    head = f"# Limits\n\nEvery bound of input from outside, from `tasks/limits.py`. {MADE}\n"
     return "\n".join([head, "| limit | value | unit | |\n|---|---|---|---|", *rows]) + "\n"
 
 

@@ -1,6 +1,6 @@
-"""Take the README's pictures of the dashboard from a real build of the demo: `make pictures`.
+"""Take the README's screenshots of the dashboard during a real build of the demo: `make pictures`.
 
-A stack of its own is started, with its state in a new folder, and ended. It needs Chromium.
+The script starts a separate stack with its state in a new folder, and stops it at the end. It needs Chromium.
 """
 
 import os
@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 HERE = Path(__file__).parent
-STORAGE = "/tmp/corpora"  # it is in the pictures, and nobody's
+STORAGE = "/tmp/corpora"  # the path is visible in the screenshots; it names no user
 WIDTH, HEIGHT = 1280, 1180
 SECONDS = 240
 
@@ -27,7 +27,7 @@ def zyda(*arguments: str) -> subprocess.Popen[bytes]:
 
 @contextmanager
 def stack() -> Iterator[Any]:
-    """Start what a build needs, with an empty history; give the API of its server."""
+    """Start the stack that a build needs, with an empty history; yield the API of its server."""
     with tempfile.TemporaryDirectory() as home:
         os.environ["PREFECT_HOME"] = home
         if zyda("up").wait():
@@ -41,16 +41,16 @@ def stack() -> Iterator[Any]:
 
 
 def artifacts(api: Any) -> dict[str, Any]:
-    """Return the artifacts of the build by what they show."""
+    """Return the artifacts of the build by their kind of page, such as `build` and `report`."""
     import httpx
 
     login = tuple(api.login.split(":", 1))
     answer = httpx.post(f"{api.url}/artifacts/filter", json={"limit": 50}, timeout=30, auth=login)
-    return {one["key"].split("-")[1]: one for one in answer.json() if one["key"]}
+    return {artifact["key"].split("-")[1]: artifact for artifact in answer.json() if artifact["key"]}
 
 
 def is_half_way(text: str) -> bool:
-    """Say whether a build is past its beginning and not at its end."""
+    """Return whether the page shows a running build, between 20 % and 98 %."""
     done = re.search(r"\*\*(\d+) %\*\*", text)
     return done is not None and 20 < int(done[1]) < 98 and "running" in text
 
@@ -74,14 +74,14 @@ def main() -> None:
         url = api.dashboard
         browser = started.chromium.launch(executable_path=program, args=["--no-sandbox"])
         page = browser.new_page(viewport={"width": WIDTH, "height": HEIGHT})
-        page.goto(api.link)  # so that the first picture does not wait for the dashboard itself
+        page.goto(api.link)  # loads the dashboard before the first screenshot
         page.wait_for_url("**/runs")
         build = zyda("build", str(HERE.parent / "demo/recipe.yaml"), "--storage", STORAGE)
         deadline = time.monotonic() + SECONDS
         while build.poll() is None and time.monotonic() < deadline:
-            found = artifacts(api).get("build")
-            if found and is_half_way(found["data"]):
-                picture(page, url, "live-page", found, "Stages")
+            build_page = artifacts(api).get("build")
+            if build_page and is_half_way(build_page["data"]):
+                picture(page, url, "live-page", build_page, "Stages")
                 break
             time.sleep(0.2)
         build.wait(SECONDS)

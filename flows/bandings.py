@@ -1,4 +1,4 @@
-"""The flow that tries several bandings on a corpus: what each would take."""
+"""The flow that tries several bandings on a corpus, and returns the removals of each."""
 
 from collections.abc import Sequence
 from operator import methodcaller
@@ -31,7 +31,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.rounds import Round, Subject, round_to_try
 from zyda_flows.tasks.running import run_stage
 from zyda_flows.tasks.stage.prefect_cache import keep_results_in_corpus
-from zyda_flows.tasks.stage.results import Results, Runner, Step, Work, task_of
+from zyda_flows.tasks.stage.results import BuildStep, Results, Runner, Work, task_of
 from zyda_flows.tasks.stage.runner import task_runner
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.words import counted
@@ -48,29 +48,31 @@ def try_bandings(
     storage: str | None = None,
     sample: Sample | None = None,
 ) -> TriedBandings:
-    """Try what deduplication takes at several thresholds, each with the bands and rows that suit it.
+    """Deduplicate at several thresholds, each with suitable bands and rows, and return the removals.
 
-    Nothing that is published changes. What is made on the way is found by a build with the same bands and rows.
+    The published corpus does not change. A later build with the same bands and rows reuses the intermediate files.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
-        thresholds: Jaccard similarities from which on pairs are wanted.
-        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
+        thresholds: The smallest Jaccard similarity of a pair of duplicates, for each banding.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a separate corpus.
     """
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     round_to_try(corpus_recipe)
     with build_lock(corpus_recipe, lambda _: None):
         keep_results_in_corpus(corpus_recipe)
-        found = run_bandings(corpus_recipe, thresholds, on_prefect())
+        bandings = run_bandings(corpus_recipe, thresholds, on_prefect())
     create_table_artifact(
-        rows_of(found), artifact_key(corpus_recipe, "bandings"), "What several bandings take"
+        rows_of(bandings), artifact_key(corpus_recipe, "bandings"), "Removals by several bandings"
     )
-    return completed(found, f"{counted(len(found.tried), 'banding')} of {corpus_recipe.corpus} were tried.")
+    return completed(
+        bandings, f"{counted(len(bandings.tried), 'banding')} of {corpus_recipe.corpus} were tried."
+    )
 
 
 def on_prefect() -> Runner:
-    """Return what runs stages as Prefect's tasks."""
+    """Return a runner that submits stages as Prefect's tasks."""
 
     def submit(work: Work, subject: Subject, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
         return task_of(work).submit(subject, *inputs, **options)
@@ -79,32 +81,34 @@ def on_prefect() -> Runner:
 
 
 def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) -> TriedBandings:
-    """Run the stages of the first round of near-duplicates for each threshold, after those before it."""
+    """Run the first round of near-duplicates for each threshold, after the stages before the round."""
     submit, result = runner.submit, runner.result
     recipes = {threshold: with_threshold(recipe, threshold) for threshold in sorted(set(thresholds))}
     plans = result(submit(prepare, recipe, replace=True))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
     number = round_to_try(recipe)
-    found = list[Tried]()
+    bandings = list[Tried]()
     for threshold, variant in recipes.items():
         results = Results(plans, references)
         before, dedup_round = split_steps(variant, number)
         for step in before:
             run_stage(step, results, runner)
-        if not found:
+        if not bandings:
             results.receipts(runner)
             result(submit(make_keys, [*recipes.values()], results.all_trails()))
         for step in dedup_round:
             run_stage(step, results, runner)
         receipts = results.receipts(runner)
         name_of = Round(variant, number).name_of
-        found.append(tried(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0]))
-    return keep(recipe.folder, found)
+        bandings.append(
+            tried(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0])
+        )
+    return keep(recipe.folder, bandings)
 
 
-def split_steps(recipe: Recipe, number: int) -> tuple[list[Step], list[Step]]:
-    """Return the stages before a round that let documents go, and those of the round that are needed to try it."""
-    before, dedup_round = list[Step](), list[Step]()
+def split_steps(recipe: Recipe, number: int) -> tuple[list[BuildStep], list[BuildStep]]:
+    """Return the stages before a round that remove documents, and the stages of the round that a trial needs."""
+    before, dedup_round = list[BuildStep](), list[BuildStep]()
     for step in pipeline.steps(recipe):
         if not isinstance(step.work, Stage):
             continue
@@ -116,15 +120,15 @@ def split_steps(recipe: Recipe, number: int) -> tuple[list[Step], list[Step]]:
     return before, dedup_round
 
 
-def rows_of(found: TriedBandings) -> list[dict[str, Any]]:
-    """Return a row for each banding and source, and for all of them."""
+def rows_of(bandings: TriedBandings) -> list[dict[str, Any]]:
+    """Return a row for each banding and source, and a row for all sources of each banding."""
     return [
-        {"threshold": one.threshold, "bands": one.bands, "rows": one.rows, "source": source,
+        {"threshold": banding.threshold, "bands": banding.bands, "rows": banding.rows, "source": name,
          "documents": removed.documents, "of": entering.documents, "tokens": removed.tokens,
-         "pairs": one.pairs, "less alike": one.below}
-        for one in found.tried
-        for source, entering, removed in (
-            *((of.source, of.entering, of.removed) for of in one.sources),
-            ("all", one.entering, one.removed),
+         "pairs": banding.pairs, "less alike": banding.below}
+        for banding in bandings.tried
+        for name, entering, removed in (
+            *((source.source, source.entering, source.removed) for source in banding.sources),
+            ("all", banding.entering, banding.removed),
         )
     ]  # fmt: skip

@@ -1,4 +1,4 @@
-"""The flow that a person starts: from a recipe to a published corpus with its accounts."""
+"""The flow that builds a corpus: from a recipe to a published corpus with its accounts."""
 
 from collections.abc import Iterator, Sequence
 from contextlib import ExitStack, contextmanager, suppress
@@ -48,32 +48,32 @@ Sample = Annotated[float, Field(gt=0, le=1)]
 def build(
     recipe: str, storage: str | None = None, sample: Sample | None = None, replace: bool = False
 ) -> Ledger:
-    """Build the corpus that a recipe describes. What was built before is not built again.
+    """Build the corpus that a recipe describes. Results of earlier builds are reused.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
-        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a separate corpus.
         replace: Replace a corpus of this name that was built from other sources.
     """
     corpus_recipe = None
     try:
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
-        ledger = built(corpus_recipe, replace=replace)
+        ledger = build_and_show(corpus_recipe, replace=replace)
         return completed(ledger, *outcome(corpus_recipe, ledger))
     except ZydaError as error:
         return as_failed(error, recipe, corpus_recipe)
 
 
 def outcome(recipe: Recipe, ledger: Ledger) -> list[str]:
-    """Return the sentences that the state of a complete build has, sources that lost most of their tokens first."""
+    """Return the sentences of the state of a complete build: first large losses of sources, then the total."""
     counts = ledger.of(ledger.stages[-1])
     losses = [f"{LOST} {loss}." for loss in large_losses(ledger)[:MOST_LOSSES]]
     return [*losses, f"{counts.sentence().capitalize()} are published in {recipe.folder.url}/published."]
 
 
-def built(recipe: Recipe, *, replace: bool) -> Ledger:
-    """Build a corpus in this flow run, and show it there."""
+def build_and_show(recipe: Recipe, *, replace: bool) -> Ledger:
+    """Build a corpus in the current flow run, and show its accounts and report in the dashboard."""
     state = BuildState(recipe)
     with (
         ExitStack() as stack,
@@ -85,7 +85,7 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
     ):
         recipe.folder.clear_scratch()
         forget_attempts(recipe.folder)
-        stack.callback(recipe.folder.clear_scratch)  # of workers that died on the way
+        stack.callback(recipe.folder.clear_scratch)  # workers that died leave scratch files
         forget_results_of_nothing(recipe.folder)
         keep_results_in_corpus(recipe)
         with keeping_spending(recipe, state):
@@ -95,16 +95,16 @@ def built(recipe: Recipe, *, replace: bool) -> Ledger:
         forget_attempts(recipe.folder)
         show_ledger.submit(recipe, ledger).result()
         fault = make_report.submit(recipe).result(raise_on_failure=False)
-        if isinstance(fault, BaseException):  # the corpus is there, and so are its accounts
+        if isinstance(fault, BaseException):  # the corpus and its accounts are complete without a report
             warn(f"the report could not be made: {fault}; zyda report makes it")
         if begun := unfinished(recipe.folder):
-            forget_runs(recipe, keys_like(recipe), max(moment_of(one.asked_at) for one in begun))
+            forget_runs(recipe, keys_like(recipe), max(moment_of(request.asked_at) for request in begun))
     return ledger
 
 
 @contextmanager
 def keeping_spending(recipe: Recipe, state: BuildState) -> Iterator[None]:
-    """Keep what a block takes, which builds the corpus or fails to."""
+    """Store the costs of the block that builds the corpus, also if the block raises."""
     is_over = False
     try:
         yield
@@ -118,12 +118,12 @@ def keeping_spending(recipe: Recipe, state: BuildState) -> Iterator[None]:
             flow=process_time(),
             stages=state.spending(),
         )
-        with suppress(ZydaError):  # what ended the build is said, and what it took is no part of it
+        with suppress(ZydaError):  # an error of this write must not replace the error of the build
             keep_spending(recipe.folder, run, is_over=is_over)
 
 
 def on_prefect(state: BuildState) -> Runner:
-    """Return what runs the stages as Prefect's tasks, and lets the page of the build know of each."""
+    """Return a runner that submits the stages as Prefect's tasks, and adds each task to the state of the build."""
     state.begin()
 
     def submit(work: Work, subject: Subject, *inputs: Any, **options: Any) -> PrefectFuture[Any]:
@@ -135,9 +135,9 @@ def on_prefect(state: BuildState) -> Runner:
 
 
 def wait_for_receipts(step: Sequence[PrefectFuture[Any]]) -> list[Receipt]:
-    """Wait for a stage and return its receipts; raise what one of its tasks raised.
+    """Wait for all tasks of a stage and return its receipts; raise the exception of a failed task.
 
-    Raises only when all of the stage's tasks have ended, so that nothing of it runs beside a second try.
+    The exception is raised after all tasks have ended, so that no task still runs when the stage is retried.
     """
     for future in step:
         future.wait()

@@ -25,7 +25,7 @@ from zyda_flows.tasks.storage.claims import reading
 from zyda_flows.tasks.storage.folder import Folder, absolute
 from zyda_flows.tasks.words import counted
 
-AT_ONCE = 256  # files between two looks at how far it is
+AT_ONCE = 256  # files between two updates of the progress
 
 
 @flow(name="export", flow_run_name=name_by_corpus("export"), task_runner=task_runner(), persist_result=False)
@@ -41,19 +41,19 @@ def export(
     storage: str | None = None,
     sample: Sample | None = None,
 ) -> int:
-    """Write the published documents to files of another format, over the cluster; return how many files there are.
+    """Write the published documents to files of another format, on the cluster; return the number of files.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
-        to: The folder for the files, as all workers see it: any fsspec URL.
-        format: Of the files: jsonl.zst, jsonl or parquet.
-        columns: The columns to write; without, all of them.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
+        to: The folder for the files, a URL that all workers can write: any fsspec URL.
+        format: The format of the files: jsonl.zst, jsonl or parquet.
+        columns: The columns to write; all columns by default.
         as_strings: Columns of integers to write as strings, for readers of JSON that round above 2^53.
-        sources: The sources to write; without, all of them.
-        file_mib: What goes into one file, in MiB of the Parquet that is published.
-        replace: Remove an export of something else in the same folder.
-        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input that was used. A sample is a corpus of its own.
+        sources: The sources to write; all sources by default.
+        file_mib: The size of a file, in MiB of the published Parquet.
+        replace: Remove another export from the same folder.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input that was used. A sample is a separate corpus.
     """
     options = ExportOptions(
         format=format, columns=tuple(columns or ()), as_strings=tuple(as_strings or ()),
@@ -68,14 +68,14 @@ def export(
 
 @task(task_run_name="export", **ONCE_A_BUILD)
 def export_files(recipe: Recipe, to: str, options: ExportOptions, replace: bool) -> list[ExportedFile]:
-    """Write what is not there yet."""
+    """Write the files that are missing, and return all files of the export."""
     with reading([recipe.folder], "zyda export"):
         planned = Export(recipe, Folder(to), options, replace=replace)
         return planned.write(over_cluster)
 
 
 def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:
-    """Write files on the workers, and tell the dashboard how far it is."""
+    """Write files on the workers, and show the progress in the dashboard."""
     bar: Any = create_progress_artifact(progress=0.0, description="Exported files") if jobs else None
     for start in range(0, len(jobs), AT_ONCE):
         yield from fan_out(FileToExport.__call__, jobs[start : start + AT_ONCE], stage="export", source=None)
@@ -83,11 +83,11 @@ def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:
 
 
 def show_files(recipe: Recipe, files: Sequence[ExportedFile]) -> None:
-    """Put what was written of each source into the dashboard."""
+    """Show the files, documents and bytes of each source in the dashboard."""
     rows = [
-        {"source": source, "files": len(own), "documents": sum(one.rows for one in own),
-         "bytes": sum(one.size for one in own)}
+        {"source": source, "files": len(own), "documents": sum(file.rows for file in own),
+         "bytes": sum(file.size for file in own)}
         for source in dict.fromkeys(file.source for file in files)
         if (own := [file for file in files if file.source == source])
     ]  # fmt: skip
-    create_table_artifact(rows, artifact_key(recipe, "exported"), "What was exported")
+    create_table_artifact(rows, artifact_key(recipe, "exported"), "Exported files")

@@ -24,16 +24,16 @@ from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import task_runner
 from zyda_flows.tasks.storage.claims import reading
 
-AT_ONCE = 256  # jobs between two looks at how far it is
+AT_ONCE = 256  # jobs between two updates of the progress
 
 
 @flow(name="mix", flow_run_name=name_by_mixture, task_runner=task_runner(), persist_result=False)
 def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
-    """Mix published corpora into the files that a training run reads, over the cluster; return their folder.
+    """Mix published corpora into the files that a training run reads, on the cluster; return their folder.
 
     Args:
-        mixture: The mixture's YAML file, as the machine that runs the flow sees it.
-        storage: Where the mixture goes, instead of where the file says: any fsspec URL.
+        mixture: The mixture's YAML file, as a path on the machine that runs the flow.
+        storage: The folder of the mixture, instead of the file's `storage`: any fsspec URL.
         forget: Mix again without documents that the corpora have removed, and remove all older versions.
     """
     loaded = load_mixture(mixture, storage=storage)
@@ -48,32 +48,32 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
 
 @task(task_run_name="mix", **ONCE_A_BUILD)
 def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
-    """Write the files that are missing, and show how far it is. forget: and remove all older versions."""
+    """Write the files that are missing, and show the progress. forget: also remove all older versions."""
     page = MixturePage(inputs.mixture.name, inputs.folder.url)
     spread = partial(over_cluster, page)
     with page.until_the_end():
         if forget:
             expect_finished(inputs.corpus_folders)
-            removal.forget(inputs, removal.promised(inputs), spread)
+            removal.forget(inputs, removal.planned_certificate(inputs), spread)
         mixed = mix_all(inputs, spread)
     page.complete(mixed.parts)
     return mixed
 
 
 def over_cluster(page: MixturePage, jobs: Sequence[Any], step: str) -> list[Any]:
-    """Do the jobs of a step on the workers, and show how far it is."""
-    made = list[Any]()
+    """Run the jobs of a step on the workers, show the progress, and return their results."""
+    results = list[Any]()
     page.begin(step, len(jobs))
     for start in range(0, len(jobs), AT_ONCE):
-        some = jobs[start : start + AT_ONCE]
-        made += fan_out(operator.call, some, stage=step, source=None)
-        page.advance(len(some))
-    return made
+        batch = jobs[start : start + AT_ONCE]
+        results += fan_out(operator.call, batch, stage=step, source=None)
+        page.advance(len(batch))
+    return results
 
 
 def show(inputs: Inputs, mixed: MixtureManifest) -> None:
-    """Put the account of the parts into the dashboard."""
+    """Show the accounts of the parts in the dashboard."""
     rows = [part.model_dump(exclude_none=True) for part in mixed.parts]
     create_table_artifact(
-        rows, key_of(mixed.name, "mixture", inputs.folder.url), "What the mixture has of each part"
+        rows, key_of(mixed.name, "mixture", inputs.folder.url), "The mixture's documents and tokens by part"
     )

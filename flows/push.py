@@ -1,4 +1,4 @@
-"""The flow that puts a published corpus on the Hugging Face hub."""
+"""The flow that uploads a published corpus to the Hugging Face hub."""
 
 from typing import Any
 
@@ -19,16 +19,16 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 def push(
     recipe: str, name: str, private: bool = False, storage: str | None = None, sample: Sample | None = None
 ) -> str:
-    """Put the published corpus on the hub, where it becomes visible all at once; return its page.
+    """Upload the published corpus to the hub, where all files become visible at the same time; return its page.
 
-    The process that runs it needs a token of the hub: HF_TOKEN in its environment, or `hf auth login`.
+    The process that runs the flow needs a token of the hub: HF_TOKEN in its environment, or `hf auth login`.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
         name: The dataset repository on the hub, OWNER/NAME.
-        private: Make the repository a private one, if it is not there yet.
-        storage: Where the corpus is, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input that was used. A sample is a corpus of its own.
+        private: Create a missing repository as a private repository.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input that was used. A sample is a separate corpus.
     """
     log = get_run_logger()
     with with_heartbeat("zyda-push"):
@@ -47,7 +47,7 @@ def push(
 
 
 class Sent:
-    """Tells the dashboard how much has been sent, of so many bytes."""
+    """Shows in the dashboard the share of the bytes that has been sent. size: of all files, in bytes."""
 
     def __init__(self, size: int) -> None:
         self.size, self.sent = size, 0

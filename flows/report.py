@@ -1,4 +1,4 @@
-"""The flow that makes the report of a corpus: a page beside it, and the same in Prefect's dashboard."""
+"""The flow that makes the report of a corpus: a page in its folder, and the same in Prefect's dashboard."""
 
 from typing import Annotated
 
@@ -19,9 +19,9 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
     """Make the report of a published corpus; return its URL.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
-        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input that was used, more than 0 and at most 1. A sample is a separate corpus.
     """
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     with with_heartbeat("zyda-report"):

@@ -1,4 +1,4 @@
-"""The flow that looks whether a recipe's sources have changed, and says so when they have."""
+"""The flow that lists a recipe's sources, and emits an event when they have changed."""
 
 from typing import Any
 
@@ -26,43 +26,43 @@ CHANGED = "zyda.sources.changed"
 
 @flow(name="watch", flow_run_name=name_by_corpus("watch"), persist_result=False)
 def watch(recipe: str, storage: str | None = None, sample: Sample | None = None) -> SourceChanges | None:
-    """List the sources; emit an event when they changed and the listing has come to rest.
+    """List the sources; emit an event if they have changed and the listing is stable.
 
-    A listing has come to rest when two looks, one schedule's interval apart, find the same. The
-    deployment of `build` waits for the event and builds what is new. Where that build failed, the next
-    look asks for it again.
+    A listing is stable if two runs of this flow, an interval of the schedule apart, return the same files. The
+    deployment of `build` waits for the event and builds the changed files. If that build fails, the next run
+    emits the event again.
 
     Args:
-        recipe: The recipe's YAML file, as the machine that runs the flow sees it.
-        storage: Where the corpus goes, instead of where the recipe says: any fsspec URL.
-        sample: The part of the input to use, more than 0 and at most 1. A sample is a corpus of its own.
+        recipe: The recipe's YAML file, as a path on the machine that runs the flow.
+        storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
+        sample: The part of the input to use, more than 0 and at most 1. A sample is a separate corpus.
     """
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     with look_lock(corpus_recipe) as is_only:
-        if not is_only:  # of two looks in one moment the second would find the listing at rest
-            return told(None, f"{corpus_recipe.corpus}: another run is looking at its sources")
+        if not is_only:  # of two runs at the same time, the second would see a stable listing
+            return logged(None, f"{corpus_recipe.corpus}: another run is listing its sources")
         sight = detect_changes(corpus_recipe)
     show_changes(corpus_recipe, sight)
     if not sight.changes:
-        found = "nothing has changed since the last build"
+        finding = "nothing has changed since the last build"
     elif not sight.is_settled:
-        found = "files have changed since the last look; waiting for them to settle"
+        finding = "files have changed since the last run; waiting until two runs list the same files"
     elif sight.is_to_announce or (sight.is_unanswered and not is_under_way(recipe, storage, sample)):
-        ask_for_a_build(corpus_recipe, sight, {"recipe": recipe, "storage": storage, "sample": sample})
-        found = f"{counted(len(sight.changes), 'source')} changed; asked for a build"
+        request_build(corpus_recipe, sight, {"recipe": recipe, "storage": storage, "sample": sample})
+        finding = f"{counted(len(sight.changes), 'source')} changed; requested a build"
     else:
-        found = "a build has been asked for already"
-    return told(sight, f"{corpus_recipe.corpus}: {found}")
+        finding = "a build has already been requested"
+    return logged(sight, f"{corpus_recipe.corpus}: {finding}")
 
 
-def told(sight: SourceChanges | None, finding: str) -> Any:
-    """Write what a look found into the log, and return the state of its run, which says the same."""
+def logged(sight: SourceChanges | None, finding: str) -> Any:
+    """Log a finding, and return a completed state with the same message."""
     get_run_logger().info("%s", finding)
     return completed(sight, finding)
 
 
 def show_changes(recipe: Recipe, sight: SourceChanges) -> None:
-    """Put the changed files of each source into the dashboard."""
+    """Show the numbers of changed files of each source in the dashboard."""
     rows = [
         {
             "source": change.source,
@@ -73,11 +73,11 @@ def show_changes(recipe: Recipe, sight: SourceChanges) -> None:
         }
         for change in sight.changes
     ]
-    create_table_artifact(rows, artifact_key(recipe, "changes"), "Files that the last build did not see so")
+    create_table_artifact(rows, artifact_key(recipe, "changes"), "Files that changed since the last build")
 
 
-def ask_for_a_build(recipe: Recipe, sight: SourceChanges, parameters: dict[str, Any]) -> None:
-    """Emit the event for which the deployment of `build` waits."""
+def request_build(recipe: Recipe, sight: SourceChanges, parameters: dict[str, Any]) -> None:
+    """Emit the event that triggers the deployment of `build`."""
     changes = [change.model_dump() for change in sight.changes]
     emit_event(
         CHANGED,
@@ -87,7 +87,7 @@ def ask_for_a_build(recipe: Recipe, sight: SourceChanges, parameters: dict[str, 
 
 
 def is_under_way(recipe: str, storage: str | None, sample: float | None) -> bool:
-    """Say whether a build of this corpus runs or waits to run, on this Prefect server."""
+    """Return whether a build of this corpus is running or scheduled on this Prefect server."""
     with get_client(sync_client=True) as client:
         runs = runs_in(client, *NOT_OVER, flows=["build"])
     parameters = {"recipe": recipe, "storage": storage, "sample": sample}

@@ -1,16 +1,17 @@
-"""A Dask cluster on SLURM, for as long as this script runs.
+"""Start a Dask cluster on SLURM, which runs until this script ends.
 
 pip install 'zyda-flows[slurm]'
 python infra/slurm.py --jobs 8 --queue cpu --interface ib0 > dask.env &
-source dask.env                            # its address and its key, once it is there
+source dask.env                            # its address and its key, once the file has them
 zyda build recipes/zyda2.yaml
 
 With `--gpu-jobs 4 --gpu-queue gpu --gpus 8`, four more jobs have a worker for each of their eight GPUs, for
-signatures, edges, clusters and classifiers; the cores of the other jobs read and count tokens beside them.
+signatures, edges, clusters and classifiers; meanwhile the cores of the other jobs read and count tokens.
 
-The scheduler runs on this login node, where others are too: it takes work only from who has the key,
-which lies in a folder that all nodes see and its owner alone may read. UCX, which chooses among NVLink,
-InfiniBand and TCP (`--ucx`), has no encryption and knows no key: whoever reaches it can run code as you.
+The scheduler runs on this login node, which other users share. It accepts work only from clients with the key,
+which is stored in a folder that all nodes can access and only its owner can read. UCX (`--ucx`), which chooses
+among NVLink, InfiniBand and TCP, has no encryption and no key: any program that can connect to it can run code as
+you.
 """
 
 import argparse
@@ -42,19 +43,19 @@ from zyda_flows.tasks.workers.tls import dask_key_pair
 
 def count(text: str) -> int:
     if (number := int(text)) < 0:
-        raise argparse.ArgumentTypeError(f"{number} is less than none")
+        raise argparse.ArgumentTypeError(f"expected 0 or more, got {number}")
     return number
 
 
 def size(text: str) -> int:
     if (number := int(dask.utils.parse_bytes(text))) <= 0:
-        raise argparse.ArgumentTypeError(f"{text} is no memory at all")
+        raise argparse.ArgumentTypeError(f"expected more than 0 bytes, got {text}")
     return number
 
 
 def at_least_one(text: str) -> int:
     if not (number := count(text)):
-        raise argparse.ArgumentTypeError("one at least")
+        raise argparse.ArgumentTypeError("expected 1 or more, got 0")
     return number
 
 
@@ -65,23 +66,23 @@ def main() -> None:
     parser.add_argument("--cores", type=at_least_one, default=32, help="cores of a job, a worker for each")
     parser.add_argument("--memory", type=size, default="128GiB", help="memory of a job")
     parser.add_argument("--walltime", default="24:00:00", help="how long a job may run")
-    parser.add_argument("--gpu-jobs", type=count, default=0, help="SLURM jobs with GPUs to start besides")
-    parser.add_argument("--gpu-queue", help="their partition, if it is another")
+    parser.add_argument("--gpu-jobs", type=count, default=0, help="additional SLURM jobs with GPUs")
+    parser.add_argument("--gpu-queue", help="partition of the jobs with GPUs; that of --queue by default")
     parser.add_argument("--gpus", type=at_least_one, default=8, help="GPUs of such a job, a worker for each")
     parser.add_argument(
-        "--gpu-memory", type=size, default="256GiB", help="memory of such a job, not of its GPUs"
+        "--gpu-memory", type=size, default="256GiB", help="memory of such a job, without that of its GPUs"
     )
-    parser.add_argument("--interface", help="network interface to listen on, ib0 say; all if not given")
+    parser.add_argument("--interface", help="network interface to listen on, such as ib0; all by default")
     parser.add_argument(
-        "--tls", type=Path, default=Path.home() / ".zyda-dask", help="folder of the key, which all nodes see"
+        "--tls", type=Path, default=Path.home() / ".zyda-dask", help="folder for the key, shared by all nodes"
     )
     parser.add_argument(
         "--ucx",
         action="store_true",
-        help="let UCX choose the network, without a key: on nodes of your own alone",
+        help="use UCX to choose the network, without a key: only on nodes that no other user can reach",
     )
     arguments = parser.parse_args()
-    dask.config.set(SHORT_LOGS)  # of the scheduler, which is in this process
+    dask.config.set(SHORT_LOGS)  # for the scheduler, which runs in this process
     settings, security = short_logs(), None
     if not arguments.ucx:
         arguments.tls.mkdir(mode=0o700, parents=True, exist_ok=True)
@@ -93,7 +94,7 @@ def main() -> None:
         queue=arguments.queue, cores=arguments.cores, processes=arguments.cores, memory=arguments.memory,
         walltime=arguments.walltime, interface=arguments.interface,
         security=security, protocol="ucx://" if arguments.ucx else "tls://",
-        # no end to waiting: jobs may be queued
+        # no timeout for missing workers: jobs may be queued
         scheduler_options={"allowed_failures": ALLOWED_DEATHS, "preload": scheduler_preloads()},
         worker_extra_args=["--resources", f"{CPU}=1"] if arguments.gpu_jobs else [],
         job_script_prologue=[f"export {name}={value}" for name, value in {**ALLOCATOR, **settings}.items()],
@@ -103,14 +104,14 @@ def main() -> None:
         start_gpu_jobs(arguments, cluster.scheduler_address, {**ALLOCATOR, **settings})
     for name, value in {**settings, "DASK_SCHEDULER_ADDRESS": cluster.scheduler_address}.items():
         print(f"export {name}={shlex.quote(value)}", flush=True)
-    for ending in (signal.SIGTERM, signal.SIGHUP):  # what is to be done at the end is done then, too
+    for ending in (signal.SIGTERM, signal.SIGHUP):  # exit by an exception, so that atexit functions run
         signal.signal(ending, lambda *_: sys.exit())
     while True:
         time.sleep(60)
 
 
 def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapping[str, object]) -> None:
-    """Submit jobs of workers with GPUs, as one array, that ends with this script."""
+    """Submit jobs of workers with GPUs as a job array that ends with this script."""
     memory = arguments.gpu_memory
     limits = [
         "--memory-limit",
@@ -118,7 +119,7 @@ def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapp
         "--protocol",
         "ucx" if arguments.ucx else "tls",
     ]
-    limits += ["--death-timeout", "300"]  # of a scheduler that is gone
+    limits += ["--death-timeout", "300"]  # seconds without a scheduler
     command = [sys.executable, "-m", "dask", "cuda", "worker", scheduler, *GPU_FLAGS, *limits]
     if arguments.interface:
         command += ["--interface", arguments.interface]
@@ -127,15 +128,15 @@ def start_gpu_jobs(arguments: argparse.Namespace, scheduler: str, settings: Mapp
         "partition": arguments.gpu_queue or arguments.queue, "cpus-per-task": GPU_THREADS * arguments.gpus,
         "time": arguments.walltime, "mem": f"{memory >> 20}M",
     }  # fmt: skip
-    given = [f"--{name}={value}" for name, value in options.items() if value]
+    flags = [f"--{name}={value}" for name, value in options.items() if value]
     context = {"DASK_DISTRIBUTED_UCXX__CREATE_CUDA_CONTEXT": "true"} if arguments.ucx else {}
     exported = [f"export {name}={shlex.quote(str(value))}" for name, value in {**settings, **context}.items()]
-    said = subprocess.run(  # noqa: S603 (SLURM's own program, in whatever folder the cluster has it)
-        ["sbatch", "--parsable", *given],  # noqa: S607
+    submission = subprocess.run(  # noqa: S603 (SLURM's own program, at the path where the cluster has it)
+        ["sbatch", "--parsable", *flags],  # noqa: S607
         input="\n".join(["#!/bin/bash", *exported, shlex.join(command)]),
         text=True, check=True, stdout=subprocess.PIPE,
     )  # fmt: skip
-    atexit.register(subprocess.run, ["scancel", said.stdout.strip().partition(";")[0]], check=False)
+    atexit.register(subprocess.run, ["scancel", submission.stdout.strip().partition(";")[0]], check=False)
 
 
 if __name__ == "__main__":

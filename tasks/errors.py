@@ -1,42 +1,43 @@
-"""What can go wrong, one class for each kind.
+"""The errors of this project, with a class for each kind.
 
     ZydaError
-    ├── SeveralFaults   of which the message has a line for each
-    │   ├── BadRecipe       the recipe cannot be built: every fault, with file, line and field
-    │   └── PoisonShards    shards that take each worker with them (a LostWorkers, too); all others are finished
-    ├── BadInput        a source's data is not as the recipe says: source, file and row
-    │   └── BadRequest      a call or a command names a document, source or column that is not there
-    ├── Denied          storage that will not answer differently: no such bucket, no permission
-    │   └── NoCorpus        a place where no corpus is published
-    ├── Unavailable     storage that may answer later; the only kind that is tried again
-    ├── Damaged         artifacts that are not what was written; they are made again
+    ├── SeveralFaults   an error whose message has a line for each fault
+    │   ├── BadRecipe       an invalid recipe: every fault, with file, line and field
+    │   └── PoisonShards    shards during which several workers died (also LostWorkers); other shards are finished
+    ├── BadInput        data of a source that the recipe does not allow: source, file and row
+    │   └── BadRequest      a call or a command names an unknown document, source or column
+    ├── Denied          storage that fails permanently: no such bucket, no permission
+    │   └── NoCorpus        a folder without a published corpus
+    ├── Unavailable     storage that may answer later; only this kind is retried
+    ├── Damaged         artifacts that were changed after they were written; they are rebuilt
     ├── TooMuchLost     a build in which a source would lose more than its recipe's max_loss
-    ├── LostWorkers     a cluster that is gone, has no workers, or loses each of them to one task
-    ├── WrongBits       a GPU that computes something else than a CPU
-    ├── WrongTokens     a library of tokens that differs from tokenizers more often than may be
+    ├── LostWorkers     a cluster that ended, has no workers, or whose workers die during the same task
+    ├── WrongBits       a GPU whose result differs from that of a CPU
+    ├── WrongTokens     a library of tokens that differs from tokenizers in too many documents
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
-    ├── BuildStopped    the process of a build that a Python program started is gone (`flows.python.builds`)
-    ├── NotUnderstood   a `zyda watch` that is not clear: which recipe, how often (`deployments.schedules`)
-    └── NotConserved    documents in are not documents out + removed + set aside: a bug of ours
+    ├── BuildStopped    the process of a build that a Python program started has ended (`flows.python.builds`)
+    ├── NotUnderstood   an ambiguous `zyda watch`: which recipe, how often (`deployments.schedules`)
+    └── NotConserved    documents in differ from documents out + removed + set aside: a bug in this project
 
-The command line prints the message of any of these on one line (SeveralFaults: a line for each)
-and exits with status 1. Anything else is a bug and shows its traceback.
+The command line prints the message of these errors in a line (SeveralFaults: a line for each fault)
+and exits with status 1. Any other exception is a bug and shows its traceback.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import TypeVar
 
-Found = TypeVar("Found")
+Result = TypeVar("Result")
 
-WITH_LINES = (".json", ".jsonl", ".ndjson")  # how files are named whose rows are lines, before a compression
-ADVICE = ". What to do: "  # between what was found and what can be done, where both are one line
+# Suffixes of files with a row per line; the suffix of a compression may follow.
+WITH_LINES = (".json", ".jsonl", ".ndjson")
+ADVICE = ". What to do: "  # between a fault and the advice for it, if both are on the same line
 
 
 class ZydaError(Exception):
-    """The root of this tree; its message is meant to be read by the person who started the build.
+    """The base class of all errors here. The message is for the person who started the build.
 
-    advice: what that person can do. where: the source, file and row that it is about, as far as known.
+    advice: what that person can do. where: the source, file and row of the fault, as far as known.
     """
 
     advice = "Look at the run's log, and start the build again."
@@ -49,7 +50,7 @@ class ZydaError(Exception):
 
 
 class SeveralFaults(ZydaError):
-    """An error of several lines, one for each of its arguments."""
+    """An error with a line for each of its arguments."""
 
     @property
     def faults(self) -> Sequence[str]:
@@ -60,120 +61,122 @@ class SeveralFaults(ZydaError):
 
 
 class BadRecipe(SeveralFaults, ValueError):
-    """All the faults of a recipe at once."""
+    """All faults of a recipe."""
 
     advice = (
-        "Mend the recipe, or the files that it names, as each line says; zyda check looks without building."
+        "Correct the recipe, or the files that it names, as each line describes; zyda check tests them without "
+        "building."
     )
 
 
 class BadInput(ZydaError, ValueError):
-    """Input that cannot be used. Build it with `bad_input`, so that it says where."""
+    """Unusable input. Create it with `bad_input`, so that the message names the source, file and row."""
 
     advice = (
-        "Mend or remove that file; with `on_bad_rows: set_aside` in the recipe, rows that are no documents are "
-        "published in a folder of their own."
+        "Correct or remove that file; with `on_bad_rows: set_aside` in the recipe, rows that are not documents are "
+        "published in a separate folder."
     )
 
 
 class BadRequest(BadInput):
-    """A call or a command that names a document, a source or a column that is not there."""
+    """A call or a command that names an unknown document, source or column."""
 
     advice = "Correct the names and values of the call or the command, as the message describes."
 
 
 class Denied(ZydaError, OSError):
-    """Storage that refuses: trying again cannot help."""
+    """Storage that refuses a request permanently: a retry cannot help."""
 
     advice = (
-        "Look at the permissions, the credentials, the name and the room of that place; then build again."
+        "Check the permissions, the credentials, the name and the free space of that place; then build again."
     )
 
 
 class NoCorpus(Denied):
-    """A place where no corpus is published."""
+    """A folder without a published corpus."""
 
     advice = "Give the recipe of a corpus, its folder or its published folder; zyda build builds a corpus."
 
 
 class Unavailable(ZydaError, OSError):
-    """Storage that did not answer: trying again may help.
+    """Storage that did not answer: a retry may help.
 
-    seconds: how long it asks to wait, where it says so. host: who does.
+    seconds: the wait that a host requests, if it states a wait. host: that host.
     """
 
     seconds: float | None = None
     host = ""
-    advice = "It was tried several times. When the store answers again, start the build again."
+    advice = "Several retries failed. When the store answers again, start the build again."
 
 
 class Damaged(ZydaError, ValueError):
-    """Artifacts that are cut, changed or gone: `paths`, relative to the corpus, and what was found."""
+    """Artifacts that are truncated, changed or missing: a description, and `paths` relative to the corpus."""
 
-    advice = "Start the build again: it makes what is damaged anew."
+    advice = "Start the build again: it rebuilds damaged files."
 
     def __init__(self, fault: str, *paths: str) -> None:
         super().__init__(fault, *paths)
-        self.found = fault
+        self.fault = fault
         self.paths: Sequence[str] = paths
 
     def __str__(self) -> str:
-        return self.found
+        return self.fault
 
 
 class LostWorkers(ZydaError, RuntimeError):
-    """A cluster without workers: they died one after another on the same work, or nobody started any."""
+    """A cluster without workers: they died one after another during the same work, or none was started."""
 
-    advice = "Look whether the cluster runs and its workers have memory enough; then start the build again."
+    advice = (
+        "Check that the cluster runs and that its workers have enough memory; then start the build again."
+    )
 
 
 class PoisonShards(LostWorkers, SeveralFaults):
-    """Shards that took one worker after another with them, a line for each. All others are finished."""
+    """Shards during which several workers died, a line for each. All other shards are finished."""
 
     advice = (
-        "Give each worker more memory (start fewer of them), or make shard_mib smaller in the recipe, or take the "
-        "file at fault out of it. Then build again: only these shards are left."
+        "Give each worker more memory (start fewer workers), or make shard_mib smaller in the recipe, or remove "
+        "the faulty file from it. Then build again: only these shards remain."
     )
 
 
 class WrongTokens(ZydaError, ArithmeticError):
-    """A library that gives other tokens than `tokenizers`, for more than a document here and there."""
+    """A library whose tokens differ from those of `tokenizers` in more than a few documents."""
 
-    advice = (
-        "Set ZYDA_TOKENS=exact for the build: tokenizers counts alone then, slowly. Tell us of the tokenizer."
-    )
+    advice = "Set ZYDA_TOKENS=exact for the build: then only tokenizers counts, slowly. Report the tokenizer."
 
 
 class WrongBits(ZydaError, ArithmeticError):
-    """A GPU, or its libraries, whose results are not those of a CPU."""
+    """A GPU, or its libraries, whose results differ from those of a CPU."""
 
     advice = (
-        "What this GPU has made before may be wrong as well: in the corpus's folder of the storage, delete "
-        "work/minhash, work/keys-left, work/edges and work/clusters, all of which is made again, and build with "
-        "ZYDA_ENGINE=cpu. Try make gpu on that machine, and report what it says, with the output of nvidia-smi."
+        "Earlier results of this GPU may be wrong, too: in the corpus's folder of the storage, delete "
+        "work/minhash, work/keys-left, work/edges and work/clusters, which a build makes again, and build with "
+        "ZYDA_ENGINE=cpu. Try make gpu on that machine, and report its output, with the output of nvidia-smi."
     )
 
 
 class TooMuchLost(ZydaError, ValueError):
-    """Removals that a recipe forbids, of whichever source."""
+    """Removals beyond the recipe's max_loss, for any source."""
 
     advice = (
-        "Look at what would go (zyda try, zyda audit, --sample), then change the recipe, or its max_loss."
+        "Look at the documents that would be removed (zyda try, zyda audit, --sample), then change the recipe, or "
+        "its max_loss."
     )
 
 
 class NotConserved(ZydaError, AssertionError):
-    """An account that does not add up."""
+    """Counts that do not add up."""
 
     advice = "This is a fault of zyda-flows, and nothing was published: please report it with the run's log."
 
 
 @contextmanager
 def without_causes() -> Iterator[None]:
-    """Let an error of this tree out alone, as it has to be where it goes to another process.
+    """Raise a ZydaError without its causes, so that it can be sent to another process.
 
-    What libraries raise cannot always be pickled, an HTTP status by aiohttp for one, and then Dask sends a bare
-    Exception, which nothing is tried again for. The message says what the cause was.
+    Some exceptions of libraries cannot be pickled, for example an HTTP status of aiohttp. Dask would then send a
+    bare Exception, which is not retried. The message of the ZydaError describes the cause.
     """
     try:
         yield
@@ -182,23 +185,23 @@ def without_causes() -> Iterator[None]:
         raise
 
 
-def all_but_poison(calls: Iterable[Callable[[], Found]]) -> list[Found]:
-    """Make calls one after another, and return what they return. Raises what the first failing one raised.
+def all_but_poison(calls: Iterable[Callable[[], Result]]) -> list[Result]:
+    """Make calls in sequence, and return their results. Raises the error of the first failing call.
 
-    Where that was PoisonShards, the others are made all the same: what can be done without these shards is to be
-    done. What else they raise stands in the same error, if it is of this tree.
+    If that error is PoisonShards, the remaining calls are still made, because all work without these shards should
+    be finished. Further errors of the remaining calls are added to the message if they are ZydaErrors.
     """
-    found, faults = list[Found](), list[str]()
+    results, faults = list[Result](), list[str]()
     for call in calls:
         try:
-            found.append(call())
+            results.append(call())
         except Exception as error:
             if not (faults or isinstance(error, PoisonShards)):
                 raise
             faults += error.faults if isinstance(error, ZydaError) else ()
     if faults:
         raise PoisonShards(*faults)
-    return found
+    return results
 
 
 def first_line(error: BaseException) -> str:
@@ -211,9 +214,9 @@ def one_line(text: str) -> str:
 
 
 def bad_input(source: str, fault: str, *, file: str = "", row: int | None = None) -> BadInput:
-    """Return the error for a `fault` of a source, at a file and row where known.
+    """Return the error for a `fault` of a source, with its file and row if they are known.
 
-    row: counted from 0, as in a doc_id; of a file of lines the message also gives the line, counted from 1.
+    row: counted from 0, as in a doc_id; for a file with a row per line the message also has the line, from 1.
     """
     where = f"source {source}"
     if file:
@@ -224,12 +227,12 @@ def bad_input(source: str, fault: str, *, file: str = "", row: int | None = None
     error = BadInput(f"{where}: {one_line(fault)}")
     line = f" (line {(row or 0) + 1:,})" if has_lines else ""
     known = {"source": source, "file": file, "row": "" if row is None else f"{row:,}{line}"}
-    error.where = {what: value for what, value in known.items() if value}
+    error.where = {name: value for name, value in known.items() if value}
     return error
 
 
 def bad_row(source: str, fault: str, *, file: str, row: int) -> BadInput:
-    """Return the error for a row that is no document, in a build that stops at the first."""
+    """Return the error for a row that is not a document, in a build that stops at the first such row."""
     return bad_input(
         source, f"{fault} (with on_bad_rows: set_aside, such rows are set apart)", file=file, row=row
     )

@@ -1,9 +1,9 @@
-"""Document ids: where a document came from, in 64 bits.
+"""Document ids: the origin of a document in 64 bits.
 
-doc_id = source (10 bits) | file (24 bits) | row (30 bits). The source's number and the file's are
-given once, in the corpus's register, and never used again; the row is the document's place in its
-file, counted from 0, bad and unsampled rows included. So an id names a source, file and row for
-ever, whatever is added or taken away beside it.
+doc_id = source (10 bits) | file (24 bits) | row (30 bits). The numbers of a source and of a file are assigned
+once, in the corpus's register, and never reused. The row is the document's position in its file, counted from 0,
+including invalid and unsampled rows. So the id of a source, file and row never changes, even if other files are
+added or removed.
 """
 
 import numpy as np
@@ -11,7 +11,7 @@ from numpy.typing import NDArray
 
 BITS = (10, 24, 30)  # of source, file and row
 MAX_SOURCES, MAX_FILES, MAX_ROWS = (1 << bits for bits in BITS)
-# The finaliser of MurmurHash3, and what undoes it: a shift of more than half of the bits undoes itself.
+# The finaliser of MurmurHash3, and its inverse: a shift by more than half of the bits is its own inverse.
 SHIFT = np.uint64(33)
 MIX_1, MIX_2 = 0xFF51AFD7ED558CCD, 0xC4CEB9FE1A85EC53
 UNMIX_1, UNMIX_2 = pow(MIX_1, -1, 1 << 64), pow(MIX_2, -1, 1 << 64)
@@ -29,10 +29,14 @@ def first_id(source: int, file: int) -> int:
 
 
 def split(doc_id: int, bits: tuple[int, int, int] = BITS) -> tuple[int, int, int]:
-    """Return the source number, file number and row of a doc_id. bits: of each, where its corpus has others."""
-    _, of_file, of_row = bits
-    # One less than a power of two is a mask of all the bits of its field.
-    return doc_id >> of_file + of_row, doc_id >> of_row & ((1 << of_file) - 1), doc_id & ((1 << of_row) - 1)
+    """Return the source number, file number and row of a doc_id. bits: their sizes, if its corpus has others."""
+    _, file_bits, row_bits = bits
+    # (1 << bits) - 1 is a mask of all bits of a field.
+    return (
+        doc_id >> file_bits + row_bits,
+        doc_id >> row_bits & ((1 << file_bits) - 1),
+        doc_id & ((1 << row_bits) - 1),
+    )
 
 
 def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint16]:
@@ -42,26 +46,26 @@ def sources_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.uint16]:
 
 def files_of(doc_ids: NDArray[np.uint64]) -> NDArray[np.int64]:
     """Return the file number of each doc_id: (n,) uint64 to (n,) int64."""
-    # 34 bits are left, so int64 holds them; the mask takes the source's off.
+    # 34 bits remain after the shift, which fit in int64; the mask removes the source's bits.
     return (doc_ids >> np.uint64(FILE_SHIFT)).astype(np.int64) & (MAX_FILES - 1)
 
 
 def hash_ids(ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Hash ids, no two to the same number: (n,) uint64 to (n,)."""
-    hashes = (ids ^ (ids >> SHIFT)) * np.uint64(MIX_1)  # which wraps
+    """Hash ids without collisions: (n,) uint64 to (n,)."""
+    hashes = (ids ^ (ids >> SHIFT)) * np.uint64(MIX_1)  # wraps around
     hashes = (hashes ^ (hashes >> SHIFT)) * np.uint64(MIX_2)
     return np.asarray(hashes ^ (hashes >> SHIFT))
 
 
 def ids_of_hashes(hashes: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the ids that `hash_ids` made hashes of: (n,) uint64 to (n,)."""
+    """Return the ids for results of `hash_ids`: (n,) uint64 to (n,)."""
     ids = (hashes ^ (hashes >> SHIFT)) * np.uint64(UNMIX_2)
     ids = (ids ^ (ids >> SHIFT)) * np.uint64(UNMIX_1)
     return np.asarray(ids ^ (ids >> SHIFT))
 
 
 def parse(text: str) -> int | None:
-    """Read a doc_id written in decimal or, with 0x, in hexadecimal; None where it is none of 64 bits."""
+    """Parse a doc_id in decimal or, with 0x, in hexadecimal; return None if it is not a number of 64 bits."""
     try:
         number = int(text, 0)
     except ValueError:

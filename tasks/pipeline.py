@@ -1,9 +1,9 @@
-"""The stages of a build in their order: what runs them, shows them or explains them reads PIPELINE.
+"""The stages of a build in their order: PIPELINE, which is read to run, show and explain them.
 
-Near-duplicates are found over all sources together, once in each round. Before and after the rounds, each stage
-reads what is left of one source and says which documents go. A new stage is a file of its own and its name here:
-where it is for each source, its line in the ledger, its reasons in `removed/` and what `zyda explain` says of them
-come by themselves.
+Near-duplicates are searched in all sources together, once in each round. Before and after the rounds, each stage
+reads the remaining documents of a source and decides which of them to remove. To add a stage, write its file and
+add its name here: its progress for each source, its line in the ledger, its reasons in `removed/` and their
+explanation in `zyda explain` are derived from it.
 """
 
 from collections.abc import Callable, Iterator
@@ -32,18 +32,18 @@ from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
 from zyda_flows.tasks.signatures.edges import edges
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.signatures.minhash import minhash
-from zyda_flows.tasks.stage.results import PrefectTask, Step, Work
+from zyda_flows.tasks.stage.results import BuildStep, PrefectTask, Work
 from zyda_flows.tasks.stage.stage import Stage
 
 
 class EachRound(NamedTuple):
-    """Stages that run one after another in each round of deduplication."""
+    """Stages that run in sequence in each round of deduplication."""
 
     stages: tuple[Stage, ...]
 
 
 class Check(NamedTuple):
-    """What waits for all stages before it, and raises where their receipts are not as the recipe demands."""
+    """A task that waits for all earlier stages, and raises if their receipts violate the recipe."""
 
     task: PrefectTask
     enabled: Callable[[Recipe], bool]
@@ -67,23 +67,25 @@ PIPELINE: tuple[Stage | EachRound | Check, ...] = (
     publish,
     LOSSES,
 )
-GIVEN = {"plan", "trail", "trails", "sources", "references"}  # inputs that are there before the first stage
+# Inputs that exist before the first stage.
+INITIAL_INPUTS = {"plan", "trail", "trails", "sources", "references"}
 
 
 def stages() -> list[Stage]:
     """Return the stages in their order.
 
-    Raises TypeError where one is none, has the name of another, or takes what no stage before it gives.
+    Raises TypeError if an entry is not a stage, has the name of another stage, or has an input that no earlier
+    stage returns.
     """
     in_order = list[Stage]()
     for entry in PIPELINE:
         in_order += (
             entry.stages if isinstance(entry, EachRound) else () if isinstance(entry, Check) else (entry,)
         )
-    known = {*GIVEN, prepare.name}
+    known = {*INITIAL_INPUTS, prepare.name}
     for stage in in_order:
         if not isinstance(stage, Stage):
-            raise TypeError(f"{stage} is no stage: it lacks @stage")
+            raise TypeError(f"{stage} is not a stage: it lacks @stage")
         if stage.name in known:
             raise TypeError(f"two stages are called {stage.name}")
         if missing := [name for name in stage.inputs if name not in known]:
@@ -93,10 +95,10 @@ def stages() -> list[Stage]:
 
 
 def check(recipe: Recipe) -> None:
-    """Raise TypeError where a stage cannot be run, BadRecipe where a source is called as what a stage publishes."""
+    """Raise TypeError if a stage is invalid, BadRecipe if a source has the name of a stage's published folder."""
     folders = {stage.published_as for stage in stages() if stage.published_as}
     for source in recipe.sources:
-        if source.name.rstrip("0123456789") in folders:  # of whatever round
+        if source.name.rstrip("0123456789") in folders:  # a number is the number of a round
             raise BadRecipe(
                 f"source {source.name}: a stage publishes its tables in a folder of that name; choose another"
             )
@@ -107,16 +109,16 @@ def names() -> tuple[str, ...]:
     return tuple(stage.name for stage in stages())
 
 
-def steps(recipe: Recipe) -> Iterator[Step]:
-    """Yield what a build runs after `prepare`, in its order: the stages and checks that the recipe enables."""
+def steps(recipe: Recipe) -> Iterator[BuildStep]:
+    """Yield the steps of a build after `prepare`, in order: the stages and checks that the recipe enables."""
     for work, subject in scheduled_work(recipe):
         if not isinstance(work, Stage):
-            yield Step(work, recipe)
+            yield BuildStep(work, recipe)
         elif work.scope == "corpus":
             if work.enabled(subject, ""):
-                yield Step(work, subject)
-        elif sources := tuple(one.name for one in recipe.sources if work.enabled(subject, one.name)):
-            yield Step(work, subject, sources)
+                yield BuildStep(work, subject)
+        elif sources := tuple(source.name for source in recipe.sources if work.enabled(subject, source.name)):
+            yield BuildStep(work, subject, sources)
 
 
 def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
@@ -130,16 +132,16 @@ def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
             yield entry, recipe
 
 
-def visible_steps(recipe: Recipe) -> list[Step]:
-    """Return the steps of a build that people see: `prepare`, and the stages that the recipe enables."""
-    return [Step(prepare, recipe), *(step for step in steps(recipe) if isinstance(step.work, Stage))]
+def visible_steps(recipe: Recipe) -> list[BuildStep]:
+    """Return the steps of a build that are shown to people: `prepare`, and the stages that the recipe enables."""
+    return [BuildStep(prepare, recipe), *(step for step in steps(recipe) if isinstance(step.work, Stage))]
 
 
 def reasons(recipe: Recipe) -> dict[str, dict[str, str]]:
-    """Return why documents go: of each stage, for each reason that stands in `removed/`, a sentence about one."""
-    of_stages = {
-        Step(work, subject).name: work.reasons_of(subject)
+    """Return the reasons of each stage, as in `removed/`, each with a sentence about a removed document."""
+    reasons_by_step = {
+        BuildStep(work, subject).name: work.reasons_of(subject)
         for work, subject in scheduled_work(recipe)
         if isinstance(work, Stage)
     }
-    return {name: its_reasons for name, its_reasons in of_stages.items() if its_reasons}
+    return {name: step_reasons for name, step_reasons in reasons_by_step.items() if step_reasons}

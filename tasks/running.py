@@ -1,4 +1,4 @@
-"""A build: the stages of a recipe run one after another, by Prefect's tasks or in this process."""
+"""Run a build: the stages of a recipe in sequence, by Prefect's tasks or in this process."""
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.accounts.ledger import Ledger, make_ledger
@@ -9,26 +9,26 @@ from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.corpus import publish_corpus
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.groups import receipts_of
-from zyda_flows.tasks.stage.results import Results, Runner, Step
+from zyda_flows.tasks.stage.results import BuildStep, Results, Runner
 from zyda_flows.tasks.stage.stage import Stage
 
 
-def run_stage(step: Step, results: Results, runner: Runner) -> None:
-    """Run a stage for all that it is for, and add what it gives to the results."""
+def run_stage(step: BuildStep, results: Results, runner: Runner) -> None:
+    """Run a stage for all its sources or for the corpus, and add its results."""
     for call in results.calls(step):
         results.add(step, call, runner.submit(step.work, step.subject, *call.inputs))
 
 
 def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Ledger:
-    """Run every stage that the recipe enables and that is not finished, and publish the corpus."""
+    """Run every enabled stage that is not finished, and publish the corpus."""
     pipeline.check(recipe)
-    recipe.deny_lists  # noqa: B018 (looked for before the recipe goes to workers, so that all obey the same)
+    recipe.deny_lists  # noqa: B018 (read once before the recipe is sent to workers, so that all use the same lists)
     submit, result = runner.submit, runner.result
     plans = result(submit(prepare, recipe, replace=replace))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
     results, about_corpus = Results(plans, references), dict[str, str]()
     for step in pipeline.steps(recipe):
-        if not isinstance(step.work, Stage):  # a check, which somebody would wait for in vain after a failure
+        if not isinstance(step.work, Stage):  # a check, which would never run after a failed stage
             results.receipts(runner)
             result(submit(step.work, recipe, results.all_trails()))
             continue
@@ -38,7 +38,7 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
 
     receipts = results.receipts(runner)
     # Stages about the corpus have no source in their receipts, and no line in the ledger.
-    ledger = make_ledger(of_stage for of_stage in receipts.values() if of_stage[0].source)
+    ledger = make_ledger(stage_receipts for stage_receipts in receipts.values() if stage_receipts[0].source)
     corpus_receipts = {folder: receipts[name][0] for folder, name in about_corpus.items()}
     built = BuiltCorpus(
         recipe=recipe,
@@ -50,6 +50,6 @@ def run_pipeline(recipe: Recipe, runner: Runner, *, replace: bool = False) -> Le
         reasons=pipeline.reasons(recipe),
     )
     result(submit(publish_corpus, recipe, built))
-    # Last: whoever watches, verifies or cleans takes it for a build that came to its end.
+    # Last, because `zyda watch`, `verify` and `clean` take this record as the mark of a finished build.
     result(submit(record_last_build, recipe, plans, references, receipts_of(receipts.values())))
     return ledger

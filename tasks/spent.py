@@ -1,8 +1,8 @@
-"""What work takes: processor time, memory, and what is asked of stores, as each process counts it.
+"""Measure the resources of work: processor time, memory and requests to stores, in each process.
 
-A process counts for itself, whatever its threads do: `METER.take` returns all that it has spent since it was last
-asked. So what the calls of a stage return adds up to what its processes spent, and nothing is counted twice; of
-two calls side by side in one process, the first to end is given what both have spent so far.
+A process counts the work of all its threads: `METER.take` returns the resources used since its last call. So the
+results of a stage's calls add up to the resources of its processes, and nothing is counted twice. If two calls
+run in a process in parallel, the resources of both until then are attributed to the call that ends first.
 """
 
 import resource
@@ -17,17 +17,17 @@ from threading import Lock
 from typing import Any
 
 STATUS, CLEAR = Path("/proc/self/status"), Path("/proc/self/clear_refs")
-FORGET_PEAK = "5"  # written to CLEAR, it has Linux begin the process's peak anew
+FORGET_PEAK = "5"  # written to CLEAR, it makes Linux reset the process's peak memory
 KIB_OF_PEAK = 1 if sys.platform != "darwin" else 1 / 1024
 
 
 @dataclass(frozen=True)
 class Spent:
-    """What some calls have spent.
+    """The resources that some calls have used.
 
-    cpu: seconds of all threads. peak: bytes of memory of the process that had most. inputs, input_requests: what
-    was read of the sources' files. read, written, requests: of the corpus's folder. files: that came there and
-    stayed.
+    cpu: seconds of all threads. peak: bytes of memory of the process that used most. inputs, input_requests:
+    bytes read from the sources' files, and requests. read, written, requests: for the corpus's folder. files:
+    added to it, less those removed.
     """
 
     calls: int = 0
@@ -45,7 +45,7 @@ class Spent:
         return Spent(**(both | {"peak": max(self.peak, other.peak)}))
 
     def __sub__(self, other: "Spent") -> "Spent":
-        """Return what was spent since; the peak is that of now."""
+        """Return the difference of all resources except the peak, which is this object's."""
         more = {name: getattr(self, name) - getattr(other, name) for name in NAMES}
         return Spent(**(more | {"peak": self.peak}))
 
@@ -54,7 +54,7 @@ NAMES = tuple(field.name for field in fields(Spent))
 
 
 class Meter:
-    """Counts what this process spends."""
+    """Count the resources that this process uses."""
 
     def __init__(self) -> None:
         self.lock = Lock()
@@ -62,18 +62,18 @@ class Meter:
         self.last: Spent | None = None
 
     def add(self, **counts: int) -> None:
-        """Count something that was asked of a store."""
+        """Add to the counts of requests, bytes and files."""
         with self.lock:
             for name, count in counts.items():
                 self.counts[name] += count
 
     def begin(self) -> None:
-        """Leave out what was spent before the first call."""
+        """Start counting, so that resources used before the first call are left out."""
         if self.last is None:
             self.take()
 
     def take(self) -> Spent:
-        """Return what has been spent since it was last taken."""
+        """Return the resources used since the last call."""
         with self.lock:
             now = Spent(**(self.counts | {"cpu": time.process_time(), "peak": take_peak()}))
             spent = now - (self.last or Spent())
@@ -82,13 +82,13 @@ class Meter:
 
 
 METER = Meter()
-# Whoever wants to know of each call: the stage, the source, what came of it and what it spent.
+# If set, called after each call of a stage, with the stage, the source, the result and the resources.
 TELL: ContextVar[Callable[[str, str | None, Any, Spent], None] | None] = ContextVar("tell", default=None)
 
 
 @contextmanager
 def telling(tell: Callable[[str, str | None, Any, Spent], None]) -> Iterator[None]:
-    """Have calls that are made in the block told of, with what they spent."""
+    """Set TELL within a block."""
     token = TELL.set(tell)
     try:
         yield
@@ -97,7 +97,7 @@ def telling(tell: Callable[[str, str | None, Any, Spent], None]) -> Iterator[Non
 
 
 def take_peak() -> int:
-    """Return the most memory that this process has had since it was last asked, or ever, in bytes."""
+    """Return the peak memory of this process in bytes since the last call, or since its start, and reset it."""
     with suppress(OSError, ValueError, StopIteration):
         line = next(line for line in STATUS.read_text().splitlines() if line.startswith("VmHWM:"))
         CLEAR.write_text(FORGET_PEAK)

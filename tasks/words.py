@@ -1,10 +1,10 @@
-"""Numbers of things and names of stages, as sentences have them."""
+"""Format numbers of things and names of stages for sentences."""
 
 STAGES = {"removals": "deduplication", "against": "comparison with other corpora", "deny": "the deny list"}
 
 
 def counted(count: int, noun: str) -> str:
-    """Write a number and its noun, which takes an s unless there is one.
+    """Format a number and its noun, with an s unless the number is 1.
 
     >>> counted(1, "file"), counted(1200, "file")
     ('1 file', '1,200 files')
@@ -13,7 +13,7 @@ def counted(count: int, noun: str) -> str:
 
 
 def in_words(stage: str) -> str:
-    """Return the name of a stage as sentences have it.
+    """Return the name of a stage for use in a sentence.
 
     >>> in_words("removals"), in_words("removals2"), in_words("rules")
     ('deduplication', 'deduplication 2', 'rules')
@@ -23,7 +23,7 @@ def in_words(stage: str) -> str:
 
 
 def and_replaced(count: int) -> str:
-    """Go on with how many times something was put in the place of another; say nothing where it never was.
+    """Return the number of replacements as the end of a sentence; "" if there were none.
 
     >>> and_replaced(1200), and_replaced(0)
     (', 1,200 replaced', '')

@@ -24,7 +24,7 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.set_similarity import RARITIES, fewest, needed, rarity
 from zyda_flows.textkernels.sets import SPREAD
 from zyda_flows.textkernels.shingle_lists import (
-    Lists,
+    ShingleLists,
     add_member,
     choice_of,
     choose_hashes,
@@ -204,7 +204,7 @@ class RareIndex:
         room = min(wanted + wanted // 8 + LEAST, bounds.entries + LEAST * self.most)
         bits = max(4, min(room, bounds.entries).bit_length())
         heads, tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
-        self.lists = Lists(
+        self.lists = ShingleLists(
             np.uint64(64 - bits), bounds.longest, heads, tails, np.zeros(1 << bits, np.uint16),
             np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.uint8), np.zeros(1, np.int64),
         )  # fmt: skip

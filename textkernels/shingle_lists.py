@@ -19,7 +19,7 @@ SATURATED = np.uint16(2**16 - 1)
 CHOICE = np.uint64(0xD6E8FEB86659FD93)
 
 
-class Lists(NamedTuple):
+class ShingleLists(NamedTuple):
     """For each shingle the members that have it, in the order in which they were added.
 
     heads, tails, lengths: of each list, by the upper bits of a product. members, following, prints: of each entry.

@@ -162,7 +162,7 @@ def use_running_stack(err: "Console") -> None:
         os.environ.update(environment(stack))
         from prefect.context import refresh_global_settings_context  # late
 
-        from zyda_flows.tasks.workers.dask_cluster import read_settings_again  # late
+        from zyda_flows.tasks.workers.scheduler_address import read_settings_again  # late
 
         read_settings_again()
         refresh_global_settings_context()

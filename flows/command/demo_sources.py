@@ -1,7 +1,8 @@
-"""The demo's sources: real text that every machine with this project installed has.
+"""The demo's sources: real text that is present on every machine with this project installed.
 
-Four sources from the packages of the running Python, in four of the formats that ingest reads. They overlap as
-published datasets do: many packages carry the same licence, and a README lies in the package and in its metadata.
+Four sources are written from the packages of the running Python, in four of the formats that ingest reads. They
+overlap like published datasets: many packages contain the same licence, and a README is in the package and in its
+metadata.
 """
 
 import ast
@@ -29,9 +30,9 @@ Row = dict[str, str | int]
 
 
 def gather(folder: Path, most: int | None = None) -> None:
-    """Write the four sources into a folder. most: how many documents of each at most."""
+    """Write the four sources into a folder. most: the largest number of documents of each."""
     folder.mkdir(parents=True, exist_ok=True)
-    # Without this project itself, whose description is the README that shows what comes of it.
+    # This project is left out: its description is the README, which shows the result of the demo.
     other_packages = (package for package in distributions() if package.name != "zyda-flows")
     packages = sorted(other_packages, key=lambda package: package.name.lower())
     documentation = list(islice(documents(packages), most))
@@ -44,7 +45,7 @@ def gather(folder: Path, most: int | None = None) -> None:
 
 
 def row(package: Distribution, path: str, text: str) -> Iterator[Row]:
-    """Yield a document, unless it is too short or too long to be worth it."""
+    """Yield a document, unless it is too short or too long."""
     if MIN_CHARACTERS <= len(text) <= MAX_CHARACTERS:
         yield {"package": package.name, "path": path, "n_chars": len(text), "text": text}
 
@@ -62,7 +63,7 @@ def read(path: Path) -> str:
 
 
 def documents(packages: list[Distribution]) -> Iterator[Row]:
-    """Yield the text files that lie inside packages."""
+    """Yield the text files inside packages."""
     for package in packages:
         for name, path in files(package):
             if ".dist-info" not in name and path.suffix.lower() in TEXT_ENDINGS:
@@ -70,15 +71,15 @@ def documents(packages: list[Distribution]) -> Iterator[Row]:
 
 
 def descriptions(packages: list[Distribution]) -> Iterator[Row]:
-    """Yield the packages' descriptions, as their index shows them."""
+    """Yield the packages' descriptions, as shown by the package index."""
     for package in packages:
-        # Not `package.metadata`: once importlib_metadata is imported, that has the text elsewhere.
+        # `package.metadata` is not used: after an import of importlib_metadata, it has the text in another field.
         head = package.read_text("METADATA") or package.read_text("PKG-INFO") or ""
         yield from row(package, "METADATA", head.partition("\n\n")[2])
 
 
 def docstrings(packages: list[Distribution]) -> Iterator[Row]:
-    """Yield what the packages' modules say about themselves."""
+    """Yield the docstrings of the packages' modules."""
     for package in packages:
         for name, path in files(package):
             if path.suffix == ".py" and "/test" not in name:
@@ -99,7 +100,7 @@ def docstring(path: Path) -> str:
 
 
 def licences(packages: list[Distribution]) -> Iterator[Row]:
-    """Yield the licences that the packages were published with."""
+    """Yield the licence files of the packages."""
     for package in packages:
         for name, path in files(package):
             if ".dist-info" in name and any(word in path.name.upper() for word in ("LICEN", "COPYING")):
@@ -107,12 +108,12 @@ def licences(packages: list[Distribution]) -> Iterator[Row]:
 
 
 def write(path: Path, rows: list[Row]) -> None:
-    """Write rows in the format of the file's name, unless that file has them already."""
+    """Write rows in the format of the file's name, unless the file already contains them."""
     mark = path.with_suffix(".sha256")
     digest = hashlib.sha256(json.dumps(rows).encode()).hexdigest()
     if path.exists() and mark.exists() and mark.read_text() == digest:
         return
-    mark.unlink(missing_ok=True)  # if the file is not written to its end, nothing vouches for it
+    mark.unlink(missing_ok=True)  # a file that is only partly written has no mark
     lines = "".join(json.dumps(row, ensure_ascii=False) + "\n" for row in rows).encode()
     table = pa.Table.from_pylist(rows, schema=SCHEMA)
     if path.suffix == ".parquet":

@@ -66,7 +66,7 @@ def export(
     from zyda_flows.tasks.storage.claims import reading  # late
     from zyda_flows.tasks.storage.folder import Folder, absolute  # late
 
-    names, strings = (() if one is None else tuple(one.split(",")) for one in (columns, as_strings))
+    names, strings = (() if option is None else tuple(option.split(",")) for option in (columns, as_strings))
     options = ExportOptions(
         format=kind, columns=names, as_strings=strings, sources=tuple(source or ()), file_mib=file_mib
     )

@@ -75,16 +75,16 @@ def forget(
     from zyda_flows.tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
     recipe = load(recipe_path, storage, sample)
-    asking = RequestReader()
-    asking.add_lists(urls or ())
-    asking.add_domains(domain or ())
-    asking.add_ids(ids or ())
-    asking.add_columns(column or ())
+    reader = RequestReader()
+    reader.add_lists(urls or ())
+    reader.add_domains(domain or ())
+    reader.add_ids(ids or ())
+    reader.add_columns(column or ())
     texts = [text_in(argument) for argument in text or ()]
     if "" in (among or ()):
         raise BadInput("--among: expected a folder, got an empty string")
     expect_corpus(recipe)
-    request = Request(recipe_path, storage, sample, asking, texts, among or [], alike=not exact)
+    request = RequestOptions(recipe_path, storage, sample, reader, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
         request.find_and_print(recipe, is_dry=True)
@@ -103,13 +103,13 @@ def expect_corpus(recipe: "Recipe") -> None:
 
 
 @dataclass(frozen=True)
-class Request:
+class RequestOptions:
     """A removal request on the command line."""
 
     recipe_path: str
     storage: str | None
     sample: float | None
-    asking: "RequestReader"
+    reader: "RequestReader"
     texts: list[str]
     among: list[str]
     alike: bool
@@ -121,7 +121,7 @@ class Request:
         from zyda_flows.tasks.erasure.certified_removal import new_lines  # late
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
-        removal = self.asking.request(self.texts)
+        removal = self.reader.request(self.texts)
         documents = find_documents(recipe, removal, in_threads, alike=self.alike)
         print_documents(documents, is_dry=is_dry)
         search = search_dependents(recipe, documents, self.among)
@@ -139,7 +139,7 @@ class Request:
         if begun := unfinished(recipe.folder):
             say("finishing an interrupted request")
             self.finish(begun)
-            if not (self.asking.requests or self.texts):
+            if not (self.reader.requests or self.texts):
                 return
             recipe = load(self.recipe_path, self.storage, self.sample)
         removal, documents, search, lines = self.find_and_print(recipe)
@@ -160,32 +160,32 @@ def text_in(file_or_text: str) -> str:
     return text
 
 
-def print_documents(found: "RequestedDocuments", *, is_dry: bool) -> None:
+def print_documents(requested: "RequestedDocuments", *, is_dry: bool) -> None:
     """Print the requested documents by source. is_dry: nothing is removed, and no deny list is written."""
     from zyda_flows.tasks.erasure.certified_removal import count_by_source  # late
 
-    if not found.documents:
+    if not requested.documents:
         later = "" if is_dry else "; the deny list removes matching documents that are added later"
         say(f"no document of the corpus matches the request, or all are removed already{later}")
-    for line in found.notes:
+    for line in requested.notes:
         say(line)
-    if not found.documents:
+    if not requested.documents:
         return
     columns = ("source", "documents", "only similar", "tokens", "now")
     table = table_of(*columns, words=["source", "now"])
-    for row in count_by_source(found.documents):
+    for row in count_by_source(requested.documents):
         table.add_row(row.source, f"{row.documents:,}", f"{row.by_likeness:,}", f"{row.tokens:,}", row.was)
     console().print(table)
-    for document in found.documents[:MOST_SHOWN]:
+    for document in requested.documents[:MOST_SHOWN]:
         similar = "" if document.likeness is None else f", similarity {document.likeness:.2f}"
         say(
             f"  {document.doc_id}  source {document.source}, file {document.file}, row {document.row}{similar}"
         )
-    if len(found.documents) > MOST_SHOWN:
-        say(f"  and {len(found.documents) - MOST_SHOWN:,} more")
+    if len(requested.documents) > MOST_SHOWN:
+        say(f"  and {len(requested.documents) - MOST_SHOWN:,} more")
 
 
-def search_dependents(recipe: "Recipe", found: "RequestedDocuments", among: list[str]) -> "Search":
+def search_dependents(recipe: "Recipe", requested: "RequestedDocuments", among: list[str]) -> "Search":
     """Search folders for other corpora and mixtures with the requested documents."""
     import numpy as np  # late
 
@@ -199,7 +199,7 @@ def search_dependents(recipe: "Recipe", found: "RequestedDocuments", among: list
     with console(stderr=True).status("searching"):
         for url in among:
             search.look_into(absolute(url))
-        ids = np.array([document.doc_id for document in found.documents], np.uint64)
+        ids = np.array([document.doc_id for document in requested.documents], np.uint64)
         if among and not len(ids):
             listed = (line.id for line in listed_requests(recipe) if line.id is not None)
             ids = np.array(sorted(listed), np.uint64)

@@ -13,9 +13,9 @@ from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.mixing import Mixing
+    from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
     from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
-    from zyda_flows.tasks.mixing.removal import Forgetting
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 FAR = 0.02  # share of a target; larger deviations are reported
@@ -108,10 +108,10 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
-    from zyda_flows.tasks.mixing.removal import forget, promised  # late
+    from zyda_flows.tasks.mixing.removal import forget, planned_certificate  # late
 
     expect_finished(inputs.corpus_folders)
-    promise = promised(inputs)
+    promise = planned_certificate(inputs)
     print_promise(promise)
     if plan:
         return

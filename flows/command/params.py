@@ -184,7 +184,7 @@ def curve(banding: "Banding") -> list[str]:
 
 def draw(banding: "Banding", path: Path) -> None:
     """Write the S-curve as SVG. Raises Denied if the file cannot be written."""
-    from zyda_flows.flows.reporting.plots import s_curve  # late
+    from zyda_flows.flows.reporting.audit_plots import s_curve  # late
 
     try:
         path.write_text(s_curve(banding), encoding="utf-8")

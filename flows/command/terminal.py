@@ -55,7 +55,7 @@ def confirm(question: str, *, is_sure: bool) -> None:
         return
     if not sys.stdin.isatty():
         raise Denied(
-            "standard input is no terminal, so nobody can confirm; nothing was changed: add --yes to remove"
+            "standard input is not a terminal, so you cannot confirm; nothing was changed: add --yes to remove"
         )
     typer.confirm(question, abort=True, err=True)
 

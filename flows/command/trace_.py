@@ -11,7 +11,7 @@ from zyda_flows.tasks.errors import BadInput, ZydaError
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.gathering import Output
-    from zyda_flows.tasks.mixing.tracing import Found, Trace
+    from zyda_flows.tasks.mixing.tracing import Trace, TracedPiece
 
     Range = tuple[Output, int, int]  # file, first token, token after the last
 
@@ -110,10 +110,10 @@ def ranges_of_samples(trace: "Trace", cache: str, first: int, end: int) -> "Iter
 
     samples = Samples(cache)
     for sample in range(first, end):
-        yield from trace.of_sample(samples, sample)
+        yield from trace.sample_pieces(samples, sample)
 
 
-def print_piece(trace: "Trace", piece: "Found | None", at: int) -> None:
+def print_piece(trace: "Trace", piece: "TracedPiece | None", at: int) -> None:
     """Print the origin, the place and the text of the document at a token."""
     from rich.text import Text  # late
 

@@ -11,7 +11,7 @@ from zyda_flows.tasks.words import and_replaced, counted
 if TYPE_CHECKING:
     from rich.table import Table
 
-    from zyda_flows.tasks.planning.try_rules import Example, RuleCount, Trial
+    from zyda_flows.tasks.planning.try_rules import Example, RuleCount, RuleTrial
 
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
@@ -68,7 +68,7 @@ def try_(
             out.print(Text(f"    {beginning(example.text)}"), soft_wrap=True, style="dim")
 
 
-def shares_by_rule(trial: "Trial", total: int) -> "Table":
+def shares_by_rule(trial: "RuleTrial", total: int) -> "Table":
     """Return a table of the rules: removals in all, exclusive removals, and removals by source."""
     from rich.markup import escape  # late
 

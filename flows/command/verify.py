@@ -14,7 +14,7 @@ from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.accounts.published import FileStamps
-    from zyda_flows.tasks.lookup.verify_and_clean import CheckedFile, Fault
+    from zyda_flows.tasks.lookup.verify_and_clean import CheckedFile, FileFault
     from zyda_flows.tasks.recipe.fields import Recipe
     from zyda_flows.tasks.storage.folder import Folder
 
@@ -46,7 +46,7 @@ def verify(
         )
 
 
-def verify_corpus(recipe: "Recipe") -> "tuple[list[Fault], list[str]]":
+def verify_corpus(recipe: "Recipe") -> "tuple[list[FileFault], list[str]]":
     """Read all files of a corpus and its work files; print faults.
 
     Returns the damaged files, and the files in published/ that no build has written.
@@ -87,7 +87,7 @@ def record_readings(
     folder: "Folder",
     before: "FileStamps",
     items: "Sequence[CheckedFile]",
-    faults: "Sequence[Fault]",
+    faults: "Sequence[FileFault]",
     when: str,
 ) -> None:
     """Record the time at which intact published files were read."""
@@ -102,7 +102,7 @@ def record_readings(
         warn(f"{error}; the time of reading is not recorded")
 
 
-def remove_damaged(recipe: "Recipe", faults: "Sequence[Fault]") -> None:
+def remove_damaged(recipe: "Recipe", faults: "Sequence[FileFault]") -> None:
     """Remove damaged files, so that the next build makes them again."""
     from zyda_flows.tasks.accounts.published import PUBLISHED  # late
     from zyda_flows.tasks.storage.forgetting import forget  # late

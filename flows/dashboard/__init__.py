@@ -1,1 +1,1 @@
-"""What a build shows while it runs and afterwards: pages in Prefect's dashboard, bars in the terminal."""
+"""The display of a build, while it runs and afterwards: pages in Prefect's dashboard, bars in the terminal."""

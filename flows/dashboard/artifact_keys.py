@@ -1,4 +1,4 @@
-"""The names of artifacts in the dashboard: one for each corpus and each kind of page."""
+"""The keys of artifacts in the dashboard: a key for each corpus and kind of page."""
 
 import re
 
@@ -7,12 +7,12 @@ from zyda_flows.tasks.storage.records import digest_of
 
 
 def artifact_key(recipe: Recipe, what: str) -> str:
-    """Return a name as Prefect wants it, small letters, digits and dashes, that no other corpus has."""
+    """Return a valid artifact key of Prefect (small letters, digits, dashes), unique to the corpus."""
     return key_of(recipe.corpus, what, recipe.folder.url)
 
 
 def keys_like(recipe: Recipe) -> str:
-    """Return the names of all artifacts of a corpus, as a pattern of SQL's LIKE."""
+    """Return a pattern for SQL's LIKE that matches the keys of all artifacts of a corpus."""
     beginning, _, end = artifact_key(recipe, "x").rpartition("-x-")
     return f"{beginning}-%-{end}"
 

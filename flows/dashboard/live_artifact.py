@@ -1,4 +1,4 @@
-"""The page of a build in Prefect's dashboard, as an artifact that is written anew every few seconds."""
+"""The page of a build in Prefect's dashboard, as an artifact that is updated every few seconds."""
 
 import threading
 from collections.abc import Iterator
@@ -29,14 +29,14 @@ from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
 from zyda_flows.tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
-WRITE_SECONDS = 3.0  # between two writes, however many sources and workers there are
+WRITE_SECONDS = 3.0  # between two writes, for any number of sources and workers
 DESCRIPTION = "Progress"
 LAST_TRIES = 3
 
 
 @contextmanager
 def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
-    """Show a page of the build while the block runs, and what became of it afterwards."""
+    """Show a page of the build while the block runs, and the outcome afterwards."""
     context = FlowRunContext.get()
     assert context is not None
     runner: Any = context.task_runner
@@ -63,7 +63,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
 
 
 def why_of(error: BaseException) -> str:
-    """Say why a build ended early, and what to do."""
+    """Return the reason why a build ended early, and the advice to the user, in Markdown."""
     if isinstance(error, ZydaError):
         return f"**{plain(one_line(str(error)))}**\n\nWhat to do: {error.advice} {RESUME_ADVICE}"
     if isinstance(error, Exception):
@@ -72,9 +72,9 @@ def why_of(error: BaseException) -> str:
 
 
 def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: threading.Event) -> None:
-    """Look at the build twice a second, and write its page every few seconds."""
+    """Update the state of the build twice a second, and write its page every few seconds."""
     written, looks = "", 0
-    with suppress(ZydaError):  # of which the build says more
+    with suppress(ZydaError):  # the build itself raises the same error with more details
         state.counting = counted_by(load_tokenizer(state.recipe.tokenizer))
     with get_client(sync_client=True) as client:
         while not is_over.wait(LOOK_SECONDS):
@@ -83,27 +83,27 @@ def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: t
             is_time = looks % round(WRITE_SECONDS / LOOK_SECONDS) == 1
             if is_time and (page := page_of(state, links)) != written:
                 written = page
-                with suppress(httpx.HTTPError, PrefectException):  # the next page says more
+                with suppress(httpx.HTTPError, PrefectException):  # the next update replaces a lost one
                     client.update_artifact(artifact, ArtifactUpdate(data=page))
 
 
 def write_last(artifact: UUID, recipe: Recipe, state: BuildState) -> None:
-    """Write the last page; a server that does not take it has a page that is older."""
+    """Write the last page in up to LAST_TRIES attempts; if all fail, the server keeps an older page."""
     with get_client(sync_client=True) as client:
         for _ in range(LAST_TRIES):
             with suppress(httpx.HTTPError, PrefectException):
-                shown = [*shown_by(client, recipe)] if state.outcome == "complete" else []
+                shown = [*corpus_links(client, recipe)] if state.outcome == "complete" else []
                 links = " · ".join([link_to_corpus(recipe), *shown])
                 client.update_artifact(artifact, ArtifactUpdate(data=page_of(state, [links])))
                 return
 
 
-def shown_by(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
-    """Yield links to what shows a corpus that is complete."""
+def corpus_links(client: SyncPrefectClient, recipe: Recipe) -> Iterator[str]:
+    """Yield links to the newest accounts and report of a complete corpus."""
     for label, name in (("accounts", "corpus"), ("report", "report")):
-        its_key = ArtifactFilterKey(any_=[artifact_key(recipe, name)])
+        key_filter = ArtifactFilterKey(any_=[artifact_key(recipe, name)])
         for artifact in client.read_artifacts(
-            artifact_filter=ArtifactFilter(key=its_key), sort=ArtifactSort.CREATED_DESC, limit=1
+            artifact_filter=ArtifactFilter(key=key_filter), sort=ArtifactSort.CREATED_DESC, limit=1
         ):
             yield f"[{label}](/artifacts/artifact/{artifact.id})"
 
@@ -113,7 +113,7 @@ def link_to_corpus(recipe: Recipe) -> str:
 
 
 def links_of(recipe: Recipe, runner: Any) -> str:
-    """Return the line of where a person would look further while the build runs."""
+    """Return a line with the location of the corpus and a link to Dask's dashboard, if that is known."""
     link = getattr(runner.client, "dashboard_link", "")
     return " · ".join(
         [link_to_corpus(recipe), *([f"[workers, in Dask's dashboard]({link})"] if link else [])]

@@ -1,4 +1,4 @@
-"""The page of a build, in Markdown: how far it is, stage by stage and source by source."""
+"""The page of a build, in Markdown: its progress by stage and by source."""
 
 from collections.abc import Iterable
 
@@ -10,14 +10,14 @@ from zyda_flows.tasks.words import in_words
 
 STARTING = "at the start: workers start, and import what the stages need"
 COMPILING = "this machine compiles its kernels first, once: that takes about a minute"
-MOST_SOURCES = 60  # that have a line; the others are counted together
+MOST_SOURCES = 60  # with a line each; further sources share a line
 LONG_BAR, SHORT_BAR = 30, 6
 ALWAYS = ("source", "documents", "tokens", "kept")  # columns of the table of the sources
-LEAST_SECONDS, LEAST_SPEED = 1.0, 0.05  # of which a speed is said; MB/s
+LEAST_SECONDS, LEAST_SPEED = 1.0, 0.05  # below them, no speed is shown; seconds, MB/s
 
 
 def page_of(state: BuildState, links: Iterable[str] = ()) -> str:
-    """Write the page."""
+    """Return the page, in Markdown."""
     with state.lock:
         state.note_time()
         parts = [
@@ -33,7 +33,7 @@ def page_of(state: BuildState, links: Iterable[str] = ()) -> str:
 
 
 def headline(state: BuildState) -> str:
-    """Say in a line how far the build is, how fast, and when it will be done."""
+    """Return the title, and a line with the progress, the elapsed time and the remaining time."""
     name, seconds = in_cell(state.recipe.corpus), duration(state.seconds)
     if state.outcome:
         why = f"\n\n{state.why}" if state.why else ""
@@ -41,7 +41,9 @@ def headline(state: BuildState) -> str:
         return f"# {name}: {state.outcome}\n\n{bar(fraction, LONG_BAR)} **{percent(fraction)}** in {seconds}{why}"
     if state.waits_for:
         return f"# {name}: waiting\n\nfor {seconds} · {state.waits_for}"
-    fraction = min(state.fraction, 0.99)  # at the end it has still to be put in place and shown
+    fraction = min(
+        state.fraction, 0.99
+    )  # after the last stage, the corpus is still to be published and shown
     phrases = [f"{bar(fraction, LONG_BAR)} **{percent(fraction)}**", f"running for {seconds}"]
     if (left := state.seconds_left()) is not None:
         phrases.append(f"about **{duration(left)}** left")
@@ -57,12 +59,12 @@ def headline(state: BuildState) -> str:
 
 
 def percent(fraction: float) -> str:
-    """Write a fraction so that 100 % means all."""
+    """Return a fraction as a percentage, in which only a complete build has 100 %."""
     return f"{min(99, round(100 * fraction)) if fraction < 1 else 100} %"
 
 
 def stages(state: BuildState) -> list[str]:
-    """Write the table of the stages that are under way, or of all when the build is over, and which are not."""
+    """Return the table of the running stages, or of all stages after a build, and lists of the other stages."""
     rows = [*state.rows.values()]
     over = [row for row in rows if row.is_over]
     on = [row for row in rows if row.began is not None and not row.is_over]
@@ -81,7 +83,7 @@ def stages(state: BuildState) -> list[str]:
 
 
 def large_losses(state: BuildState) -> list[str]:
-    """Return a line for each stage that removed more than half of the tokens of a source."""
+    """Return a list with a line for each stage that removed more than half of the tokens of a source."""
     losses = [
         f"- {LOST} {in_words(name)} removed {share(receipt.removed.tokens, receipt.entering.tokens)} of the "
         f"tokens of `{source}`"
@@ -97,11 +99,11 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     fraction, seconds = state.fraction_of(row), row.seconds(state.clock())
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
-        of_all = remaining_after(state, row) if row.is_over else None
-        counts, now = of_all or row.seen, row.looked_at_now
-        gone = total(receipt.removed for receipt in row.receipts).documents
-        cells += [number(counts.documents), number(counts.tokens), number(gone)]
-        cells.append(kept_share(of_all.tokens, at_start.tokens) if of_all and at_start else "")
+        remaining = remaining_after(state, row) if row.is_over else None
+        counts, now = remaining or row.seen, row.read_now
+        removed = total(receipt.removed for receipt in row.receipts).documents
+        cells += [number(counts.documents), number(counts.tokens), number(removed)]
+        cells.append(kept_share(remaining.tokens, at_start.tokens) if remaining and at_start else "")
         speed = now.bytes / 1e6 / seconds if seconds >= LEAST_SECONDS else 0.0
         cells.append(f"{speed:,.1f}" if speed >= LEAST_SPEED else "")
     else:
@@ -119,13 +121,16 @@ def done_of(row: Row, fraction: float) -> str:
 
 
 def started_with(state: BuildState) -> Counts | None:
-    """Return what ingest let out of all sources, when it is over."""
+    """Return the counts of all ingested sources, or None if ingest is not over."""
     row = state.rows["ingest"]
     return total(receipt.out for receipt in row.receipts) if row.is_over else None
 
 
 def remaining_after(state: BuildState, row: Row) -> Counts | None:
-    """Return what is left of all sources after a stage, also of those that it did not look at."""
+    """Return the counts of all sources after a stage, including sources that the stage skipped.
+
+    The result is None if a source has no receipt yet.
+    """
     names = list(state.rows)
     before = set(names[: names.index(row.step.name) + 1])
     counts = Counts()
@@ -138,7 +143,7 @@ def remaining_after(state: BuildState, row: Row) -> Counts | None:
 
 
 def sources(state: BuildState) -> str:
-    """Write the table of the sources: where each is, what is left of it, and what each stage removed."""
+    """Return the table of the sources: their progress, remaining documents, and removals by stage."""
     every = state.rows["ingest"].step.sources
     shown = every if len(every) <= MOST_SOURCES else every[: MOST_SOURCES - 1]
     lines = [line_of(state, (source,), source) for source in shown]
@@ -147,14 +152,14 @@ def sources(state: BuildState) -> str:
         lines.append(line_of(state, rest, f"{len(rest):,} others"))
     lines.append(line_of(state, every, "**total**"))
     names = tuple(dict.fromkeys(name for line in lines for name in line))
-    # What is nowhere more than nothing has no column.
-    told = [name for name in names if name in ALWAYS or any(line.get(name) for line in lines)]
-    texts = sum(name in ("source", "done", "at") for name in told)
-    return table(told, [[line.get(name, "") for name in told] for line in lines], left=texts)
+    # A column without values is left out.
+    columns = [name for name in names if name in ALWAYS or any(line.get(name) for line in lines)]
+    texts = sum(name in ("source", "done", "at") for name in columns)
+    return table(columns, [[line.get(name, "") for name in columns] for line in lines], left=texts)
 
 
 def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, str]:
-    """Write what is known of a source, or of some together, by the names of the columns."""
+    """Return the cells of a source, or of several sources together, by the names of the columns."""
     trails = [state.lines_of(source) for source in some]
     first = total(trail[0][1].out for trail in trails if trail)
     left = total(trail[-1][1].out if trail else documents_entering(state.rows["ingest"].cells[source])
@@ -164,14 +169,14 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
     line["kept"] = kept_share(left.tokens, first.tokens) if all(trails) else ""
     for stage, row in state.rows.items():
         if row.step.sources:
-            gone = total(receipt.removed for trail in trails for of, receipt in trail if of == stage)
-            line[f"removed by {stage}"] = number(gone.documents)
+            removed = total(receipt.removed for trail in trails for name, receipt in trail if name == stage)
+            line[f"removed by {stage}"] = number(removed.documents)
     line["set aside"] = number(total(r.set_aside for trail in trails for _, r in trail).documents)
     return line
 
 
 def progress_of(state: BuildState, some: tuple[str, ...]) -> dict[str, str]:
-    """Write how much of a source's stages is done, and at which it is."""
+    """Return the cells with the finished part of the sources' stages and the names of the running stages."""
     cells = [
         (name, row.cells[source])
         for name, row in state.rows.items()
@@ -193,5 +198,5 @@ def share(part: int, whole: int) -> str:
 
 
 def kept_share(part: int, whole: int) -> str:
-    """Write a share that is left, with a mark where it is less than half."""
+    """Return the share of a whole that is kept, with a mark if it is less than half."""
     return f"{LOST} {share(part, whole)}" if 2 * part < whole else share(part, whole)

@@ -1,4 +1,4 @@
-"""The page of a mixture in Prefect's dashboard: how far each step is, and in the end what each part gave."""
+"""The page of a mixture in Prefect's dashboard: the progress of each step, and finally the counts of each part."""
 
 import time
 from collections.abc import Iterator, Sequence
@@ -17,14 +17,14 @@ from zyda_flows.flows.reporting.markdown import bar, duration, in_cell, plain, t
 from zyda_flows.tasks.errors import ZydaError, one_line
 from zyda_flows.tasks.mixing.mixture_manifest import MixedPart
 
-DESCRIPTION = "How far the mixture is"
+DESCRIPTION = "Progress of the mixture"
 WIDTH = 12
-TO_RESUME = "Start it again: what is finished is not done again."
+TO_RESUME = "Start it again: finished work is reused."
 
 
 @dataclass
 class StepOfMixture:
-    """A step: how many of its jobs are done, and in how many seconds so far."""
+    """A step: its finished jobs, and the seconds since it began."""
 
     name: str
     total: int
@@ -34,7 +34,7 @@ class StepOfMixture:
 
 
 class MixturePage:
-    """The page of one run, which is written anew whenever some jobs of a step are done."""
+    """The page of a run, which is updated after each batch of jobs of a step."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self.url = name, url
@@ -46,30 +46,30 @@ class MixturePage:
         )
 
     def begin(self, step: str, jobs: int) -> None:
-        """Know that a step begins."""
+        """Add a step that begins, with its number of jobs."""
         self.steps.append(StepOfMixture(step, jobs, time.monotonic()))
         self.write()
 
     def advance(self, jobs: int) -> None:
-        """Know that some more jobs of the last step are done."""
+        """Add finished jobs to the last step."""
         step = self.steps[-1]
         step.done, step.seconds = step.done + jobs, time.monotonic() - step.began
         self.write()
 
     @contextmanager
     def until_the_end(self) -> Iterator[None]:
-        """Say what became of the mixture when a block ends early."""
+        """Show the error if the block raises, and raise it again."""
         try:
             yield
         except BaseException as error:
             self.outcome = "failed" if isinstance(error, Exception) else "interrupted"
-            said = plain(one_line(str(error))) if isinstance(error, ZydaError) else type(error).__name__
-            self.rest = f"**{said}**\n\n{TO_RESUME}"
+            reason = plain(one_line(str(error))) if isinstance(error, ZydaError) else type(error).__name__
+            self.rest = f"**{reason}**\n\n{TO_RESUME}"
             self.write()
             raise
 
     def complete(self, parts: Sequence[MixedPart]) -> None:
-        """Show what each part gave."""
+        """Show the documents, epochs and tokens of each part."""
         total = max(1, sum(part.written for part in parts))
         rows = [
             (
@@ -86,7 +86,7 @@ class MixturePage:
         self.write()
 
     def text(self) -> str:
-        """Write the page."""
+        """Return the page, in Markdown."""
         seconds = duration(time.monotonic() - self.began)
         rows = [
             (
@@ -101,7 +101,7 @@ class MixturePage:
         return "\n\n".join(filter(None, [head, self.rest, steps]))
 
     def write(self) -> None:
-        """Put the page into the dashboard; a server that does not take it has one that is older."""
+        """Update the page in the dashboard; if the update fails, the server keeps the older page."""
         with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
             client.update_artifact(self.artifact, ArtifactUpdate(data=self.text()))
 

@@ -1,4 +1,4 @@
-"""How far each stage is, in the terminal of whoever started the build: bars, or a line each minute."""
+"""The progress of each stage, in the terminal in which the build was started: bars, or a line each minute."""
 
 import time
 from collections.abc import Iterator
@@ -19,14 +19,14 @@ SECONDS_BETWEEN_LINES = 60.0
 
 
 class Bars:
-    """One bar for each stage that has begun, over all its sources."""
+    """A bar for each stage that has begun, over all its sources."""
 
     def __init__(self, bars: Progress) -> None:
         self.bars = bars
         self.ids: dict[str, TaskID] = {}
 
     def __call__(self, state: BuildState) -> None:
-        """Move the bars to where the stages are."""
+        """Update the bars to the state of the stages."""
         with state.lock:
             begun = {name: (state.fraction_of(row), size_of(row)) for name, row in state.rows.items()
                      if row.began is not None}  # fmt: skip
@@ -36,8 +36,8 @@ class Bars:
             self.bars.update(self.ids[name], completed=fraction, size=size)
 
 
-class Lines:
-    """A line now and then, where there is no terminal to show bars on."""
+class ProgressLines:
+    """A line at regular intervals, for an output that is not a terminal."""
 
     seconds_between = SECONDS_BETWEEN_LINES
 
@@ -45,7 +45,7 @@ class Lines:
         self.console, self.last = console, time.monotonic()
 
     def __call__(self, state: BuildState) -> None:
-        """Say how far the stages are that are under way, if nothing was said for a while."""
+        """Print the progress of the running stages, at most once in `seconds_between`."""
         if time.monotonic() - self.last < self.seconds_between:
             return
         self.last = time.monotonic()
@@ -66,7 +66,7 @@ class Lines:
 
 
 def size_of(row: Row) -> str:
-    """Say how many shards a stage has done, of how many that it knows of."""
+    """Return the numbers of finished and of known shards of a stage: "3/8 shards", or "" if none is known."""
     cells = row.cells.values()
     done, known = sum(cell.done for cell in cells), sum(cell.total for cell in cells)
     return f"{known if row.is_over else done:,}/{known:,} shards" if known else ""
@@ -74,7 +74,7 @@ def size_of(row: Row) -> str:
 
 @contextmanager
 def pass_on_warnings() -> Iterator[None]:
-    """Write into the flow run's log what the workers warn of."""
+    """Write the warnings of the workers to the log of the flow run."""
     context = FlowRunContext.get()
     if context is not None:
         log = get_run_logger()
@@ -84,14 +84,14 @@ def pass_on_warnings() -> Iterator[None]:
 
 @contextmanager
 def progress_bars(state: BuildState) -> Iterator[None]:
-    """Show bars while the flow runs, where its standard error is a terminal, or else a line each minute."""
+    """Show the progress while the block runs: bars if standard error is a terminal, else a line each minute."""
     columns = (
         TextColumn("{task.description:10}"), BarColumn(), TaskProgressColumn(), TimeElapsedColumn(),
         TextColumn("{task.fields[size]}"),
     )  # fmt: skip
     console = Console(stderr=True)
     with Progress(*columns, console=console, disable=not console.is_terminal) as bars:
-        state.followers.append(Bars(bars) if console.is_terminal else Lines(console))
+        state.followers.append(Bars(bars) if console.is_terminal else ProgressLines(console))
         try:
             yield
         finally:

@@ -1,4 +1,4 @@
-"""The report of a corpus as Prefect's dashboard shows it."""
+"""The report of a corpus, written to its folder and shown in Prefect's dashboard."""
 
 from prefect.artifacts import create_markdown_artifact
 
@@ -14,13 +14,13 @@ from zyda_flows.tasks.recipe.fields import Recipe
 
 
 def write_report(recipe: Recipe) -> str:
-    """Make the report and put it beside the published corpus; return its URL. ABOUT is in the same folder."""
-    url, _ = written(recipe, findings_of(recipe))
+    """Write the report to the folder of the corpus and return its URL. ABOUT is in the same folder."""
+    url, _ = write_pages(recipe, findings_of(recipe))
     return url
 
 
-def written(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
-    """Write the pages, and return the URL of the first and the chapters of both."""
+def write_pages(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
+    """Write both pages, and return the URL of the report and the sections of both pages."""
     folder = recipe.folder
     about, chapters = list(about_sections(findings)), list(sections(findings))
     folder.write(ABOUT, about_page(recipe, findings, about).encode())
@@ -29,9 +29,9 @@ def written(recipe: Recipe, findings: Findings) -> tuple[str, list[Section]]:
 
 
 def show_report(recipe: Recipe) -> str:
-    """Write the report and show it in the dashboard, beside the flow run that this is in; return its URL."""
+    """Write the report and show it in the dashboard as an artifact of the current flow run; return its URL."""
     findings = findings_of(recipe)
-    url, chapters = written(recipe, findings)
+    url, chapters = write_pages(recipe, findings)
     create_markdown_artifact(
         without_code(as_markdown(recipe, findings, chapters)),
         key=artifact_key(recipe, "report"),

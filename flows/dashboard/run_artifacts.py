@@ -1,4 +1,4 @@
-"""What Prefect's dashboard shows of a build that is over: the corpus's accounts, or what went wrong."""
+"""The artifacts of a finished build in Prefect's dashboard: the accounts of the corpus, or its errors."""
 
 from base64 import b64encode
 from contextlib import suppress
@@ -29,9 +29,9 @@ RESUME_ADVICE = "What is finished is kept: the next build goes on from there."
 
 @task(task_run_name="accounts", **ONCE_A_BUILD)
 def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
-    """Show the corpus's card, the funnel of its tokens, what its audits found, and where it lies."""
+    """Show the location of the corpus, the funnel of its tokens, its card, and the results of its audits."""
     corpus = PublishedCorpus.of(recipe)
-    # Without its head, which lists folders.
+    # The front matter of the card, which lists folders, is left out.
     text = unwrap(recipe.folder.read(f"{PUBLISHED}/README.md").decode().partition("\n---\n\n")[2])
     losses = "\n".join(f"- {LOST} {sentence}" for sentence in large_losses(ledger)[:MOST_LOSSES])
     parts = [
@@ -47,7 +47,7 @@ def show_ledger(recipe: Recipe, ledger: Ledger) -> None:
 
 @task(task_run_name="report", **ONCE_A_BUILD)
 def make_report(recipe: Recipe) -> None:
-    """Make the report of what was built, and show it."""
+    """Write the report of the corpus, and show it."""
     from zyda_flows.flows.dashboard.report_artifact import (
         show_report,  # matplotlib takes half a second to import
     )
@@ -56,7 +56,7 @@ def make_report(recipe: Recipe) -> None:
 
 
 def funnel(ledger: Ledger) -> str:
-    """Draw the tokens of each source after each stage that let some go, as a picture inside the page."""
+    """Return an image, embedded in Markdown, of the tokens of each source after each stage that removed some."""
     from zyda_flows.flows.reporting import plots  # matplotlib takes half a second to import
 
     picture = b64encode(plots.funnel(ledger).encode()).decode()
@@ -64,7 +64,7 @@ def funnel(ledger: Ledger) -> str:
 
 
 def audits(corpus: PublishedCorpus) -> list[str]:
-    """Write what the build's audits found of each source."""
+    """Return the results of the build's audits by source: paragraphs and tables."""
     paragraphs = list[str]()
     for place, headline in corpus.manifest.audits.items():
         if not headline.pairs:
@@ -78,12 +78,12 @@ def audits(corpus: PublishedCorpus) -> list[str]:
 
 
 def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
-    """Show why a build failed and what to do, and return the state of its run, which says the same.
+    """Show why a build failed and the advice to the user, and return a failed state with the same message.
 
-    path: of the recipe. recipe: where it could be read.
+    path: of the recipe. recipe: None if the recipe is invalid.
     """
     name, place = (recipe.corpus, recipe.folder.url) if recipe else (path.rpartition("/")[2], path)
-    where = "".join(f"| {what} | {plain(found)} |\n" for what, found in error.where.items())
+    where = "".join(f"| {label} | {plain(value)} |\n" for label, value in error.where.items())
     parts = [
         f"# {in_cell(name)} was not built",
         *(f"- {plain(fault)}" for fault in error.faults),
@@ -92,7 +92,7 @@ def as_failed(error: ZydaError, path: str, recipe: Recipe | None) -> Any:
         RESUME_ADVICE,
     ]
     if FlowRunContext.get():
-        with suppress(httpx.HTTPError, PrefectException):  # what was wrong is said in any case
+        with suppress(httpx.HTTPError, PrefectException):  # the state has the same message
             create_markdown_artifact("\n\n".join(parts), key_of(name, "failure", place), "Why it failed")
     message = "; ".join(error.faults)
     return Failed(message=f"{message[:LONGEST]}{ADVICE}{error.advice} {RESUME_ADVICE}", data=error)

@@ -1,4 +1,4 @@
-"""How far a build is: what its workers report, and the receipts of what has been finished."""
+"""The progress of a build, from the reports of its workers and the receipts of finished stages."""
 
 import threading
 import time
@@ -20,7 +20,7 @@ from zyda_flows.flows.dashboard.time_left import (
     START,
     USUAL,
     Clockwork,
-    Part,
+    WorkPart,
 )
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.quality.cost import CORES, seconds_of
@@ -30,12 +30,12 @@ from zyda_flows.tasks.stage.results import flat_receipts
 from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 from zyda_flows.textkernels.compiled import are_compiled
 
-UNSIZED = 0.05  # of a build, at most, before anything is known of its size
+UNSIZED = 0.05  # the largest fraction of a build that is shown before the size of the build is known
 STARTING, ENDING = "start", "end"  # of a build: before its first stage, and after its last
 
 
 class BuildState:
-    """What is known of a build; told by several threads, read by those that show it."""
+    """The progress of a build. Several threads update and read it, under `lock`."""
 
     def __init__(self, recipe: Recipe, clock: Callable[[], float] = time.monotonic) -> None:
         self.recipe = recipe
@@ -43,23 +43,26 @@ class BuildState:
         self.started = clock()
         self.ended: float | None = None
         self.why = ""
-        self.outcome = ""  # empty while it runs, then `complete`, or what ended it
+        self.outcome = ""  # empty while the build runs, then `complete`, `failed` or `interrupted`
         self.waits_for = ""
-        self.counting = ""  # by what tokens are counted, and about how fast
-        self.spent = dict[str, tuple[str, Spent]]()  # so far, each time that a stage spread its work
-        self.limits = dict[str, float]()  # until when hosts have asked to wait, in seconds of `time.time`
+        self.counting = ""  # the tokenizer that counts tokens, and its approximate speed
+        self.spent = dict[
+            str, tuple[str, Spent]
+        ]()  # the costs so far of each call of `fan_out`, with its stage
+        self.limits = dict[str, float]()  # the time of `time.time` until which a host limits requests
         self.clockwork = Clockwork()
         self.farthest = 0.0
         self.is_compiled = are_compiled()
         self.lock = threading.RLock()
-        # Not that lock: to fetch a result takes the thread in which reports are heard, which waits for that one.
+        # A second lock, because fetching a result needs the thread that receives reports, and that thread waits
+        # for `lock`.
         self.looking = threading.Lock()
         self.followers = list[Callable[[BuildState], None]]()
         self.rows = dict[str, Row]()
         self.begin()
 
     def begin(self) -> None:
-        """Begin at the first stage, also where damage has sent a build back to it."""
+        """Begin at the first stage, also after damage has restarted the build."""
         with self.lock:
             if self.waits_for:
                 self.waits_for, self.started = "", self.clock()
@@ -70,12 +73,12 @@ class BuildState:
             self.clockwork, self.farthest = Clockwork(), 0.0
 
     def wait(self, why: str) -> None:
-        """Know that the build cannot begin yet."""
+        """Record why the build cannot begin yet."""
         with self.lock:
             self.waits_for = why
 
     def hear(self, report: dict[str, Any]) -> None:
-        """Take what a stage's task says of itself: `tasks.stage.progress.Progress.tell_followers`."""
+        """Record a report of a stage's task, as sent by `tasks.stage.progress.Progress.tell_followers`."""
         with self.lock:
             if "spent" in report:
                 self.spent[report["number"]] = (report["stage"], Spent(**report["spent"]))
@@ -85,7 +88,7 @@ class BuildState:
                 self.limits[report["host"]] = max(report["until"], self.limits.get(report["host"], 0.0))
                 return
             row = self.rows.get(report["stage"])
-            if row is None or row.is_over:  # of a part of a stage, or one that came late
+            if row is None or row.is_over:  # the report is about a part of a stage, or it is late
                 return
             source = report["source"] if row.step.sources else None
             if source not in row.cells:
@@ -97,10 +100,10 @@ class BuildState:
             row.began = self.clock() if row.began is None else row.began
             cell.done, cell.total = report["done"], report["total"]
             cell.seen = Counts(**report["seen"])
-        self.tell()
+        self.notify_followers()
 
     def spending(self) -> dict[str, Spent]:
-        """Return what each stage has taken in this run."""
+        """Return the costs of each stage in this run."""
         by_stage = dict[str, Spent]()
         with self.lock:
             for stage, spent in self.spent.values():
@@ -108,19 +111,19 @@ class BuildState:
         return by_stage
 
     def hosts_waited_for(self) -> dict[str, float]:
-        """Return the hosts that limit requests now, with the seconds that they have asked to wait."""
+        """Return the hosts that limit requests now, with the seconds until the next request."""
         now = time.time()
         return {host: until - now for host, until in self.limits.items() if until > now}
 
     def wait_for(self, stage: str, future: PrefectFuture[Any]) -> None:
-        """Know a stage's task, to take the receipts when it is over."""
+        """Add a task of a stage, whose receipts `look` collects when the task is over."""
         with self.lock:
             if row := self.rows.get(stage):
                 row.futures.append(future)
                 row.ended = None
 
     def look(self) -> None:
-        """Take the receipts of tasks that are over."""
+        """Collect the receipts of tasks that are over."""
         is_new = False
         with self.looking:
             with self.lock:
@@ -134,15 +137,15 @@ class BuildState:
             with self.lock:
                 self.note_time()
         if is_new:
-            self.tell()
+            self.notify_followers()
 
     def take(self, row: Row, result: Any) -> None:
-        """Know what one of a stage's tasks returned or raised."""
-        if isinstance(result, UnfinishedRun):  # what it was waiting for has failed
+        """Record the result or the exception of a task of a stage."""
+        if isinstance(result, UnfinishedRun):  # an earlier task has failed
             row.is_held_up = True
             return
         results = result if isinstance(result, list) else [result]
-        for receipt in flat_receipts([one for one in results if isinstance(one, Receipt)]):
+        for receipt in flat_receipts([item for item in results if isinstance(item, Receipt)]):
             cell = row.cells.setdefault(receipt.source, Cell())
             cell.receipt = receipt
         now = self.clock()
@@ -152,44 +155,44 @@ class BuildState:
             row.ended = now
 
     def note_time(self) -> None:
-        """Know what the stages have cost so far, and how much of each is done."""
+        """Update the time that the stages have taken, and the finished fraction of each stage."""
         parts, now, weights = self.clockwork.parts, self.clock(), self.weights
         self.clockwork.spend(now)
-        start = parts.setdefault(STARTING, Part(START))
-        start.know(0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
+        start = parts.setdefault(STARTING, WorkPart(START))
+        start.update(0.0, float(self.has_begun), 1.0, is_on=not self.has_begun)
         for name, row in self.rows.items():
             part = parts.setdefault(
-                name, Part(ONCE.get(name.rstrip("0123456789"), USUAL))
-            )  # of whatever round
+                name, WorkPart(ONCE.get(name.rstrip("0123456789"), USUAL))
+            )  # without the number of the round
             part.waves = sum(cell.total for cell in row.cells.values()) / CORES
-            done, made = self.fraction_of(row), row.made_now(weights)
+            done, made = self.fraction_of(row), row.fraction_made_now(weights)
             at_something = any(cell.total and not cell.receipt for cell in row.cells.values())
-            part.know(
+            part.update(
                 self.cost_by_size(row), 1 - (1 - done) / made if made else 1.0, made,
                 is_on=at_something and not row.is_over,
             )  # fmt: skip
-        parts.setdefault(ENDING, Part(END)).know(0.0, 0.0, 1.0, is_on=self.is_at_end)
+        parts.setdefault(ENDING, WorkPart(END)).update(0.0, 0.0, 1.0, is_on=self.is_at_end)
         self.farthest = max(self.farthest, min(self.clockwork.fraction(), 1.0 if self.is_sized else UNSIZED))
 
     def fraction_of(self, row: Row) -> float:
-        """Return how much of a stage is done."""
+        """Return the finished fraction of a stage."""
         return row.fraction(self.weights, partial(self.entering, row))
 
     def entering(self, row: Row, source: str | None) -> int | None:
-        """Return the bytes of a source that a stage finds left, where the stages before it have said so."""
+        """Return the bytes of a source that a stage reads, or None if no earlier stage has a receipt."""
         before = takewhile(lambda other: other is not row, self.rows.values())
         receipts = [cell.receipt for other in before if (cell := other.cells.get(source)) and cell.receipt]
         return receipts[-1].out.bytes if receipts else None
 
     def cost_by_size(self, row: Row) -> float:
-        """Return what the text and the shards of a stage's sources usually cost: seconds."""
+        """Return the usual seconds of a stage for the text and the shards of its sources."""
         cells = self.rows["ingest"].cells
         sources = row.step.sources or self.rows["ingest"].step.sources
         sizes = {source: cells[source].size for source in sources}
         if row.step.name != "classify":
             megabytes = sum(size.bytes for size in sizes.values()) / 1e6
             shards = sum(cells[source].total for source in sizes)
-            kind = row.step.name.rstrip("0123456789")  # of whatever round
+            kind = row.step.name.rstrip("0123456789")  # without the number of the round
             return megabytes * EACH_MB.get(kind, 0.0) + shards * EACH_SHARD.get(kind, 0.0)
         models = {source: self.recipe.source(source).classify for source in sizes}
         return sum(
@@ -199,13 +202,13 @@ class BuildState:
         )
 
     def finish(self, outcome: str = "complete", why: str = "") -> None:
-        """Know that the build is over, and how."""
+        """Record the outcome of the build, and the reason if it failed."""
         self.look()
         with self.lock:
             self.outcome, self.why, self.ended = outcome, why, self.clock()
-        self.tell()
+        self.notify_followers()
 
-    def tell(self) -> None:
+    def notify_followers(self) -> None:
         for follower in self.followers:
             follower(self)
 
@@ -215,23 +218,23 @@ class BuildState:
 
     @property
     def weights(self) -> dict[str | None, int]:
-        """The bytes of text of each source, as far as they are known or can be judged."""
+        """The bytes of text of each source, if they are known or can be estimated."""
         return weights_of(self.rows["ingest"].cells)
 
     @property
     def fraction(self) -> float:
-        """How much of the build is done, by time."""
+        """The finished fraction of the build, by time."""
         return 1.0 if self.is_at_end else self.farthest
 
     def seconds_left(self) -> float | None:
-        """Return about how long the build goes on, or None where nobody can say yet."""
+        """Return an estimate of the remaining seconds of the build, or None if it cannot be estimated yet."""
         if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST:
             return None
         return self.clockwork.left()
 
     @property
     def is_sized(self) -> bool:
-        """Whether enough text has been read to judge the rest by."""
+        """Whether enough text has been read to estimate the rest."""
         return self.fraction_of(self.rows["ingest"]) >= LEAST
 
     @property
@@ -240,22 +243,22 @@ class BuildState:
 
     @property
     def is_at_end(self) -> bool:
-        """Whether all stages are over, and what is left is to put it in place and to show it."""
+        """Whether all stages are over, and only the card, the accounts and the report remain."""
         return all(row.is_over for row in self.rows.values())
 
     def seconds_left_of(self, row: Row) -> float | None:
-        """Return about how long a stage goes on, or None where nobody can say yet."""
+        """Return an estimate of the remaining seconds of a stage, or None if it cannot be estimated yet."""
         part = self.clockwork.parts.get(row.step.name)
         return part.left(self.clockwork.pace) if part and part.done else None
 
     def now_at(self) -> list[str]:
-        """Return the stages that are under way."""
+        """Return the names of the running stages."""
         if self.is_at_end:
             return ["card, accounts and report"]
         return [name for name, row in self.rows.items() if row.began is not None and not row.is_over]
 
     def lines_of(self, source: str) -> list[tuple[str, Receipt]]:
-        """Return what stages made of a source, in their order."""
+        """Return the names and receipts of the stages that have finished a source, in the order of the stages."""
         return [
             (name, cell.receipt)
             for name, row in self.rows.items()
@@ -269,8 +272,8 @@ def is_over(future: PrefectFuture[Any]) -> bool:
 
 
 def result_of(future: PrefectFuture[Any]) -> Any:
-    """Return what a task that is over returned or raised; whoever waits for it says what was wrong."""
+    """Return the result or the exception of a task that is over; the flow itself reports the exception."""
     try:
         return future.result(raise_on_failure=False)
-    except Exception as error:  # noqa: BLE001 (of Prefect's, or of the task's own)
+    except Exception as error:  # noqa: BLE001 (an exception of Prefect or of the task)
         return error

@@ -2,8 +2,8 @@
 
     python -P -m zyda_flows.flows.python.build_process
 
-The first line of standard input is a Request. When standard input ends, the program that asked has ended or does
-not wait any longer, and this process ends as at Ctrl-C. Standard output gets an Answer.
+The first line of standard input is a BuildRequest. Standard input ends if the parent program has ended or has
+stopped waiting; this process then ends as at Ctrl-C. Standard output receives an Answer.
 """
 
 import os
@@ -22,11 +22,11 @@ from zyda_flows.flows.server.signals import RESUME_ADVICE
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.planning.checked import Checked
 
-LONGEST_END = 120  # seconds that an end in order may take
+LONGEST_END = 120  # seconds for a regular end, before the process is ended without cleaning up
 SECONDS_BETWEEN_LINES = 10.0
 
 
-class Request(BaseModel):
+class BuildRequest(BaseModel):
     """A recipe, as a path, a URL or a mapping, with the options of `zyda build`."""
 
     recipe: str | dict[str, object]
@@ -36,8 +36,8 @@ class Request(BaseModel):
     replace: bool = False
 
 
-class Fault(BaseModel):
-    """An error of `tasks.errors`: the name of its class, its arguments, and where it was found."""
+class BuildFault(BaseModel):
+    """An error of `tasks.errors`: the name of its class, its arguments, and its place."""
 
     kind: str
     arguments: tuple[str, ...]
@@ -45,23 +45,23 @@ class Fault(BaseModel):
 
 
 class Answer(BaseModel):
-    """The result of a request: a fault, the result of a check, or neither where a corpus was built."""
+    """The result of a request: a fault, or the result of a check, or neither if a corpus was built."""
 
-    fault: Fault | None = None
+    fault: BuildFault | None = None
     checked: Checked | None = None
 
 
 def answer_request() -> int:
     """Read the request and write the answer; return the exit status."""
-    request = Request.model_validate_json(sys.stdin.buffer.readline())
+    request = BuildRequest.model_validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=end_with_asker, daemon=True).start()
     return run_in_order(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
 
 
-def answer_to(request: Request) -> int:
+def answer_to(request: BuildRequest) -> int:
     output = sys.stdout
-    with redirect_stdout(sys.stderr):  # output of libraries is no answer
-        answer = answered(request)
+    with redirect_stdout(sys.stderr):  # standard output is only for the answer
+        answer = result_or_fault(request)
     write(answer, output)
     return 1 if answer.fault else 0
 
@@ -71,28 +71,30 @@ def write(answer: Answer, output: IO[str]) -> None:
     output.flush()
 
 
-def answered(request: Request) -> Answer:
-    """Do a request, and catch our errors."""
+def result_or_fault(request: BuildRequest) -> Answer:
+    """Execute a request, and return its result or its ZydaError."""
     try:
-        return Answer(checked=done(request))
+        return Answer(checked=execute(request))
     except ZydaError as error:
         arguments = tuple(map(str, error.args))
-        return Answer(fault=Fault(kind=type(error).__name__, arguments=arguments, where=dict(error.where)))
+        return Answer(
+            fault=BuildFault(kind=type(error).__name__, arguments=arguments, where=dict(error.where))
+        )
 
 
-def done(request: Request) -> Checked | None:
+def execute(request: BuildRequest) -> Checked | None:
     """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
     from zyda_flows.flows.command.build import build_if_needed, hide_prefect_log
 
     hide_prefect_log()  # before Prefect is imported
     from zyda_flows.flows.command.cli import NOT_A_BUG
     from zyda_flows.flows.command.terminal import in_threads
-    from zyda_flows.flows.dashboard.progress_bars import Lines
+    from zyda_flows.flows.dashboard.progress_bars import ProgressLines
     from zyda_flows.flows.python.recipes import recipe_path
     from zyda_flows.tasks.planning.checked import check
     from zyda_flows.tasks.recipe.loading import load_recipe
 
-    Lines.seconds_between = SECONDS_BETWEEN_LINES
+    ProgressLines.seconds_between = SECONDS_BETWEEN_LINES
     try:
         with recipe_path(request.recipe) as path:
             recipe = load_recipe(path, storage=request.storage, sample=request.sample)
@@ -107,7 +109,7 @@ def done(request: Request) -> Checked | None:
 
 
 def end_with_asker() -> None:
-    """End this process in order when standard input ends, and suddenly where that takes too long."""
+    """End this process when standard input ends: as at Ctrl-C, or at once if that takes over LONGEST_END."""
     while os.read(sys.stdin.fileno(), 1):
         pass
     os.kill(os.getpid(), signal.SIGINT)

@@ -29,7 +29,7 @@ DOCUMENTS = pa.schema(
 def open_corpus(
     place: AnyRecipe, *, storage: str | os.PathLike[str] | None = None, sample: float | None = None
 ) -> "Corpus":
-    """Open a published corpus. Its files are read as they are used.
+    """Open a published corpus. Its files are read when they are used.
 
     Args:
         place: The URL or the path of the folder of a corpus, or of its published folder; or its recipe: the path
@@ -50,7 +50,7 @@ def open_corpus(
 
 
 def open_by_recipe(recipe: AnyRecipe, storage: str | None, sample: float | None) -> "Corpus":
-    """Open the corpus of a recipe, whatever its file is called."""
+    """Open the corpus of a recipe; the name of the recipe's file may have any ending."""
     with recipe_path(recipe) as path:
         loaded = load_recipe(path, storage=storage, sample=sample)
     return Corpus(PublishedCorpus.of(loaded), loaded)
@@ -64,8 +64,8 @@ class Corpus:
     """A published corpus.
 
     Attributes:
-        published: Where it is, and the digest of its manifest.
-        recipe: Its recipe, where it was opened by that.
+        published: The location of the corpus, and the digest of its manifest.
+        recipe: The recipe, or None if the corpus was opened by its folder.
     """
 
     def __init__(self, published: PublishedCorpus, recipe: Recipe | None = None) -> None:
@@ -119,12 +119,12 @@ class Corpus:
         self, columns: Sequence[str] | None = None, filter: Any = None, *,  # noqa: A002
         sources: Iterable[str] | None = None,
     ) -> Rows:  # fmt: skip
-        """Return the published documents, which are read as they are used and never all at once.
+        """Return the published documents, which are read in parts when they are used.
 
         Args:
-            columns: The names of the columns to read; all without.
+            columns: The names of the columns to read; all columns by default.
             filter: An expression of pyarrow.compute, such as `pc.field("n_tokens") > 1000`, over any columns.
-            sources: The names of the sources to read, in this order; all without.
+            sources: The names of the sources to read, in this order; all sources by default.
 
         Raises:
             BadRequest: The corpus has no such source or column.
@@ -137,9 +137,9 @@ class Corpus:
         self, columns: Sequence[str] | None = None, filter: Any = None, *,  # noqa: A002
         sources: Iterable[str] | None = None,
     ) -> Rows:  # fmt: skip
-        """Return a row for each document that was removed: the stage, the reason, the document that was kept.
+        """Return a row for each removed document: the stage, the reason, and the document that was kept instead.
 
-        Args and Raises: as of `documents`. The texts of removed documents are not published.
+        Args and Raises: as for `documents`. The texts of removed documents are not published.
         """
         places = ["removed/"] if sources is None else [f"removed/{name}-" for name in self.known(sources)]
         return self.rows(places, REMOVED, columns, filter)
@@ -153,7 +153,7 @@ class Corpus:
         return Rows(self.published, files, base, columns, condition)
 
     def known(self, sources: Iterable[str] | None) -> list[str]:
-        """Return the names of sources, or of all. Raises BadRequest where there is no such source."""
+        """Return the names of the sources, or of all sources for None. Raises BadRequest for an unknown source."""
         names = [*self.sources] if sources is None else [sources] if isinstance(sources, str) else [*sources]
         if unknown := [name for name in names if name not in self.sources]:
             raise BadRequest(
@@ -169,19 +169,19 @@ class Corpus:
         """
         from zyda_flows.tasks.lookup.explain import explain
 
-        return explain(self.its_recipe("explain"), str(doc_id))
+        return explain(self.recipe_for("explain"), str(doc_id))
 
     def nearest(self, text: str, most: int = 10) -> "list[Near]":
-        """Return the published documents that are most like a text, as `zyda find` prints them.
+        """Return the published documents that are most similar to a text, as `zyda find` prints them.
 
         Raises:
-            BadRequest: There is nothing in the text to look up, or the corpus was not opened by its recipe.
+            BadRequest: The text has no shingles to look up, or the corpus was not opened by its recipe.
         """
         from zyda_flows.tasks.lookup.nearest import nearest
 
-        return nearest(self.its_recipe("nearest"), text, most)
+        return nearest(self.recipe_for("nearest"), text, most)
 
-    def its_recipe(self, method: str) -> Recipe:
+    def recipe_for(self, method: str) -> Recipe:
         if self.recipe is None:
             raise BadRequest(f"{method}: open the corpus by its recipe: zyda.open('recipe.yaml')")
         return self.recipe

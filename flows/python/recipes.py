@@ -1,4 +1,4 @@
-"""Recipes as Python programs give them: the path of a file, a URL, or a mapping."""
+"""Recipes of Python programs: the path of a file, a URL, or a mapping."""
 
 import json
 import os
@@ -22,12 +22,12 @@ OPTION = re.compile(r"^--(?=\w+: )")  # of the command line, in messages
 
 
 def is_recipe(place: object) -> bool:
-    """Return whether a place is that of a recipe, and not that of a corpus."""
+    """Return whether a place is a recipe, not the folder of a corpus."""
     return isinstance(place, Mapping) or str(place).endswith(ENDINGS)
 
 
 def as_json(recipe: AnyRecipe) -> str | dict[str, Any]:
-    """Return a recipe as another process gets it: the path or the URL of a file, or a mapping. Raises BadRecipe."""
+    """Return a recipe as JSON for another process: a path or a URL, or a mapping. Raises BadRecipe."""
     if not isinstance(recipe, Mapping):
         return os.fspath(recipe)
     try:
@@ -44,7 +44,7 @@ def as_text(value: object) -> Any:
 
 @contextmanager
 def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
-    """Give the path by which a recipe can be loaded for as long as the block lasts. Raises BadRecipe, Denied.
+    """Yield a path from which the recipe can be loaded inside the block. Raises BadRecipe, Denied.
 
     Relative paths in a mapping and in a file behind a URL are relative to the working directory.
     """
@@ -54,7 +54,7 @@ def recipe_path(recipe: AnyRecipe) -> Iterator[str]:
 
 
 def path_of(content: str | dict[str, Any]) -> Iterator[str]:
-    """Yield the path once. A text is given to the reader of recipes until the generator goes on."""
+    """Yield the path once. Until the generator is resumed, a recipe in memory can be loaded from the path."""
     if isinstance(content, dict):
         with recipe_in_memory(NAME, yaml.safe_dump(content, sort_keys=False, allow_unicode=True)) as name:
             yield name
@@ -67,7 +67,7 @@ def path_of(content: str | dict[str, Any]) -> Iterator[str]:
 
 @contextmanager
 def without_lines_and_options(*, is_mapping: bool) -> Iterator[None]:
-    """Change faults for a Python program: a mapping has no lines, and `--sample` is the argument `sample`."""
+    """Adapt faults to a Python program: a mapping has no lines, and `--sample` is the argument `sample`."""
     try:
         yield
     except BadRecipe as error:

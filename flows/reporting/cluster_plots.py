@@ -1,4 +1,4 @@
-"""The report's plots about clusters and rules, as SVG to stand inside a page."""
+"""The report's plots about clusters and rules, as SVG elements for a page."""
 
 from collections.abc import Sequence
 
@@ -19,12 +19,12 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats
 from zyda_flows.tasks.lookup.report_findings import Findings
 
-MOST_SIZES = 12  # of clusters, of which a table says more than a picture
-EXACT = 100_000  # a number in a field from which on it is written in short
+MOST_SIZES = 12  # distinct sizes of clusters up to which a table is clearer than a plot
+EXACT = 100_000  # numbers from this on are abbreviated in a field
 
 
 def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
-    """Draw how many clusters have so many documents of a source, on two logarithmic axes."""
+    """Draw the numbers of clusters by their number of documents of a source, on two logarithmic axes."""
     figure, plot = axes()
     drawn = groups(ledger)
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
@@ -42,7 +42,10 @@ def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
 
 
 def few_sizes(ledger: Ledger, stats: ClusterStats) -> list[list[str]]:
-    """Return the numbers of clusters by size and source, a row for each size; none where there are many sizes."""
+    """Return the numbers of clusters by size and source: a row of names, and a row for each size.
+
+    The result is empty if there are more than MOST_SIZES sizes.
+    """
     drawn = groups(ledger)
     histograms = {
         name: add_histograms([stats.sizes[source] for source in members if source in stats.sizes])
@@ -52,44 +55,46 @@ def few_sizes(ledger: Ledger, stats: ClusterStats) -> list[list[str]]:
         name: dict(zip(sizes.tolist(), clusters.tolist(), strict=True))
         for name, (sizes, clusters) in histograms.items()
     }
-    every = sorted({size for of_source in counts.values() for size in of_source})
-    if len(every) > MOST_SIZES:
+    distinct_sizes = sorted({size for clusters_by_size in counts.values() for size in clusters_by_size})
+    if len(distinct_sizes) > MOST_SIZES:
         return []
-    rows = [[f"{size:,}", *(f"{counts[name].get(size, 0):,}" for name in drawn)] for size in every]
+    rows = [[f"{size:,}", *(f"{counts[name].get(size, 0):,}" for name in drawn)] for size in distinct_sizes]
     return [["documents of the source in a cluster", *drawn], *rows]
 
 
 def add_histograms(
     histograms: list[tuple[NDArray[np.int64], NDArray[np.int64]]],
 ) -> tuple[NDArray[np.int64], NDArray[np.int64]]:
-    """Add up histograms of sizes, (n,) twice each, to one."""
+    """Return the sum of histograms. Each is a pair of distinct sizes and their counts, both (n,)."""
     sizes, counts = (np.concatenate([h[i] for h in histograms] or [np.zeros(0, np.int64)]) for i in (0, 1))
     distinct, places = np.unique(sizes, return_inverse=True)
     return distinct, np.bincount(places, counts, minlength=len(distinct)).astype(np.int64)
 
 
 def shown_sources(ledger: Ledger, stats: ClusterStats) -> list[int]:
-    """Return the places of the sources that are in most clusters, IN_A_FIELD at the most, in their order."""
+    """Return the places of the sources in the most clusters, at most IN_A_FIELD, in the order of the ledger."""
     clusters = np.diag(stats.shared)
     largest = np.argsort(-clusters, kind="stable")[:IN_A_FIELD]
     return sorted(int(place) for place in largest if clusters[place] or len(ledger.sources) <= DRAWN)
 
 
 def shared_clusters(ledger: Ledger, stats: ClusterStats) -> str:
-    """Draw the clusters that pairs of sources share."""
+    """Draw the numbers of clusters that pairs of sources share."""
     places = shown_sources(ledger, stats)
     names, shared = [ledger.sources[place] for place in places], stats.shared[np.ix_(places, places)]
     shares = 100 * shared / np.maximum(1, np.diag(shared))[:, None]
-    written = [[f"{one:,}" if one < EXACT else short(one) for one in row] for row in shared.tolist()]
+    written = [
+        [f"{number:,}" if number < EXACT else short(number) for number in row] for row in shared.tolist()
+    ]
     return heat_map(names, names, shares, written)
 
 
 def origins(rows: Sequence[str], columns: Sequence[str], counts: Sequence[Sequence[int]]) -> str:
-    """Draw of each row's documents the shares by column, in per cent."""
+    """Draw the shares of each row's documents by column, in per cent."""
     matrix = np.array(counts, float)
     shares = 100 * matrix / np.maximum(1, matrix.sum(axis=1, keepdims=True))
     written = [[f"{share:.3g} %" if share else "" for share in row] for row in shares.tolist()]
-    return heat_map(rows, columns, shares, written, "source of what is kept", "source of what goes")
+    return heat_map(rows, columns, shares, written, "source of kept documents", "source of removed documents")
 
 
 def heat_map(
@@ -100,9 +105,9 @@ def heat_map(
     across: str = "",
     down: str = "",
 ) -> str:
-    """Draw shares, (rows, columns) in per cent, as colours, with what is written into each field.
+    """Draw shares as colours, with a text in each field.
 
-    across, down: what the columns are, and the rows.
+    shares: (rows, columns), in per cent. written: the texts. across, down: the titles of the two axes.
     """
     figure, plot = axes(3 + 0.62 * len(columns), 1.6 + 0.4 * len(rows))
     plot.imshow(shares, cmap="Blues", vmin=0, vmax=100, aspect="auto")
@@ -119,12 +124,18 @@ def heat_map(
 
 
 def rules(findings: Findings) -> str:
-    """Draw the share of each source's documents that a rule took, and how many of them others would have, too."""
+    """Draw the share of each source's documents that a rule removed, and the share that also broke other rules."""
     ledger, taken = findings.ledger, findings.rules
     drawn = groups(ledger, IN_A_FIELD)
-    documents = [sum(ledger.of(ledger.stages[0], one).documents for one in of) for of in drawn.values()]
+    documents = [
+        sum(ledger.of(ledger.stages[0], source).documents for source in members) for members in drawn.values()
+    ]
     counts = np.array(
-        [[sum(rule.documents.get(one, 0) for one in of) for of in drawn.values()] for rule in taken], float
+        [
+            [sum(rule.documents.get(source, 0) for source in members) for members in drawn.values()]
+            for rule in taken
+        ],
+        float,
     )
     shares = 100 * counts / np.maximum(1, documents)
     figure, plot = axes(max(8, 3.5 + 0.6 * len(drawn)), 1.2 + 0.3 * len(taken))

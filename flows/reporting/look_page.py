@@ -1,6 +1,6 @@
-"""The page on which people look at a sample and say what is right: served by `zyda look`, or whole in one file.
+"""The page on which people judge a sample of decisions: served by `zyda look`, or as a single file.
 
-It loads nothing, and its policy lets it run its own script alone; texts are data in it, and never markup.
+The page loads no resources, and its content policy allows only its own script. Texts are data in it, never markup.
 """
 
 import base64
@@ -17,22 +17,22 @@ from zyda_flows.tasks.lookup.samples import QUESTIONS, Item, described
 
 
 def look_page(name: str, sample: dict[str, Any]) -> str:
-    """Write the page with a sample in it."""
+    """Return the page with a sample, as HTML."""
     folder = files("zyda_flows.flows.reporting")
     script = (folder / "look.js").read_text(encoding="utf-8")
     digest = base64.b64encode(hashlib.sha256(script.encode()).digest()).decode()
     template = Environment(autoescape=True).from_string((folder / "look.html").read_text(encoding="utf-8"))
-    inert = json.dumps(sample).replace("<", "\\u003c")  # or a text could end the element that it stands in
+    inert = json.dumps(sample).replace("<", "\\u003c")  # a text with "<" could end its element
     return template.render(name=name, sample=inert, script=script, digest=f"sha256-{digest}")
 
 
 def empty_sample() -> dict[str, Any]:
-    """Return what the page is served with, until it has asked for the sample with its login."""
+    """Return the sample of the page before its login: the page requests the actual sample after it."""
     return {"is_served": True, "title": "", "question": "", "items": []}
 
 
 def sample_as_json(items: Sequence[Item], review: Review, *, is_served: bool) -> dict[str, Any]:
-    """Return a sample as the page reads it: with ids as texts, which JavaScript's numbers do not hold."""
+    """Return a sample in JSON for the page. Ids are strings, because JavaScript's numbers have 53 bits."""
     return {
         "is_served": is_served,
         "title": f"{described(review.options)}, seed {review.options.seed}",

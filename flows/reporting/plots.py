@@ -1,4 +1,4 @@
-"""The report's plots about tokens and documents, as SVG to stand inside a page of any colour."""
+"""The report's plots about tokens and documents, as SVG for pages with light or dark backgrounds."""
 
 import io
 from collections.abc import Iterable, Sequence
@@ -13,9 +13,7 @@ from matplotlib.ticker import LogFormatter
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.lookup.report_findings import LENGTH_BINS, AuditFindings, Findings
-from zyda_flows.tasks.planning.bandings import Tried
-from zyda_flows.tasks.signatures.banding import Banding
+from zyda_flows.tasks.lookup.report_findings import LENGTH_BINS, Findings
 
 mpl.rcParams.update({
     "svg.fonttype": "none", "font.size": 9, "axes.spines.top": False, "axes.spines.right": False,
@@ -23,32 +21,28 @@ mpl.rcParams.update({
 })  # fmt: skip
 COLOURS = [f"C{i}" for i in range(10)]
 COLOUR_OF_OTHERS = "#c8c8c8"
-DRAWN = 10  # sources that have a colour of their own
-IN_A_FIELD = 20  # sources that have a row and a column
-SIMILARITY = {  # as it is called in plots and tables
-    "jaccard": "Jaccard", "containment": "containment", "edit": "edit, by both lengths",
-    "levenshtein": "edit, by the longer",
-}  # fmt: skip
-LEGIBLE = 0.065  # the part of an axis that a number inside a bar needs
+DRAWN = 10  # sources with a separate colour
+IN_A_FIELD = 20  # sources with a row and a column in a matrix
+LEGIBLE = 0.065  # the smallest width of a bar, as a share of the axis, that has a number inside
 
 Groups = dict[str, tuple[str, ...]]
 
 
 def svg(figure: Figure) -> str:
-    """Write a figure as an <svg> element."""
+    """Return a figure as an <svg> element."""
     out = io.StringIO()
     figure.savefig(out, format="svg", metadata={"Date": None})
     return out.getvalue().partition("<svg")[1] + out.getvalue().partition("<svg")[2]
 
 
 def axes(width: float = 8, height: float = 3.4) -> tuple[Figure, Axes]:
-    """Begin a figure of some inches. It has a ground of its own: it is shown on dark pages, too."""
+    """Return a new figure, in inches, and its axes. The background is white, because pages may be dark."""
     figure = Figure(figsize=(width, height), facecolor="white")
     return figure, figure.add_subplot()
 
 
 def short(number: float, _: object = None) -> str:
-    """Write a count as people say it: 1.2M."""
+    """Return a number with three digits and a suffix: 1.2M."""
     for size, letter in ((1e12, "T"), (1e9, "B"), (1e6, "M"), (1e3, "k")):
         if abs(number) >= size:
             return f"{number / size:.3g}{letter}"
@@ -56,23 +50,24 @@ def short(number: float, _: object = None) -> str:
 
 
 class ShortByTens(LogFormatter):
-    """Writes the marks that Matplotlib would write beside powers of ten as `short` does: 100k."""
+    """Formats the ticks of a logarithmic axis, which Matplotlib selects, with `short`: 100k."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
         return short(x) if super().__call__(x, pos) else ""
 
 
 def by_powers_of_ten(axis: XAxis | YAxis) -> None:
-    """Have counts on an axis by their logarithms."""
+    """Set an axis of counts to a logarithmic scale."""
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
     axis.set_major_formatter(ShortByTens())
     axis.set_minor_formatter(ShortByTens(minor_thresholds=(1, 0.4)))
 
 
 def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
-    """Return what is drawn: each source by itself or, of more than `most`, the largest, and the others as one.
+    """Return the groups of sources to draw: a group for each source, in the order of the ledger.
 
-    By tokens at the start, in the order of the ledger.
+    If there are more than `most` sources, the sources with the most tokens at the start have a group each, and the
+    others are a group together.
     """
     sources, first = ledger.sources, ledger.stages[0]
     if len(sources) <= most:
@@ -85,16 +80,16 @@ def groups(ledger: Ledger, most: int = DRAWN) -> Groups:
 
 
 def colours_of(names: Iterable[str], most: int = DRAWN) -> list[tuple[str, str]]:
-    """Return each name with its colour; what comes after `most` of them are others."""
+    """Return each name with its colour; names after the first `most` have the colour of others."""
     return [(name, COLOURS[i % 10] if i < most else COLOUR_OF_OTHERS) for i, name in enumerate(names)]
 
 
-def of_group(counts: dict[str, NDArray[np.float64]], members: Sequence[str]) -> NDArray[np.float64]:
+def sum_of_group(counts: dict[str, NDArray[np.float64]], members: Sequence[str]) -> NDArray[np.float64]:
     return np.sum([counts[source] for source in members], axis=0)
 
 
 def tokens_after(ledger: Ledger, stages: Sequence[str]) -> dict[str, NDArray[np.float64]]:
-    """Return the tokens of each source after some stages: (stages,) each."""
+    """Return the tokens of each source after the given stages: (stages,) each."""
     tokens = {(line.stage, line.source): line.out.tokens for line in ledger.lines}
     return {
         source: np.array([tokens.get((stage, source), 0) for stage in stages], float)
@@ -103,7 +98,7 @@ def tokens_after(ledger: Ledger, stages: Sequence[str]) -> dict[str, NDArray[np.
 
 
 def on(colour: str) -> str:
-    """Return the colour of writing that is legible on another."""
+    """Return black or white, the text colour that is legible on a background colour."""
     red, green, blue = to_rgb(colour)
     return "black" if 0.299 * red + 0.587 * green + 0.114 * blue > 0.55 else "white"
 
@@ -111,7 +106,7 @@ def on(colour: str) -> str:
 def segment(
     plot: Axes, left: NDArray[np.float64], widths: NDArray[np.float64], colour: str, size: float
 ) -> None:
-    """Write the tokens into the segments of bars that have room for them. size: of the axis, in tokens."""
+    """Write the tokens into the wide segments of bars. size: the length of the axis, in tokens."""
     for place, width in enumerate(widths):
         if width > LEGIBLE * size:
             middle = left[place] + width / 2
@@ -119,7 +114,7 @@ def segment(
 
 
 def funnel(ledger: Ledger) -> str:
-    """Draw the tokens of each source at the start and after each stage that let documents go, stacked."""
+    """Draw the tokens of each source at the start and after each stage that removed documents, as stacked bars."""
     first, *later = ledger.stages
     stages = [first, *(stage for stage in later if ledger.removed(stage).documents)]
     names = ["start", *(f"after {stage}" for stage in stages[1:])]
@@ -127,10 +122,10 @@ def funnel(ledger: Ledger) -> str:
         names[0] = f"after {first}"
     figure, plot = axes(8.5, 0.9 + 0.42 * max(3, len(stages)))
     tokens, drawn = tokens_after(ledger, stages), groups(ledger)
-    totals = of_group(tokens, ledger.sources)
+    totals = sum_of_group(tokens, ledger.sources)
     left, size = np.zeros(len(stages)), max(1.0, float(totals[0]))
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        widths = of_group(tokens, members)
+        widths = sum_of_group(tokens, members)
         plot.barh(names, widths, left=left, label=name, color=colour)
         segment(plot, left, widths, colour, size)
         left += widths
@@ -150,9 +145,9 @@ def composition(findings: Findings) -> str:
     drawn = groups(ledger)
     figure, plot = axes(8.5, max(1.6, 0.5 + 0.16 * len(drawn)))
     tokens = tokens_after(ledger, (ledger.stages[0], ledger.stages[-1]))
-    totals, left = np.maximum(1, of_group(tokens, ledger.sources)), np.zeros(2)
+    totals, left = np.maximum(1, sum_of_group(tokens, ledger.sources)), np.zeros(2)
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        shares = 100 * of_group(tokens, members) / totals
+        shares = 100 * sum_of_group(tokens, members) / totals
         plot.barh(("start", "end"), shares, left=left, label=name, color=colour)
         for place in np.flatnonzero(shares > 100 * LEGIBLE).tolist():
             middle = left[place] + shares[place] / 2
@@ -171,7 +166,7 @@ def lengths(findings: Findings) -> str:
     middles = np.sqrt(LENGTH_BINS[:-1] * LENGTH_BINS[1:])
     drawn = groups(findings.ledger)
     for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        counts = of_group({source: findings.lengths[source].astype(float) for source in members}, members)
+        counts = sum_of_group({source: findings.lengths[source].astype(float) for source in members}, members)
         if counts.sum():
             plot.step(middles, 100 * counts / counts.sum(), where="mid", label=name, color=colour)
     by_powers_of_ten(plot.xaxis)
@@ -182,74 +177,9 @@ def lengths(findings: Findings) -> str:
     return svg(figure)
 
 
-def unlike(audit: AuditFindings) -> str:
-    """Draw the share of unlike pairs among those up to a length."""
-    figure, plot = axes(8, 2.8)
-    lengths, shares = zip(*audit.by_length, strict=True)
-    plot.plot(lengths, [100 * share for share in shares], "o-", markersize=3)
-    by_powers_of_ten(plot.xaxis)
-    plot.set_ylim(bottom=0)
-    plot.set_xlabel("characters of the removed document, at the most")
-    plot.set_ylabel("% unlike")
-    return svg(figure)
-
-
-def similarities(audit: AuditFindings) -> str:
-    """Draw how many pairs are how alike, by each measure."""
-    figure, plot = axes(8, 2.8)
-    for (name, histogram), style in zip(audit.similarities.items(), ("-", "-.", "--", ":"), strict=False):
-        label = SIMILARITY[name]
-        plot.stairs(histogram.counts, histogram.ends, label=label, linewidth=2, linestyle=style)
-    plot.set_xlim(0, 1)
-    plot.set_ylim(bottom=0)
-    plot.set_xlabel("similarity")
-    plot.set_ylabel("pairs")
-    plot.legend(frameon=False, loc="upper left", fontsize=8)
-    return svg(figure)
-
-
-def lengths_of_removed(audit: AuditFindings) -> str:
-    """Draw how long the removed documents are."""
-    figure, plot = axes(8, 2.4)
-    plot.stairs(audit.lengths.counts, audit.lengths.ends, fill=True)
-    by_powers_of_ten(plot.xaxis)
-    plot.set_xlabel("characters of the removed document")
-    plot.set_ylabel("pairs")
-    return svg(figure)
-
-
-def several_bandings(tried: Sequence[Tried], ledger: Ledger) -> str:
-    """Draw the tokens of each source that would go at several thresholds, stacked."""
-    names = [f"{one.threshold:g}" for one in tried]
-    tokens = {
-        source.source: np.array([one.sources[i].removed.tokens for one in tried], float)
-        for i, source in enumerate(tried[0].sources)
-    }
-    drawn = {
-        name: [source for source in members if source in tokens] for name, members in groups(ledger).items()
-    }
-    figure, plot = axes(8.5, 0.9 + 0.42 * max(2, len(tried)))
-    left, size = np.zeros(len(tried)), max(1.0, float(of_group(tokens, tuple(tokens)).max()))
-    for (name, members), (_, colour) in zip(drawn.items(), colours_of(drawn), strict=True):
-        if members:
-            widths = of_group(tokens, members)
-            plot.barh(names, widths, left=left, label=name, color=colour)
-            segment(plot, left, widths, colour, size)
-            left += widths
-    for place, (total, one) in enumerate(zip(left.tolist(), tried, strict=True)):
-        plot.text(total, place, f" {short(total)}, {total / max(1, one.entering.tokens):.1%}", va="center")
-    plot.set_xlim(0, 1.2 * size)
-    plot.invert_yaxis()
-    plot.xaxis.set_major_formatter(short)
-    plot.set_xlabel("tokens that would go")
-    plot.set_ylabel("threshold, Jaccard")
-    plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.0, 0.5), fontsize=8)
-    return svg(figure)
-
-
 def labels(findings: Findings) -> str:
-    """Draw the labels of the published documents that a quality model judged."""
-    judged = {source for of_label in findings.labels.values() for source in of_label}
+    """Draw the numbers of published documents by the label of a quality model, for each labelled source."""
+    judged = {source for documents in findings.labels.values() for source in documents}
     drawn = {
         name: [source for source in members if source in judged]
         for name, members in groups(findings.ledger, IN_A_FIELD).items()
@@ -257,34 +187,14 @@ def labels(findings: Findings) -> str:
     drawn = {name: members for name, members in drawn.items() if members}
     figure, plot = axes(8, 0.8 + 0.3 * max(3, len(drawn)))
     left = np.zeros(len(drawn))
-    for i, (label, of_label) in enumerate(sorted(findings.labels.items())):
-        counts = np.array([sum(of_label.get(one, 0) for one in members) for members in drawn.values()], float)
+    for i, (label, documents) in enumerate(sorted(findings.labels.items())):
+        counts = np.array(
+            [sum(documents.get(source, 0) for source in members) for members in drawn.values()], float
+        )
         plot.barh(list(drawn), counts, left=left, label=label, color=COLOURS[i % 10])
         left += counts
     plot.invert_yaxis()
     plot.xaxis.set_major_formatter(short)
     plot.set_xlabel("documents")
     plot.legend(frameon=False, loc="center left", bbox_to_anchor=(1.02, 0.5))
-    return svg(figure)
-
-
-def s_curve(banding: Banding) -> str:
-    """Draw how probable it is that a pair is found, by its similarity, and where that is an error."""
-    figure, plot = axes(6, 3.6)
-    similarity = np.linspace(0, 1, 401)
-    probability, is_above = banding.found(similarity), similarity >= banding.threshold
-    plot.plot(similarity, probability, color="C0")
-    plot.fill_between(
-        similarity, 0, probability, where=~is_above, color="C3", alpha=0.3,
-        label=f"false positives, {banding.false_positives:.1%}",
-    )  # fmt: skip
-    plot.fill_between(
-        similarity, probability, 1, where=is_above, color="C1", alpha=0.3,
-        label=f"false negatives, {banding.false_negatives:.1%}",
-    )  # fmt: skip
-    plot.axvline(banding.threshold, color="black", linewidth=0.8, linestyle=":")
-    plot.set_title(f"{banding.bands} bands of {banding.rows} rows, threshold {banding.threshold:g}")
-    plot.set_xlabel("Jaccard similarity of a pair")
-    plot.set_ylabel("probability of a shared bucket")
-    plot.legend(frameon=False, loc="upper left")
     return svg(figure)

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Iterator, Sequence
 from itertools import pairwise
 
-from zyda_flows.flows.reporting import plots
+from zyda_flows.flows.reporting import audit_plots
 from zyda_flows.flows.reporting.report_overlap import overlap_sections, share
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.audited import MEASURES
@@ -45,9 +45,9 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
         for i, (low, high) in enumerate(pairwise(ends))
         if any(any(histogram.counts[: i + 1]) for histogram in columns.values())
     ]
-    names = ["", *(plots.SIMILARITY[name] for name in columns)]
+    names = ["", *(audit_plots.SIMILARITY[name] for name in columns)]
     table = Table("Pairs by similarity", names, rows)
-    yield Section(f"Similarities{which}", [EDITS], plots.similarities(findings), [table])
+    yield Section(f"Similarities{which}", [EDITS], audit_plots.similarities(findings), [table])
     lengths = findings.lengths
     rows = [
         [f"{low:,.0f} to {high:,.0f}", count(number)]
@@ -55,14 +55,14 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
         if number
     ]
     table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
-    yield Section(f"Lengths of duplicates{which}", [], plots.lengths_of_removed(findings), [table])
+    yield Section(f"Lengths of duplicates{which}", [], audit_plots.lengths_of_removed(findings), [table])
     note = (
         f"Pairs up to a number of characters: the share with a {MEASURES[findings.headline.measure]} below "
         f"{findings.headline.threshold:.2f}."
     )
     rows = [[f"up to {length:,}", f"{unlike:.1%}"] for length, unlike in findings.by_length]
     table = Table("False positives by length", ["", "share"], rows)
-    yield Section(f"False positives by length{which}", [note], plots.unlike(findings), [table])
+    yield Section(f"False positives by length{which}", [note], audit_plots.unlike(findings), [table])
 
 
 def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
@@ -96,7 +96,7 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
     tables.append(
         Table("False positives by threshold", ["", "pairs compared", "below the threshold", "share"], rows)
     )
-    return Section("Several bandings", notes, plots.several_bandings(tried, findings.ledger), tables)
+    return Section("Several bandings", notes, audit_plots.several_bandings(tried, findings.ledger), tables)
 
 
 def part(removed: Counts, entering: Counts, unit: str) -> str:

@@ -5,7 +5,7 @@ from importlib.resources import files
 
 from jinja2 import Environment
 
-from zyda_flows.flows.reporting import cluster_plots, plots
+from zyda_flows.flows.reporting import audit_plots, cluster_plots, plots
 from zyda_flows.flows.reporting.report_about import ABOUT
 from zyda_flows.flows.reporting.report_comparison import comparison
 from zyda_flows.flows.reporting.report_head import head, recipe_text
@@ -141,7 +141,7 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     yield Section(
         f"Similarity of removed documents to the kept ones{which}",
         notes,
-        plots.unlike(findings),
+        audit_plots.unlike(findings),
         [Table("Dissimilar pairs by characters of the removed document", ["", "dissimilar"], unlike)],
     )
     below = [f"< {place}" for place in SIMILARITIES]

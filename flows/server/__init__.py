@@ -1,1 +1,1 @@
-"""What has to run for a flow, and how it ends: servers, locks, signals, runs whose process is gone."""
+"""The services around a flow: servers, locks, signals, and runs whose process has ended."""

@@ -1,4 +1,4 @@
-"""What a person is told when a build's Dask cluster has no workers, or is gone."""
+"""Warn the user of a build if its Dask cluster has no workers, has silent workers, or has ended."""
 
 import math
 import sys
@@ -20,16 +20,16 @@ Workers = Mapping[str, Mapping[str, Any]]
 
 LOOK_SECONDS = 5
 ON_GPUS = (
-    "workers of the cluster offer GPUs: stages that begin from now on have signatures, edges, clusters and "
-    f"quality models made there ({ENGINE}=cpu has them made by CPUs)"
+    "workers of the cluster offer GPUs: stages that begin from now on compute signatures, edges, clusters "
+    f"and quality models there ({ENGINE}=cpu: on CPUs)"
 )
-SILENT_SECONDS = 60  # in which a worker was not heard of
-FIRST_WORD, NEXT_WORD = 10, 60  # seconds without a worker before it is said, and said again
+SILENT_SECONDS = 60  # without a heartbeat of a worker, after which it is reported
+FIRST_WARNING_SECONDS, NEXT_WARNING_SECONDS = 10, 60  # without a worker; between warnings
 
 
 @contextmanager
 def watch_cluster() -> Iterator[None]:
-    """Say so while the cluster of this flow run has no workers, and explain what ends it."""
+    """Warn while the cluster of this flow run has no workers, and explain errors that end the cluster."""
     context = FlowRunContext.get()
     client = getattr(context and context.task_runner, "client", None)
     is_over = threading.Event()
@@ -45,7 +45,7 @@ def watch_cluster() -> Iterator[None]:
 
 
 def watch_workers(client: Any, is_over: threading.Event) -> None:
-    """Look every few seconds whether there is a worker, whether each answers, and whether GPUs are offered."""
+    """Check every few seconds that the cluster has a worker and each worker answers, and look for GPUs."""
     missing_since, said_at, engine = None, 0.0, requested_engine()
     offered, has_gpus = {GPU} if engine is Engine.GPU else set[str](), False
     silence = Silence()
@@ -53,7 +53,7 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
         now = time.monotonic()
         workers = workers_of(client)
         for silent in silence.begun(workers or {}, now):
-            warn_aloud(silent)
+            warn_user(silent)
         offer = None if workers is None else offered_by(workers)
         if offer and engine is Engine.CPU:
             offer.discard(GPU)
@@ -65,10 +65,12 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
                 get_run_logger().info(ON_GPUS)
             continue
         missing_since = missing_since or now
-        if now - missing_since >= FIRST_WORD and (now - said_at >= NEXT_WORD or said_at < missing_since):
+        if now - missing_since >= FIRST_WARNING_SECONDS and (
+            now - said_at >= NEXT_WARNING_SECONDS or said_at < missing_since
+        ):
             said_at = now
             needed, where_needed = ("a worker with a GPU", ", if it needs one") if offer else ("a worker", "")
-            warn_aloud(
+            warn_user(
                 f"waiting for {needed} of the Dask cluster at {client.scheduler.address}: there has been none "
                 f"for {now - missing_since:.0f} s; the build ends after {no_workers_timeout()} of that, unless the "
                 f"scheduler waits longer{where_needed}"
@@ -76,28 +78,28 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
 
 
 class Silence:
-    """How long nobody has heard of each worker, by the clock of this process."""
+    """The time since the last heartbeat of each worker, by the clock of this process."""
 
     def __init__(self) -> None:
-        self.heard = dict[str, tuple[float, float]]()  # when by the scheduler's clock, and by ours
+        self.heard = dict[str, tuple[float, float]]()  # by the scheduler's clock, and by this process's clock
 
     def begun(self, workers: Workers, now: float) -> Iterator[str]:
-        """Yield a sentence on each worker that has just been silent for a minute."""
+        """Yield a sentence about each worker that has just been silent for SILENT_SECONDS."""
         before, self.heard = self.heard, {}
         for address, worker in workers.items():
             seen, at = before.get(address, (None, now))
             is_silent = seen == worker["last_seen"]
             self.heard[address] = (worker["last_seen"], at if is_silent else now)
             if is_silent and now - at >= SILENT_SECONDS:
-                self.heard[address] = (worker["last_seen"], math.inf)  # said once
+                self.heard[address] = (worker["last_seen"], math.inf)  # warn only once
                 yield (
                     f"the worker {address} has not answered for {now - at:.0f} s: it is stopped, or its machine "
-                    "has no time for it. Dask starts it again after a while, and what it was at is done again"
+                    "is overloaded. Dask will restart it, and repeat its unfinished tasks"
                 )
 
 
 def workers_of(client: Any) -> Workers | None:
-    """Return what a cluster says of each of its workers; None where it cannot be asked, of which others speak."""
+    """Return the scheduler's information about each worker; None if the scheduler is unreachable."""
     try:
         return client.scheduler_info(n_workers=-1)["workers"] if client.status == "running" else None
     except (OSError, TimeoutError):
@@ -105,11 +107,11 @@ def workers_of(client: Any) -> Workers | None:
 
 
 def offered_by(workers: Workers) -> set[str]:
-    """Return what workers offer: a thread, and perhaps a GPU; nothing where there is no worker."""
+    """Return the resources of all workers: a thread, and a GPU if a worker offers it; empty without workers."""
     return {"thread" for _ in workers} | {GPU for worker in workers.values() if GPU in worker["resources"]}
 
 
-def warn_aloud(sentence: str) -> None:
-    """Say it in the run's log, and to whoever sits before the terminal."""
+def warn_user(sentence: str) -> None:
+    """Write a warning to the log of the run and to standard error."""
     get_run_logger().warning(sentence)
     print(f"zyda: {sentence}", file=sys.stderr, flush=True)  # noqa: T201

@@ -1,4 +1,4 @@
-"""The page of a build whose process is gone, which would say that it runs for ever."""
+"""Update the page of a build whose process has ended; otherwise the page would show it as running forever."""
 
 import re
 from functools import partial
@@ -8,19 +8,20 @@ from prefect.client.orchestration import SyncPrefectClient
 from prefect.client.schemas.actions import ArtifactUpdate
 from prefect.client.schemas.filters import ArtifactFilter, ArtifactFilterFlowRunId
 
-UNDER_WAY = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)  # its title and the line below
+# Matches the title of the page of an active run, and the line below it.
+ACTIVE_TITLE = re.compile(r"\A(# .*): (?:running|waiting)$\n*(.*)", re.MULTILINE)
 
 
 def mark_page_as_crashed(client: SyncPrefectClient, run: UUID, why: str) -> None:
-    """Have the page of a dead run say so; how far it had come stays there."""
-    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
-    for artifact in client.read_artifacts(artifact_filter=of_run):
+    """Mark the page of a dead run as crashed; its last progress remains on the page."""
+    artifacts_of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+    for artifact in client.read_artifacts(artifact_filter=artifacts_of_run):
         page = str(artifact.data)
-        ended = UNDER_WAY.sub(partial(crashed_text, why), page)
+        ended = ACTIVE_TITLE.sub(partial(crashed_text, why), page)
         if ended != page:
             client.update_artifact(artifact.id, ArtifactUpdate(data=ended))
 
 
 def crashed_text(why: str, matched: re.Match[str]) -> str:
-    """Return the head of a page that is at an end. matched: its title, and what it last said."""
-    return f"{matched[1]}: crashed\n\n{why}\n\nWhen it last said something: {matched[2]}"
+    """Return the new head of the page of a crashed run. matched: its title, and its last report."""
+    return f"{matched[1]}: crashed\n\n{why}\n\nLast report: {matched[2]}"

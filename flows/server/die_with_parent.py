@@ -1,10 +1,9 @@
-"""Runs a command that must not outlive whoever started it, however that one ends.
+"""Run a command that ends with the process that started it, even if that process is killed.
 
     python -m zyda_flows.flows.server.die_with_parent COMMAND...
 
-Its standard input is a pipe that its parent keeps open.
-
-A parent that is killed can stop nothing, but the system closes its pipes.
+Its standard input is a pipe that its parent keeps open. A killed parent cannot stop its children, but the system
+closes its pipes.
 """
 
 import signal
@@ -16,7 +15,7 @@ STOP_SECONDS = 15
 
 
 def main() -> int:
-    """Run the command until it ends, until we are told to end, or until standard input does."""
+    """Run the command until it ends, until SIGTERM, or until the end of standard input."""
     process = subprocess.Popen(sys.argv[1:], stdin=subprocess.DEVNULL)  # noqa: S603
     signal.signal(signal.SIGTERM, lambda *_: stop(process))
     threading.Thread(target=wait_for_parent, args=(process,), daemon=True).start()
@@ -24,7 +23,7 @@ def main() -> int:
 
 
 def wait_for_parent(process: subprocess.Popen[bytes]) -> None:
-    """End the process when the parent is gone."""
+    """Stop the process when the parent has ended."""
     sys.stdin.buffer.read()
     stop(process)
     try:

@@ -1,4 +1,4 @@
-"""No two builds of a corpus, or mixes of a mixture, run at once: the second waits. Of two looks, one is enough."""
+"""Locks on a Prefect server: builds of a corpus, or mixes of a mixture, wait for each other."""
 
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager, suppress
@@ -16,7 +16,7 @@ from zyda_flows.tasks.storage.records import digest_of
 
 
 def lock_name(recipe: Recipe) -> str:
-    """Name a corpus on this Prefect server: two may have one name in two places."""
+    """Return the name of a corpus's lock. It has a hash of the URL, because two corpora may have equal names."""
     return f"zyda-{recipe.corpus}-{digest_of(recipe.folder.url)[:8]}"
 
 
@@ -25,19 +25,19 @@ def mixture_lock_name(mixture: Mixture) -> str:
 
 
 def build_lock(recipe: Recipe, say: Callable[[str], object]) -> AbstractContextManager[None]:
-    """Hold this corpus for as long as the block runs, on this Prefect server. say: that it has to wait, and why."""
+    """Hold the lock of a corpus within a block. say: called with the reason if the build has to wait."""
     return one_at_a_time(lock_name(recipe), f"build of {recipe.corpus}", say)
 
 
 def mixture_lock(mixture: Mixture) -> AbstractContextManager[None]:
-    """Hold the folder of a mixture for as long as the block runs, on this Prefect server."""
+    """Hold the lock of a mixture's folder within a block."""
     return one_at_a_time(mixture_lock_name(mixture), f"mix of {mixture.name}", lambda _: None)
 
 
 @contextmanager
 def one_at_a_time(name: str, what: str, say: Callable[[str], object]) -> Iterator[None]:
-    """Wait until nobody holds this name, and hold it for as long as the block runs."""
-    # It lives before it waits: whoever frees what a dead run held leaves a limit that a living one names.
+    """Wait until no run holds a lock, and hold it within the block."""
+    # The heartbeat begins before the wait, so that a run that frees locks of dead runs keeps the lock of this run.
     with with_heartbeat(name):
         mark_dead_runs()
         if is_held(name):
@@ -50,7 +50,7 @@ def one_at_a_time(name: str, what: str, say: Callable[[str], object]) -> Iterato
 
 @contextmanager
 def look_lock(recipe: Recipe) -> Iterator[bool]:
-    """Say whether no other run looks at this corpus while the block runs."""
+    """Hold the lock of looks at a corpus within the block; yield False if another run holds it."""
     name = f"{lock_name(recipe)}-look"
     with with_heartbeat(name):
         mark_dead_runs()
@@ -62,11 +62,11 @@ def look_lock(recipe: Recipe) -> Iterator[bool]:
 
 
 def is_held(name: str) -> bool:
-    """Say whether someone holds a limit; make it where it is not there."""
+    """Return whether a run holds a limit; create the limit if it does not exist."""
     with get_client(sync_client=True) as client:
         try:
             return bool(client.read_global_concurrency_limit_by_name(name).active_slots)
         except ObjectNotFound:
-            with suppress(ObjectAlreadyExists):  # two first builds may make it at the same moment
+            with suppress(ObjectAlreadyExists):  # two first builds may create it at the same time
                 client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=name, limit=1))
             return False

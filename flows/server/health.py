@@ -1,4 +1,4 @@
-"""What a Prefect server answers: whether it lives, whether it takes a login, whether anything is there."""
+"""Check a Prefect server: whether it is healthy, whether it accepts a login, and whether its port is open."""
 
 import socket
 import urllib.request
@@ -18,29 +18,29 @@ def is_healthy(api: Api) -> bool:
     try:
         with urllib.request.urlopen(url, timeout=ANSWER_SECONDS, context=api.tls) as answer:  # noqa: S310
             return bool(answer.status == 200)
-    except (OSError, ValueError, HTTPException):  # nobody there, or somebody else, or no address at all
+    except (OSError, ValueError, HTTPException):  # no server, another program, or an invalid address
         return False
 
 
 def refuses_login(api: Api) -> bool:
-    """Say whether a server wants another login."""
+    """Return whether a server refuses the login."""
     request = urllib.request.Request(f"{api.url}/admin/version", headers=api.headers)  # noqa: S310
     try:
         urllib.request.urlopen(request, timeout=ANSWER_SECONDS, context=api.tls).close()  # noqa: S310
     except HTTPError as error:
         return error.code == HTTPStatus.UNAUTHORIZED
-    except (OSError, HTTPException):  # busy, or gone: not what is asked here
+    except (OSError, HTTPException):  # the server is busy or has ended: the login is not refused
         return False
     return False
 
 
 def is_usable(api: Api) -> bool:
-    """Say whether a server is there, and still takes our login: one that was started again has another."""
+    """Return whether a server runs and still accepts the login; a restarted server has another login."""
     return is_listening(api.url) and not refuses_login(api)
 
 
 def is_listening(url: str) -> bool:
-    """Say whether something listens at a URL; a server that is busy takes its time to answer."""
+    """Return whether a program listens at a URL, even if it is too busy to answer in time."""
     place = urlsplit(url)
     try:
         port = place.port or (443 if place.scheme == "https" else 80)

@@ -30,7 +30,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 
 BUSY_SECONDS = 60
 CLEANUP = (
-    # Logs and events of runs that are deleted; Prefect removes both by itself much later.
+    # Logs and events of deleted runs, which Prefect itself would remove much later.
     "DELETE FROM log WHERE flow_run_id IS NOT NULL AND flow_run_id NOT IN (SELECT id FROM flow_run)",
     "DELETE FROM events WHERE id IN (SELECT event_id FROM event_resources "
     "WHERE resource_id LIKE 'prefect.flow-run.%' AND substr(resource_id, 18) NOT IN (SELECT id FROM flow_run))",
@@ -41,26 +41,26 @@ CLEANUP = (
 
 
 def forget_runs(recipe: Recipe, keys: str, before: datetime) -> None:
-    """Have the server delete the runs of a corpus that began before a moment, with their logs and pages.
+    """Delete the ended runs of a corpus that began before a moment from the server, with their logs and pages.
 
-    keys: a pattern of the names of the corpus's pages, as LIKE takes it.
+    keys: a LIKE pattern for the names of the corpus's pages.
     """
     with get_client(sync_client=True) as client:
         for run in [*earlier_runs(client, recipe, before)]:
             client.delete_flow_run(run.id)
         while artifacts := [
-            one
-            for one in client.read_artifacts(
+            artifact
+            for artifact in client.read_artifacts(
                 artifact_filter=ArtifactFilter(key=ArtifactFilterKey(like_=keys)), limit=PAGE, offset=0
             )
-            if one.created and one.created < before
+            if artifact.created and artifact.created < before
         ]:
             for artifact in artifacts:
                 client.delete_artifact(artifact.id)
 
 
 def earlier_runs(client: SyncPrefectClient, recipe: Recipe, before: datetime) -> Iterator[FlowRun]:
-    """Yield the runs of a corpus that began before a moment, and have ended."""
+    """Yield the ended runs of a corpus that began before a moment."""
     names = FlowRunFilterName(any_=[f"{flow} {recipe.corpus}" for flow in flow_names()])
     offset = 0
     while page := client.read_flow_runs(flow_run_filter=FlowRunFilter(name=names), limit=PAGE, offset=offset):
@@ -73,9 +73,11 @@ def earlier_runs(client: SyncPrefectClient, recipe: Recipe, before: datetime) ->
 
 def is_of(run: FlowRun, recipe: Recipe) -> bool:
     """Return whether a run with the name of a corpus is of that corpus: two corpora may have the same name."""
-    asked = run.parameters
+    parameters = run.parameters
     try:
-        other = load_recipe(str(asked["recipe"]), storage=asked.get("storage"), sample=asked.get("sample"))
+        other = load_recipe(
+            str(parameters["recipe"]), storage=parameters.get("storage"), sample=parameters.get("sample")
+        )
     except (ZydaError, KeyError):
         return True
     return other.folder.url == recipe.folder.url
@@ -93,7 +95,7 @@ def database() -> Path | None:
 def clean_database(path: Path, keys: str) -> None:
     """Remove the remains of deleted runs from a database, and the content of its free pages and of its log.
 
-    Raises sqlite3.OperationalError where others use it for longer than BUSY_SECONDS.
+    Raises sqlite3.OperationalError if other connections use the database for longer than BUSY_SECONDS.
     """
     with closing(sqlite3.connect(path, timeout=BUSY_SECONDS, isolation_level=None)) as connection:
         connection.execute("PRAGMA secure_delete = ON")
@@ -108,6 +110,6 @@ def clean_database(path: Path, keys: str) -> None:
 
 
 def moment_of(written: str) -> datetime:
-    """Return a moment that a certificate has."""
+    """Parse a time of a certificate; without a zone, it is in UTC."""
     moment = datetime.fromisoformat(written)
     return moment if moment.tzinfo else moment.replace(tzinfo=UTC)

@@ -1,4 +1,4 @@
-"""A Prefect server for a build on one machine, where none is configured."""
+"""Start a Prefect server for a build on one machine if no server is configured."""
 
 import os
 import subprocess
@@ -19,12 +19,12 @@ from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 from zyda_flows.tasks.workers.tls import server_key_pair
 
-START_SECONDS = 600  # on a machine with much else to do; a server that cannot start ends at once
+START_SECONDS = 600  # allows for a busy machine; a server that cannot start ends at once
 DRAIN_SECONDS = 10
 AWAY_SECONDS = 20
 VACUUM = "PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED"
-SERVED_API = "ZYDA_SERVED_API"  # in the environment of a server of ours: the Api that it serves
-HOW_TO_SIGN_IN = 'for that of `zyda up`: eval "$(zyda up --env)"'
+SERVED_API = "ZYDA_SERVED_API"  # environment variable of a server of this project, with its Api as JSON
+HOW_TO_SIGN_IN = 'for the server of `zyda up`: eval "$(zyda up --env)"'
 SERVER = ["-m", "zyda_flows.flows.server.prefect_server"]
 
 
@@ -33,14 +33,14 @@ class NoServer(ZydaError):
 
 
 def home() -> Path:
-    """Return the folder of what we keep beside Prefect's history."""
+    """Return the folder for files of this project in Prefect's home, next to Prefect's history."""
     from prefect.settings import PREFECT_HOME
 
     return Path(PREFECT_HOME.value()) / "zyda"
 
 
 def make_home() -> Path:
-    """Make that folder, where it is not there. Raises NoServer where it cannot be written."""
+    """Create the folder `home()` if it does not exist. Raises NoServer if it is not writable."""
     path = home()
     try:
         path.mkdir(parents=True, exist_ok=True)
@@ -50,27 +50,26 @@ def make_home() -> Path:
         with TemporaryFile(dir=path):
             return path
     except OSError as error:
-        told = f"{path}: {error.strerror}, and Prefect keeps its history there"
-        raise NoServer(f"{told}: set PREFECT_HOME to a folder that can be written") from error
+        raise NoServer(
+            f"{path}: {error.strerror}; Prefect stores its history there; set PREFECT_HOME to a writable folder"
+        ) from error
 
 
 def configured_server() -> Api | None:
-    """Return the server that Prefect's settings name, if any. Raises NoServer where it gives no answer to us."""
+    """Return the server in Prefect's settings, if any. Raises NoServer if it is unhealthy or refuses the login."""
     api = configured_api(home())
     if api and not is_healthy(api):
-        raise NoServer(f"{api.url}: no Prefect server answers there, and PREFECT_API_URL says it should")
+        raise NoServer(f"{api.url}: no Prefect server answers at this PREFECT_API_URL")
     if api and refuses_login(api):
-        raise NoServer(
-            f"{api.url}: the Prefect server wants another login than {LOGIN} has: {HOW_TO_SIGN_IN}"
-        )
+        raise NoServer(f"{api.url}: the Prefect server refuses the login in {LOGIN}; {HOW_TO_SIGN_IN}")
     return api
 
 
 def running_servers() -> list[Api]:
     """Return the servers that run on this machine for a build, or for `zyda up`.
 
-    Only those of this user whose history lies in our Prefect home: others are of somebody else, also where we are
-    root and can look into them, or of another project.
+    The list has only servers of this user whose history is in the configured Prefect home. Other servers belong to
+    other users, even if root could read their environment, or to another project.
     """
     from prefect.settings import PREFECT_HOME
 
@@ -86,7 +85,7 @@ def running_servers() -> list[Api]:
 
 
 def environment_of(process: psutil.Process) -> dict[str, str]:
-    """Return the environment of a process; nothing where it is not ours to know."""
+    """Return the environment of a process; empty if it cannot be read."""
     try:
         return dict(process.environ())
     except (psutil.Error, OSError):
@@ -98,10 +97,10 @@ def start_server(
 ) -> tuple[subprocess.Popen[bytes], Api]:
     """Start a server on the loopback address; return its process and its API.
 
-    port: where browsers find it.
-    api_port: where programs find it, by TLS; any that is free unless given.
-    log: its file, beside which its certificate is kept.
-    guarded: it ends with this process, however this one ends.
+    port: port for browsers.
+    api_port: port for programs, with TLS; a free port by default.
+    log: path of its log, in whose folder its certificate is stored.
+    guarded: whether the server ends with this process, even if this process is killed.
     """
     key_pair = server_key_pair(log.parent)
     key_pair.ensure()
@@ -113,16 +112,16 @@ def start_server(
         **retention(),
         SERVED_API: api.model_dump_json(),
         "PREFECT_SERVER_API_AUTH_STRING": str(api.login),
-        # Nobody else's page may read what it answers: its own asks it without leave.
+        # Pages of other origins may not read answers; the dashboard's own pages need no permission.
         "PREFECT_SERVER_CORS_ALLOWED_ORIGINS": api.dashboard,
         "PREFECT_SERVER_UI_API_URL": f"{api.dashboard}/api",
         "PREFECT_SERVER_ANALYTICS_ENABLED": "false",
         "DO_NOT_TRACK": "1",
         "PREFECT_LOGGING_SERVER_LEVEL": "WARNING",
-        # To mark runs as late is work for the database at the very moment when the machine has too much.
+        # Marking runs as late would load the database just when the machine is overloaded.
         "PREFECT_SERVER_SERVICES_LATE_RUNS_AFTER_SECONDS": "300",
-        # Kept in memory, the leases of concurrency limits are forgotten by a server that is started
-        # again, and a slot that a build held when the machine went down is never given back.
+        # With leases in memory, a restarted server would forget them, and a slot of a concurrency limit that a
+        # build held when the machine stopped would never be released.
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     guard = [sys.executable, "-m", "zyda_flows.flows.server.die_with_parent"] if guarded else []
@@ -137,7 +136,8 @@ def start_server(
 def retention() -> dict[str, str]:
     """Return the settings by which a server deletes old runs with their logs and artifacts.
 
-    The user's own come first. Prefect deletes old events by itself. docs/operations.md has both ages.
+    The user's own settings take precedence. Prefect deletes old events by default. docs/operations.md documents
+    both ages.
     """
     from prefect.settings import get_current_settings
 
@@ -146,23 +146,23 @@ def retention() -> dict[str, str]:
 
 
 class Pollable(Protocol):
-    """A process, of which can be asked whether it runs."""
+    """A process that can be polled for its end."""
 
     def poll(self) -> int | None: ...
 
 
 def wait_until_healthy(process: Pollable, api: Api, log: Path) -> None:
-    """Wait for a server's first answer. Raises NoServer with its last words."""
+    """Wait for a server's first answer. Raises NoServer with the last lines of its log."""
     deadline = time.monotonic() + START_SECONDS
     while not is_healthy(api):
         if process.poll() is not None or time.monotonic() > deadline:
-            words = log.read_text(errors="replace").strip().splitlines()[-3:]
-            raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(words)}")
+            last_lines = log.read_text(errors="replace").strip().splitlines()[-3:]
+            raise NoServer(f"the Prefect server did not start (log: {log}): {' | '.join(last_lines)}")
         time.sleep(0.2)
 
 
 def flush_logs_and_events() -> None:
-    """Send the log lines and events that are still in this process, while the server is there."""
+    """Send the queued log lines and events of this process while the server runs."""
     from prefect.events.worker import EventsWorker
     from prefect.logging.handlers import APILogWorker
 
@@ -170,10 +170,10 @@ def flush_logs_and_events() -> None:
     EventsWorker.drain_all(timeout=DRAIN_SECONDS)
 
 
-class Server(NamedTuple):
-    """A running server: its API, and what says whether it still is there.
+class LocalServer(NamedTuple):
+    """A running server: its API, and a function that returns whether it still runs.
 
-    patience: seconds that it may be gone, to be started again by whoever runs it.
+    patience: seconds without the server that a build tolerates, during which it may be restarted.
     """
 
     api: Api
@@ -182,18 +182,18 @@ class Server(NamedTuple):
 
 
 @contextmanager
-def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[Server]:
-    """Give a running server.
+def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[LocalServer]:
+    """Yield a running server.
 
-    The server is the one that is configured, or one of our own, which keeps its history in Prefect's
-    home and ends with the block, or with this process where that is killed.
+    It is the configured server, or a new server, which stores its history in Prefect's home and ends with the
+    block, or with this process if it is killed.
 
-    meanwhile: what to do while a server starts, with its address in the environment.
+    meanwhile: called while a new server starts, with its address in the environment.
     """
     if api := configured_server():
         with export_api(api):
             meanwhile()
-            yield Server(api, partial(is_usable, api), AWAY_SECONDS)
+            yield LocalServer(api, partial(is_usable, api), AWAY_SECONDS)
         return
     log = make_home() / "server.log"
     process, api = start_server(free_port(), log, guarded=True)
@@ -202,7 +202,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
             with export_api(api):
                 meanwhile()
                 wait_until_healthy(process, api, log)
-                yield Server(api, lambda: process.poll() is None, 0)
+                yield LocalServer(api, lambda: process.poll() is None, 0)
         finally:
             process.terminate()
             try:
@@ -213,14 +213,14 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[S
 
 @contextmanager
 def export_api(api: Api) -> Iterator[None]:
-    """Have this process and those that it starts use a server; send what is left before it ends."""
+    """Make this process and its children use a server; before the end, send queued log lines and events."""
     before = {name: os.environ.get(name) for name in api.clients}
     os.environ.update(api.clients)
     try:
         with use_api(api):
             try:
                 yield
-            finally:  # also of a build that failed: at its exit the server would be gone
+            finally:  # also if the build failed, because the server has ended when the process exits
                 if is_healthy(api):
                     flush_logs_and_events()
     finally:

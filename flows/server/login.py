@@ -1,11 +1,11 @@
-"""The login of a Prefect server of ours: a new one for each start, which opens nothing after the server's end.
+"""The logins of Prefect servers that this project starts: each start has a new login, valid until the server ends.
 
-Prefect's server starts whatever its clients tell it to. Without a login these would be all users of this machine,
-and every page of the web that one of them looks at.
+Prefect's server runs commands that its clients send. Without a login, all users of this machine would be clients,
+and so would every web page that they open.
 
-A browser keeps the login in its memory and sends it by plain http for as long as a tab is open. After the end of
-the server another user can listen on its port and receive it. So no login of ours is used twice, and none is the
-user's own PREFECT_SERVER_API_AUTH_STRING.
+A browser keeps the login in memory, and sends it by plain http while a tab is open. After the end of the server
+another user can listen on its port and receive the login. So no login is used twice, and no login is the user's own
+PREFECT_SERVER_API_AUTH_STRING.
 """
 
 import base64
@@ -28,9 +28,9 @@ LOGIN_FILE = "login.json"
 class Api(BaseModel):
     """The API of a Prefect server.
 
-    login: `user:password`, where it asks for one.
-    certificate: the file of the one that it has, where that is of no authority of the web.
-    page: the address of the dashboard of a server of ours, which signs browsers in.
+    login: `user:password`, if the server requires a login.
+    certificate: the path of its certificate, if no authority of the web signed it.
+    page: the address of the dashboard of a server of this project, which signs browsers in.
     """
 
     url: str
@@ -48,7 +48,7 @@ class Api(BaseModel):
 
     @property
     def tls(self) -> ssl.SSLContext | None:
-        """What a client connects with that believes this server alone, where it has a certificate of its own."""
+        """The TLS context of a client that trusts only this server, if the server has its own certificate."""
         return ssl.create_default_context(cafile=self.certificate) if self.certificate else None
 
     @property
@@ -64,14 +64,14 @@ class Api(BaseModel):
 
     @property
     def token(self) -> str:
-        """The login as a request has it in its head, and the dashboard in a browser's memory."""
+        """The login in the format of a request's Authorization header, which the dashboard also stores."""
         return base64.b64encode((self.login or "").encode()).decode()
 
     @property
     def link(self) -> str:
-        """The dashboard's address for a browser, with the login of a server of ours behind `#`.
+        """The dashboard's address for a browser, with the login of a server of this project after `#`.
 
-        The login of any other server is the user's own and may last, so it stands in no address.
+        The login of any other server belongs to the user and may be permanent, so no address contains it.
         """
         return f"{self.page}{SIGN_IN}#{self.token}" if self.page and self.login else self.dashboard
 
@@ -82,12 +82,12 @@ def new_login() -> str:
 
 
 def save_api(api: Api, home: Path) -> None:
-    """Write the address and the login of the server of `zyda up` where their owner alone reads them."""
+    """Write the address and the login of the server of `zyda up` to a file that only its owner can read."""
     write_private(home / LOGIN_FILE, api.model_dump_json())
 
 
 def saved_api(home: Path) -> Api | None:
-    """Return what is known of the server of `zyda up`, or None."""
+    """Read the address and the login of the server of `zyda up`; return None if they are missing or invalid."""
     try:
         return Api.model_validate_json((home / LOGIN_FILE).read_text(encoding="ascii"))
     except (OSError, ValidationError):
@@ -95,7 +95,7 @@ def saved_api(home: Path) -> Api | None:
 
 
 def configured_api(home: Path) -> Api | None:
-    """Return the API that Prefect's settings name, if any: that of `zyda up` with its login, if none is set."""
+    """Return the API in Prefect's settings, if any. For that of `zyda up`, its login is the default."""
     from prefect.settings import PREFECT_API_AUTH_STRING, PREFECT_API_SSL_CERT_FILE, PREFECT_API_URL
 
     if not (url := PREFECT_API_URL.value()):
@@ -108,7 +108,7 @@ def configured_api(home: Path) -> Api | None:
 
 @contextmanager
 def use_api(api: Api) -> Iterator[None]:
-    """Have Prefect's clients in this process talk to a server for as long as the block lasts."""
+    """Make Prefect's clients in this process use a server within a block."""
     from prefect import settings
 
     values = {getattr(settings, name): value for name, value in ({LOGIN: None} | api.clients).items()}

@@ -1,4 +1,4 @@
-"""The server of `zyda look`: on the loopback address, with a login of its own, for one sample."""
+"""The server of `zyda look`: it listens on the loopback address, with its own login, for one sample."""
 
 import asyncio
 import secrets
@@ -16,28 +16,28 @@ from zyda_flows.flows.server.login import Api
 
 HEADERS = {"X-Frame-Options": "DENY", "Cache-Control": "no-store", "Referrer-Policy": "no-referrer"}
 MOST_BYTES = 10_000  # of a judgement
-GRACE_SECONDS = 1  # for requests under way when the server ends; the one of `/alive` never ends by itself
+GRACE_SECONDS = 1  # for open requests when the server ends; the request for `/alive` never ends before
 
 
 def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes], None]) -> Starlette:
-    """Make the application. take: is called with each judgement, as JSON; raises ValueError for what is none."""
+    """Return the application. take: called with each judgement as JSON; raises ValueError if it is invalid."""
 
-    def is_ours(request: Request) -> bool:
-        given = request.headers.get("authorization", "")
-        return secrets.compare_digest(given.encode(), api.headers["Authorization"].encode())
+    def is_authorized(request: Request) -> bool:
+        authorization = request.headers.get("authorization", "")
+        return secrets.compare_digest(authorization.encode(), api.headers["Authorization"].encode())
 
     def show(_: Request) -> Response:
-        return HTMLResponse(page, headers=HEADERS)  # nothing of the corpus is in it
+        return HTMLResponse(page, headers=HEADERS)  # contains nothing of the corpus
 
-    def give(request: Request) -> Response:
+    def sample_for(request: Request) -> Response:
         return (
             JSONResponse(sample, headers=HEADERS)
-            if is_ours(request)
+            if is_authorized(request)
             else Response(status_code=HTTPStatus.UNAUTHORIZED)
         )
 
     async def judge(request: Request) -> Response:
-        if not is_ours(request):
+        if not is_authorized(request):
             return Response(status_code=HTTPStatus.UNAUTHORIZED)
         content = b""
         async for part in request.stream():
@@ -50,23 +50,23 @@ def look_app(api: Api, page: str, sample: dict[str, Any], take: Callable[[bytes]
             return Response(status_code=HTTPStatus.UNPROCESSABLE_ENTITY)
         return Response(status_code=HTTPStatus.NO_CONTENT)
 
-    def live(request: Request) -> Response:
-        if not is_ours(request):
+    def keep_alive(request: Request) -> Response:
+        if not is_authorized(request):
             return Response(status_code=HTTPStatus.UNAUTHORIZED)
         return StreamingResponse(until_the_end(), headers=HEADERS)
 
-    routes = [Route("/", show), Route("/sample", give), Route("/alive", live)]
+    routes = [Route("/", show), Route("/sample", sample_for), Route("/alive", keep_alive)]
     return Starlette(routes=[*routes, Route("/judgement", judge, methods=["POST"])])
 
 
 async def until_the_end() -> AsyncIterator[bytes]:
-    """Yield a byte, and end with the server: a page that waits for more sends nothing to its successor."""
+    """Yield a byte, then wait for the server's end: an open page notices it and sends nothing to a later server."""
     yield b"."
     await asyncio.Event().wait()
 
 
 def serve(app: Starlette, listening: socket.socket) -> None:
-    """Serve until the process is told to end."""
+    """Serve until a signal ends the process."""
     import uvicorn  # late
 
     config = uvicorn.Config(

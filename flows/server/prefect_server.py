@@ -1,13 +1,14 @@
-"""Prefect's server for one machine: its application, served with TLS to programs and without to browsers.
+"""Prefect's server for one machine: its application, served with TLS to programs and without TLS to browsers.
 
     python -m zyda_flows.flows.server.prefect_server
 
 The environment variable ZYDA_SERVED_API holds the addresses, the login and the certificate. Programs know the
 certificate and use the port with TLS. Browsers do not know it and use the other port.
 
-SQLite resets a cursor when it is collected as garbage, and waits while another thread uses the cursor's connection.
+SQLite resets a cursor when it is garbage-collected, and waits while another thread uses the cursor's connection.
 That thread may wait for the write lock of the database, which a request of the main thread holds. If the main
-thread collects the garbage, both stand still until SQLite gives up after a minute. So a thread of its own does it.
+thread collected garbage, both threads would wait until SQLite's timeout of a minute. So a separate thread
+collects garbage.
 """
 
 import asyncio
@@ -41,7 +42,7 @@ def collect_garbage_in_a_thread() -> None:
 
 
 def collect_garbage() -> None:
-    """Collect garbage every second for as long as the process lives."""
+    """Collect garbage every second until the process ends."""
     turn = 0
     while True:
         time.sleep(SECONDS)
@@ -69,7 +70,7 @@ async def serve(app: Any, api: Api) -> None:
     while not pages.started and not serving.done():
         await asyncio.sleep(POLL_SECONDS)
     if pages.started:
-        # On a signal this server ends first; it then passes the signal on to the other.
+        # On a signal this server ends first, and then passes the signal on to the other server.
         await programs.serve()
     await serving
 

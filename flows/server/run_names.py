@@ -1,4 +1,4 @@
-"""What runs are called: by their corpus, and not by the path of a recipe."""
+"""Name runs by their corpus, not by the path of a recipe."""
 
 from collections.abc import Callable
 
@@ -9,7 +9,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 
 
 def name_by_corpus(flow: str) -> Callable[[], str]:
-    """Return what names a run of a flow: `build zyda2`."""
+    """Return a function that names a run of a flow, for example `build zyda2`."""
 
     def name() -> str:
         parameters = dict(flow_run.parameters)
@@ -18,7 +18,7 @@ def name_by_corpus(flow: str) -> Callable[[], str]:
             corpus_recipe = load_recipe(
                 recipe, storage=parameters.get("storage"), sample=parameters.get("sample")
             )
-        except ZydaError:  # the flow itself says what is wrong with it
+        except ZydaError:  # the flow itself reports an invalid recipe
             return f"{flow} {recipe.rpartition('/')[2]}"
         return f"{flow} {corpus_recipe.corpus}"
 
@@ -26,5 +26,5 @@ def name_by_corpus(flow: str) -> Callable[[], str]:
 
 
 def name_by_mixture() -> str:
-    """Name a run that mixes corpora by the file that describes the mixture."""
+    """Return a name for a run that mixes corpora, from the name of the mixture's file."""
     return f"mix {str(flow_run.parameters.get('mixture')).rpartition('/')[2].rpartition('.')[0]}"

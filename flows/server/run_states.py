@@ -1,4 +1,4 @@
-"""The state of a run: its message says in a sentence what the run does, or has done."""
+"""The state of a finished run, whose message describes its result."""
 
 from typing import Any
 
@@ -9,7 +9,7 @@ LONGEST = 1000  # characters of a message
 
 
 def completed(value: Any, *sentences: str) -> Any:
-    """Return the state of a run that ended well; who calls the flow gets `value`. sentences: of its message."""
+    """Return the state of a successful run; the caller of the flow receives `value`. sentences: its message."""
     if FlowRunContext.get() is None:
         return value
     return Completed(message=" ".join(sentences)[:LONGEST], data=value)

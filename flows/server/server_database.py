@@ -1,4 +1,4 @@
-"""How a Prefect server of ours stores runs: the hooks of SQLAlchemy and Prefect's own database configuration."""
+"""Change how a Prefect server stores runs, by hooks of SQLAlchemy and Prefect's own database configuration."""
 
 from collections.abc import Mapping
 from contextlib import ExitStack
@@ -14,16 +14,16 @@ USUAL = {
 
 
 def first_name(parameters: Mapping[str, Any] | None) -> str | None:
-    """Return the name of a run until it knows its corpus, or None where it has no recipe."""
+    """Return the name of a run until its corpus is known, or None if it has no recipe."""
     recipe = (parameters or {}).get("recipe")
     return f"{str(recipe).rpartition('/')[2]} (scheduled)" if recipe else None
 
 
 def change_stored_runs() -> None:
-    """Have this process store runs named by their recipe, without job variables, and states with a message.
+    """Make this process store runs named by their recipe, without job variables, and states with a message.
 
-    Prefect adds the variables `env` of a run to those of its work pool, even where the pool's template does not
-    know them. So a run could set the environment of the process that runs it.
+    Prefect adds the variables `env` of a run to the variables of its work pool, even if the pool's template does
+    not contain them. So a run could set the environment of the process that runs it.
     """
     from prefect.server.database import orm_models
     from sqlalchemy import event
@@ -35,7 +35,7 @@ def change_stored_runs() -> None:
             run.name = name
 
     def change_inserted(state: Any) -> None:
-        """Change the runs that Prefect inserts by statements: scheduled ones, and those with an idempotency key."""
+        """Change the runs that Prefect inserts by statements: scheduled runs, and runs with an idempotency key."""
         if not state.is_insert or state.bind_mapper is not orm_models.FlowRun.__mapper__:
             return
         if isinstance(state.parameters, list):
@@ -56,10 +56,10 @@ def change_stored_runs() -> None:
 
 
 def lock_before_reading(stack: ExitStack) -> None:
-    """Have transactions of SQLite that may write wait for the write lock where they begin, until `stack` closes.
+    """Make SQLite transactions that may write wait for the write lock at their beginning, until `stack` closes.
 
-    A transaction that has read cannot wait for the lock later: it fails at once if another has written since, and
-    the request with it.
+    A transaction that has read data cannot wait for the lock later: if another transaction has written since, it
+    fails at once, and so does its request.
     """
     from prefect.server.database.configurations import AioSqliteConfiguration
     from prefect.server.database.dependencies import temporary_database_config

@@ -1,7 +1,7 @@
-"""Pages of our own on Prefect's server: one that signs a browser in, and headers that protect the dashboard.
+"""Add to Prefect's server a page that signs a browser in, and headers that protect the dashboard.
 
-The dashboard keeps the login in the browser's storage for its address, and asks for it where there is none. The
-sign-in page stores it, so a link is enough.
+The dashboard stores the login in the browser's storage for its address, and requests it if it is missing. The
+sign-in page stores the login, so a link is sufficient.
 """
 
 from http import HTTPStatus
@@ -24,25 +24,25 @@ fetch("/api/admin/version", {headers: {Authorization: `Basic ${login}`}})
   .then((answer) => { if (answer.ok) localStorage.setItem("prefect-password", login); })
   .finally(() => location.replace("/runs"));
 </script>"""
-API = "/api/"  # for programs, which have the login for the address that they ask
-# Pages that load scripts from other sites, which could read the login; and the list of routes that they read.
+API = "/api/"  # for programs, which have the login for the address that they use
+# Pages that load scripts from other sites, which could read the login; and the list of routes for these pages.
 CDN_PAGES = ("/docs", "/redoc", "/openapi.json")
 
 
 def add_own_pages(app: Any, page: str) -> None:
-    """Add the sign-in page and the headers to an application of Prefect, and remove pages with foreign scripts.
+    """Add the sign-in page and the headers to Prefect's application, and remove pages with foreign scripts.
 
-    page: the address at which browsers find the server.
+    page: the server's address for browsers.
     """
     removed = [Route(place, lambda _: HTMLResponse("", HTTPStatus.NOT_FOUND)) for place in CDN_PAGES]
     app.router.routes[:0] = [Route(SIGN_IN, lambda _: HTMLResponse(SIGN_IN_PAGE)), *removed]
-    app.add_middleware(OwnPagesAlone, page=page)
+    app.add_middleware(OwnPagesOnly, page=page)
 
 
-class OwnPagesAlone:
-    """Middleware: the dashboard's pages call this server alone, and no other page shows one in a frame.
+class OwnPagesOnly:
+    """Middleware: the dashboard's pages connect only to this server, and no foreign page can show them in a frame.
 
-    In a frame a person would click without seeing on what. The pages know the server by the address `page`:
+    In a frame, a person could click on a page without seeing it. The pages know the server by the address `page`:
     requests for a page by another name of this machine are redirected there.
     """
 

@@ -1,4 +1,4 @@
-"""How a build ends because what it stands on is gone."""
+"""End a build if its Prefect server has ended."""
 
 import os
 import sys
@@ -7,15 +7,15 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from zyda_flows.flows.server.local_server import Server
+from zyda_flows.flows.server.local_server import LocalServer
 from zyda_flows.flows.server.signals import RESUME_ADVICE
 
 LOOK_SECONDS = 1
 
 
 @contextmanager
-def server_watchdog(server: Server) -> Iterator[None]:
-    """End the program with one line when the Prefect server is gone, without which a build can only wait."""
+def server_watchdog(server: LocalServer) -> Iterator[None]:
+    """End the program with a message if the Prefect server ends, because the build could only wait for it."""
     is_over = threading.Event()
     threading.Thread(target=watch_server, args=(server, is_over), daemon=True).start()
     try:
@@ -24,8 +24,8 @@ def server_watchdog(server: Server) -> Iterator[None]:
         is_over.set()
 
 
-def watch_server(server: Server, is_over: threading.Event) -> None:
-    """Look every second; nothing can be told to a server that is gone, so the end is sudden."""
+def watch_server(server: LocalServer, is_over: threading.Event) -> None:
+    """Check the server every second. Exit at once, because an ended server cannot receive the state of the run."""
     last_seen = time.monotonic()
     while not is_over.wait(LOOK_SECONDS):
         if server.is_there():

@@ -1,4 +1,4 @@
-"""How a command ends by a signal: with one line, whatever it is doing, be it still importing."""
+"""End a command on a signal with a one-line message, even while it still imports modules."""
 
 import logging
 import os
@@ -11,13 +11,13 @@ from contextlib import contextmanager, suppress
 from types import FrameType
 from typing import NoReturn
 
-RESUME_ADVICE = "what is finished is kept; start the build again and it goes on from there"
+RESUME_ADVICE = "finished work is kept; start the build again to continue"
 SECONDS_BEFORE_AGAIN = 0.1
 ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
 
 class Ended(BaseException):
-    """A signal that ends the program: its number."""
+    """A signal that ends the program. Its argument is the number of the signal."""
 
     def __str__(self) -> str:
         return ENDING[self.args[0]]
@@ -25,13 +25,13 @@ class Ended(BaseException):
 
 @contextmanager
 def end_in_order(kept: str = "") -> Iterator[None]:
-    """End the block, and the program, with one line and the usual exit status at Ctrl-C and SIGTERM.
+    """End the block and the program on Ctrl-C and SIGTERM, with one line and the usual exit status.
 
-    kept: what a person should know then: what stays, and how to go on.
+    kept: advice for the user at the end of that line: which results are kept, and how to continue.
     """
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
-        be_silent()
+        silence_libraries()
         raise Ended(number)
 
     before = {number: signal.signal(number, handle) for number in ENDING}
@@ -42,7 +42,7 @@ def end_in_order(kept: str = "") -> Iterator[None]:
             number = next((number for number in noted() if number in ENDING), None)
             if number is None:
                 raise
-            # What is raised after a signal is only how it looks from within that everything was stopped.
+            # After a signal, the error is a consequence of the interruption and is not shown.
             print(f"zyda: {ENDING[number]}{kept and '; '}{kept}", file=sys.stderr)  # noqa: T201
             sys.exit(128 + number)
         finally:
@@ -52,9 +52,9 @@ def end_in_order(kept: str = "") -> Iterator[None]:
 
 @contextmanager
 def note_signals() -> Iterator[Callable[[], bytes]]:
-    """Give a function that returns the numbers of the signals that came in the block, whoever handles them.
+    """Yield a function that returns the numbers of the signals during the block, for any handler.
 
-    Prefect has a handler of its own during a flow run, and what that raises may come out as another error.
+    Prefect has its own handler during a flow run, and its exception may be replaced by another error.
     """
     reading, writing = socket.socketpair()
     with reading, writing:
@@ -75,15 +75,15 @@ def note_signals() -> Iterator[Callable[[], bytes]]:
 
 @contextmanager
 def resend_swallowed_signals() -> Iterator[None]:
-    """Send a signal again whose exception nobody got, for it came while garbage was collected.
+    """Send a signal again if its exception was lost because it was raised during garbage collection.
 
-    What is raised in such a place (a callback of the collector, a `__del__`) ends nothing: Python only says so.
+    An exception in a callback of the collector or in `__del__` ends nothing: Python only reports it.
     """
     before = sys.unraisablehook
 
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
         error = unraisable.exc_value
-        # Ours, or Prefect's TerminationSignal.
+        # Ended, or Prefect's TerminationSignal.
         number = error.args[0] if isinstance(error, Ended) else getattr(error, "signal", None)
         if number not in ENDING:
             before(unraisable)
@@ -101,19 +101,19 @@ def resend_swallowed_signals() -> Iterator[None]:
 
 @contextmanager
 def hold_back_signals() -> Iterator[None]:
-    """Let a signal that ends the program wait until the block is over."""
-    came = list[int]()
-    before = {number: signal.signal(number, lambda number, _: came.append(number)) for number in ENDING}
+    """Delay signals that end the program until the end of the block."""
+    received = list[int]()
+    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in ENDING}
     try:
         yield
     finally:
         for number, handler in before.items():
             signal.signal(number, handler)
-        for number in came:
+        for number in received:
             os.kill(os.getpid(), number)
 
 
-def be_silent() -> None:
-    """Leave what libraries say of an end that was asked for unsaid."""
+def silence_libraries() -> None:
+    """Suppress messages of libraries about an end that the user requested."""
     logging.disable()
     threading.excepthook = lambda _: None

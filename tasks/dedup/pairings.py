@@ -114,7 +114,7 @@ def smallest(table: pa.Table, most: int) -> pa.Table:
 
 
 @dataclass(frozen=True)
-class Members:
+class ClusterMembers:
     """The documents of a shard in some clusters: `doc_id`, `cluster_id`, and whether each is kept.
 
     Of a large cluster only the first documents, and the first kept documents, because no more are needed.
@@ -151,7 +151,7 @@ def documents_of(
     folder: Folder, verdicts: Sequence[Artifact], clusters: Ids
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
     """Return the kept documents of some clusters, and all documents of SMALL clusters."""
-    jobs = [Members(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
+    jobs = [ClusterMembers(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
     kept, all_members = dict[int, list[int]](), dict[int, list[int]]()
     for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
         for doc_id, cluster_id, stays in zip(*(column.to_pylist() for column in table.columns), strict=True):

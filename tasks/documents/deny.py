@@ -99,8 +99,8 @@ class DeniedOfShard(VerdictJob):
         asked, alike = denied_in_shard(
             self.folder, str(self.source), self.history.shard, denied, self.url, self.rounds
         )
-        of_likeness = np.array([one.doc_id for one in alike], np.uint64)
-        gone = np.intersect1d(np.concatenate([asked, of_likeness, denied.ids_of_both[1]]), left)
+        alike_ids = np.array([one.doc_id for one in alike], np.uint64)
+        gone = np.intersect1d(np.concatenate([asked, alike_ids, denied.ids_of_both[1]]), left)
         reasons = np.where(np.isin(gone, asked), REQUESTED, BY_LIKENESS)
         return pa.table([gone, pa.array(reasons, pa.string())], schema=VERDICTS)
 
@@ -140,8 +140,8 @@ def denied_ids(
         goes |= [denied.has_address(address) for address in values_in(table, url).to_pylist()]
     for column, values in denied.values.items():
         goes |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
-    for column, of_values in denied.value_hashes.items():
-        goes |= are_among(of_values, values_in(table, column))
+    for column, value_hashes in denied.value_hashes.items():
+        goes |= are_among(value_hashes, values_in(table, column))
     if hashes:
         goes |= are_among(hashes, table.column("text"))
     return ids[goes]

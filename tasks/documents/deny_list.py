@@ -176,8 +176,8 @@ class DenyList:
             elif one.id is not None:
                 (self.like_ids if one.by else self.ids).add(one.id)
             elif one.text_sha256 is not None and one.signature is not None:
-                of_kind = self.signed.setdefault(digest_of(one.signature.parameters), {})
-                of_kind[one.text_sha256] = one.signature
+                signatures = self.signed.setdefault(digest_of(one.signature.parameters), {})
+                signatures[one.text_sha256] = one.signature
                 self.only_themselves |= {one.text_sha256} if one.only_itself else set()
             elif one.text_sha256 is not None:
                 self.text_hashes.add(one.text_sha256)
@@ -195,8 +195,8 @@ class DenyList:
                 self.values.setdefault(one.column, set()).add(str(as_text(one.value, lists=False)))
 
     def add_address(self, entry: Entry) -> None:
-        of_kind = {"domain": self.domains, "url": self.urls, "folder": self.folders}
-        of_kind[entry.kind].add(entry.value)
+        entries_by_kind = {"domain": self.domains, "url": self.urls, "folder": self.folders}
+        entries_by_kind[entry.kind].add(entry.value)
 
     @property
     def knows_addresses(self) -> bool:
@@ -256,11 +256,11 @@ class DenyList:
 def hashes_of_address(address: str) -> Iterator[str]:
     """Yield the SHA-256 of an address and of each folder above it, as `example.org/folder/*`."""
     yield sha256(address.encode()).hexdigest()
-    of_folder, start = sha256(), 0
+    folder_hash, start = sha256(), 0
     for end in folder_ends(address):
-        of_folder.update(address[start:end].encode())
+        folder_hash.update(address[start:end].encode())
         start = end
-        whole = of_folder.copy()
+        whole = folder_hash.copy()
         whole.update(b"/*")
         yield whole.hexdigest()
 

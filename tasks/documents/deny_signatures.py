@@ -67,8 +67,10 @@ def standard_error(values: int, likeness: float = LIKENESS) -> float:
 
 def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
     """Return the rounds by whose keys similar texts are identified, each kind of signatures once."""
-    of_kinds = {digest_of(signature_parameters(one)): one for one in rounds if isinstance(one, MinHashRound)}
-    return tuple(of_kinds.values())
+    rounds_by_digest = {
+        digest_of(signature_parameters(one)): one for one in rounds if isinstance(one, MinHashRound)
+    }
+    return tuple(rounds_by_digest.values())
 
 
 def requests_of_texts(
@@ -108,7 +110,7 @@ def shingle_counts(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[n
 def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set[str]:
     """Return the hashes of texts that no round identifies by signatures; they are compared with all texts."""
     found = {digest_of(signature_parameters(dedup)) for dedup in rounds}
-    return {one for kind, of_kind in denied.signed.items() if kind not in found for one in of_kind} | (
+    return {one for kind, signatures in denied.signed.items() if kind not in found for one in signatures} | (
         denied.text_hashes
     )
 

@@ -30,7 +30,7 @@ from zyda_flows.tasks.storage.records import Record
 
 
 @dataclass(frozen=True)
-class Form:
+class ItemForm:
     """The templates for sets with these columns. answer: None if the question contains the answer."""
 
     columns: frozenset[str]
@@ -38,8 +38,8 @@ class Form:
     answer: str | None
 
 
-def known_form(columns: str, question: str, answer: str | None) -> Form:
-    return Form(frozenset(columns.split()), question, answer)
+def known_form(columns: str, question: str, answer: str | None) -> ItemForm:
+    return ItemForm(frozenset(columns.split()), question, answer)
 
 
 COMPLETED = "{{ sentence | replace('_', [none, option1, option2] | chosen(answer)) }}"
@@ -82,7 +82,7 @@ class PlannedSet(Record):
 
 
 @dataclass(frozen=True)
-class Item:
+class EvaluationItem:
     """A question and its answer. row: its position in the set, over all files. answer: None for no answer."""
 
     row: int
@@ -96,7 +96,7 @@ def planned_set(name: str, settings: EvaluationSet) -> PlannedSet:
     return PlannedSet(name=name, files=files, question=settings.question, answer=settings.answer)
 
 
-def items_of(planned: PlannedSet) -> Iterator[Item]:
+def items_of(planned: PlannedSet) -> Iterator[EvaluationItem]:
     """Yield the items of a set.
 
     Raises BadInput for a changed or unreadable file, for a row without templates, and if all answers are empty.
@@ -143,7 +143,7 @@ def object_of(line: bytes, where: str) -> dict[str, Any]:
     return row
 
 
-def item_of(planned: PlannedSet, number: int, row: Mapping[str, Any], where: str) -> Item:
+def item_of(planned: PlannedSet, number: int, row: Mapping[str, Any], where: str) -> EvaluationItem:
     question, answer = templates_of(planned, frozenset(row), where)
     try:
         question_text = template(question).render(row)
@@ -152,7 +152,7 @@ def item_of(planned: PlannedSet, number: int, row: Mapping[str, Any], where: str
         raise BadInput(
             f"{where}: the template of its question or answer fails: {first_line(error)}"
         ) from error
-    return Item(number, question_text, answer_text)
+    return EvaluationItem(number, question_text, answer_text)
 
 
 def templates_of(planned: PlannedSet, columns: frozenset[str], where: str) -> tuple[str, str | None]:
@@ -170,7 +170,7 @@ def templates_of(planned: PlannedSet, columns: frozenset[str], where: str) -> tu
 
 
 @cache
-def form_of(columns: frozenset[str]) -> Form | None:
+def form_of(columns: frozenset[str]) -> ItemForm | None:
     return next((form for form in FORMS if form.columns <= columns), None)
 
 

@@ -15,7 +15,7 @@ from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files, rea
 from zyda_flows.tasks.storage.records import Record
 
 if TYPE_CHECKING:
-    from zyda_flows.textkernels.fasttext.model import Model
+    from zyda_flows.textkernels.fasttext.model import FasttextModel
 
 RULE = "language_id"
 LANGUAGE, PROBABILITY, SCRIPT = "language", "probability", "script"
@@ -64,7 +64,7 @@ def kept_languages(settings: LanguageId) -> dict[str, float]:
 
 
 @lru_cache(maxsize=2)
-def model_of(file: PlannedFile) -> "Model":
+def model_of(file: PlannedFile) -> "FasttextModel":
     """Read a model. Raises BadInput for a file that is not a model or has changed."""
     from zyda_flows.textkernels.fasttext.file import read_model
 

@@ -17,7 +17,7 @@ from typing import NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.evaluation_sets import Item
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem
 from zyda_flows.tasks.documents.item_words import texts_of, word_hashes
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.textkernels.phrases import PhraseIndex, hashes_of, places_of
@@ -45,7 +45,7 @@ class OtherHalf(NamedTuple):
     length: int
 
 
-class Words(NamedTuple):
+class ItemWords(NamedTuple):
     """The words of questions with answers. ends: of each item, (n + 1,). asked, answered: word counts, (n,)."""
 
     hashes: Hashes
@@ -100,7 +100,7 @@ class SearchedItems:
 
 
 def searched_items(
-    sets: Sequence[tuple[str, Sequence[Item]]],
+    sets: Sequence[tuple[str, Sequence[EvaluationItem]]],
 ) -> tuple[SearchedItems, tuple[PhraseIndex, ...], dict[str, SetCounts]]:
     """Return the items to search for, the indexes of their phrases, and counts by set.
 
@@ -148,11 +148,11 @@ def searched_items(
     return searched, indexes, set_counts
 
 
-def words_of(items: Iterable[Item]) -> Words:
+def words_of(items: Iterable[EvaluationItem]) -> ItemWords:
     """Return the words of questions and answers."""
     texts = texts_of(chain.from_iterable((item.question, item.answer or "") for item in items))
     hashes, ends = word_hashes(texts)
-    return Words(hashes, ends[::2], np.diff(ends)[::2], np.diff(ends)[1::2])
+    return ItemWords(hashes, ends[::2], np.diff(ends)[::2], np.diff(ends)[1::2])
 
 
 def halved(
@@ -176,7 +176,7 @@ def halved(
 
 
 def phrases_in_sets(
-    names: Sequence[str], items: Sequence[Item], words: Words
+    names: Sequence[str], items: Sequence[EvaluationItem], words: ItemWords
 ) -> tuple[list[int], list[list[int]], dict[str, SetCounts]]:
     """Return the numbers of the items to search for, the starts of their phrases, and counts by set.
 

@@ -57,7 +57,7 @@ def text_of_latex(latex: str) -> str:
     try:
         document = Expander(without_comments(MARKS.sub("", latex))).expanded()
         front = front_matter(document.preamble, document.body)
-        return Writer(document, len(latex)).text(front + document.body)
+        return LatexWriter(document, len(latex)).text(front + document.body)
     except RecursionError as error:
         raise ValueError("the document is nested too deep") from error
 
@@ -71,7 +71,7 @@ def front_matter(preamble: str, body: str) -> str:
     return f"{front}{summary}\n\n" if summary else front
 
 
-class Writer(Environments):
+class LatexWriter(Environments):
     """Writes LaTeX with expanded macros as Markdown."""
 
     def __init__(self, document: Expanded, size: int) -> None:

@@ -10,7 +10,7 @@ ATTRIBUTES = re.compile(r"""[\w\s"'=:;#%.,()/!-]*""")
 SPAN = re.compile(r"""(col|row)span\s*=[\s"']*([0-9]{1,3})""", re.IGNORECASE)
 
 
-class Cell(NamedTuple):
+class TableCell(NamedTuple):
     """A cell: its lines, and the number of columns and rows that it spans."""
 
     lines: list[str]
@@ -43,9 +43,9 @@ def _markdown(grid: list[list[str]], columns: int) -> str:
     return "\n".join(lines)
 
 
-def _rows(text: str) -> tuple[str, list[list[Cell]]]:
+def _rows(text: str) -> tuple[str, list[list[TableCell]]]:
     """Return the caption, and the cells by row without rows that have no text."""
-    caption, rows, row = "", list[list[Cell]](), list[Cell]()
+    caption, rows, row = "", list[list[TableCell]](), list[TableCell]()
     for line in map(str.strip, text.split("\n")[1:]):  # after the attributes of the table
         if line.startswith("|-"):
             row = []
@@ -60,26 +60,28 @@ def _rows(text: str) -> tuple[str, list[list[Cell]]]:
     return caption, [row for row in rows if any(map(_text, row))]
 
 
-def _cells(line: str) -> list[Cell]:
+def _cells(line: str) -> list[TableCell]:
     """Return the cells of a line that begins with `|` or `!`."""
     content = line[1:].replace("!!", "||") if line[0] == "!" else line[1:]
     return [_cell(cell) for cell in content.split("||")]
 
 
-def _cell(content: str) -> Cell:
+def _cell(content: str) -> TableCell:
     """Return a cell without its attributes, with its spans."""
     attributes, bar, inner = content.partition("|")
     if not bar or (attributes.strip() and "=" not in attributes) or not ATTRIBUTES.fullmatch(attributes):
-        return Cell([content.strip()], 1, 1)
+        return TableCell([content.strip()], 1, 1)
     spans = {name.lower(): max(1, int(count)) for name, count in SPAN.findall(attributes)}
-    return Cell([inner.strip()], min(limits().wikitext_columns, spans.get("col", 1)), spans.get("row", 1))
+    return TableCell(
+        [inner.strip()], min(limits().wikitext_columns, spans.get("col", 1)), spans.get("row", 1)
+    )
 
 
-def _text(cell: Cell) -> str:
+def _text(cell: TableCell) -> str:
     return " ".join(" ".join(cell.lines).split())
 
 
-def _grid(rows: list[list[Cell]], max_cells: int) -> list[list[str]]:
+def _grid(rows: list[list[TableCell]], max_cells: int) -> list[list[str]]:
     """Return the texts of cells by row and column; [] if there are more than `max_cells` with the empty cells."""
     # The number of rows, from the current row on, that a cell of an earlier row spans in a column.
     grid, spanned = list[list[str]](), dict[int, int]()

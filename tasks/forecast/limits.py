@@ -45,7 +45,7 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
     if largest < len(sources):
         yield (
             f"Of {counted(len(sources), 'source')}, the {largest} largest were tried; "
-            "the others are reckoned as if they were like those."
+            "the other sources are estimated from their measurements."
         )
     for name, tried in trial.models.items():
         yield (
@@ -53,19 +53,19 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (
-        "Kernels are compiled once on each machine, which takes a core a minute or more. This machine has done "
-        "so for this plan; the time is for machines that have."
+        "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not "
+        "include it: this machine compiled its kernels for this plan."
     )
     if recipe.is_against_others:
         yield "The cost of the corpora in `against`, and the documents removed for them, are not included."
 
 
-def no_room(place: str, needed: float, what: str) -> Iterator[str]:
+def no_room(place: str, needed: float, content: str) -> Iterator[str]:
     """Yield a sentence if a disk of this machine has too little free space."""
-    there = next(path for path in (Path(place), *Path(place).parents) if path.exists())
-    free = shutil.disk_usage(there).free
+    existing_folder = next(path for path in (Path(place), *Path(place).parents) if path.exists())
+    free = shutil.disk_usage(existing_folder).free
     if needed > free:
-        yield f"{place}: {what} will take {gib(needed)}, and {gib(free)} are free there"
+        yield f"{place}: {content} will take {gib(needed)}, and {gib(free)} are free there"
 
 
 def gib(size: float) -> str:

@@ -1,4 +1,4 @@
-"""The trial of a model: some seconds on one core, or on the worker's GPU."""
+"""The trial of a model for some seconds, on a core or on the worker's GPU."""
 
 import sys
 import time
@@ -11,7 +11,7 @@ from zyda_flows.tasks.quality.forms import Model, load_model
 from zyda_flows.tasks.recipe.source import Classify
 from zyda_flows.tasks.stage.cost import ModelTrial
 
-MODEL_SECONDS, WINDOW = 8.0, 32  # for a model, and texts that it is given at once
+MODEL_SECONDS, WINDOW = 8.0, 32  # the time for a model, and the number of texts in a call
 LABEL = "quality_pred"
 
 
@@ -20,7 +20,7 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
     loading = time.process_time()
     answers = load_model(model, classify.max_tokens)
     clock = on_one_core()
-    answers(texts[:1].to_pylist())  # loads it
+    answers(texts[:1].to_pylist())  # the first call loads the model
     loading = time.process_time() - loading
     labels, began, spent, done = list[Any](), time.monotonic(), clock(), 0
     while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:

@@ -17,9 +17,9 @@ from zyda_flows.tasks.ingest.file_pieces import (
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.formats.parquet import FOOTER_AT_ONCE
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 
-PART_SECONDS = 4.0  # of a piece: it ends with the chunk in which it has these, or enough text
+PART_SECONDS = 4.0  # the time after which the part of a piece ends, even without enough text
 TEXT_OF_BYTE = 2.5  # bytes of text in a byte of Parquet, approximately
 SIZES = (
     0.25,
@@ -31,20 +31,21 @@ SIZES = (
 class PartRead:
     """The part of a piece of a file to read.
 
-    size: of the file. most: bytes of text to read from files without row groups. of_groups: the share of the file's
-    row groups, 0 for none. rows: the number of rows read. finished: the share of the begun rows that were read.
+    size: of the file. most: bytes of text to read from files without row groups. group_share: the share of the
+    file's row groups, 0 for none. rows: the number of rows read. finished: the share of the begun rows that were
+    read.
     """
 
     size: int
     most: float
-    of_groups: float
+    group_share: float
     rows: int = 0
     is_whole: bool = True
     finished: float = 1.0
 
     @property
     def has_footer(self) -> bool:
-        return self.of_groups > 0
+        return self.group_share > 0
 
     def chunks(self, job: "PartOfPiece", tally: RowTally) -> Iterator[Chunk]:
         """Yield the chunks of a piece until there is enough text, or for some seconds. tally: of the rows read."""
@@ -65,13 +66,13 @@ class PartRead:
 
     def weight(self, inputs: int) -> float:
         """Return the bytes of the file that were read, with its footer, if it has one. inputs: all bytes read."""
-        if self.is_whole and self.of_groups in {0, 1}:
+        if self.is_whole and self.group_share in {0, 1}:
             return float(self.size)
         if not self.has_footer:
             return float(min(self.size, inputs))
         read = min(self.size, inputs - FOOTER_AT_ONCE)
-        # Of a small file the footer has come with its rows.
-        return (read if read > FOOTER_AT_ONCE else self.size * self.of_groups) * self.finished
+        # A small file is read in a single request, which includes the footer.
+        return (read if read > FOOTER_AT_ONCE else self.size * self.group_share) * self.finished
 
 
 @dataclass(frozen=True)
@@ -81,7 +82,7 @@ class PartOfPiece(PieceToIngest):
     part: PartRead
 
     def make(self) -> IngestedPiece:
-        def ingest(engine: Engine) -> IngestedPiece:
+        def ingest(engine: TokenEngine) -> IngestedPiece:
             self.part.rows, tally = 0, RowTally()
             return ingest_chunks(self, self.part.chunks(self, tally), tally, engine)
 

@@ -30,15 +30,15 @@ from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
 from zyda_flows.tasks.spent import METER, Spent
 from zyda_flows.tasks.stage.cost import BY_SHARD, StageCost, scaled
-from zyda_flows.tasks.stage.results import Step
+from zyda_flows.tasks.stage.results import BuildStep
 from zyda_flows.tasks.stage.runner import threads_for
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
 
 MOST_INSPECTED = 64  # inspected files of a source
-LATE = 0.5  # of START_SECONDS, by which these may be more
-# Of a flow run with its report, of each of its tasks in the scheduler's thread, and of workers that first run each
-# kind of stage.
+LATE = 0.5  # the start may take longer than START_SECONDS by this share
+# Seconds: of a flow run with its report, of each task in the scheduler's thread, and of the first run of each kind
+# of stage on the workers.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
 # The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
@@ -56,13 +56,13 @@ def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
     """Inspect a recipe's files and run a trial of a part of them."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
-    some = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
+    samples = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
     METER.take()
-    looked_into = inspect_new(recipe, replace(survey, chosen=some), spread)
+    inspected_survey = inspect_new(recipe, replace(survey, chosen=samples), spread)
     inspecting = METER.take()
     files = {
-        source.name: files_with_pieces(source, survey, chosen, [one.file for one in inspected])
-        for source, chosen, inspected in zip(recipe.sources, some, looked_into.inspected, strict=True)
+        source.name: files_with_pieces(source, survey, chosen, [outcome.file for outcome in inspected])
+        for source, chosen, inspected in zip(recipe.sources, samples, inspected_survey.inspected, strict=True)
     }
     return Planning(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
 
@@ -78,9 +78,9 @@ def files_with_pieces(
 
 @dataclass(frozen=True)
 class Planning:
-    """A recipe, its files, and what a trial of it took.
+    """A recipe, its files, and the measurements of a trial.
 
-    files: those that were looked into, with their pieces. inspecting: what that took.
+    files: the inspected files of each source, with their pieces. inspecting: the cost of the inspection.
     """
 
     recipe: Recipe
@@ -102,8 +102,8 @@ class Planning:
         workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
         stages = tuple(self.stages(workload))
         by_stage = {stage.stage: stage.spent for stage in stages}
-        published = sum(by_stage.get(one.name, Spent()).written for one in (publish, index))
-        written = sum(one.written for name, one in by_stage.items() if name != CORPUS)
+        published = sum(by_stage.get(stage.name, Spent()).written for stage in (publish, index))
+        written = sum(spent.written for name, spent in by_stage.items() if name != CORPUS)
         is_local = self.recipe.folder.is_local
         largest_file = round(max(shard_bytes(self.recipe), largest_merged(workload, self.recipe)))
         plan = Plan(
@@ -167,7 +167,7 @@ class Planning:
     def seconds(self, stages: Sequence[StageEstimate], threads: int) -> Estimate:
         """Estimate the seconds of a build on a number of threads; the scheduler has one more."""
         cores = min(threads, threads // threads_for(self.recipe))
-        least, most = (sum(of(stage) for stage in stages) for of in (cpu_of, most_of))
+        least, most = (sum(figure(stage) for stage in stages) for figure in (cpu_of, most_of))
         calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
         low, value, high = (
             START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
@@ -176,13 +176,15 @@ class Planning:
         return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
 
 
-def untried_shards(step: Step, workload: TrialWorkload) -> int:
+def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
     """Return the shards of sources for which the trial did not run a stage: one task for each."""
     names, calls = step.sources or tuple(workload.sources), workload.calls(step.name)
     if step.name in workload.sizes.trial.rest and (not step.sources or not calls):
         return 0
     return sum(
-        len(workload.sources[name].shards) for name in names if not workload.of_source(step.name, name).calls
+        len(workload.sources[name].shards)
+        for name in names
+        if not workload.cost_of_source(step.name, name).calls
     )
 
 

@@ -1,7 +1,7 @@
 """The trial: a build of some pieces of a recipe's sources, with the stages of a build, in a separate folder.
 
-The cost of a stage for a source depends on the texts, the machine and the stores. So a plan measures the stages
-themselves, on an input that takes some seconds.
+The cost of a stage for a source depends on the texts, the machine and the stores. A plan therefore measures the
+stages themselves, on an input that takes some seconds.
 """
 
 import json
@@ -28,7 +28,7 @@ from zyda_flows.tasks.forecast.pieces import (
     pieces_to_try,
     with_pieces,
 )
-from zyda_flows.tasks.forecast.trial import Calls, Part, Trial
+from zyda_flows.tasks.forecast.trial import Calls, Trial, TrialPart
 from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
@@ -48,9 +48,12 @@ from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
 from zyda_flows.tasks.workers.process import IMPORTED
 from zyda_flows.tasks.workers.window import DEATHS
 
-MOST_SOURCES = 8  # that are tried, the largest
-PIECES = 12  # of all sources together, and two of each at least
-PART_BYTES, WARM_BYTES = 32 << 20, 16 << 20  # of text of a piece: that is measured, and before
+MOST_SOURCES = 8  # the number of the largest sources that are tried
+PIECES = 12  # the number of pieces of all sources together; at least two of each source are tried
+PART_BYTES, WARM_BYTES = (
+    32 << 20,
+    16 << 20,
+)  # bytes of text of a piece: in the measured build, and in the first
 
 
 def tried_sources(recipe: Recipe, survey: SourceSurvey) -> list[str]:
@@ -72,14 +75,14 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
     each = max(2, ceil(PIECES / len(tried)))
     pieces = {name: pieces_to_try(files[name], each, PART_BYTES) for name in tried}
     first = {name: pieces_to_try(files[name], 1, WARM_BYTES) for name in tried}
-    for name in IMPORTED:  # as workers have
+    for name in IMPORTED:  # workers have imported these modules
         import_module(name)
     with folder_for(recipe, tried) as smaller:
         compile_kernels(smaller)
         began = time.process_time()
         warm = TrialBuild(recipe, smaller, survey, first, WARM_BYTES).run()
         first_time = time.process_time() - began
-        smaller.folder.delete("")  # and in the same again, for which it now knows the tokenizer's words
+        smaller.folder.delete("")  # the second build uses it again; the tokenizer is warm
         build = TrialBuild(recipe, smaller, survey, pieces, PART_BYTES)
         began = time.process_time()
         trial = build.run()
@@ -135,7 +138,7 @@ class TrialBuild:
     pieces: dict[str, list[tuple[InputFile, FilePiece]]]
     most: int
     trial: Trial = field(default_factory=Trial)
-    shards: dict[str, Artifact] = field(default_factory=dict)  # the first of each source
+    shards: dict[str, Artifact] = field(default_factory=dict)  # the first shard of each source
 
     def run(self) -> Trial:
         """Build the pieces with the stages of a build, in this process."""
@@ -146,7 +149,7 @@ class TrialBuild:
                 return plans
             return HERE.submit(partial_ingest if work is ingest else work, *inputs, **options)
 
-        token = ALLOWED_DEATHS.set(DEATHS)  # so that work leaves its marks, as on a cluster
+        token = ALLOWED_DEATHS.set(DEATHS)  # attempts are marked in storage, as on a cluster
         try:
             with telling(self.trial.tell):
                 self.trial.ledger = run_pipeline(self.recipe, Runner(submit, HERE.result, HERE.finished))
@@ -214,9 +217,9 @@ class TrialBuild:
                 made.append(ingested)
                 if ingested.shards:
                     self.shards.setdefault(plan.source, ingested.shards[0])
-                aside = sum(one.counts.documents for one in ingested.set_aside)
+                aside = sum(table.counts.documents for table in ingested.set_aside)
                 weight, rows = read.weight(spent.inputs), read.rows
-                parts.append(Part(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
+                parts.append(TrialPart(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
                 self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
                     ingested.seen.bytes, spent
                 )

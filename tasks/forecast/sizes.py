@@ -7,7 +7,7 @@ from math import ceil
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.pieces import rows_of
-from zyda_flows.tasks.forecast.trial import Part, Trial
+from zyda_flows.tasks.forecast.trial import Trial, TrialPart
 from zyda_flows.tasks.planning.estimates import Estimate, SourceEstimate, ratio_estimate
 from zyda_flows.tasks.planning.inspection import shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey
@@ -53,13 +53,13 @@ class Sizes:
         parts, size = self.parts_of(source.name), sum(file.size for file in chosen)
         weights = [part.weight for part in parts]
 
-        def of_all(count: Callable[[Part], float]) -> Estimate:
+        def scaled_estimate(count: Callable[[TrialPart], float]) -> Estimate:
             known = ratio_estimate(weights, [count(part) for part in parts], size)
             if source.name in self.trial.parts:
                 return known
             return known.model_copy(update={"low": known.value / 2, "high": known.value * 2})
 
-        text = of_all(lambda part: part.documents.bytes)
+        text = scaled_estimate(lambda part: part.documents.bytes)
         return SourceEstimate(
             source=source.name,
             files=len(chosen),
@@ -67,10 +67,10 @@ class Sizes:
             shards=len(self.shards(source.name, chosen, text.value)),
             tried=min(1.0, sum(weights) / max(1, size)) if source.name in self.trial.parts else 0.0,
             documents=self.documents_by_rows(source.name, chosen)
-            or of_all(lambda part: part.documents.documents),
-            tokens=of_all(lambda part: part.documents.tokens),
+            or scaled_estimate(lambda part: part.documents.documents),
+            tokens=scaled_estimate(lambda part: part.documents.tokens),
             text=text,
-            set_aside=of_all(lambda part: part.set_aside),
+            set_aside=scaled_estimate(lambda part: part.set_aside),
             kept=self.kept(source.name) * self.kept_by_model(source.name),
         )
 
@@ -83,11 +83,11 @@ class Sizes:
         documents = [part.documents.documents for part in parts]
         return ratio_estimate([part.rows for part in parts], documents, sum(row or 0 for row in rows))
 
-    def parts_of(self, source: str) -> list[Part]:
+    def parts_of(self, source: str) -> list[TrialPart]:
         return self.trial.parts.get(source) or self.all_parts
 
     @property
-    def all_parts(self) -> list[Part]:
+    def all_parts(self) -> list[TrialPart]:
         return [part for parts in self.trial.parts.values() for part in parts]
 
     def kept(self, source: str) -> float:
@@ -112,7 +112,7 @@ class Sizes:
         pieces = sum(known.values()) / max(1, sum(file.size for file in self.files[source]))
         names = list[str]()
         for number, file in enumerate(chosen):
-            of_file = known.get(file.url) or max(1, round(pieces * file.size))
-            each = max(1, ceil(file.size * text_of_byte / of_file / shard_bytes(self.recipe) - 0.02))
-            names += [f"{number:06d}-{piece:03d}-{i:03d}" for piece in range(of_file) for i in range(each)]
+            in_file = known.get(file.url) or max(1, round(pieces * file.size))
+            each = max(1, ceil(file.size * text_of_byte / in_file / shard_bytes(self.recipe) - 0.02))
+            names += [f"{number:06d}-{piece:03d}-{i:03d}" for piece in range(in_file) for i in range(each)]
         return names

@@ -11,7 +11,7 @@ from zyda_flows.tasks.storage.artifacts import Counts
 
 
 @dataclass(frozen=True)
-class Part:
+class TrialPart:
     """A part of a piece that was ingested. weight: the bytes of its file that it represents.
 
     rows: the number of rows read.
@@ -41,10 +41,10 @@ class Calls:
 class Trial:
     """The measurements: parts by source, calls by stage and source, and the ledger."""
 
-    parts: dict[str, list[Part]] = field(default_factory=dict)
+    parts: dict[str, list[TrialPart]] = field(default_factory=dict)
     models: dict[str, ModelTrial] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
-    rest: dict[str, Spent] = field(default_factory=dict)  # of each stage, outside its calls
+    rest: dict[str, Spent] = field(default_factory=dict)  # the costs of each stage outside its calls
     warming: float = 0.0  # seconds in which a process loads libraries and compiles kernels
     ledger: Ledger | None = None
 

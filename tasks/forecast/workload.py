@@ -11,7 +11,7 @@ from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import SourceSize, shards_of
 from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
 
-NOT_COUNTS = 1 << 12  # bytes: files and requests of a call are fewer
+NOT_COUNTS = 1 << 12  # figures above this are bytes; a call has fewer files and requests
 ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
 ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
 
@@ -36,26 +36,28 @@ class TrialWorkload:
 
     def calls(self, name: str) -> dict[str | None, Calls]:
         """Return the calls with a name in the trial, by source."""
-        return {source: calls for (of, source), calls in self.sizes.trial.calls.items() if of == name}
+        return {source: calls for (stage, source), calls in self.sizes.trial.calls.items() if stage == name}
 
     def by_shard(self, name: str) -> Spent:
-        of_sources = sum((self.of_source(name, source) for source in self.sources), Spent())
+        spent = sum((self.cost_of_source(name, source) for source in self.sources), Spent())
         about_corpus = self.calls(name).get(None)
-        return of_sources + self.about_corpus(about_corpus.spent) if about_corpus else of_sources
+        return spent + self.about_corpus(about_corpus.spent) if about_corpus else spent
 
-    def of_source(self, name: str, source: str) -> Spent:
+    def cost_of_source(self, name: str, source: str) -> Spent:
         """Return the cost of a source's calls, from the calls for its parts; without any, from all calls."""
         tried, is_tried = self.sizes.trial.parts, source in self.sizes.trial.parts
         calls = [
-            calls for of, calls in self.calls(name).items() if (of == source if is_tried else of in tried)
+            calls
+            for tried_source, calls in self.calls(name).items()
+            if (tried_source == source if is_tried else tried_source in tried)
         ]
-        spent = sum((one.spent for one in calls), Spent())
+        spent = sum((part.spent for part in calls), Spent())
         if not spent.calls:
             return spent
         parts = self.sizes.parts_of(source)
         by_size = self.sizes.estimates[source].bytes / max(1.0, sum(part.weight for part in parts))
         by_calls = len(self.sources[source].shards) / max(1, sum(part.shards for part in parts))
-        size = by_size * sum(seen for one in calls for seen, _ in one.each)
+        size = by_size * sum(seen for part in calls for seen, _ in part.each)
         count = spent.calls * by_calls
         grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
@@ -80,7 +82,7 @@ class TrialWorkload:
 
     def growths(self, name: str) -> "dict[str, Growth]":
         """Return the growth of storage figures with the text of a call, over all sources."""
-        each = [one for source, calls in self.calls(name).items() if source for one in calls.each]
+        each = [call for source, calls in self.calls(name).items() if source for call in calls.each]
         sizes = [size for size, _ in each]
         return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
 
@@ -88,11 +90,11 @@ class TrialWorkload:
 class Growth(NamedTuple):
     """The cost of a call: a constant part, and a part for each byte of text."""
 
-    of_call: float
-    of_byte: float
+    per_call: float
+    per_byte: float
 
     def of(self, calls: float, size: float) -> float:
-        return self.of_call * calls + self.of_byte * size
+        return self.per_call * calls + self.per_byte * size
 
 
 def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
@@ -101,9 +103,9 @@ def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
     spread = sum((size - mean_size) ** 2 for size in sizes)
     if spread <= len(sizes) * (ALIKE * mean_size) ** 2:
         return Growth(0.0, mean / mean_size) if mean > NOT_COUNTS and mean_size else Growth(mean, 0.0)
-    together = sum((one - mean) * (size - mean_size) for one, size in zip(taken, sizes, strict=True))
-    of_byte = min(max(0.0, together / spread), mean / mean_size)
-    return Growth(mean - of_byte * mean_size, of_byte)
+    together = sum((cost - mean) * (size - mean_size) for cost, size in zip(taken, sizes, strict=True))
+    per_byte = min(max(0.0, together / spread), mean / mean_size)
+    return Growth(mean - per_byte * mean_size, per_byte)
 
 
 def requests_for_parts(size: float) -> int:

@@ -36,7 +36,7 @@ from zyda_flows.tasks.storage.artifacts import (
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.records import Record, pack, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
+from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
@@ -107,7 +107,7 @@ class PieceToIngest(RecordJob[IngestedPiece]):
 def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     """Ingest a piece of a file."""
 
-    def ingest(engine: Engine) -> IngestedPiece:
+    def ingest(engine: TokenEngine) -> IngestedPiece:
         tally = RowTally()
         ingested = ingest_chunks(job, read_piece(job, tally), tally, engine)
         check_rows(job, ingested, tally)
@@ -116,7 +116,7 @@ def ingest_piece(job: PieceToIngest) -> IngestedPiece:
     return with_engine(job, ingest)
 
 
-def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -> IngestedPiece:
+def with_engine(job: PieceToIngest, ingest: Callable[[TokenEngine], IngestedPiece]) -> IngestedPiece:
     """Ingest a piece, and again with `tokenizers` alone if fastokens gives other tokens for a document."""
     stored = partial(stored_engine, job.folder, job.parameters.tokenizer, job.parameters.special_tokens)
     try:
@@ -135,7 +135,7 @@ def with_engine(job: PieceToIngest, ingest: Callable[[Engine], IngestedPiece]) -
 
 
 def ingest_chunks(
-    job: PieceToIngest, chunks: Iterator[Chunk], tally: RowTally, engine: Engine
+    job: PieceToIngest, chunks: Iterator[Chunk], tally: RowTally, engine: TokenEngine
 ) -> IngestedPiece:
     """Ingest the chunks of a piece. tally: the count of its rows, complete after the last chunk."""
     first = first_id(job.number, job.file.number)

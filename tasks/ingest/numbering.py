@@ -24,7 +24,7 @@ from zyda_flows.tasks.sources.document_components import COMPONENT, components_o
 from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 
 MAX_TEXT = (1 << 32) - 1  # the largest value of n_bytes
 ROWS_COUNTED_AT_ONCE = 1 << 22
@@ -64,7 +64,7 @@ class RowConverter:
     file: InputFile
     first: int
     parameters: IngestParameters
-    engine: Engine
+    engine: TokenEngine
     max_rows: int = MAX_ROWS
     max_text: int = MAX_TEXT
     blank: int = 0

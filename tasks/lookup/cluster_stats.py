@@ -2,8 +2,8 @@
 
 CLUSTERS may have more rows than memory holds, so it is read by row group. It is sorted by doc_id: all rows of a
 source are neighbours, and a cluster begins with the row whose `cluster_id` equals its doc_id. This row is enough to
-count a cluster of one source. Clusters of several sources are counted some MiB at a time (`Limits`): the table is
-read once for each of these parts, and once more for the members of the largest clusters.
+count a cluster of one source. Clusters of several sources are counted some MiB at a time (`MemoryLimits`): the
+table is read once for each of these parts, and once more for the members of the largest clusters.
 """
 
 from collections import Counter
@@ -23,7 +23,7 @@ from zyda_flows.tasks.ids import Ids, sources_of
 LARGEST = 8  # clusters in the report
 
 
-class Limits(NamedTuple):
+class MemoryLimits(NamedTuple):
     """Limits of memory.
 
     counted_bytes: for clusters of several sources that are counted at once. clusters: in one step of arithmetic.
@@ -35,7 +35,7 @@ class Limits(NamedTuple):
     small_sizes: int = 1 << 12
 
 
-LIMITS = Limits()
+LIMITS = MemoryLimits()
 
 
 class ClusterRows(NamedTuple):
@@ -49,7 +49,7 @@ class ClusterRows(NamedTuple):
 
 
 @dataclass
-class LargeCluster:
+class ClusterSummary:
     """One of the largest clusters: its documents, in all and by source, and the ids of its first and last one."""
 
     cluster_id: int
@@ -71,11 +71,11 @@ class ClusterStats:
     documents: int
     sizes: dict[str, tuple[NDArray[np.int64], NDArray[np.int64]]]
     shared: NDArray[np.int64]
-    largest: list[LargeCluster]
+    largest: list[ClusterSummary]
 
 
 def cluster_stats(
-    corpus: PublishedCorpus, place: str, sources: Sequence[str], limits: Limits = LIMITS
+    corpus: PublishedCorpus, place: str, sources: Sequence[str], limits: MemoryLimits = LIMITS
 ) -> ClusterStats | None:
     """Count the clusters of a round; return None if it has no clusters.
 
@@ -136,13 +136,15 @@ class SizeCounts:
 class Counting:
     """The counts of a table of clusters while it is read. numbers: of the sources in doc_ids."""
 
-    def __init__(self, corpus: PublishedCorpus, place: str, numbers: Sequence[int], limits: Limits) -> None:
+    def __init__(
+        self, corpus: PublishedCorpus, place: str, numbers: Sequence[int], limits: MemoryLimits
+    ) -> None:
         self.corpus, self.place, self.numbers, self.limits = corpus, place, numbers, limits
         self.column = {number: i for i, number in enumerate(numbers)}
         self.histograms = [SizeCounts(limits.small_sizes) for _ in numbers]
         self.shared = np.zeros((len(numbers), len(numbers)), np.int64)
         self.clusters = self.documents = 0
-        self.largest = list[LargeCluster]()
+        self.largest = list[ClusterSummary]()
 
     def count(self) -> None:
         """Read the table once, and once more for each part of the clusters of several sources."""
@@ -182,7 +184,7 @@ class Counting:
         least = self.largest[-1].documents if len(self.largest) == LARGEST else 0
         places = np.flatnonzero(sizes > least)
         places = places[np.argsort(-sizes[places].astype(np.int64), kind="stable")][:LARGEST]
-        largest = [LargeCluster(int(ids[i]), int(sizes[i])) for i in places]
+        largest = [ClusterSummary(int(ids[i]), int(sizes[i])) for i in places]
         self.largest = sorted([*self.largest, *largest], key=lambda cluster: -cluster.documents)[:LARGEST]
 
     def count_shared(self, ids: Ids) -> None:

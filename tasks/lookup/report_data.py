@@ -16,7 +16,7 @@ from zyda_flows.tasks.dedup.likeness import AUDIT
 from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.lookup.cluster_stats import LargeCluster, cluster_stats
+from zyda_flows.tasks.lookup.cluster_stats import ClusterSummary, cluster_stats
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.lookup.report_findings import (
     LENGTH_BINS,
@@ -115,7 +115,7 @@ def overlap_of(dedup_round: Round, corpus: PublishedCorpus) -> Overlap | None:
     return Overlap.of_table(whole_table(corpus, dedup_round.name_of("overlap"), OVERLAP.names))
 
 
-def shown_cluster(reader: DocumentReader, cluster: LargeCluster) -> ShownCluster:
+def shown_cluster(reader: DocumentReader, cluster: ClusterSummary) -> ShownCluster:
     """Read the first and the last text of a cluster from their sources; the error instead if one is missing."""
     first, last = reader.place(cluster.cluster_id), reader.place(cluster.last_id)
     try:

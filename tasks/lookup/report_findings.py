@@ -11,7 +11,7 @@ from zyda_flows.tasks.accounts.components import ComponentCounts
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
-from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, LargeCluster
+from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, ClusterSummary
 from zyda_flows.tasks.lookup.document_reader import Place
 from zyda_flows.tasks.planning.bandings import TriedBandings
 from zyda_flows.tasks.planning.build_history import Build
@@ -53,7 +53,7 @@ class RuleFindings:
 class ShownCluster:
     """One of the largest clusters: the beginning of its first text, and the differences of its last text."""
 
-    cluster: LargeCluster
+    cluster: ClusterSummary
     first: Place
     last: Place
     beginning: str

@@ -54,7 +54,7 @@ class CheckedFile(Record):
     sha256: str
 
 
-class Fault(Record):
+class FileFault(Record):
     """A missing or changed file. difference: from the file that was written."""
 
     path: str
@@ -80,12 +80,12 @@ def artifacts_in(facts: Any) -> Iterator[CheckedFile]:
             yield from artifacts_in(value)
 
 
-def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
+def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[FileFault]]:
     """Return all published files and work files of a corpus, and a fault for each manifest that cannot be read.
 
     Raises NoCorpus if nothing is published.
     """
-    folder, faults = recipe.folder, list[Fault]()
+    folder, faults = recipe.folder, list[FileFault]()
     kept = saved_stamps(folder)
     published_files = [*kept.manifests[-1:]]
     try:
@@ -96,7 +96,7 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
         published_files += FileTable(folder.folder(PUBLISHED), manifest.table).below()
     except Damaged:  # the published files are unknown without the manifest
         if not published_files:
-            faults.append(Fault(path=f"{PUBLISHED}/{MANIFEST}", difference=DAMAGED_RECORD))
+            faults.append(FileFault(path=f"{PUBLISHED}/{MANIFEST}", difference=DAMAGED_RECORD))
     items = [
         CheckedFile(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
         for file in published_files
@@ -108,10 +108,10 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[Fault]]:
         try:
             stage = read_record(folder, path, StageManifest)
         except Damaged:
-            faults.append(Fault(path=path, difference=DAMAGED_RECORD))
+            faults.append(FileFault(path=path, difference=DAMAGED_RECORD))
             continue
         if stage is None:
-            faults.append(Fault(path=path, difference="is missing"))
+            faults.append(FileFault(path=path, difference="is missing"))
         else:
             items += artifacts_in(stage.model_dump(mode="json"))
     return list({item.path: item for item in items}.values()), faults
@@ -123,7 +123,7 @@ def strangers_published(recipe: Recipe, items: Iterable[CheckedFile]) -> list[st
     return [path for path in recipe.folder.files(PUBLISHED) if path not in known]
 
 
-def record_faults(folder: Folder) -> Iterator[Fault]:
+def record_faults(folder: Folder) -> Iterator[FileFault]:
     """Yield the records of a corpus that are missing or damaged. Raises Damaged for a damaged register."""
     whole_register(folder)
     built = last_build(folder)
@@ -132,25 +132,25 @@ def record_faults(folder: Folder) -> Iterator[Fault]:
     for path, kind in kinds.items():
         try:
             if read_record(folder, path, kind) is None:
-                yield Fault(path=path, difference="is missing")
+                yield FileFault(path=path, difference="is missing")
         except Damaged:
-            yield Fault(path=path, difference=DAMAGED_RECORD)
+            yield FileFault(path=path, difference=DAMAGED_RECORD)
     for path in damaged_records(folder):
-        yield Fault(path=path, difference=DAMAGED_RECORD)
+        yield FileFault(path=path, difference=DAMAGED_RECORD)
     for path in damaged_tokenizers(folder):
-        yield Fault(path=path, difference="has another content than was written")
+        yield FileFault(path=path, difference="has another content than was written")
 
 
 def faults_of(
     recipe: Recipe, items: Iterable[CheckedFile], tell: Callable[[CheckedFile], object]
-) -> list[Fault]:
+) -> list[FileFault]:
     """Compare files with their expected digests. tell: called after each file."""
     folder = recipe.folder
 
-    def look(item: CheckedFile) -> Fault | None:
+    def look(item: CheckedFile) -> FileFault | None:
         difference = folder.difference(item.path, item.size, item.sha256)
         tell(item)
-        return Fault(path=item.path, difference=difference) if difference else None
+        return FileFault(path=item.path, difference=difference) if difference else None
 
     with ThreadPoolExecutor(cores() if folder.is_local else READERS_OF_STORES) as readers:
         return [fault for fault in readers.map(look, items) if fault]

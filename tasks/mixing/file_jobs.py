@@ -1,4 +1,4 @@
-"""What is made of one published file of a corpus."""
+"""Define the job that makes an artifact from a published file of a corpus."""
 
 from dataclasses import dataclass
 from typing import Annotated
@@ -11,9 +11,9 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 
 @dataclass(frozen=True)
 class FileJob(ArtifactJob):
-    """An artifact to make of a published file. corpus: as it was when the mixture was planned."""
+    """Make an artifact from a published file. corpus: the corpus at the time of planning."""
 
-    corpus: Annotated[PublishedCorpus, NotInKey("`artifact` is all that is read of it")]
+    corpus: Annotated[PublishedCorpus, NotInKey("only `artifact` is read from it")]
     artifact: Artifact
 
     @property

@@ -1,4 +1,4 @@
-"""What mixes that did not end have left in a mixture's folder: versions without a manifest, and segments."""
+"""List and remove the folders of unfinished mixes: versions without a manifest, and segments."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -10,12 +10,12 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held
 from zyda_flows.tasks.storage.records import Record
 
-VERSION_FOLDER = re.compile("[0-9a-f]{12}")  # as `Mixing.place` names versions
-OF_SHUFFLE = (f"{WORK}/segments", f"{WORK}/outputs")  # which a mix removes when it ends
+VERSION_FOLDER = re.compile("[0-9a-f]{12}")  # the folder names of `Mixing.place`
+SHUFFLE_FOLDERS = (f"{WORK}/segments", f"{WORK}/outputs")  # removed at the end of a mix
 
 
 class Leftover(Record):
-    """A folder below a mixture's that no mixture needs, with its files and their bytes."""
+    """An unneeded folder in a mixture's folder. files: number of files. size: bytes."""
 
     path: str
     files: int
@@ -23,28 +23,30 @@ class Leftover(Record):
 
 
 def unfinished_versions(paths: Iterable[str]) -> list[str]:
-    """Return the folders of versions without a manifest. paths: of all files below the mixture's folder."""
-    known = set(paths)
-    versions = sorted({path.partition("/")[0] for path in known if "/" in path})
-    return [name for name in versions if VERSION_FOLDER.fullmatch(name) and f"{name}/{MIXTURE}" not in known]
+    """Return the folders of versions without a manifest. paths: all files below the mixture's folder."""
+    existing = set(paths)
+    versions = sorted({path.partition("/")[0] for path in existing if "/" in path})
+    return [
+        name for name in versions if VERSION_FOLDER.fullmatch(name) and f"{name}/{MIXTURE}" not in existing
+    ]
 
 
 def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
-    """List the folders that mixes left which did not end. ours: a version that is not listed."""
+    """List the folders of unfinished mixes. ours: the version of a running mix, whose folders are not listed."""
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
     unfinished = [name for name in unfinished_versions(sizes) if name != ours]
-    found = list[Leftover]()
-    for path in [*unfinished, *([] if ours else OF_SHUFFLE)]:
-        of_path = [size for name, size in sizes.items() if name.startswith(f"{path}/")]
-        if of_path:
-            found.append(Leftover(path=path, files=len(of_path), size=sum(of_path)))
-    return found
+    folders = list[Leftover]()
+    for path in [*unfinished, *([] if ours else SHUFFLE_FOLDERS)]:
+        file_sizes = [size for name, size in sizes.items() if name.startswith(f"{path}/")]
+        if file_sizes:
+            folders.append(Leftover(path=path, files=len(file_sizes), size=sum(file_sizes)))
+    return folders
 
 
 def remove_leftovers(folder: Folder) -> Sequence[Leftover]:
-    """Remove what mixes left which did not end, while no other mix writes there; return what was removed."""
+    """Remove the folders of unfinished mixes while no other mix is running. Return the removed folders."""
     with held(folder, LOCK, "mix"):
-        found = leftovers(folder)
-        for one in found:
-            folder.delete(one.path)
-    return found
+        removed = leftovers(folder)
+        for leftover in removed:
+            folder.delete(leftover.path)
+    return removed

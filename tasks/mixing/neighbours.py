@@ -129,7 +129,7 @@ def recall_at(inputs: Inputs, similarity: float) -> float | None:
 
 
 def recall_within(inputs: Inputs, similarity: float) -> dict[str, float | None]:
-    """Return the share of near-duplicates within each corpus that share a bucket in one of its rounds, by label.
+    """Return the share of near-duplicates within each corpus that share a bucket in a round, by label.
 
     None for a corpus that publishes no band keys of signatures.
     """

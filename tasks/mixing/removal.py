@@ -1,8 +1,8 @@
-"""Removal: a mixture planned again without the documents that its corpora were asked to remove, and certified.
+"""Mix a mixture again without the documents that its corpora removed on request, and write a certificate.
 
-Older versions are removed, and all of the work folder but the token ids of files that are published now. The
-certificate is written before anything else, with what is to be removed: after an interruption the next call
-finishes it. It holds no text: documents are named by their ids.
+All older versions are removed, and all files of the work folder except the token ids of currently published files.
+The certificate lists the versions and files to remove. It is written first, so that the next call can finish an
+interrupted removal. It contains no text: documents are listed by their ids.
 """
 
 from collections import Counter
@@ -14,11 +14,18 @@ import numpy as np
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
+from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
 from zyda_flows.tasks.mixing.mixing import LOCK, Mixing, RunJobs
+from zyda_flows.tasks.mixing.mixture_certificate import (
+    CorpusForgotten,
+    Forgetting,
+    VersionRemoved,
+    WorkRemoved,
+    unfinished,
+)
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs
 from zyda_flows.tasks.mixing.tracing import Trace, documents_in
@@ -26,96 +33,30 @@ from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.holding import held
-from zyda_flows.tasks.storage.records import Record, digest_of
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
-FORGOTTEN = "forgotten"  # the folder of a mixture with its certificates
-MOST_DOCUMENTS = 1000  # of a version that a certificate names
+MOST_DOCUMENTS = 1000  # maximum number of ids of one version in a certificate
 UNREADABLE = "its documents are not known: it cannot be read"
-NOT_SEEN = (
-    "copies of the mixture's files elsewhere, on the machines of a training run for one, and backups of them",
-    "earlier versions of objects that a store keeps, and the blocks of deleted files on a disk",
-    "index files and caches that trainers have made",
-    "models that were trained on a removed version",
-    "documents with the same text in a corpus of this mixture that was not asked to remove them",
-)
-
-
-class CorpusForgotten(Record):
-    """A corpus of a mixture: how many documents it was asked to remove, and the digest of its manifest now.
-
-    denied: None if the corpus cannot be read, for the reason in `note`.
-    """
-
-    label: str
-    url: str
-    digest: str = ""
-    denied: int | None = None
-    note: str = ""
-
-
-class VersionRemoved(Record):
-    """A version that is removed. documents: how many removed ones it had, by corpus. ids: the first of them."""
-
-    place: str
-    files: tuple[MixedFile, ...]
-    documents: dict[str, int]
-    ids: dict[str, tuple[int, ...]]
-    note: str = ""
-
-
-class WorkRemoved(Record):
-    """Files of a stage in the work folder, or of a mix that did not end."""
-
-    path: str
-    files: int
-    size: int
-
-
-class Forgetting(Record):
-    """The certificate: the versions and files to remove, and, when it is finished, the version in their place."""
-
-    name: str
-    asked_at: str
-    finished_at: str | None = None
-    corpora: tuple[CorpusForgotten, ...]
-    versions: tuple[VersionRemoved, ...]
-    work: tuple[WorkRemoved, ...]
-    place: str | None = None
-    manifest: str | None = None
-    not_seen: tuple[str, ...] = NOT_SEEN
-
-    @property
-    def path(self) -> str:
-        moment_of_name = self.asked_at[:19].replace(":", "")
-        return f"{FORGOTTEN}/{moment_of_name}-{digest_of([self.name, self.asked_at])[:8]}.json"
-
-    @property
-    def places(self) -> list[str]:
-        return [version.place for version in self.versions]
-
-    def written(self) -> bytes:
-        return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
 def moment() -> str:
     return datetime.now(UTC).isoformat()
 
 
-def promised(inputs: Inputs) -> Forgetting:
-    """Return the versions and files to remove, with the ones of an interrupted call."""
-    now = planned(inputs)
-    return joined(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
+def planned_certificate(inputs: Inputs) -> Forgetting:
+    """Return a certificate of the versions and files to remove, which continues an unfinished certificate."""
+    now = new_certificate(inputs)
+    return with_remaining(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
 
 
-def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
-    """Join an unfinished certificate with the versions and files that are left to remove."""
-    known = {one.label: one for one in begun.corpora}
-    is_same = all(one == known.get(one.label) for one in now.corpora)
-    corpora = known | {one.label: one for one in now.corpora}
-    versions = {one.place: one for one in (*begun.versions, *now.versions)}
-    versions |= {one.place: one for one in begun.versions}  # whose files were there when it was written
-    work = {one.path: one for one in (*begun.work, *(() if is_same else now.work))}
+def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
+    """Add the remaining versions and files to an unfinished certificate."""
+    known = {record.label: record for record in begun.corpora}
+    is_same = all(record == known.get(record.label) for record in now.corpora)
+    corpora = known | {record.label: record for record in now.corpora}
+    versions = {record.place: record for record in (*begun.versions, *now.versions)}
+    versions |= {record.place: record for record in begun.versions}  # lists files that are already removed
+    work = {record.path: record for record in (*begun.work, *(() if is_same else now.work))}
     return begun.model_copy(
         update={
             "corpora": tuple(corpora.values()), "versions": tuple(versions.values()), "work": tuple(work.values()),
@@ -123,50 +64,52 @@ def joined(begun: Forgetting, now: Forgetting) -> Forgetting:
     )  # fmt: skip
 
 
-def planned(inputs: Inputs) -> Forgetting:
+def new_certificate(inputs: Inputs) -> Forgetting:
     """Return the versions and files of a mixture to remove now."""
     folder, now = inputs.folder, Mixing(inputs, no_spread).place
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
     older = {place: trace_at(folder, place) for place in older_versions(sizes, now)}
-    corpora = forgotten_by(inputs, [trace.mixed for trace in older.values() if trace])
+    corpora = corpora_with_removed_ids(inputs, [trace.mixed for trace in older.values() if trace])
     denied = {label: ids for label, (_, ids) in corpora.items() if len(ids)}
-    unfinished_ones = [place for place in unfinished_versions(sizes) if place != now]
+    unfinished_places = [place for place in unfinished_versions(sizes) if place != now]
     return Forgetting(
         name=inputs.mixture.name,
         asked_at=moment(),
         corpora=tuple(corpus for corpus, _ in corpora.values()),
         versions=tuple(removed_version(place, trace, sizes, denied) for place, trace in older.items()),
-        work=tuple(work_removed(sizes, unfinished_ones, kept_in_work(inputs))),
+        work=tuple(work_removed(sizes, unfinished_places, kept_in_work(inputs))),
     )
 
 
 def trace_at(folder: Folder, place: str) -> Trace | None:
-    """Open a version; None where its manifest cannot be read."""
+    """Open a version, or return None if its manifest cannot be read."""
     try:
         return Trace.at(folder.folder(place).url)
     except Denied:
         return None
 
 
-def older_versions(paths: Iterable[str], now: str) -> list[str]:
-    """Return the versions with a manifest, except `now`. paths: of all files below the mixture's folder."""
+def older_versions(paths: Iterable[str], current: str) -> list[str]:
+    """Return the versions with a manifest, except `current`. paths: all files below the mixture's folder."""
     manifests = [path.partition("/") for path in paths]
     return [
         place
         for place, _, name in manifests
-        if name == MIXTURE and VERSION_FOLDER.fullmatch(place) and place != now
+        if name == MIXTURE and VERSION_FOLDER.fullmatch(place) and place != current
     ]
 
 
 def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
-    raise NotImplementedError  # a version is named without any work
+    raise NotImplementedError  # the name of a version is known without running a job
 
 
-def forgotten_by(inputs: Inputs, before: Iterable[MixtureManifest]) -> dict[str, tuple[CorpusForgotten, Ids]]:
-    """Return the corpora of a mixture and of its older versions, with the ids that each has removed on request."""
+def corpora_with_removed_ids(
+    inputs: Inputs, manifests: Iterable[MixtureManifest]
+) -> dict[str, tuple[CorpusForgotten, Ids]]:
+    """Return the corpora of a mixture and of older manifests, each with the ids of documents removed on request."""
     urls = {corpus.url: corpus.label for corpus in inputs.corpora}
-    urls = {one.url: one.label for mixed in before for one in mixed.corpora} | urls
-    found = dict[str, tuple[CorpusForgotten, Ids]]()
+    urls = {used.url: used.label for mixed in manifests for used in mixed.corpora} | urls
+    records = dict[str, tuple[CorpusForgotten, Ids]]()
     for url, label in urls.items():
         try:
             corpus = PublishedCorpus.at(url)
@@ -177,29 +120,29 @@ def forgotten_by(inputs: Inputs, before: Iterable[MixtureManifest]) -> dict[str,
                 np.empty(0, np.uint64),
                 CorpusForgotten(label=label, url=url, note=first_line(error)),
             )
-        found[label] = record, ids
-    return found
+        records[label] = record, ids
+    return records
 
 
 def denied_ids(corpus: PublishedCorpus) -> Ids:
-    """Return the documents that a corpus publishes as removed by a request: (n,) uint64, ascending."""
-    found = [np.empty(0, np.uint64)]
+    """Return the ids of documents that a corpus removed on request: (n,) uint64, ascending."""
+    arrays = [np.empty(0, np.uint64)]
     for table in corpus.tables("removed", ["doc_id", "stage"]):
         is_denied = pc.equal(table.column("stage").cast("string"), "deny")
-        found.append(table.filter(is_denied).column("doc_id").to_numpy())
-    return np.unique(np.concatenate(found))
+        arrays.append(table.filter(is_denied).column("doc_id").to_numpy())
+    return np.unique(np.concatenate(arrays))
 
 
 def removed_version(
     place: str, trace: Trace | None, sizes: dict[str, int], denied: dict[str, Ids]
 ) -> VersionRemoved:
-    """Return the record of a version: its files, and the removed documents in it."""
+    """Return the record of a version with its files and the ids of `denied` that it contains."""
     ids, note, digests = dict[str, Ids](), UNREADABLE, dict[str, str]()
     if trace is not None:
         outputs = (*trace.mixed.outputs, *trace.mixed.texts)
         digests = {file.path: file.sha256 for output in outputs for file in output.files}
         try:
-            ids = {label: documents_in(trace, [label], of_corpus) for label, of_corpus in denied.items()}
+            ids = {label: documents_in(trace, [label], corpus_ids) for label, corpus_ids in denied.items()}
             note = ""
         except (ZydaError, KeyError, OSError) as error:
             note = f"{UNREADABLE}: {first_line(error)}"
@@ -210,20 +153,24 @@ def removed_version(
             for path, size in sizes.items()
             if path.startswith(f"{place}/")
         ),
-        documents={label: len(found) for label, found in ids.items() if len(found)},
-        ids={label: tuple(found[:MOST_DOCUMENTS].tolist()) for label, found in ids.items() if len(found)},
+        documents={label: len(removed_ids) for label, removed_ids in ids.items() if len(removed_ids)},
+        ids={
+            label: tuple(removed_ids[:MOST_DOCUMENTS].tolist())
+            for label, removed_ids in ids.items()
+            if len(removed_ids)
+        },
         note=note,
     )
 
 
 def kept_in_work(inputs: Inputs) -> set[str]:
-    """Return the files of the work folder to keep: token ids of files that are published now, the tokenizer."""
+    """Return the files of the work folder to keep: the token ids of currently published files and the tokenizer."""
     tokens = [job.path for job in Mixing(inputs, no_spread).token_jobs]
     return {LOCK, tokenizer_path(inputs.encoding.digest), *tokens, *(f"{path}.json" for path in tokens)}
 
 
 def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str]) -> Iterator[WorkRemoved]:
-    """Yield the other files to remove: of each stage in the work folder, and of each mix that did not end."""
+    """Yield the files to remove of each stage in the work folder, and of each unfinished mix."""
     files, bytes_of = Counter[str](), Counter[str]()
     for path, size in sizes.items():
         top, _, below = path.partition("/")
@@ -244,7 +191,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
     folder = inputs.folder
     with held(folder, LOCK, "mix"):
         if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
-            promise = joined(promise, planned(inputs))  # another mix has ended meanwhile
+            promise = with_remaining(promise, new_certificate(inputs))  # another mix has ended since then
         folder.write(promise.path, promise.written())
         mixed = rebuilding_damaged(folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
         remove_older(inputs, mixed)
@@ -257,7 +204,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
 
 
 def remove_older(inputs: Inputs, mixed: MixtureManifest) -> None:
-    """Remove all versions except `mixed`, and all work files except the ones to keep."""
+    """Remove all versions except `mixed`, and all work files that are not kept."""
     folder, kept = inputs.folder, kept_in_work(inputs)
     paths = folder.files("")
     for place in sorted({path.partition("/")[0] for path in paths if "/" in path}):
@@ -266,15 +213,3 @@ def remove_older(inputs: Inputs, mixed: MixtureManifest) -> None:
     for path in paths:
         if path.startswith(f"{WORK}/") and path not in kept:
             folder.remove(path)
-
-
-def unfinished(folder: Folder) -> list[Forgetting]:
-    """Return the certificates of calls that did not come to their end."""
-    found = list[Forgetting]()
-    for path in folder.files(FORGOTTEN):
-        if path.endswith(".json"):
-            try:
-                found.append(Forgetting.model_validate_json(folder.read(path)))
-            except ValueError as error:
-                raise Damaged(f"{folder.url}/{path} is cut or changed, or of another version") from error
-    return [one for one in found if one.finished_at is None]

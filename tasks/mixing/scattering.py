@@ -3,8 +3,8 @@
 The order of a mixture is the order of 64-bit hashes of seed, corpus, document and copy. All orders are equally
 likely, and files are processed independently. If sequences are packed, a document longer than a sequence is cut
 into pieces, and each piece has its own hash, so that the pieces are shuffled over all files. An output file is a
-range of hashes. The segment of a published file contains its pieces for all output files, sorted, in row groups of
-one output file each.
+range of hashes. The segment of a published file contains its pieces for all output files, sorted, and a row group
+belongs to a single output file.
 """
 
 from collections.abc import Iterator

@@ -1,4 +1,4 @@
-"""The JSON Schema of a mixture, by which editors complete and check one.
+"""Print the JSON Schema of mixtures, with which editors complete and check mixture files.
 
 python -m zyda_flows.tasks.mixing.schema > mixtures/schema.json
 """

@@ -1,9 +1,9 @@
-"""What a trainer read in a step, by the index files that Megatron has left in its cache.
+"""Read from Megatron's index files which documents a trainer read in a sample.
 
-Megatron's GPTDataset shuffles documents and samples once more. Which documents a sample has, the files in its cache
-say (`--data-cache-path`): `document_index`, `sample_index` and `shuffle_index` of each file prefix, and for several
-prefixes `dataset_index` and `dataset_sample_index`, as megatron-core 0.16 writes them; its datasets/readme.md has
-their definitions.
+Megatron's GPTDataset shuffles documents and samples once more. The documents of a sample follow from the files in
+its cache (`--data-cache-path`): `document_index`, `sample_index` and `shuffle_index` of each file prefix, and
+`dataset_index` and `dataset_sample_index` for several prefixes, as megatron-core 0.16 writes them. Its
+datasets/readme.md defines them.
 """
 
 import json
@@ -21,9 +21,10 @@ DESCRIPTION = "description.txt"
 
 
 class SamplePiece(NamedTuple):
-    """What a sample has of a document: of which file, the document's number there, and its tokens from `first` on.
+    """The tokens of a document that are in a sample.
 
-    tokens: how many; None for all up to its end.
+    prefix: index files of the document's file. document: number of the document in that file. first: first token in
+    the document. tokens: number of tokens; None for all tokens to the end of the document.
     """
 
     prefix: "Prefix"
@@ -33,7 +34,7 @@ class SamplePiece(NamedTuple):
 
 
 class Prefix:
-    """The index files of one file prefix, by the beginning of their names."""
+    """The index files of a file prefix. beginning: the part of their paths that they have in common."""
 
     def __init__(self, beginning: Path, description: dict[str, Any]) -> None:
         self.beginning, self.description = beginning, description
@@ -41,41 +42,44 @@ class Prefix:
 
     @cached_property
     def arrays(self) -> tuple[NDArray[Any], NDArray[Any], NDArray[Any]]:
-        """The document index, (d,), the sample index, (s + 1, 2), and the shuffle index, (s,). Raises Denied."""
+        """Return the document index (d,), the sample index (s + 1, 2) and the shuffle index (s,).
+
+        Raises Denied if a file cannot be read, or if an array has another shape or dtype.
+        """
         documents, samples, shuffle = (
             load(Path(f"{self.beginning}-{name}_index.npy")) for name in ("document", "sample", "shuffle")
         )
         is_form = documents.ndim == shuffle.ndim == 1 and samples.ndim == 2 and samples.shape[1] == 2
-        if not is_form or any(one.dtype.kind not in "iu" for one in (documents, samples, shuffle)):
-            raise Denied(f"{self.beginning}-*_index.npy: their arrays are not those that Megatron writes")
+        if not is_form or any(array.dtype.kind not in "iu" for array in (documents, samples, shuffle)):
+            raise Denied(f"{self.beginning}-*_index.npy: their arrays are not as Megatron writes them")
         return documents, samples, shuffle
 
     def check(self, lengths: NDArray[np.int64]) -> None:
-        """Raise Denied where the arrays do not belong to a file with sequences of these lengths, (n,).
+        """Raise Denied if the arrays do not belong to a file with sequences of these lengths: (n,).
 
-        All epochs hold all documents of the split, and each sample begins where the one before ends.
+        Each epoch contains all documents of the split, and each sample begins at the end of the sample before it.
         """
         documents, samples, shuffle = self.arrays
         fault = f"{self.beginning}-*_index.npy: these index files are not of this mixture: "
-        found = np.unique(documents)
+        numbers = np.unique(documents)
         first, end = self.split(len(lengths))
-        if not len(found) or (found[0], found[-1], len(found)) != (first, end - 1, end - first):
+        if not len(numbers) or (numbers[0], numbers[-1], len(numbers)) != (first, end - 1, end - first):
             raise Denied(
-                f"{fault}they have {len(found):,} documents of {self.path}, and this mixture {len(lengths):,}"
+                f"{fault}they have {len(numbers):,} documents of {self.path}, and this mixture {len(lengths):,}"
             )
-        own = lengths[documents]
+        sizes = lengths[documents]
         places, offsets = (column.astype(np.int64) for column in samples.T)
-        if len(places) < 2 or min(places.min(), offsets.min()) < 0 or places.max() >= len(own):
+        if len(places) < 2 or min(places.min(), offsets.min()) < 0 or places.max() >= len(sizes):
             raise Denied(f"{fault}a sample lies beyond the documents")
-        steps = np.diff((np.cumsum(own) - own)[places] + offsets)
+        steps = np.diff((np.cumsum(sizes) - sizes)[places] + offsets)
         size = self.description.get("sequence_length", steps[0])
-        if (steps != size).any() or (offsets > own[places]).any():
+        if (steps != size).any() or (offsets > sizes[places]).any():
             raise Denied(f"{fault}the documents of {self.path} have other lengths")
         if not len(shuffle) or shuffle.min() < 0 or shuffle.max() >= len(steps):
             raise Denied(f"{fault}the shuffle index names samples that do not exist")
 
     def split(self, count: int) -> tuple[int, int]:
-        """Return which of so many documents the split has: the first, and the one after the last."""
+        """Return the first document of the split and the end (exclusive), of `count` documents."""
         matrix: Any = self.description.get("split_matrix")
         try:
             begin, end = matrix[("train", "valid", "test").index(self.description["index_split"])]
@@ -87,7 +91,7 @@ class Prefix:
         return len(self.arrays[2])
 
     def pieces(self, sample: int) -> Iterator[SamplePiece]:
-        """Yield the pieces of a sample, in their order; with the token after them, which is its last label."""
+        """Yield the pieces of a sample in order, with the token after the sample, which is its last label."""
         documents, samples, shuffle = self.arrays
         try:
             (begin, first), (end, last) = samples[shuffle[sample] : shuffle[sample] + 2].tolist()
@@ -101,38 +105,44 @@ class Prefix:
 
 
 class Samples:
-    """All samples of a training run, in the order in which it reads them."""
+    """All samples of a training run, in the order in which the run reads them."""
 
     def __init__(self, cache: str, split: str = "train") -> None:
-        """Find the index files of one run in a folder of this machine. Raises Denied."""
+        """Find the index files of a run in a local folder. Raises Denied if they are missing or of several runs."""
         folder = Path(cache)
-        described = {path: described_in(path) for path in sorted(folder.glob(f"*-{split}-{DESCRIPTION}"))}
-        of_prefixes = {path: one for path, one in described.items() if one.get("class") != "BlendedDataset"}
-        blends = {path: one for path, one in described.items() if path not in of_prefixes}
-        if not of_prefixes:
+        descriptions = {path: described_in(path) for path in sorted(folder.glob(f"*-{split}-{DESCRIPTION}"))}
+        datasets = {
+            path: description
+            for path, description in descriptions.items()
+            if description.get("class") != "BlendedDataset"
+        }
+        blends = {path: description for path, description in descriptions.items() if path not in datasets}
+        if not datasets:
             raise Denied(
                 f"{cache}: no index files of {split} are there; Megatron writes them to its --data-cache-path"
             )
-        if len(blends) > 1 or (not blends and len(of_prefixes) > 1):
-            raise Denied(f"{cache}: index files of several runs are there; give a folder with those of one")
+        if len(blends) > 1 or (not blends and len(datasets) > 1):
+            raise Denied(
+                f"{cache}: index files of several runs are there; give a folder with the files of a single run"
+            )
         known = {
-            json.dumps(one, sort_keys=True): Prefix(beginning_of(path), one)
-            for path, one in of_prefixes.items()
+            json.dumps(description, sort_keys=True): Prefix(beginning_of(path), description)
+            for path, description in datasets.items()
         }
         self.order: tuple[NDArray[Any], NDArray[Any]] | None = None
         self.prefixes = list(known.values())
         for path, blend in blends.items():
-            names = [json.dumps(one, sort_keys=True) for one in blend["datasets"]]
-            if missing := [one for one in names if one not in known]:
+            keys = [json.dumps(description, sort_keys=True) for description in blend["datasets"]]
+            if missing := [key for key in keys if key not in known]:
                 raise Denied(
                     f"{cache}: the index files of {json.loads(missing[0]).get('dataset_path')} are not there"
                 )
-            self.prefixes = [known[one] for one in names]
+            self.prefixes = [known[key] for key in keys]
             beginning = beginning_of(path)
             self.order = (
                 load(Path(f"{beginning}-dataset_index.npy")), load(Path(f"{beginning}-dataset_sample_index.npy"))
             )  # fmt: skip
-            if any(one.ndim != 1 or one.dtype.kind not in "iu" for one in self.order):
+            if any(array.ndim != 1 or array.dtype.kind not in "iu" for array in self.order):
                 raise Denied(f"{beginning}-dataset_index.npy: it is not what Megatron writes")
             if len(self.order[0]) != len(self.order[1]):
                 raise Denied(f"{beginning}-dataset_index.npy: it has not as many samples as its companion")
@@ -141,7 +151,7 @@ class Samples:
         return len(self.prefixes[0]) if self.order is None else len(self.order[0])
 
     def pieces(self, sample: int) -> Iterator[SamplePiece]:
-        """Yield the pieces of a sample. Raises BadInput where there is none of this number."""
+        """Yield the pieces of a sample. Raises BadInput if no sample has this number."""
         if not 0 <= sample < len(self):
             raise BadInput(f"there are the samples 0 to {len(self) - 1:,}, and not {sample:,}")
         if self.order is None:
@@ -161,20 +171,20 @@ def beginning_of(description: Path) -> Path:
 
 
 def described_in(path: Path) -> dict[str, Any]:
-    """Read what Megatron says of some index files. Raises Denied."""
+    """Read the description of a set of index files. Raises Denied if it is not a description by Megatron."""
     try:
-        found = json.loads(path.read_text())
-        is_blend = found.get("class") == "BlendedDataset"
-        found["datasets" if is_blend else "dataset_path"]
-        return dict(found)
+        description = json.loads(path.read_text())
+        is_blend = description.get("class") == "BlendedDataset"
+        description["datasets" if is_blend else "dataset_path"]
+        return dict(description)
     except (OSError, ValueError, TypeError, LookupError, AttributeError) as error:
         raise Denied(f"{path}: it cannot be read: it is not what Megatron writes") from error
 
 
 def load(path: Path) -> NDArray[Any]:
-    """Open an array that Megatron has left. Raises Denied."""
+    """Open an array of an index file. Raises Denied if it cannot be read."""
     try:
-        found: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
+        array: NDArray[Any] = np.load(path, mmap_mode="r", allow_pickle=False)
     except (OSError, ValueError, EOFError) as error:
         raise Denied(f"{path}: it cannot be read: {error}") from error
-    return found
+    return array

@@ -1,4 +1,4 @@
-"""The documents of a published file as token ids, each file once for each tokenizer."""
+"""Encode the documents of a published file as token ids, once for each tokenizer."""
 
 from dataclasses import dataclass
 from functools import partial
@@ -17,7 +17,7 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers, Ids, batches
+from zyda_flows.tasks.tokens.engine import EngineDiffers, Ids, TokenEngine, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
@@ -35,10 +35,11 @@ COUNTS = ["n_tokens", "n_special"]
 
 @dataclass(frozen=True)
 class TokensOfFile(FileJob):
-    """The ids of each document of a published file: TOKENS, ids as little-endian numbers of `width` bytes.
+    """Encode each document of a published file. The result has the schema TOKENS.
 
-    special_tokens: what those in texts become. n_special: how often they are written there. is_counted: whether the
-    file's own `n_tokens` are by this tokenizer, and so have to be the same.
+    `ids` are little-endian unsigned integers of `width` bytes. `n_special` is the number of special tokens in the
+    text. special_tokens: how special tokens in texts are encoded. is_counted: whether the file's `n_tokens` were
+    counted with this tokenizer, so that the numbers must be equal.
     """
 
     stage, version = "tokens", VERSION
@@ -53,16 +54,16 @@ class TokensOfFile(FileJob):
         return self.artifact.path
 
     def make(self) -> Artifact:
-        stored = partial(stored_engine, self.folder, self.tokenizer, self.special_tokens)
+        open_engine = partial(stored_engine, self.folder, self.tokenizer, self.special_tokens)
         try:
-            return self.made_by(stored(is_exact=False))
+            return self.made_by(open_engine(is_exact=False))
         except EngineDiffers:
             warn(
                 f"{self.whose}: fastokens gives other tokens for some of its documents; tokenizers encoded them all"
             )
-            return self.made_by(stored(is_exact=True))
+            return self.made_by(open_engine(is_exact=True))
 
-    def made_by(self, engine: Engine) -> Artifact:
+    def made_by(self, engine: TokenEngine) -> Artifact:
         columns = ["doc_id", "text", *(["n_tokens"] if self.is_counted else [])]
         kind = np.dtype(f"<u{self.width}")
 
@@ -73,12 +74,12 @@ class TokensOfFile(FileJob):
             ) as writer:
                 for table in tables_of(self.corpus.folder, self.artifact, columns):
                     texts = as_one_array(table.column("text"))
-                    found = [engine.encode_batch(part) for part in batches(texts)]
-                    n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in found)])
+                    encoded = [engine.encode_batch(part) for part in batches(texts)]
+                    n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in encoded)])
                     self.check_counts(table, n_tokens)
                     n_special = pa.array(engine.special.per_text(texts))
-                    own = [table.column("doc_id"), pa.array(n_tokens), n_special, as_binary(found, kind)]
-                    writer.write_table(pa.table(own, schema=TOKENS))
+                    arrays = [table.column("doc_id"), pa.array(n_tokens), n_special, as_binary(encoded, kind)]
+                    writer.write_table(pa.table(arrays, schema=TOKENS))
                     counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))
             return counts
 
@@ -86,13 +87,13 @@ class TokensOfFile(FileJob):
             return write_artifact(self.folder, self.path, self.name, fill)
 
     def check_counts(self, table: pa.Table, counts: NDArray[np.uint32]) -> None:
-        """Raise NotConserved where a document has not as many tokens as were counted when it was ingested."""
+        """Raise NotConserved if a number of tokens differs from the number that was counted at ingestion."""
         if self.is_counted and not np.array_equal(table.column("n_tokens").to_numpy(), counts):
-            raise NotConserved(f"{self.whose}: its n_tokens are not those of its tokenizer")
+            raise NotConserved(f"{self.whose}: its n_tokens are not the numbers of its tokenizer")
 
 
 def as_binary(parts: list[Ids], kind: np.dtype[Any]) -> pa.ChunkedArray:
-    """Return ids as one binary value a document."""
+    """Return the ids of each document as a binary value, as integers of dtype `kind`."""
     chunks = []
     for part in parts:
         buffers = [None, pa.py_buffer(part.ends * kind.itemsize), pa.py_buffer(part.ids.astype(kind))]

@@ -1,4 +1,4 @@
-"""From a position in a mixture back to the document that is there, its source, its file, its row and its text."""
+"""Trace a token, sequence or sample of a mixture back to its document: source, file, row and text."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -25,16 +25,17 @@ from zyda_flows.tasks.mixing.steps import Prefix, Samples
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 
-MOST_NAMED = 8  # files, in an error
-VERSIONED = re.compile(r"(?:^|/)([0-9a-f]{12})/megatron/[^/]+$")  # as `Mixing.place` names versions
+MOST_NAMED = 8  # files that an error lists
+VERSIONED = re.compile(r"(?:^|/)([0-9a-f]{12})/megatron/[^/]+$")  # the folder names of `Mixing.place`
 
 
-class Found(Record):
-    """A piece of a document at some tokens of a mixture.
+class TracedPiece(Record):
+    """A piece of a document in an output file of a mixture.
 
-    output: the file. start, tokens: where in it, and how many. sequence: of the file. offset: in its document.
-    file, row: of the source; None where the corpus is not what was mixed any more. files: what the recipe names of
-    the source, for a file on a disk is named below the folder that they share.
+    output: name of the output file. start: its first token in that file. tokens: number of tokens. sequence: number
+    of the sequence in the file. offset: first token in the document. file, row: position in the source; None if the
+    text is not looked up. files: the `files` of the source in the recipe, because `file` is relative to the folder
+    that they have in common.
     """
 
     output: str
@@ -55,14 +56,14 @@ class Found(Record):
 
 @dataclass(frozen=True)
 class Trace:
-    """A mixture that is there, by the folder of all of it or of one version."""
+    """A written mixture. folder: the folder of the version that is traced."""
 
     folder: Folder
     mixed: MixtureManifest
 
     @classmethod
     def at(cls, url: str) -> "Trace":
-        """Open the mixture at a URL. Raises Denied where there is none."""
+        """Open the mixture, or the version of a mixture, at a URL. Raises Denied if it has no valid manifest."""
         folder = Folder(url.removesuffix(f"/{MIXTURE}"))
         try:
             content = folder.read_if_there(MIXTURE)
@@ -85,49 +86,58 @@ class Trace:
             raise BadInput("this mixture has text alone, and no tokens to trace")
         return list(self.mixed.outputs)
 
-    def named(self, name: str | None) -> list[Output]:
-        """Return the file of a name, or all files. Raises BadInput where there is none."""
-        found = [one for one in self.outputs if name in (None, one.name)]
-        if not found:
+    def outputs_named(self, name: str | None) -> list[Output]:
+        """Return the output file of this name, or all files for None. Raises BadInput for an unknown name."""
+        outputs = [output for output in self.outputs if name in (None, output.name)]
+        if not outputs:
             more = ", ..." * (len(self.outputs) > MOST_NAMED)
-            names = ", ".join(one.name for one in self.outputs[:MOST_NAMED])
+            names = ", ".join(output.name for output in self.outputs[:MOST_NAMED])
             raise BadInput(f"--file {name}: this mixture has the files {names}{more}")
-        return found
+        return outputs
 
     def output(self, name: str | None, token: int) -> tuple[Output, int]:
-        """Return the file of a token, and its place there: of a file of this name, or of all in their order."""
+        """Return the output file of a token, and the position of the token in that file.
+
+        token: position in the file `name`, or in all files in order for None. Raises BadInput if out of range.
+        """
         if name is not None:
-            (found,) = self.named(name)
-            if not 0 <= token < found.tokens:
-                raise BadInput(f"{name} has the tokens 0 to {found.tokens - 1:,}, and not {token:,}")
-            return found, token
-        at = token
+            (output,) = self.outputs_named(name)
+            if not 0 <= token < output.tokens:
+                raise BadInput(f"{name} has the tokens 0 to {output.tokens - 1:,}, and not {token:,}")
+            return output, token
+        rest = token
         for output in self.outputs:
-            if 0 <= at < output.tokens:
-                return output, at
-            at -= output.tokens
+            if 0 <= rest < output.tokens:
+                return output, rest
+            rest -= output.tokens
         raise BadInput(f"there are the tokens 0 to {self.mixed.tokens - 1:,}, and not {token:,}")
 
     def by_sequence(self, name: str | None, sequence: int) -> tuple[Output, int, int]:
-        """Return the file of a sequence, and its first token there and the one after its last."""
-        at, outputs = sequence, self.named(name)
+        """Return the output file of a sequence, the first token of the sequence in it, and the end (exclusive).
+
+        sequence: number in the file `name`, or in all files for None. Raises BadInput if out of range.
+        """
+        rest, outputs = sequence, self.outputs_named(name)
         for output in outputs:
-            if 0 <= at < output.sequences:
-                rows = self.rows(output, "sequence", at, at + 1)
+            if 0 <= rest < output.sequences:
+                rows = self.rows(output, "sequence", rest, rest + 1)
                 first = int(rows.column("start")[0].as_py())
                 size = self.mixed.mixture.get("packed") or int(pc.sum(rows.column("tokens")).as_py())
-                return output, first if not self.mixed.mixture.get("packed") else at * size, first + size
-            at -= output.sequences
+                return output, first if not self.mixed.mixture.get("packed") else rest * size, first + size
+            rest -= output.sequences
         raise BadInput(
-            f"there are the sequences 0 to {sum(one.sequences for one in outputs) - 1:,}, and not {sequence:,}"
+            f"there are the sequences 0 to {sum(file.sequences for file in outputs) - 1:,}, and not {sequence:,}"
         )
 
     def rows(self, output: Output, column: str, first: int, end: int) -> pa.Table:
-        """Return the pieces of a file in a range of its tokens, or of its sequences."""
-        bounds, place = self.groups(output), ORIGINS.names.index(column)
-        lows = [of_group[place] for of_group in bounds] + [1 << 63]
-        wanted = [i for i in range(len(bounds)) if lows[i] < end and lows[i + 1] >= first]
-        table = pa.concat_tables([ORIGINS.empty_table(), *(self.group(output, i) for i in wanted)])
+        """Return the pieces of a file that overlap the range from `first` to `end` (exclusive).
+
+        column: "start" for a range of tokens, "sequence" for a range of sequences.
+        """
+        minima_by_group, place = self.groups(output), ORIGINS.names.index(column)
+        lows = [minima[place] for minima in minima_by_group] + [1 << 63]
+        groups = [i for i in range(len(minima_by_group)) if lows[i] < end and lows[i + 1] >= first]
+        table = pa.concat_tables([ORIGINS.empty_table(), *(self.group(output, i) for i in groups)])
         starts = table.column(column).to_numpy().astype(np.int64)
         ends = starts + (table.column("tokens").to_numpy() if column == "start" else 1)
         return table.filter(pa.array((starts < end) & (ends > first)))
@@ -142,21 +152,21 @@ class Trace:
         return self._groups[output.name]
 
     def group(self, output: Output, number: int) -> pa.Table:
-        """Return a row group of a file's origins; a few are kept."""
-        if (output.name, number) not in self._read:
+        """Return a row group of a file's origins. The last used groups are cached."""
+        if (output.name, number) not in self._row_groups:
             with self.origins(output) as parquet:
-                self._read[output.name, number] = parquet.read_row_group(number).cast(ORIGINS)
-        return self._read[output.name, number]
+                self._row_groups[output.name, number] = parquet.read_row_group(number).cast(ORIGINS)
+        return self._row_groups[output.name, number]
 
     @contextmanager
     def origins(self, output: Output) -> Iterator[pq.ParquetFile]:
-        """Open the origins of a file's pieces. Raises Denied where they are not as they were written."""
-        with self.opened(next(file for file in output.files if "/origins/" in file.path)) as parquet:
+        """Open the Parquet file with the origins of a file's pieces. Raises Denied if it is missing or changed."""
+        with self.open_parquet(next(file for file in output.files if "/origins/" in file.path)) as parquet:
             yield parquet
 
     @contextmanager
-    def opened(self, file: MixedFile) -> Iterator[pq.ParquetFile]:
-        """Open a file of Parquet. Raises Denied where it is not as it was written."""
+    def open_parquet(self, file: MixedFile) -> Iterator[pq.ParquetFile]:
+        """Open a Parquet file of the mixture. Raises Denied if it is missing or changed."""
         path = file.path.partition("/")[2]
         if self.folder.size_of(path) != file.size:
             raise Denied(f"{self.folder.url}/{path} is missing, or has another size than was written")
@@ -166,34 +176,37 @@ class Trace:
             except (pa.ArrowException, OSError) as error:
                 raise Denied(f"{self.folder.url}/{path} cannot be read: it is cut or changed") from error
 
-    def of_sample(self, samples: Samples, sample: int) -> Iterator[tuple[Output, int, int]]:
-        """Yield where a trainer's sample is: files, the first token of each piece and the one after it."""
+    def sample_pieces(self, samples: Samples, sample: int) -> Iterator[tuple[Output, int, int]]:
+        """Yield the pieces of a trainer's sample: output file, first token, and end (exclusive)."""
         for piece in samples.pieces(sample):
-            output = self.read_by(piece.prefix)
+            output = self.output_of_prefix(piece.prefix)
             _, first, end = self.by_sequence(output.name, piece.document)
             start = first + piece.first
             yield output, start, end if piece.tokens is None else min(end, start + piece.tokens)
 
-    def read_by(self, prefix: Prefix) -> Output:
-        """Return the file of which a trainer made its index files. Raises Denied where it is of another mixture.
+    def output_of_prefix(self, prefix: Prefix) -> Output:
+        """Return the output file of a trainer's index files. Raises Denied if they are of another mixture.
 
-        The path names the version, whose hash decides all its bytes. The lengths of sequences show index files that
-        are older than what lies under that path.
+        The path contains the name of the version, a hash that determines all bytes of its files. The lengths of the
+        sequences show whether the index files are older than the files under that path.
         """
-        if prefix.beginning not in self._read_by:
-            output = next((one for one in self.outputs if one.name == prefix.path.rpartition("/")[2]), None)
+        if prefix.beginning not in self._output_of_prefix:
+            output = next(
+                (candidate for candidate in self.outputs if candidate.name == prefix.path.rpartition("/")[2]),
+                None,
+            )
             if output is None:
                 raise Denied(f"the run has read {prefix.path}, which is no file of this mixture")
             lengths = self.lengths(output)
             self.check_version(prefix, output, is_enough=np.unique(lengths).size > 1)
             prefix.check(lengths)
-            self._read_by[prefix.beginning] = output
-        return self._read_by[prefix.beginning]
+            self._output_of_prefix[prefix.beginning] = output
+        return self._output_of_prefix[prefix.beginning]
 
     def check_version(self, prefix: Prefix, output: Output, *, is_enough: bool) -> None:
-        """Raise Denied where a trainer's path is of another version, or is no proof of this one.
+        """Raise Denied if a trainer's path is of another version, or if its version cannot be determined.
 
-        is_enough: whether the lengths of sequences tell one mixture from another.
+        is_enough: whether the lengths of sequences distinguish mixtures.
         """
         version = VERSIONED.search(prefix.path)
         if version and version[1] != self.mixed.place:
@@ -209,8 +222,8 @@ class Trace:
         }
         if all(copy.is_file() for copy in copies):
             for copy, file in copies.items():
-                there = Folder(str(copy.absolute().parent))
-                if file is None or there.difference(copy.name, file.size, file.sha256) is not None:
+                copy_folder = Folder(str(copy.absolute().parent))
+                if file is None or copy_folder.difference(copy.name, file.size, file.sha256) is not None:
                     raise Denied(f"{copy} is no copy of {output.name} of this mixture")
         elif not is_enough:
             raise Denied(
@@ -219,17 +232,17 @@ class Trace:
             )
 
     def lengths(self, output: Output) -> NDArray[np.int64]:
-        """Return the tokens of each sequence of a file: (n,)."""
+        """Return the number of tokens of each sequence of a file: (n,)."""
         if packed := self.mixed.mixture.get("packed"):
             return np.full(output.sequences, packed, np.int64)
         with self.origins(output) as parquet:
             return parquet.read(["tokens"]).column("tokens").to_numpy().astype(np.int64)
 
-    def pieces(self, output: Output, first: int, end: int) -> Iterator[Found]:
-        """Yield the pieces of documents in a range of a file's tokens, in their order."""
+    def pieces(self, output: Output, first: int, end: int) -> Iterator[TracedPiece]:
+        """Yield the pieces of documents in a range of a file's tokens, by position."""
         for row in self.rows(output, "start", first, end).sort_by("start").to_pylist():
             corpus = self.mixed.corpora[row["corpus"]]
-            yield Found(
+            yield TracedPiece(
                 output=output.name, start=row["start"], tokens=row["tokens"], sequence=row["sequence"],
                 doc_id=row["doc_id"], corpus=corpus.label, source=corpus.sources[split(row["doc_id"])[0]],
                 part=self.mixed.parts[row["part"]].name, copy_number=row["copy"], offset=row["offset"],
@@ -240,38 +253,38 @@ class Trace:
         return {}
 
     @cached_property
-    def _read(self) -> LRUCache[tuple[str, int], pa.Table]:
+    def _row_groups(self) -> LRUCache[tuple[str, int], pa.Table]:
         return LRUCache(64)
 
     @cached_property
-    def _read_by(self) -> dict[Path, Output]:
+    def _output_of_prefix(self) -> dict[Path, Output]:
         return {}
 
-    def with_text(self, found: Found) -> Found:
-        """Add the source's file and row, and the text. Raises Denied where the corpus is another by now."""
-        corpus = next(one for one in self.mixed.corpora if one.label == found.corpus)
-        now = PublishedCorpus.at(corpus.url)
-        if now.digest != corpus.digest:
+    def with_text(self, piece: TracedPiece) -> TracedPiece:
+        """Add the file and row in the source, and the text. Raises Denied if the corpus has changed since then."""
+        corpus = next(record for record in self.mixed.corpora if record.label == piece.corpus)
+        published = PublishedCorpus.at(corpus.url)
+        if published.digest != corpus.digest:
             raise Denied(
                 f"{corpus.url}: this corpus was published anew since it was mixed, and may have other documents"
             )
-        number, file, row = split(found.doc_id)
-        listed = now.source_files()
+        number, file, row = split(piece.doc_id)
+        listed = published.source_files()
         is_file = (listed.column("source_number").to_numpy() == number) & (
             listed.column("file_number").to_numpy() == file
         )
         names = listed.filter(pa.array(is_file)).column("file").to_pylist()
-        return found.model_copy(
+        return piece.model_copy(
             update={
                 "file": names[0] if names else None,
-                "files": files_named(now.manifest.recipe, found.source),
+                "files": files_named(published.manifest.recipe, piece.source),
                 "row": row,
-                "text": published_texts(now, [found.doc_id]).get(found.doc_id),
+                "text": published_texts(published, [piece.doc_id]).get(piece.doc_id),
             }
         )
 
     def composition(self, output: Output, first: int, end: int) -> dict[tuple[str, str], tuple[int, int]]:
-        """Count the pieces and tokens of a range of a file's tokens, by part and source."""
+        """Return the number of pieces and of tokens in a range of a file's tokens, by part and source."""
         counts = dict[tuple[str, str], tuple[int, int]]()
         for piece in self.pieces(output, first, end):
             within = min(end, piece.start + piece.tokens) - max(first, piece.start)
@@ -281,29 +294,31 @@ class Trace:
 
 
 def documents_in(trace: Trace, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the documents of some corpora that a mixture has, among some ids: (n,) uint64, ascending."""
-    found = [np.empty(0, np.uint64)]
+    """Return the `ids` that a mixture contains of the corpora `labels`: (n,) uint64, ascending."""
+    arrays = [np.empty(0, np.uint64)]
     numbers = [number for number, corpus in enumerate(trace.mixed.corpora) if corpus.label in labels]
     for output in trace.mixed.outputs:
         for group in range(len(trace.groups(output))):
             table = trace.group(output, group)
-            found.append(wanted_of(table, pa.array(numbers, pa.uint16()), ids))
+            arrays.append(matching_ids(table, pa.array(numbers, pa.uint16()), ids))
     for file in (file for output in trace.mixed.texts for file in output.files):
-        with trace.opened(file) as parquet:
+        with trace.open_parquet(file) as parquet:
             table = parquet.read(["doc_id", "corpus"])
-        found.append(wanted_of(table, pa.array(labels, pa.string()), ids))
-    return np.unique(np.concatenate(found))
+        arrays.append(matching_ids(table, pa.array(labels, pa.string()), ids))
+    return np.unique(np.concatenate(arrays))
 
 
-def wanted_of(table: pa.Table, corpora: pa.Array, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
-    """Return the ids of a table's rows that are of some corpora and among some ids."""
-    there: NDArray[np.uint64] = (
+def matching_ids(table: pa.Table, corpora: pa.Array, ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+    """Return the `ids` that a table contains of the given corpora."""
+    doc_ids: NDArray[np.uint64] = (
         table.filter(pc.is_in(table.column("corpus"), corpora)).column("doc_id").to_numpy()
     )
-    return there[np.isin(there, ids)]
+    return doc_ids[np.isin(doc_ids, ids)]
 
 
 def files_named(recipe: dict[str, Any], source: str) -> tuple[str, ...]:
-    """Return what a recipe names as the files of a source."""
-    named = next((one.get("files", ()) for one in recipe.get("sources", ()) if one.get("name") == source), ())
-    return (named,) if isinstance(named, str) else tuple(named)
+    """Return the `files` of a source in a recipe."""
+    files = next(
+        (record.get("files", ()) for record in recipe.get("sources", ()) if record.get("name") == source), ()
+    )
+    return (files,) if isinstance(files, str) else tuple(files)

@@ -1,7 +1,7 @@
-"""Planning: what there is to build, and whether anything has changed.
+"""The preparation of a build: the sources, their files, and their changes since the last build.
 
-`prepare` checks the whole recipe before any work, by a `survey` of its sources and an `inspection` of their
-new files, and makes a plan for each source; `try_rules` runs its rules on a few documents, and `fetching` copies
-sources to where a build reads them. `last_build` is the record of the build before, `watching` compares it with
-the sources as they are (`changes`), and `build_history` keeps what came of each build.
+`prepare` checks the whole recipe before a build, by a `survey` of its sources and an `inspection` of their new
+files, and plans the ingest of each source. `try_rules` runs its rules on a few documents, and `fetching` copies the
+files of sources to a folder from which a build reads them. `last_build` records the input of the last build,
+`watching` compares it with the current sources (`changes`), and `build_history` records the result of each build.
 """

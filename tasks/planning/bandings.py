@@ -1,8 +1,8 @@
-"""Bandings: what deduplication would take with other bands and rows, for several thresholds at once.
+"""A trial of deduplication with other bands and rows: the removals at several thresholds.
 
-The stages of a round are run with each of them, from the texts that ingest has left. What they make lies in the
-work folder, and a build with the same bands and rows finds it there. Signatures of other lengths are others, so a
-shard's text is read once for all of them.
+The stages of a round are run for each threshold, from the texts of ingest. Their artifacts are in the work folder,
+and a build with the same bands and rows reuses them. Signatures of different lengths have to be computed
+separately, but the text of a shard is read only once for all of them.
 """
 
 from collections.abc import Sequence
@@ -28,11 +28,18 @@ from zyda_flows.tasks.storage.records import Record, digest_of, read_record, wri
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 
 BANDINGS = "bandings.json"  # in the corpus' folder: the results of the last trial
-STAGES = ("minhash", "edges", "clusters", "decisions", "removals", "audit")  # of the round that is tried
+STAGES = (
+    "minhash",
+    "edges",
+    "clusters",
+    "decisions",
+    "removals",
+    "audit",
+)  # stages of the round that are run
 
 
 class SourceTaken(Record):
-    """The documents that enter the round of a source, and the removed ones among them."""
+    """The counts of the documents of a source that enter the round, and of its removed documents."""
 
     source: str
     entering: Counts
@@ -56,11 +63,11 @@ class Tried(Record):
 
     @property
     def entering(self) -> Counts:
-        return total(one.entering for one in self.sources)
+        return total(source.entering for source in self.sources)
 
     @property
     def removed(self) -> Counts:
-        return total(one.removed for one in self.sources)
+        return total(source.removed for source in self.sources)
 
 
 class TriedBandings(Record):
@@ -116,7 +123,7 @@ def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
 
     trails: of all sources, the receipts of the stages before the rounds.
     """
-    recipe, rounds = recipes[0], tuple(one.rounds[-1] for one in recipes)
+    recipe, rounds = recipes[0], tuple(variant.rounds[-1] for variant in recipes)
     jobs = [
         KeysOfBandings(recipe.folder, trail.source, history.shard, rounds)
         for trail in trails_of(trails)
@@ -130,15 +137,17 @@ def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: 
     """Return the result of a recipe's last round. removals: the receipts of its sources."""
     dedup = recipe.rounds[-1]
     assert isinstance(dedup, MinHashRound)
-    (pairs,) = (read_table(recipe.folder, one) for one in load_manifest(recipe.folder, audit).artifacts)
+    (pairs,) = (
+        read_table(recipe.folder, artifact) for artifact in load_manifest(recipe.folder, audit).artifacts
+    )
     assert pairs.schema.names == AUDIT.names
     return Tried(
         threshold=threshold,
         bands=dedup.bands,
         rows=dedup.rows,
         sources=tuple(
-            SourceTaken(source=str(one.source), entering=one.entering, removed=one.removed)
-            for one in removals
+            SourceTaken(source=str(receipt.source), entering=receipt.entering, removed=receipt.removed)
+            for receipt in removals
         ),
         pairs=len(pairs),
         others=other_fields(dedup),
@@ -151,8 +160,8 @@ def other_fields(dedup: Dedup) -> str:
     return digest_of(dedup.model_dump(mode="json", exclude={"values", "bands", "rows"}))
 
 
-def keep(folder: Folder, found: Sequence[Tried]) -> TriedBandings:
+def keep(folder: Folder, results: Sequence[Tried]) -> TriedBandings:
     """Write the results for the report."""
-    ordered = TriedBandings(tried=tuple(sorted(found, key=lambda one: one.threshold)))
+    ordered = TriedBandings(tried=tuple(sorted(results, key=lambda banding: banding.threshold)))
     write_record(folder, BANDINGS, ordered)
     return ordered

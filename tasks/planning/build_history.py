@@ -1,7 +1,8 @@
-"""The record of a corpus's builds, beside what is published: when each was, its ledger, its sources' changes.
+"""The record of the builds of a corpus: for each build its time, its ledger and the changes of its sources.
 
-It says what the published folder may not, which is the same for the same corpus. A build that publishes the same
-again adds nothing, and MOST_BUILDS are kept. Nothing is made from it but reports, so damage is said and left out.
+The record is outside the published folder, because equal corpora have equal published folders. A build that
+publishes the same corpus again is not recorded, and only the last MOST_BUILDS are kept. Only reports read the
+record, so a damaged record causes a warning and is skipped.
 """
 
 import platform
@@ -21,7 +22,7 @@ from zyda_flows.tasks.storage.records import Record, is_sealed, unseal, write_re
 
 HISTORY = "history"
 MOST_BUILDS = 20
-EXAMPLES = 3  # listed files of the added, changed and removed ones
+EXAMPLES = 3  # listed files of each kind: added, changed and removed
 SOFTWARE = ("zyda-flows", "prefect", "dask", "pyarrow")
 
 

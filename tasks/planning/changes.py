@@ -1,4 +1,4 @@
-"""The changes in the sources since the last build, from their listings alone."""
+"""The changes in the sources since the last build, from their listings only."""
 
 from collections.abc import Mapping
 

@@ -67,8 +67,8 @@ def check(recipe: "Recipe", *, replace: bool, spread: "Spread") -> Checked:
         },
         damaged=tuple(
             DamagedFile(url=new.file.url, fault=str(new.fault))
-            for of_source in survey.inspected
-            for new in of_source
+            for inspected in survey.inspected
+            for new in inspected
             if new.fault
         ),
         shared_files=tuple(shared_files(recipe, survey)),

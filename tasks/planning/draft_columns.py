@@ -24,7 +24,7 @@ KNOWN_DATES = re.compile(
 KNOWN_LICENSES = re.compile(r"(?:.*[_-])?(?:licen[cs]e|rights)(?:[_-].*)?", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![0-9])")
-MOST = 0.9  # of the values, which have to be of a kind
+MOST = 0.9  # the share of the values that must have the expected form
 SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
 SHORT = 50  # characters
 MOST_NAMED = 5
@@ -102,9 +102,9 @@ class Guesses:
 
 
 def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None) -> Guesses:
-    """Guess the columns of the rows of a file. text: the column of the text, if its format says that.
+    """Guess the columns of the rows of a file. text: the column of the text, if the format defines it.
 
-    Raises BadInput where no column has texts.
+    Raises BadInput if no column has texts.
     """
     columns, rows = columns_of(tables), sum(map(len, tables))
     whole = [column for column in columns if not column.is_field]
@@ -154,7 +154,7 @@ def values_of(array: pa.Array) -> list[Any]:
 
 
 def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> Guess:
-    """Choose the column with the name of a text, or else that of the longest strings. Raises BadInput."""
+    """Choose the column with the name of a text, or else the column with the longest strings. Raises BadInput."""
     filled = [column for column in columns if column.length]
     strings = [column for column in filled if not column.is_of_addresses] or filled
     if not strings:
@@ -162,22 +162,24 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
         fault = f"no column of strings with a text was found in its first {rows:,} rows; its columns: {known}"
         raise bad_input(source, fault, file=url)
     most = max((column.length for column in strings if not column.is_html), default=0)
-    named = (one for known in KNOWN_TEXTS for one in strings if one.name.strip().lower() == known)
-    chosen = next((one for one in named if one.length * SHORTER >= most), None)
+    named = (column for known in KNOWN_TEXTS for column in strings if column.name.strip().lower() == known)
+    chosen = next((column for column in named if column.length * SHORTER >= most), None)
     why = "the column of this name" if chosen else "longest strings"
-    chosen = chosen or max(strings, key=lambda one: one.length)
+    chosen = chosen or max(strings, key=lambda column: column.length)
     reason = f"{why}, median {chosen.length:,.0f} characters, of {rows:,} rows"
     reason += ", which is short for texts" if chosen.length < SHORT else ""
-    others = [f"{one.name!r} ({one.length:,.0f})" for one in filled if one is not chosen][:MOST_NAMED]
+    others = [f"{column.name!r} ({column.length:,.0f})" for column in filled if column is not chosen][
+        :MOST_NAMED
+    ]
     return Guess(chosen, f"{reason}; other strings: {', '.join(others)}" if others else reason)
 
 
 def url_guess(columns: Sequence[Column]) -> Guess | None:
     """Choose a column of addresses of the web; usual names come first."""
-    found = [column for column in columns if column.texts and column.is_of_addresses]
+    candidates = [column for column in columns if column.texts and column.is_of_addresses]
     ranks = {name: rank for rank, name in enumerate(KNOWN_URLS)}
-    found.sort(key=lambda one: (one.is_field, ranks.get(one.last_name.lower(), len(ranks))))
-    return Guess(found[0], f"addresses in {counts(found[0])}") if found else None
+    candidates.sort(key=lambda column: (column.is_field, ranks.get(column.last_name.lower(), len(ranks))))
+    return Guess(candidates[0], f"addresses in {counts(candidates[0])}") if candidates else None
 
 
 def id_guess(columns: Sequence[Column]) -> Guess | None:
@@ -197,7 +199,8 @@ def language_guess(columns: Sequence[Column]) -> Guess | None:
 
 
 def license_guess(columns: Sequence[Column]) -> Guess | None:
-    return next((Guess(one, in_short(one)) for one in named(columns, KNOWN_LICENSES) if one.texts), None)
+    candidates = (column for column in named(columns, KNOWN_LICENSES) if column.texts)
+    return next((Guess(column, in_short(column)) for column in candidates), None)
 
 
 def date_guess(columns: Sequence[Column]) -> Guess | None:
@@ -210,7 +213,7 @@ def date_guess(columns: Sequence[Column]) -> Guess | None:
 
 
 def named(columns: Sequence[Column], pattern: re.Pattern[str]) -> Iterator[Column]:
-    """Yield the columns of such names that are not empty in most rows."""
+    """Yield the columns with the given names that are not empty in most rows."""
     for column in columns:
         is_filled = 2 * len(column.texts) >= len(column.values) or not pa.types.is_string(column.type)
         if is_filled and pattern.fullmatch(column.last_name.strip()):

@@ -29,7 +29,7 @@ class LeftOut:
 
 
 @dataclass
-class Alike:
+class FileGroup:
     """Files of one format in which the same columns are named. bad: a sentence about each bad row."""
 
     kind: Format
@@ -48,7 +48,7 @@ class Alike:
         url = self.guesses.url and self.guesses.url.name
         return self.guesses.text.name, self.guesses.text.column.is_html, url, names
 
-    def add(self, other: "Alike") -> None:
+    def add(self, other: "FileGroup") -> None:
         """Add the files of a similar group."""
         self.files += other.files
         self.looked += other.looked
@@ -56,15 +56,15 @@ class Alike:
         self.bad += other.bad
 
 
-def parted(every: Alike, *, is_named: bool) -> tuple[list[Alike], list[LeftOut]]:
+def parted(every: FileGroup, *, is_named: bool) -> tuple[list[FileGroup], list[LeftOut]]:
     """Group the files of one format by their first rows. is_named: raise BadInput for an unreadable file.
 
-    Among files whose names differ only in their numbers, one is read. At most MOST_FILES are read; the other
-    files join the largest group.
+    Of files whose names differ only in their numbers, the first file is read. At most MOST_FILES are read; the
+    other files join the largest group.
     """
-    groups = dict[Hashable, Alike]()
+    groups = dict[Hashable, FileGroup]()
     for number, files in enumerate(by_form(every)):
-        own = Alike(every.kind, files)
+        own = FileGroup(every.kind, files)
         if number < MOST_FILES:
             try:
                 look_into(own)
@@ -77,21 +77,21 @@ def parted(every: Alike, *, is_named: bool) -> tuple[list[Alike], list[LeftOut]]
                 groups.values(), key=lambda alike: (alike.guesses is not None, len(alike.files))
             ).files += files
             continue
-        groups.setdefault(own.key, Alike(own.kind, [], guesses=own.guesses)).add(own)
+        groups.setdefault(own.key, FileGroup(own.kind, [], guesses=own.guesses)).add(own)
     unreadable = groups.pop(None, None)
     left_out = [LeftOut(file.url, unreadable.bad[0]) for file in unreadable.files] if unreadable else []
     return [with_all_rows(alike) for alike in groups.values()], left_out
 
 
-def by_form(every: Alike) -> list[list[InputFile]]:
-    """Group files whose names differ only in their numbers; for formats with a document a file, all files."""
+def by_form(every: FileGroup) -> list[list[InputFile]]:
+    """Group files whose names differ only in their numbers; files with a single document each are a group."""
     forms = dict[str, list[InputFile]]()
     for file in sorted(every.files, key=lambda file: file.size == 0):
         forms.setdefault("" if every.kind in WHOLE else form_of(file.name or name_of(file)), []).append(file)
     return [*forms.values()]
 
 
-def look_into(alike: Alike) -> None:
+def look_into(alike: FileGroup) -> None:
     """Read the first rows of files, and guess their columns. Raises BadInput if there are no rows."""
     alike.looked = [file for file in alike.files if file.size][: MOST_FILES if alike.kind in WHOLE else 1]
     chunks = [first_rows(NAME, file, ROWS) for file in alike.looked]
@@ -118,14 +118,14 @@ def why_empty(chunks: Sequence[Chunk]) -> str:
     return f"no document is among its first rows{more}" if chunks else "it has 0 bytes"
 
 
-def with_all_rows(alike: Alike) -> Alike:
+def with_all_rows(alike: FileGroup) -> FileGroup:
     """Guess the columns by the rows of all similar files."""
     text = "text" if alike.kind in SAME_COLUMNS else None
     guesses = guessed(NAME, alike.files[0].url, alike.tables, text=text)
     return replace(alike, guesses=guesses)
 
 
-def ends_of(alike: Alike) -> list[str]:
+def ends_of(alike: FileGroup) -> list[str]:
     """Return the endings of the names of files, as they are written."""
     ends = dict[str, None]()
     for name in map(name_of, alike.files):

@@ -21,7 +21,7 @@ MOST_PATTERNS = 10
 
 @dataclass(frozen=True)
 class Pattern:
-    """A pattern or a path below a folder, whose own name is no pattern."""
+    """A pattern or a path below a folder; the name of the folder is not a pattern."""
 
     root: str
     tail: str
@@ -47,7 +47,7 @@ class Pattern:
 
 @dataclass(frozen=True)
 class Given:
-    """One input as it was typed, and its files.
+    """An input as it was typed, and its files.
 
     root: the folder that holds them. pattern: lists them; None for a whole folder.
     is_absolute: whether a recipe gives their absolute paths.
@@ -130,14 +130,14 @@ def files_of(patterns: Sequence[str]) -> tuple[InputFile, ...]:
 def fewest_patterns(
     inputs: Sequence[Given], files: Sequence[InputFile], ends: Sequence[str]
 ) -> list[Pattern]:
-    """Return patterns that list these files and no others, or the files themselves.
+    """Return patterns that list exactly these files, or the files themselves.
 
     inputs: of one folder, which list the files. ends: the endings of their names. Raises BadInput for too many.
     """
     wanted, root = {file.url for file in files}, inputs[0].root
-    for one in inputs:
-        if one.pattern and wanted == {file.url for file in one.files}:
-            return [one.pattern]
+    for typed_input in inputs:
+        if typed_input.pattern and wanted == {file.url for file in typed_input.files}:
+            return [typed_input.pattern]
     if (len(files) > 1 or inputs[0].pattern is None) and not root.startswith(
         "http"
     ):  # whose servers list nothing

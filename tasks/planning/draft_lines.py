@@ -19,7 +19,7 @@ EXTRACTS = "makes the text of the markup (docs/raw-web.md)"
 
 
 def scalar(value: Any) -> str:
-    """Write a value as YAML reads it back, in one line."""
+    """Return a value as YAML in a single line."""
     texts = value if isinstance(value, list) else [value]
     is_odd = any(isinstance(text, str) and not text.isprintable() for text in texts)
     text = yaml.safe_dump(
@@ -37,7 +37,7 @@ def line(name: str, value: Any, why: str = "") -> str:
 
 
 def comment(text: str) -> str:
-    """Write a comment of one line, without the control characters of its text."""
+    """Return a comment in a single line, without the control characters of its text."""
     plain = "".join(char if char.isprintable() else "?" for char in text)
     return f"# {plain}" if len(plain) <= LONGEST_COMMENT else f"# {plain[:LONGEST_COMMENT]} ..."
 
@@ -92,9 +92,9 @@ def column_lines(source: DraftSource) -> Iterator[str]:
         if guesses.url.name != DEFAULT_URL:
             yield line("url", guesses.url.name)
     named = {"id": guesses.id, "language": guesses.language, "date": guesses.date, "licence": guesses.license}
-    for what, guess in named.items():
+    for role, guess in named.items():
         if guess:
-            yield comment(f"{what}: column {guess.name!r}, {guess.reason}")
+            yield comment(f"{role}: column {guess.name!r}, {guess.reason}")
     carried = [name for name in guesses.names if name != guesses.text.name]
     if 0 < len(carried) <= MOST_COLUMNS:
         yield f"#columns: {scalar(carried)}  # to carry beside the text; without this line, all"

@@ -100,10 +100,14 @@ def bad_rows(sources: Sequence[DraftSource]) -> Iterator[str]:
 
 
 def languages(sources: Sequence[DraftSource]) -> Iterator[str]:
-    found = [
-        text for one in sources if one.guesses.language for text, _ in one.guesses.language.column.frequent
+    guessed_languages = [
+        text
+        for source in sources
+        if source.guesses.language
+        for text, _ in source.guesses.language.column.frequent
     ]
-    yield f"#languages: {scalar([*dict.fromkeys(found)] or ['en'])}  # of the corpus, for its card"
+    names = [*dict.fromkeys(guessed_languages)] or ["en"]
+    yield f"#languages: {scalar(names)}  # of the corpus, for its card"
 
 
 def ranking(sources: Sequence[DraftSource]) -> Iterator[str]:
@@ -157,7 +161,7 @@ def left_out_lines(left_out: Sequence[LeftOut]) -> Iterator[str]:
     if left_out:
         yield ""
         yield comment(f"{counted(len(left_out), 'file')} in no source:")
-    for one in left_out[:MOST_REASONS]:
-        yield comment(f"{one.url}: {one.reason}")
+    for file in left_out[:MOST_REASONS]:
+        yield comment(f"{file.url}: {file.reason}")
     if len(left_out) > MOST_REASONS:
         yield comment(f"and {counted(len(left_out) - MOST_REASONS, 'other')}")

@@ -8,7 +8,7 @@ from itertools import chain, groupby
 
 from zyda_flows.tasks.errors import BadInput, bad_input
 from zyda_flows.tasks.planning.draft_columns import Guesses
-from zyda_flows.tasks.planning.draft_groups import Alike, LeftOut, ends_of, name_of, parted
+from zyda_flows.tasks.planning.draft_groups import FileGroup, LeftOut, ends_of, name_of, parted
 from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
 from zyda_flows.tasks.recipe.source import RESERVED_NAMES
 from zyda_flows.tasks.sources.formats import arxiv, jsonl
@@ -52,14 +52,14 @@ class DraftSource:
 def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOut]]:
     """Return the sources of inputs, in order. Raises BadInput for an unreadable file that was named."""
     with errors_about(NAME):
-        return sources_of([given(one) for one in typed])
+        return sources_of([given(argument) for argument in typed])
 
 
 def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut]]:
     sources, left_out, seen = list[DraftSource](), list[LeftOut](), set[str]()
-    for _, same_root in groupby(inputs, key=lambda one: (one.root, one.pattern is None)):
+    for _, same_root in groupby(inputs, key=lambda typed: (typed.root, typed.pattern is None)):
         own = [*same_root]
-        formats = dict[tuple[str, str], Alike]()
+        formats = dict[tuple[str, str], FileGroup]()
         for file, is_named in files_in(own, seen):
             try:
                 file = with_format(file, is_named=is_named)
@@ -69,9 +69,9 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
                     raise
                 left_out.append(LeftOut(file.url, "its ending is that of no format"))
                 continue
-            formats.setdefault((kind.NAME, file.format), Alike(kind, [])).files.append(file)
-        for every in without_papers([*formats.values()], left_out):
-            readable, unreadable = parted(every, is_named=any(one.is_single for one in own))
+            formats.setdefault((kind.NAME, file.format), FileGroup(kind, [])).files.append(file)
+        for same_format in without_papers([*formats.values()], left_out):
+            readable, unreadable = parted(same_format, is_named=any(typed.is_single for typed in own))
             left_out += unreadable
             sources += [source_of(own, alike) for alike in readable]
     if not sources:
@@ -82,11 +82,11 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
 
 def files_in(inputs: Sequence[Given], seen: set[str]) -> Iterator[tuple[InputFile, bool]]:
     """Yield the files of inputs, each once, and whether its input names a single file."""
-    for one in inputs:
-        for file in one.files:
+    for typed in inputs:
+        for file in typed.files:
             if file.url not in seen:
                 seen.add(file.url)
-                yield file, one.is_single
+                yield file, typed.is_single
 
 
 def with_format(file: InputFile, *, is_named: bool) -> InputFile:
@@ -104,8 +104,8 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
     return file
 
 
-def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]:
-    """Leave out README files and the like beside data, if there are other files."""
+def without_papers(formats: list[FileGroup], left_out: list[LeftOut]) -> list[FileGroup]:
+    """Leave out files about the data, such as README files, if there are other files."""
     for alike in formats:
         papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
         if len(papers) < sum(len(other.files) for other in formats):
@@ -114,7 +114,7 @@ def without_papers(formats: list[Alike], left_out: list[LeftOut]) -> list[Alike]
     return [alike for alike in formats if alike.files]
 
 
-def source_of(inputs: Sequence[Given], alike: Alike) -> DraftSource:
+def source_of(inputs: Sequence[Given], alike: FileGroup) -> DraftSource:
     assert alike.guesses is not None
     patterns = fewest_patterns(inputs, alike.files, ends_of(alike))
     return DraftSource(
@@ -131,7 +131,7 @@ def source_of(inputs: Sequence[Given], alike: Alike) -> DraftSource:
 
 
 def source_name(given: Given, files: Sequence[InputFile]) -> str:
-    """Name a source as its folder, or as its files where they were named."""
+    """Return a name for a source: its folder's name, or the name of its files if they were given singly."""
     return (
         os.path.basename(given.root)
         if given.pattern is None

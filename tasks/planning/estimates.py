@@ -8,7 +8,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, write_record
 
 PLAN = "history/plan.json"
-# Student's t: the number of standard errors of the 95 % range, by the number of parts less one.
+# Student's t: the number of standard errors of the 95 % range, by the number of parts minus 1.
 T_95 = (12.7, 4.30, 3.18, 2.78, 2.57, 2.45, 2.36, 2.31, 2.26, 2.23)
 OF_MANY_PARTS = 2.0
 FROM_ONE_PART = 0.3  # relative error of a total that is estimated from a single part

@@ -1,4 +1,4 @@
-"""Copies of the sources' files in one folder, made several files at a time; existing copies are not made again."""
+"""Copies of the sources' files in a folder, made several files at a time; existing copies are not made again."""
 
 import hashlib
 import re
@@ -7,24 +7,21 @@ import time
 from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager
-from functools import partial
 
 from zyda_flows.tasks.errors import BadRecipe, Damaged, Unavailable, ZydaError
-from zyda_flows.tasks.planning.survey import Check, call_each
+from zyda_flows.tasks.planning.files_to_fetch import expect_no_copies, listed_files
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.copies import COPIES, FetchedFile, copies_by_file, read_fetched, write_fetched
 from zyda_flows.tasks.sources.dump_checksums import published_sha1
 from zyda_flows.tasks.sources.file_systems import is_version, version_of
-from zyda_flows.tasks.sources.input_files import InputFile, sampled_files
-from zyda_flows.tasks.sources.listing import list_by_pattern
+from zyda_flows.tasks.sources.input_files import sampled_files
 from zyda_flows.tasks.sources.streams import open_input
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.stores import PAUSE
 
 AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0
-ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # in a name: some stores and programs take it for something else
+ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # characters that some stores and programs interpret in names
 LONGEST_NAME = 100
 STOPPED = "it was stopped"
 Mark = tuple[str, str, str]
@@ -46,9 +43,9 @@ class Fetch:
         self.written, self.has_copied = time.monotonic(), False
         self.wanted = self.chosen(recipe)
         self.copies, self.refused = copies_by_file(read_fetched(folder)), dict[Mark, FetchedFile]()
-        self.there = folder.listed(COPIES)  # one listing instead of a request for each file
+        self.listed_copies = folder.listed(COPIES)  # a single listing instead of a request for each file
         for copy in [*self.copies.values()]:
-            info = self.there.get(copy.path)
+            info = self.listed_copies.get(copy.path)
             if info is None or not is_version(info, copy.copy_version):
                 self.refuse(copy)
 
@@ -62,7 +59,7 @@ class Fetch:
         """The existing copies of wanted files, whatever their modification times."""
         known = copies_by_file(self.refused.values()) | self.copies
         copies = {file.key: known[file.key] for file in self.wanted if file.key in known}
-        return [copy for copy in copies.values() if copy.path in self.there]
+        return [copy for copy in copies.values() if copy.path in self.listed_copies]
 
     def refuse(self, copy: FetchedFile) -> None:
         self.refused[copy.mark] = copy
@@ -74,8 +71,8 @@ class Fetch:
         for source in recipe.sources:
             own = {file.url: file for file in self.files if file.source == source.name}
             inputs = [file.input_file(self.folder) for file in own.values()]
-            for one in sampled_files(inputs, recipe.sample):
-                files[source.name, one.url] = own[one.url]
+            for file in sampled_files(inputs, recipe.sample):
+                files[source.name, file.url] = own[file.url]
         return [*files.values()]
 
     def verify_all(self, at_once: int, tell: Callable[[int], object]) -> None:
@@ -144,8 +141,8 @@ class Fetch:
 
     def write_table(self) -> None:
         """Write the table of all current files, and of files that others have fetched to the same folder."""
-        there = read_fetched(self.folder)
-        for key, copy in copies_by_file(there).items():
+        table = read_fetched(self.folder)
+        for key, copy in copies_by_file(table).items():
             own = self.copies.get(key)
             if copy.mark in self.refused or (own and copy.mark == own.mark):
                 continue
@@ -153,8 +150,8 @@ class Fetch:
                 self.copies[key] = copy  # another process has copied it meanwhile
         patterns = {(file.source, file.pattern) for file in self.files}
         rows = [file.copied_as(self.copies.get(file.key)) for file in self.files]
-        rows += [row for row in there if (row.source, row.pattern) not in patterns]
-        if rows != [*there]:
+        rows += [row for row in table if (row.source, row.pattern) not in patterns]
+        if rows != [*table]:
             write_fetched(self.folder, rows)
         self.written = time.monotonic()
 
@@ -170,58 +167,14 @@ class Fetch:
                     self.write_table()
 
     def take_replaced(self) -> bool:
-        """Use copies that another process has put in place of ours; return whether there are any."""
-        there, before = self.folder.listed(COPIES), dict(self.copies)
+        """Use copies with which another process has replaced ours; return whether there are any."""
+        listed, before = self.folder.listed(COPIES), dict(self.copies)
         for key, copy in before.items():
-            is_replaced = copy.path in there and not is_version(there[copy.path], copy.copy_version)
+            is_replaced = copy.path in listed and not is_version(listed[copy.path], copy.copy_version)
             if is_replaced and self.folder.difference(copy.path, copy.size, copy.sha256) is None:
                 now = copy_version(self.folder, copy.path)
                 self.copies[key] = copy.model_copy(update={"copy_version": now})
         return self.copies != before
-
-
-def listed_files(recipe: Recipe) -> list[FetchedFile]:
-    """Return the original files of all sources, by pattern. Raises BadRecipe with all faults."""
-
-    def files_of(source: Source) -> list[FetchedFile]:
-        return [
-            fetched_file(source, pattern, file)
-            for pattern, files in list_by_pattern(source).items()
-            for file in files
-        ]
-
-    checks = [
-        Check(partial(files_of, source), ("sources", i, "files")) for i, source in enumerate(recipe.sources)
-    ]
-    answers, faults = call_each(recipe, checks)
-    if faults:
-        raise BadRecipe(*faults)
-    return [file for files in answers for file in files]
-
-
-def expect_no_copies(folder: Folder, files: Sequence[FetchedFile]) -> None:
-    """Raise BadRecipe if a source reads the folder of copies, because each fetch would copy the copies."""
-    for file in files:
-        if file.url.startswith(f"{folder.url}/"):
-            raise BadRecipe(
-                f"source {file.source}: its {file.pattern} reads {folder.url}, the folder of copies; choose "
-                "another one by --to"
-            )
-
-
-def fetched_file(source: Source, pattern: str, file: InputFile) -> FetchedFile:
-    """Return a listed file that has no copy."""
-    return FetchedFile(
-        source=source.name,
-        pattern=pattern,
-        revision=source.revision or "",
-        url=file.url,
-        name=file.name,
-        version=file.version,
-        size=file.size,
-        commit=file.location.commit if file.location else "",
-        sha256=file.location.sha256 if file.location else "",
-    )
 
 
 def copy_file(folder: Folder, file: FetchedFile, tell: Callable[[int], object]) -> FetchedFile:

@@ -1,9 +1,7 @@
 """The inspection of files without a number, before work begins, for all faults that can be detected."""
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
 from functools import partial
-from itertools import chain
 from typing import Any
 
 import pyarrow as pa
@@ -13,7 +11,14 @@ from zyda_flows.tasks.documents.planning import published_columns
 from zyda_flows.tasks.documents.steps.registry import BY_KIND
 from zyda_flows.tasks.errors import BadInput, BadRecipe, ZydaError, bad_input
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.planning.survey import Check, SourceSurvey, call_each
+from zyda_flows.tasks.planning.inspected_files import (
+    Inspection,
+    empty_tables,
+    inspect_others,
+    names_in,
+    selection_of,
+)
+from zyda_flows.tasks.planning.survey import FieldCheck, SourceSurvey, call_each
 from zyda_flows.tasks.quality.filter import check_keep
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -24,37 +29,12 @@ from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.document_components import COMPONENT, check_paths, components_of
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.named_values import column_of, column_values
-from zyda_flows.tasks.sources.reading import InspectedFile, has_schema, inspect
+from zyda_flows.tasks.sources.reading import InspectedFile, has_schema
 from zyda_flows.tasks.sources.register import known_files
-from zyda_flows.tasks.sources.selection import Selection
-from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 
 MOST_FAULTS = 3  # of the files of a source, each with its line
 Spread = Callable[..., list[Any]]
-
-
-@dataclass(frozen=True)
-class Inspection:
-    """A file to inspect on a worker."""
-
-    source: Source
-    file: InputFile
-    shard_bytes: int
-    may_be_bad: bool
-
-    def __call__(self) -> InspectedFile | ZydaError:
-        try:
-            return inspect(
-                self.source.name,
-                self.file,
-                self.source.text,
-                self.shard_bytes,
-                selection_of(self.source),
-                may_be_bad=self.may_be_bad,
-            )
-        except BadInput as error:
-            return error
 
 
 def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceSurvey:
@@ -69,22 +49,22 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
     outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
-    checks = list[Check]()
+    checks = list[FieldCheck]()
     for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
         place, model = ("sources", i), survey.models.get(source.name)
         steps = recipe.steps_of(source.name)
         if files:
             checks += [
-                Check(partial(check_files, source, len(files), jobs, outcomes), place),
-                Check(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
-                Check(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
-                Check(partial(check_selection, source, steps, files, jobs, outcomes), place),
+                FieldCheck(partial(check_files, source, len(files), jobs, outcomes), place),
+                FieldCheck(partial(check_component, source, files, jobs, outcomes), (*place, "component")),
+                FieldCheck(partial(check_columns_of_steps, source, steps, jobs, outcomes), place),
+                FieldCheck(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
         # If a model has a fault, the columns that it adds are unknown.
         if files and (model or not source.classify):
-            of_columns = partial(check_columns, recipe, jobs, outcomes, source, files, model)
-            checks.append(Check(of_columns, (*place, "keep")))
-    checks.append(Check(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
+            column_check = partial(check_columns, recipe, jobs, outcomes, source, files, model)
+            checks.append(FieldCheck(column_check, (*place, "keep")))
+    checks.append(FieldCheck(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
     new_files: dict[str, list[InspectedFile]] = {source.name: [] for source in recipe.sources}
     for job, outcome in zip(jobs, outcomes, strict=True):
@@ -141,7 +121,7 @@ def check_rounds(
 
     JSON Lines may have columns that their first lines lack: for them it is a warning.
     """
-    files = {source.name: of_source for source, of_source in zip(recipe.sources, chosen, strict=True)}
+    files = {source.name: chosen_files for source, chosen_files in zip(recipe.sources, chosen, strict=True)}
     compared = [source for source in recipe.sources if not source.exempt and files[source.name]]
     own = [
         outcome
@@ -149,7 +129,7 @@ def check_rounds(
         if job.source.name in {s.name for s in compared}
     ]
     known = names_in(own)
-    for column in {one.key_column for one in recipe.rounds} - {"text"}:
+    for column in {dedup.key_column for dedup in recipe.rounds} - {"text"}:
         for source in compared:
             for job, table in empty_tables(source, jobs, outcomes):
                 try:
@@ -198,15 +178,6 @@ def check_columns_of_steps(
                 raise bad_input(source.name, f"{step.kind}: {error}", file=job.file.url) from error
 
 
-def empty_tables(
-    source: Source, jobs: Sequence[Inspection], outcomes: Sequence[InspectedFile | ZydaError]
-) -> Iterator[tuple[Inspection, pa.Table]]:
-    """Yield tables without rows, with the columns of each readable file of a source."""
-    for job, outcome in zip(jobs, outcomes, strict=True):
-        if job.source == source and isinstance(outcome, InspectedFile) and outcome.table_schema is not None:
-            yield job, outcome.table_schema.empty_table()
-
-
 def missing_of(
     source: Source, steps: Sequence[Step], outcomes: Sequence[InspectedFile | ZydaError]
 ) -> list[tuple[str, str]]:
@@ -221,22 +192,6 @@ def missing_of(
     columns += [(f"{step.kind}.column", column) for step in steps for column in step.columns]
     missing += [(field, path) for field, path in columns if path and column_of(path, known) is None]
     return missing if known else []
-
-
-def names_in(outcomes: Sequence[InspectedFile | ZydaError]) -> list[str]:
-    """Return the names of all columns of inspected files, each once."""
-    readable = [one.names or () for one in outcomes if isinstance(one, InspectedFile)]
-    return [*dict.fromkeys(chain.from_iterable(readable))]
-
-
-def inspect_others(
-    source: Source, files: Sequence[InputFile], jobs: Sequence[Inspection]
-) -> list[InspectedFile | ZydaError]:
-    """Inspect the files of a source that were not inspected: they may have columns that the others lack."""
-    own = [job for job in jobs if job.source == source]
-    seen = {job.file.url for job in own}
-    unseen = [replace(own[0], file=file) for file in files if file.url not in seen]
-    return fan_out(Inspection.__call__, unseen, stage="prepare", source=None) if unseen else []
 
 
 def check_columns(
@@ -285,11 +240,6 @@ def columns_together(
         for schema in schemas
     ]
     return unify(stored or [DOCUMENT_COUNTS])
-
-
-def selection_of(source: Source) -> Selection:
-    """Return the columns of a source to carry."""
-    return Selection(only=source.columns, without=source.without)
 
 
 def shard_bytes(recipe: Recipe) -> int:

@@ -184,7 +184,11 @@ def at_same_commit(recipe: Recipe, source: Source) -> dict[str, str] | None:
 
 def patterns_in(recipe: Mapping[str, Any], source: str) -> list[Any]:
     """Return the patterns and revision of a source in a recipe as written."""
-    return [[one.get("files"), one.get("revision")] for one in recipe["sources"] if one["name"] == source]
+    return [
+        [fields.get("files"), fields.get("revision")]
+        for fields in recipe["sources"]
+        if fields["name"] == source
+    ]
 
 
 def version_of(other: PublishedCorpus) -> dict[str, str]:

@@ -6,7 +6,8 @@ from fractions import Fraction
 
 from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
-from zyda_flows.tasks.planning.inspection import Spread, inspect_new, selection_of, shard_bytes
+from zyda_flows.tasks.planning.inspected_files import selection_of
+from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe

@@ -59,23 +59,27 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
     register = whole_register(folder)
     sources = [*enumerate(recipe.sources)]
     listing = [
-        Check(partial(list_source_files, source, recipe.inputs), ("sources", i, "files"))
+        FieldCheck(partial(list_source_files, source, recipe.inputs), ("sources", i, "files"))
         for i, source in sources
     ]
-    model_checks = [Check(partial(model_of, source), ("sources", i, "classify")) for i, source in sources]
-    planning = [Check(partial(plan_documents, recipe, source.name)) for _, source in sources]
+    model_checks = [
+        FieldCheck(partial(model_of, source), ("sources", i, "classify")) for i, source in sources
+    ]
+    planning = [FieldCheck(partial(plan_documents, recipe, source.name)) for _, source in sources]
     checks = [
-        Check(partial(load_tokenizer, recipe.tokenizer), ("tokenizer",)),
-        Check(folder.check_writable),
-        Check(partial(corpora_of, recipe)),
+        FieldCheck(partial(load_tokenizer, recipe.tokenizer), ("tokenizer",)),
+        FieldCheck(folder.check_writable),
+        FieldCheck(partial(corpora_of, recipe)),
     ]
     by_source = [
-        call_each(recipe, of_source) for of_source in zip(listing, model_checks, planning, strict=True)
+        call_each(recipe, source_checks)
+        for source_checks in zip(listing, model_checks, planning, strict=True)
     ]
-    (denied,), of_lists = call_each(recipe, [Check(partial(read_lists, recipe), ("deny",))])
-    faults = [fault for _, found in by_source for fault in found] + call_each(recipe, checks)[1] + of_lists
+    (denied,), list_faults = call_each(recipe, [FieldCheck(partial(read_lists, recipe), ("deny",))])
+    source_faults = [fault for _, faults_of_source in by_source for fault in faults_of_source]
+    faults = source_faults + call_each(recipe, checks)[1] + list_faults
     listed, models, documents = (
-        list(answers) for answers in zip(*(one for one, _ in by_source), strict=True)
+        list(answers) for answers in zip(*(results for results, _ in by_source), strict=True)
     )
     listed = [files or [] for files in listed]
     chosen = [sampled_files(files, recipe.sample) for files in listed]
@@ -121,14 +125,14 @@ def check_reads_no_output(recipe: Recipe, chosen: Sequence[Sequence[InputFile]])
             )
 
 
-class Check(NamedTuple):
+class FieldCheck(NamedTuple):
     """A function that raises the faults of a field. location: of the field in the recipe, if any."""
 
     call: Callable[[], Any]
     location: Location = ()
 
 
-def call_each(recipe: Recipe, checks: Iterable[Check]) -> tuple[list[Any], list[str]]:
+def call_each(recipe: Recipe, checks: Iterable[FieldCheck]) -> tuple[list[Any], list[str]]:
     """Call all checks; return their results, None for failures, and the faults with their lines of the recipe."""
     answers, faults = list[Any](), list[str]()
     for check in checks:

@@ -1,7 +1,7 @@
 """A trial of the steps on documents of a recipe with some documents of each source; nothing is written.
 
-It helps to set limits: it shows the documents that each rule removes, the share that other rules remove, too, and
-examples. All statistics are measured for every document, as with `keep_text`.
+The result helps to set limits: the documents that each rule removes, the share of them that other rules also
+remove, and examples. All statistics are measured for every document, as with `keep_text`.
 """
 
 import hashlib
@@ -28,7 +28,7 @@ from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
 from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
 
-SHARES = 8  # of a source's documents, each from another file where there are so many
+SHARES = 8  # files from which the documents of a source are taken, if it has so many
 SHARD_BYTES = 64 << 20
 
 
@@ -74,7 +74,7 @@ class RuleCount:
 
 
 @dataclass
-class Trial:
+class RuleTrial:
     """The result of the steps. remaining: the number of kept documents. rules: of all sources, in order."""
 
     documents: dict[str, int] = field(default_factory=dict)
@@ -103,29 +103,27 @@ class Trial:
                 taken.examples.append(example(source, some, place, done.columns[bound.column], text))
 
 
-def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> Trial:
+def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
     """Run the steps of a recipe on some documents of each source. Raises BadRecipe for a recipe without steps."""
     if not recipe.has_steps:
         raise BadRecipe(
             "the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]"
         )
-    trial, each = Trial(), ceil(documents / len(recipe.sources))
+    trial, each = RuleTrial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
     for source in recipe.sources:
-        plan, asked = (
-            plan_documents(all_measured, source.name),
-            [*steps_with_classes(recipe.steps_of(source.name))],
-        )
-        later = [rule for kind, step in asked for rule in kind.later_rules(step)]
-        rules = [rule for kind, step in asked for rule in kind.rules(step)]
+        plan = plan_documents(all_measured, source.name)
+        steps = [*steps_with_classes(recipe.steps_of(source.name))]
+        later = [rule for kind, step in steps for rule in kind.later_rules(step)]
+        rules = [rule for kind, step in steps for rule in kind.rules(step)]
         shown = {rule.bound.rule: rule.trial_sentence or rule.sentence for rule in [*rules, *later]}
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
-        for some in sample_documents(recipe, source, each):
-            done = run_steps(plan, some.texts, some.own)
+        for sample in sample_documents(recipe, source, each):
+            done = run_steps(plan, sample.texts, sample.own)
             done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
-            trial.count(source.name, some, done, bounds, examples)
+            trial.count(source.name, sample, done, bounds, examples)
     return trial
 
 
@@ -137,13 +135,13 @@ def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[Sam
     """Return some documents of a source, from several of its files and from different places in them."""
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
-    of_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
+    count_in_file, remaining = max(1, ceil(count / min(SHARES, len(files)))), count
     for file in files:
         if remaining <= 0:
             return
-        for some in beginning_of(recipe, source, file, min(remaining, of_file)):
-            remaining -= len(some.texts)
-            yield some
+        for sample in beginning_of(recipe, source, file, min(remaining, count_in_file)):
+            remaining -= len(sample.texts)
+            yield sample
 
 
 def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) -> Iterator[SampleDocuments]:
@@ -164,6 +162,6 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
         yield SampleDocuments(file, chunk.rows[: len(texts)], texts, own)
 
 
-def effective_rules(trial: Trial) -> Sequence[RuleCount]:
+def effective_rules(trial: RuleTrial) -> Sequence[RuleCount]:
     """Return the rules that remove documents, in their order."""
     return [taken for taken in trial.rules.values() if taken.total]

@@ -1,4 +1,4 @@
-"""Watching: whether the sources have changed since the last build, from their listings alone."""
+"""Detect changes of the sources since the last build, from their listings only."""
 
 import time
 
@@ -25,7 +25,7 @@ from zyda_flows.tasks.storage.artifacts import WORK, Receipt
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 
-PATIENCE = 60  # seconds in which an automation has started the build that it was asked for
+PATIENCE = 60  # seconds within which an automation starts a requested build
 WATCHED = f"{WORK}/watched.json"
 
 
@@ -40,7 +40,7 @@ class PollState(Record):
 class SourceChanges(Record):
     """The changes of the sources, and whether to announce them.
 
-    They are announced if the listing is the same as at the previous look (so no upload is in progress) and was not
+    They are announced if the listing equals the previous listing (so no upload is in progress) and was not
     announced before. They are unanswered if they were announced and no corpus of them exists: the build may be
     running, or may have failed.
     """

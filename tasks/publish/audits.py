@@ -17,7 +17,8 @@ from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.rounds import Round
 from zyda_flows.tasks.stage.verdicts import trail_of
-from zyda_flows.tasks.storage.artifacts import MANIFESTS, Manifest, finished_artifact, load_manifest
+from zyda_flows.tasks.storage.artifacts import MANIFESTS, Manifest, load_manifest
+from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import read_record
 from zyda_flows.tasks.storage.tables import read_table

@@ -27,7 +27,8 @@ from zyda_flows.tasks.stage.progress import reporting_progress
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
-from zyda_flows.tasks.storage.artifacts import WORK, Manifest, finished_artifact, stage_key
+from zyda_flows.tasks.storage.artifacts import WORK, Manifest, stage_key
+from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, tables_of
 from zyda_flows.tasks.workers.engine import Engine

@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.quality.keep_parser import CLOCKS, QUOTED, SHORT, BadKeep, parse, paths_in, too_deep
-from zyda_flows.tasks.quality.keep_sql import Source, Translator, reason_of
+from zyda_flows.tasks.quality.keep_sql import RowTable, Translator, reason_of
 
 # Signs of another language, and the advice for each.
 HINTS = {
@@ -34,7 +34,7 @@ SETTINGS: dict[str, Any] = {
 }  # fmt: skip
 
 
-class Compiled(NamedTuple):
+class CompiledExpression(NamedTuple):
     """An expression in DuckDB's SQL. paths: what it reads, as columns c0, c1, ...; kind: the type of its answer."""
 
     sql: str
@@ -108,12 +108,12 @@ def fault_without_hint(expression: str, schema: pa.Schema) -> str | None:
 
 
 @lru_cache(maxsize=64)
-def compile_keep(expression: str, schema: pa.Schema) -> Compiled:
+def compile_keep(expression: str, schema: pa.Schema) -> CompiledExpression:
     """Translate an expression over the columns that it names. Raises BadKeep."""
     return on_fresh_stack(translate, expression, schema)
 
 
-def translate(expression: str, schema: pa.Schema) -> Compiled:
+def translate(expression: str, schema: pa.Schema) -> CompiledExpression:
     tree = parse(expression)
     paths = paths_in(tree)
     rows = rows_of(schema.empty_table(), tuple(paths))
@@ -121,12 +121,12 @@ def translate(expression: str, schema: pa.Schema) -> Compiled:
     columns = {path: f"c{number}" for number, path in enumerate(paths)}
     try:
         with connected(zone, rows) as connection:
-            answer = Translator(Source(connection, columns)).part(tree)
+            answer = Translator(RowTable(connection, columns)).part(tree)
     except RecursionError as error:
         raise BadKeep(too_deep()) from error
     except duckdb.Error as error:
         raise BadKeep(reason_of(error)) from error
-    return Compiled(answer.sql, answer.kind, tuple(paths), zone)
+    return CompiledExpression(answer.sql, answer.kind, tuple(paths), zone)
 
 
 def zone_of(rows: pa.Table) -> str:
@@ -186,7 +186,7 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     return column
 
 
-def evaluate(compiled: Compiled, table: pa.Table) -> NDArray[np.bool_]:
+def evaluate(compiled: CompiledExpression, table: pa.Table) -> NDArray[np.bool_]:
     """Return the rows of a table for which an expression is true: bool, (n,). Raises BadKeep."""
     query = f"SELECT CAST({compiled.sql} AS BOOLEAN) AS answer FROM rows"  # noqa: S608 (translated)
     try:
@@ -211,7 +211,7 @@ def keep_mask(expression: str, table: pa.Table) -> NDArray[np.bool_]:
     return is_kept if compiled.paths else np.broadcast_to(is_kept, len(table))
 
 
-def first_fault(compiled: Compiled, table: pa.Table, error: BadKeep) -> BadKeep:
+def first_fault(compiled: CompiledExpression, table: pa.Table, error: BadKeep) -> BadKeep:
     """Find the first row on which an expression fails, by bisection."""
     start, stop = 0, len(table)
     if not compiled.paths:

@@ -34,7 +34,7 @@ CODE = re.compile(r" in expression .*|\. Use .*|\. You might .*| - an explicit c
 
 
 @dataclass(frozen=True)
-class Part:
+class SqlPart:
     """A part of an expression in DuckDB's SQL, with its type."""
 
     sql: str
@@ -47,15 +47,15 @@ class Part:
     def family(self) -> str:
         return family_of(self.kind)
 
-    def cast(self, kind: str) -> "Part":
+    def cast(self, kind: str) -> "SqlPart":
         return replace(self, sql=f"CAST({self.sql} AS {kind})", kind=kind, is_literal=False)
 
 
-BLANK = Part("' '", "VARCHAR", is_constant=True, is_literal=True)
-NO_COLUMN = Part("", "", is_constant=True)
+BLANK = SqlPart("' '", "VARCHAR", is_constant=True, is_literal=True)
+NO_COLUMN = SqlPart("", "", is_constant=True)
 
 
-class Source(NamedTuple):
+class RowTable(NamedTuple):
     """The table `rows` of a connection, and the name of its column for each path."""
 
     connection: duckdb.DuckDBPyConnection
@@ -72,16 +72,16 @@ def reason_of(error: BaseException) -> str:
 class Translator:
     """Translate an expression over a source's columns."""
 
-    def __init__(self, source: Source) -> None:
+    def __init__(self, source: RowTable) -> None:
         self.source = source
-        self.rules: dict[type[exp.Expression], Callable[[Any], Part]] = {
+        self.rules: dict[type[exp.Expression], Callable[[Any], SqlPart]] = {
             **dict.fromkeys(ARITHMETIC, self.arithmetic),
             **dict.fromkeys(COMPARISONS, self.comparison),
             **dict.fromkeys(PATTERNS, self.pattern),
             exp.Column: self.column, exp.Dot: self.column, exp.Paren: lambda node: self.part(node.this),
             exp.Literal: self.literal, exp.RawString: self.literal, exp.HexString: self.binary,
-            exp.Boolean: lambda node: Part(str(node.this).upper(), "BOOLEAN", is_constant=True),
-            exp.Null: lambda node: Part("NULL", '"NULL"', is_constant=True),
+            exp.Boolean: lambda node: SqlPart(str(node.this).upper(), "BOOLEAN", is_constant=True),
+            exp.Null: lambda node: SqlPart("NULL", '"NULL"', is_constant=True),
             exp.And: self.connector, exp.Or: self.connector, exp.Not: self.negation, exp.Xor: self.xor,
             exp.Is: self.is_value, exp.In: self.membership, exp.Between: self.between, exp.Neg: self.minus,
             exp.DPipe: self.joined, exp.Case: self.case, exp.Cast: self.cast,
@@ -93,19 +93,19 @@ class Translator:
             exp.Substring: lambda node: self.call("substr", *node.iter_expressions()),
         }  # fmt: skip
 
-    def part(self, node: exp.Expression) -> Part:
+    def part(self, node: exp.Expression) -> SqlPart:
         """Translate a node. Raises BadKeep if the node is not allowed or its types do not fit."""
         if rule := self.rules.get(type(node)):
             return rule(node)
         raise BadKeep(f"{node.key} is not allowed: an expression is over the columns of one row")
 
-    def made(self, sql: str, *given: Part, kind: str | None = None, can_fail: bool = False) -> Part:
+    def made(self, sql: str, *given: SqlPart, kind: str | None = None, can_fail: bool = False) -> SqlPart:
         """Return a part that is made of others, with integers widened."""
         if len(sql) > limits().expression_sql:
             raise BadKeep(too_deep())
         is_constant = all(part.is_constant for part in given)
         fails = (can_fail and not is_constant) or any(part.can_fail for part in given)
-        made = Part(sql, kind or self.kind_of(sql, is_constant), is_constant, fails)
+        made = SqlPart(sql, kind or self.kind_of(sql, is_constant), is_constant, fails)
         wider = names.WIDER.get(made.kind)
         return made.cast(wider) if wider else made
 
@@ -119,25 +119,25 @@ class Translator:
             raise BadKeep(reason_of(error)) from error
         return str(relation.types[0])
 
-    def column(self, node: exp.Expression) -> Part:
+    def column(self, node: exp.Expression) -> SqlPart:
         if not is_path(node):
             raise BadKeep("a field is named by its column and fields: meta.a")
         name = self.source.columns[path_of(node)]
-        return self.made(name, Part(name, ""))
+        return self.made(name, SqlPart(name, ""))
 
-    def literal(self, node: exp.Expression) -> Part:
+    def literal(self, node: exp.Expression) -> SqlPart:
         if not isinstance(node, exp.Literal) or node.is_string:
-            return Part(quoted(node.name), "VARCHAR", is_constant=True, is_literal=True)
+            return SqlPart(quoted(node.name), "VARCHAR", is_constant=True, is_literal=True)
         is_whole = node.name.isdigit()
         kind = "INTEGER" if is_whole and int(node.name) < 1 << 63 else "DOUBLE"
         if not is_whole or kind == "DOUBLE":
             kind = self.kind_of(node.name, is_constant=True)
-        return Part(node.name, kind, is_constant=True, is_literal=True)
+        return SqlPart(node.name, kind, is_constant=True, is_literal=True)
 
-    def binary(self, node: exp.HexString) -> Part:
+    def binary(self, node: exp.HexString) -> SqlPart:
         return self.made(f"from_hex('{node.name}')", NO_COLUMN)
 
-    def aligned(self, *given: Part) -> list[Part]:
+    def aligned(self, *given: SqlPart) -> list[SqlPart]:
         """Return parts that can be compared or added: numbers as one type, NaN as null. Raises BadKeep."""
         if any(part.family == "binary" for part in given):
             given = tuple(binary_text(part) for part in given)
@@ -148,21 +148,21 @@ class Translator:
         real = type_of_reals([part for part in given if not part.is_literal])
         return [self.prepared(part, real) for part in given]
 
-    def compared(self, *given: Part) -> list[Part]:
+    def compared(self, *given: SqlPart) -> list[SqlPart]:
         """Return parts that can be compared. If a time has nanoseconds, all times become counts of nanoseconds."""
         parts = self.aligned(*given)
         if not {part.kind for part in given} & {*names.MICROSECONDS}:
             return parts
         return [self.nanoseconds(part) if part.family != "null" else part for part in given]
 
-    def nanoseconds(self, part: Part) -> Part:
+    def nanoseconds(self, part: SqlPart) -> SqlPart:
         """Return a time, date or time of day as a number of nanoseconds, wide enough for all years."""
         if part.kind in names.MICROSECONDS:
             return self.made(f"CAST(epoch_ns({part.sql}) AS HUGEINT)", part, kind="HUGEINT")
         time = part.cast("TIMESTAMP") if part.kind == "DATE" else part
         return self.made(f"(CAST(epoch_us({time.sql}) AS HUGEINT) * 1000)", time, kind="HUGEINT")
 
-    def prepared(self, part: Part, real: str | None) -> Part:
+    def prepared(self, part: SqlPart, real: str | None) -> SqlPart:
         """Return a part with the type that its operation needs. real: the type of real operands, or None."""
         if part.kind in names.MICROSECONDS:
             return part.cast(names.MICROSECONDS[part.kind])
@@ -174,21 +174,21 @@ class Translator:
             return self.without_nan(part).cast("DOUBLE")
         return self.without_nan(part)
 
-    def without_nan(self, part: Part) -> Part:
+    def without_nan(self, part: SqlPart) -> SqlPart:
         """Return a part that is null where it is NaN. Columns have no NaN: `keep.column_at` replaces it."""
         is_column = part.sql in self.source.columns.values()
         if part.kind not in {"FLOAT", "DOUBLE"} or part.is_literal or is_column:
             return part
         return self.made(f"CASE WHEN isnan({part.sql}) THEN NULL ELSE {part.sql} END", part, kind=part.kind)
 
-    def number(self, part: Part) -> Part:
+    def number(self, part: SqlPart) -> SqlPart:
         """Return an operand of arithmetic as a wide number. Raises BadKeep if it is a text."""
         if part.family in {"text", "binary"}:
             raise BadKeep(f"arithmetic on {part.family}; cast it to a number")
         narrow = part.kind in names.WIDER or part.family == "boolean"
         return part.cast("BIGINT") if narrow else part
 
-    def arithmetic(self, node: exp.Binary) -> Part:
+    def arithmetic(self, node: exp.Binary) -> SqlPart:
         left, right = self.part(node.left), self.part(node.right)
         if isinstance(node, exp.Add) and left.family == right.family == "text":
             return self.made(f"({left.sql} || {right.sql})", left, right, kind="VARCHAR")
@@ -204,14 +204,14 @@ class Translator:
             sql = f"trunc({left.sql} / {right.sql})"
         return self.made(sql, left, right, can_fail=True)
 
-    def minus(self, node: exp.Neg) -> Part:
+    def minus(self, node: exp.Neg) -> SqlPart:
         part = self.part(node.this)
         if part.is_literal and part.family == "number" and part.sql[0] != "(":
             return replace(part, sql=f"(-{part.sql})")
         part = self.number(part)
         return self.made(f"(-{part.sql})", part, can_fail=True)
 
-    def comparison(self, node: exp.Binary) -> Part:
+    def comparison(self, node: exp.Binary) -> SqlPart:
         left, right = node.left, node.right
         if isinstance(right, exp.Any) and isinstance(node, exp.EQ):
             value, values = self.part(left), self.part(right.this)
@@ -220,14 +220,14 @@ class Translator:
         sql = f"({parts[0].sql} {COMPARISONS[type(node)]} {parts[1].sql})"
         return self.made(sql, *parts)
 
-    def pattern(self, node: exp.Binary) -> Part:
+    def pattern(self, node: exp.Binary) -> SqlPart:
         text, written = self.part(node.this), self.part(node.expression)
         if not written.is_literal or {text.family, written.family} - {"null"} != {"text"}:
             raise BadKeep("a pattern is a text in single quotes, and is sought in a text")
         sql = PATTERNS[type(node)].format(text.sql, written.sql)
         return self.made(f"({'NOT ' * bool(node.args.get('negate'))}{sql})", text)
 
-    def connector(self, node: exp.Connector) -> Part:
+    def connector(self, node: exp.Connector) -> SqlPart:
         """Translate a chain of AND or OR. A part that can fail is evaluated only if the parts before it need it."""
         parts = [self.condition(below) for below in node.flatten()]
         word, ends, answer = ("AND", "NOT ", "FALSE") if isinstance(node, exp.And) else ("OR", "", "TRUE")
@@ -241,48 +241,48 @@ class Translator:
                 raise BadKeep(too_deep())
         return self.made(sql, *parts, kind="BOOLEAN")
 
-    def condition(self, node: exp.Expression) -> Part:
+    def condition(self, node: exp.Expression) -> SqlPart:
         part = self.part(node)
         if part.family not in {"boolean", "null"}:
             raise BadKeep(f"a condition gives {part.kind}, expected Boolean, as a comparison does (n > 3)")
         return part
 
-    def negation(self, node: exp.Not) -> Part:
+    def negation(self, node: exp.Not) -> SqlPart:
         part = self.part(node.this)
         return self.made(f"(NOT {part.sql})", part)
 
-    def xor(self, node: exp.Xor) -> Part:
+    def xor(self, node: exp.Xor) -> SqlPart:
         return self.either(self.part(node.this), self.part(node.expression))
 
-    def either(self, left: Part, right: Part) -> Part:
+    def either(self, left: SqlPart, right: SqlPart) -> SqlPart:
         if "boolean" in {left.family, right.family}:
             return self.made(f"({left.sql} <> {right.sql})", left, right)
         left, right = self.number(left), self.number(right)
         return self.made(f"xor({left.sql}, {right.sql})", left, right)
 
-    def is_value(self, node: exp.Is) -> Part:
+    def is_value(self, node: exp.Is) -> SqlPart:
         part = self.without_nan(self.part(node.this))
         if not isinstance(node.expression, (exp.Boolean, exp.Null)):
             raise BadKeep("IS is followed by NULL, TRUE or FALSE")
         return self.made(f"({part.sql} IS {self.part(node.expression).sql})", part)
 
-    def membership(self, node: exp.In) -> Part:
+    def membership(self, node: exp.In) -> SqlPart:
         if any(node.args.get(name) for name in ("query", "unnest", "field")):
             raise BadKeep("IN is followed by values in brackets: a in (1, 2)")
         value, *values = self.compared(self.part(node.this), *map(self.part, node.expressions))
         return self.made(f"({value.sql} IN ({', '.join(part.sql for part in values)}))", value, *values)
 
-    def between(self, node: exp.Between) -> Part:
+    def between(self, node: exp.Between) -> SqlPart:
         if node.args.get("symmetric"):
             raise BadKeep("BETWEEN SYMMETRIC is not allowed")
         parts = self.compared(*(self.part(node.args[name]) for name in ("this", "low", "high")))
         return self.made("({} BETWEEN {} AND {})".format(*(part.sql for part in parts)), *parts)
 
-    def joined(self, node: exp.DPipe) -> Part:
+    def joined(self, node: exp.DPipe) -> SqlPart:
         parts = [as_text(self.part(below)) for below in (node.this, node.expression)]
         return self.made(f"({parts[0].sql} || {parts[1].sql})", *parts, kind="VARCHAR")
 
-    def case(self, node: exp.Case) -> Part:
+    def case(self, node: exp.Case) -> SqlPart:
         whens = node.args["ifs"]
         subject = node.args.get("this")
         conditions = [
@@ -292,14 +292,14 @@ class Translator:
         other = node.args.get("default") or exp.Null()
         return self.chosen(conditions, [when.args["true"] for when in whens] + [other])
 
-    def chosen(self, conditions: list[Part], values: list[exp.Expression]) -> Part:
+    def chosen(self, conditions: list[SqlPart], values: list[exp.Expression]) -> SqlPart:
         parts = unified([self.part(value) for value in values])
         whens = " ".join(
             f"WHEN {when.sql} THEN {part.sql}" for when, part in zip(conditions, parts, strict=False)
         )
         return self.made(f"(CASE {whens} ELSE {parts[-1].sql} END)", *conditions, *parts)
 
-    def cast(self, node: exp.Cast) -> Part:
+    def cast(self, node: exp.Cast) -> SqlPart:
         part, kind = self.without_nan(self.part(node.this)), type_name(node.args["to"])
         word = "TRY_CAST" if isinstance(node, exp.TryCast) else "CAST"
         sql = f"{word}({part.sql} AS {kind})"
@@ -309,42 +309,42 @@ class Translator:
                 break
         return self.made(sql, part, can_fail=word == "CAST")
 
-    def interval(self, node: exp.Interval) -> Part:
+    def interval(self, node: exp.Interval) -> SqlPart:
         if not isinstance(node.this, exp.Literal):
             raise BadKeep("an interval is written out: interval '1 day'")
         unit = node.args.get("unit")
         return self.made(f"INTERVAL {quoted(f'{node.this.name} {unit.name if unit else str()}')}", NO_COLUMN)
 
-    def element(self, node: exp.Bracket) -> Part:
+    def element(self, node: exp.Bracket) -> SqlPart:
         values = self.part(node.this)
         if values.family != "list" or len(node.expressions) != 1:
             raise BadKeep(f"[ ] takes one element of a list, and is beside {values.kind}")
         place = self.part(node.expressions[0])
         return self.made(f"{values.sql}[{place.sql}]", values, place)
 
-    def array(self, node: exp.Array) -> Part:
+    def array(self, node: exp.Array) -> SqlPart:
         parts = unified([self.part(value) for value in node.expressions])
         return self.made(f"[{', '.join(part.sql for part in parts)}]", *parts, NO_COLUMN)
 
-    def extract(self, node: exp.Extract) -> Part:
+    def extract(self, node: exp.Extract) -> SqlPart:
         return self.part_of_time(node.name.lower(), self.part(node.expression))
 
-    def part_of_time(self, name: str, time: Part) -> Part:
+    def part_of_time(self, name: str, time: SqlPart) -> SqlPart:
         if name in names.NANOSECONDS:
             return self.made(f"nanosecond({time.sql})", time)
         if name not in names.PARTS_OF_TIME:
             raise BadKeep(f"{name} is no part of a time")
         return self.made(f"date_part('{name}', {time.sql})", time)
 
-    def trim(self, node: exp.Trim) -> Part:
+    def trim(self, node: exp.Trim) -> SqlPart:
         name = {"LEADING": "ltrim", "TRAILING": "rtrim"}.get(node.args.get("position") or "", "trim")
         parts = [self.part(below) for below in (node.this, node.args.get("expression")) if below]
         return self.made(f"{name}({', '.join(part.sql for part in parts)})", *parts)
 
-    def function(self, node: exp.Anonymous) -> Part:
+    def function(self, node: exp.Anonymous) -> SqlPart:
         return self.call(node.name.lower(), *node.expressions)
 
-    def call(self, name: str, *given: exp.Expression) -> Part:
+    def call(self, name: str, *given: exp.Expression) -> SqlPart:
         """Translate a call of a function that is in the table of functions."""
         if name in names.OPERATORS:
             return self.operator(name, *given)
@@ -358,14 +358,14 @@ class Translator:
             return parts[0]
         return self.filled(form, parts, can_fail=name in names.FAILING)
 
-    def operator(self, name: str, *given: exp.Expression) -> Part:
+    def operator(self, name: str, *given: exp.Expression) -> SqlPart:
         """Translate a call of a function that is an operator, such as `mod`."""
         if len(given) != 2:
             raise BadKeep(f"{name} takes two arguments")
         left, right = (value.copy() for value in given)
         return self.part(getattr(exp, names.OPERATORS[name])(this=left, expression=right))
 
-    def arguments(self, name: str, given: tuple[exp.Expression, ...]) -> list[Part]:
+    def arguments(self, name: str, given: tuple[exp.Expression, ...]) -> list[SqlPart]:
         """Translate the arguments of a call to the types that the function needs."""
         parts = [self.part(value) for value in given]
         if name in {"lpad", "rpad"} and len(parts) == 2:
@@ -376,7 +376,7 @@ class Translator:
             parts = self.aligned(*parts)
         return parts
 
-    def filled(self, form: str, parts: list[Part], can_fail: bool) -> Part:
+    def filled(self, form: str, parts: list[SqlPart], can_fail: bool) -> SqlPart:
         texts = [part.sql for part in parts]
         if "{" not in form:
             return self.made(f"{form}({', '.join(texts)})", *parts, can_fail=can_fail)
@@ -384,7 +384,7 @@ class Translator:
             raise BadKeep("a function is given too few or too many arguments")
         return self.made(f"({form.format(*texts)})", *parts, can_fail=can_fail)
 
-    def normal_form(self, node: exp.Normalize) -> Part:
+    def normal_form(self, node: exp.Normalize) -> SqlPart:
         part, form = self.part(node.this), node.args.get("form")
         name = form.name.upper() if form else "NFC"
         if name not in {"NFC", "NFD", "NFKC", "NFKD"}:
@@ -392,7 +392,7 @@ class Translator:
         return self.made(f"normalize({part.sql}, '{name}')", part)
 
 
-def type_of_reals(parts: list[Part]) -> str | None:
+def type_of_reals(parts: list[SqlPart]) -> str | None:
     """Return the type to which numbers are cast if a part is FLOAT or DOUBLE, or None."""
     kinds = {part.kind for part in parts if part.family == "number"}
     if not kinds & {"FLOAT", "DOUBLE"}:
@@ -417,17 +417,17 @@ def quoted(text: str) -> str:
     return "'" + text.replace("'", "''") + "'"
 
 
-def as_text(part: Part) -> Part:
+def as_text(part: SqlPart) -> SqlPart:
     return part if part.family in {"text", "null"} else part.cast("VARCHAR")
 
 
-def binary_text(part: Part) -> Part:
+def binary_text(part: SqlPart) -> SqlPart:
     """Return a text as its bytes, for comparison with bytes."""
     is_written = part.family == "text" and part.is_literal
     return replace(part, sql=f"encode({part.sql})", kind="BLOB") if is_written else part
 
 
-def unified(parts: list[Part]) -> list[Part]:
+def unified(parts: list[SqlPart]) -> list[SqlPart]:
     """Return parts as text if a text and something else are among them."""
     families = {part.family for part in parts} - {"null"}
     return [as_text(part) for part in parts] if "text" in families and len(families) > 1 else parts
@@ -444,16 +444,16 @@ def type_name(node: exp.DataType) -> str:
     return kind
 
 
-def is_integer(part: Part) -> bool:
+def is_integer(part: SqlPart) -> bool:
     return part.kind in INTEGERS
 
 
-def is_timestamp(part: Part) -> bool:
+def is_timestamp(part: SqlPart) -> bool:
     return part.family in {"date", "time with a zone"} and part.kind != "DATE"
 
 
 NUMBERS = {*INTEGERS, "DOUBLE"}
-SPECIAL_CASTS: list[tuple[Callable[[Part], bool], Callable[[str], bool], str]] = [
+SPECIAL_CASTS: list[tuple[Callable[[SqlPart], bool], Callable[[str], bool], str]] = [
     (lambda part: part.kind == "BLOB", lambda kind: kind == "VARCHAR", "decode({0})"),
     (lambda part: part.family == "text", lambda kind: kind == "BLOB", "encode({0})"),
     (is_integer, lambda kind: kind == "TIMESTAMP", "make_timestamp(CAST({0} AS BIGINT))"),

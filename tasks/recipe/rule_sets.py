@@ -18,7 +18,7 @@ document is its reason.
 from typing import Any, NamedTuple
 
 
-class Rule(NamedTuple):
+class StatisticRule(NamedTuple):
     """The accepted values of a statistic, and a sentence about a removed document. low, high: None for no limit."""
 
     low: float | None
@@ -33,24 +33,24 @@ class RuleSet(NamedTuple):
     the recipe gives files with limits and stop words for each language.
     """
 
-    rules: dict[str, Rule]
+    rules: dict[str, StatisticRule]
     options: dict[str, Any] = {}
     lists: dict[str, str] = {}
     by_language: bool = False
 
 
-def least(low: float, sentence: str) -> Rule:
-    return Rule(low, None, sentence)
+def least(low: float, sentence: str) -> StatisticRule:
+    return StatisticRule(low, None, sentence)
 
 
-def most(high: float, sentence: str) -> Rule:
-    return Rule(None, high, sentence)
+def most(high: float, sentence: str) -> StatisticRule:
+    return StatisticRule(None, high, sentence)
 
 
 ZYDA1 = RuleSet(
     {
         "length": least(100, "it has too few characters after cleaning"),
-        "mean_word_length": Rule(3, 12, "its words are too short or too long"),
+        "mean_word_length": StatisticRule(3, 12, "its words are too short or too long"),
         "symbols": most(0.3, "too many of its characters are neither word characters nor white space"),
         "digits": most(0.2, "too many of its characters are digits"),
         "runs": most(50, "it has too many runs of seven or more equal characters"),
@@ -72,8 +72,8 @@ ZYDA1 = RuleSet(
 )  # fmt: skip
 GOPHER_QUALITY = RuleSet(
     {
-        "words": Rule(50, 100_000, "it has too few or too many words"),
-        "mean_word_length": Rule(3, 10, "its words are too short or too long"),
+        "words": StatisticRule(50, 100_000, "it has too few or too many words"),
+        "mean_word_length": StatisticRule(3, 10, "its words are too short or too long"),
         "hashes": most(0.1, "it has too many # for its words"),
         "ellipses": most(0.1, "it has too many ellipses for its words"),
         "bullet_lines": most(0.9, "too many of its lines begin with a bullet"),
@@ -144,7 +144,7 @@ CODE = RuleSet(
 )
 PII = RuleSet(
     {
-        kind: Rule(None, None, f"it has too few or too many {named}")
+        kind: StatisticRule(None, None, f"it has too few or too many {named}")
         for kind, named in {
             "mail": "mail addresses",
             "ip": "public IP addresses",

@@ -45,7 +45,7 @@ class IndexedRange(ArtifactJob):
 
     stage, version = "index", VERSION
 
-    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
+    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`artifacts_digest` is a hash of them")]
     artifacts_digest: str
     band: int
     keys: KeyRange

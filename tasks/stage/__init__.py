@@ -1,11 +1,11 @@
-"""A stage: a function from receipts to a manifest, run as a Prefect task over a Dask cluster.
+"""Stages: functions from receipts to a manifest, each run as a Prefect task on a Dask cluster.
 
-A manifest lists what a stage has written; a receipt is what travels in its place: where it lies, and the
-ledger's counts.
+A manifest lists the artifacts of a stage. Tasks exchange receipts in its place: a receipt has the path of the
+manifest and the counts for the ledger.
 
-`stage` is the object, with its key, and `prefect_tasks` and `prefect_cache` how Prefect retries and caches
-it. `runner` names the cluster, `results` hands on what stages gave. `jobs` are a stage's work on shards,
-which `fan_out` spreads over the workers, `verdicts` what it decides about documents, and `verdict_jobs` the
-work on shards of a stage that does. `groups` are sources that share a task. `progress` says how far a stage
-is, and `rebuild_damaged` runs it again where something that it made was damaged.
+`stage` is the object, with its key; `prefect_tasks` and `prefect_cache` configure Prefect's retries and cache.
+`runner` chooses the cluster, and `results` passes results to later stages. `jobs` is the work of a stage on shards,
+`fan_out` sends jobs to the workers, `verdicts` are decisions about documents, and `verdict_jobs` is the work on
+shards of a stage that decides about documents. `groups` divides sources among tasks. `progress` reports finished
+shards, and `rebuild_damaged` runs a stage again if its artifacts are damaged.
 """

@@ -1,7 +1,8 @@
-"""The cost of a stage: what it takes in a whole build, estimated from what a trial of it took.
+"""The cost of a stage: the resources that it needs in a whole build, estimated from a trial.
 
-`zyda plan` builds a part of the sources and asks each stage for its cost. A stage that states none is BY_SHARD. A
-stage whose tasks are cut by documents or keys, of which a trial has too few, states a function beside it:
+`zyda plan` builds a part of the sources and requests the cost of each stage. A stage that declares no cost is
+BY_SHARD. If the tasks of a stage are divided by documents or keys, a trial has too few of them, and the stage
+declares a function:
 
     @stage("edges", key, scope="corpus", inputs=("minhash",), cost=edges_cost)
 """
@@ -13,7 +14,7 @@ from typing import NamedTuple, Protocol
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.spent import NAMES, Spent
 
-MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # imports; the most of a step over documents
+MEMORY_OF_WORKER, MEMORY_OF_TASK = 250 << 20, 1200 << 20  # imports; the maximum of a step over documents
 USUALLY, AT_MOST = (
     0.1,
     0.8,
@@ -21,7 +22,7 @@ USUALLY, AT_MOST = (
 
 
 class ModelTrial(NamedTuple):
-    """A trial of a model: its documents, seconds for each, the share of them that it keeps, and seconds to load."""
+    """A trial of a model. seconds: per document. kept: fraction of documents. loading: seconds to load it."""
 
     documents: int
     seconds: float
@@ -33,8 +34,9 @@ class ModelTrial(NamedTuple):
 class SourceSize:
     """The estimated size of a source.
 
-    documents: ingested. text: their UTF-8 bytes. kept: share of its tokens that rules, filters and models keep;
-    before_model: that rules and filters keep. shards: their names. model: the trial of its model, if it has one.
+    documents: ingested documents. text: their UTF-8 bytes. kept: fraction of its tokens that rules, filters and
+    models keep. before_model: fraction that rules and filters keep. shards: their names. model: the trial of its
+    model, if it has a model.
     """
 
     documents: float
@@ -46,14 +48,14 @@ class SourceSize:
 
     @property
     def entering_model(self) -> float:
-        """The documents that a model is asked about, if none is removed as a duplicate."""
+        """The number of documents that a model classifies if no document is removed as a duplicate."""
         return self.documents * self.before_model
 
 
 class Workload(Protocol):
-    """What a cost is computed from: the sizes of a build, and what a trial of its stages took.
+    """The input of a cost: the sizes of a build, and the resources that its stages used in a trial.
 
-    A name is that of a stage or of a fan-out, as `fan_out(stage=...)` has it.
+    A name is that of a stage or of a fan-out, the argument `stage` of `fan_out`.
     """
 
     @property
@@ -67,15 +69,15 @@ class Workload(Protocol):
         """The number of shards of the trial."""
 
     def tried(self, name: str) -> Spent:
-        """Return what all calls of a name took in the trial."""
+        """Return the resources of all calls of a name in the trial."""
 
     def by_shard(self, name: str) -> Spent:
-        """Return what the calls of a name take that go through the shards: one task per shard."""
+        """Return the estimated resources of a name that runs one task per shard."""
 
 
 @dataclass(frozen=True)
 class StageCost:
-    """What the calls of a name take.
+    """The resources of the calls of a name.
 
     most_clustered: processor seconds if AT_MOST of the documents are in clusters.
     """
@@ -90,7 +92,7 @@ class StageCost:
 
 
 # Takes the stage's subject and its name in the round; yields a cost for each name under which it fans out. Costs of
-# one name add up. A name that no cost has is BY_SHARD.
+# the same name are added. A name without a cost is BY_SHARD.
 Cost = Callable[[Workload, Subject, str], Iterable[StageCost]]
 
 
@@ -100,7 +102,7 @@ def by_shard(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
 
 
 def once(workload: Workload, _: Subject, name: str) -> Iterable[StageCost]:
-    """Take what the trial took: the calls are as many in any build."""
+    """Return the resources of the trial: the number of calls does not depend on the size of a build."""
     yield StageCost(name, workload.tried(name))
 
 
@@ -109,7 +111,7 @@ ONCE: Cost = once
 
 
 def documents_of(workload: Workload) -> float:
-    """Return the number of documents that are ingested from all sources."""
+    """Return the number of ingested documents of all sources."""
     return sum(source.documents for source in workload.sources.values())
 
 
@@ -119,7 +121,7 @@ def shards_of(workload: Workload) -> int:
 
 
 def scaled(spent: Spent, factor: float) -> Spent:
-    """Multiply all that was spent, but for the memory of the largest call."""
+    """Multiply all resources by a factor, except the memory of the largest call."""
     values = {name: getattr(spent, name) * factor for name in NAMES}
     whole = {name: round(value) for name, value in values.items()}
     return Spent(**(whole | {"cpu": values["cpu"], "peak": spent.peak}))

@@ -1,4 +1,4 @@
-"""How a stage spreads the work on its shards over the workers, and how their log reaches the flow's."""
+"""Distribute a stage's work on shards over the workers, and forward log records of workers to the flow run."""
 
 import logging
 from collections.abc import Callable, Iterable
@@ -15,12 +15,13 @@ from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
 from zyda_flows.tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
 from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
-from zyda_flows.tasks.workers.window import over_workers, side_by_side
+from zyda_flows.tasks.workers.waiting_calls import side_by_side
+from zyda_flows.tasks.workers.window import over_workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-WARNINGS = "zyda-warnings"  # the topic by which a worker's warnings reach the flow
+WARNINGS = "zyda-warnings"  # topic of events with warnings from workers
 
 
 def fan_out(
@@ -33,25 +34,33 @@ def fan_out(
     gpus: float = 1,
     then: FollowUp | None = None,
 ) -> list[Result]:
-    """Call a function on every item, over the cluster, and return the results in order.
+    """Call a function on every item on the cluster, and return the results in the order of the items.
 
-    engine: on which workers; a CPU's may be any, where none says that it is for those. gpus: how much of one GPU a
-    call takes, where it is sent to one. then: what is done on GPUs with what comes of each result.
+    Args:
+        function: Called with each item.
+        items: Arguments of the calls.
+        stage: Name of the stage, for progress and messages.
+        source: Name of the source, or None for the corpus.
+        engine: Engine of the workers. If no worker offers CPUs explicitly, CPU work may run on any worker.
+        gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
+        then: Work on GPUs that follows each result.
 
-    Progress goes to the dashboard and to whoever follows the build. Without a cluster, as in a
-    test of one stage, the items are done here, one after another. Raises what the first failing
-    item raised, and PoisonShards where some took one worker after another with them, when all others are done.
+    Progress is sent to the dashboard and to the process that started the build. Without a cluster, for example in a
+    test of a stage, this process computes the items in sequence.
+
+    Raises the error of the first failing item. Raises PoisonShards after all other items are done if several
+    workers died during an item.
     """
     todo = list(items)
     run = current_run()
     progress = Progress(run, stage, source, len(todo))
     if not (waits_for_cluster() or is_on_worker()):
-        report_spent(stage)  # what came before is the work of none of them
+        report_spent(stage)  # resources used so far do not belong to the items
         return [progress.count(function(item), METER.take()) for item in todo]
     here = copy_context()
 
     def count(result: Result, spent: Spent) -> Result:
-        # The dashboard is told from the context that still has Prefect's task run in it.
+        # Progress is reported in this context, because it contains Prefect's task run.
         return here.run(progress.count, result, spent)
 
     return context_without_prefect().run(
@@ -62,7 +71,7 @@ def fan_out(
 
 
 def report_spent(stage: str) -> None:
-    """Tell whoever follows the build what this process has spent for a stage beside the calls that it spread."""
+    """Report the resources that this process used for a stage, apart from the calls that the stage distributed."""
     METER.begin()
     spent = METER.take()
     if tell := TELL.get():
@@ -71,9 +80,9 @@ def report_spent(stage: str) -> None:
 
 
 def has_gpus(engine: Engine) -> bool:
-    """Say whether what a stage sends out for an engine reaches GPUs.
+    """Return whether work that a stage sends out for an engine reaches GPUs.
 
-    Raises LostWorkers where it must, and there is none.
+    Raises LostWorkers if a GPU is required and no worker offers a GPU.
     """
     if not (waits_for_cluster() or is_on_worker()):
         return False
@@ -81,25 +90,25 @@ def has_gpus(engine: Engine) -> bool:
 
 
 def current_run() -> str:
-    """Return the flow run that this is a part of: its id, or nothing outside of one."""
-    if (of_task := TaskRunContext.get()) is not None:
-        return str(of_task.task_run.flow_run_id or "")
-    of_flow = FlowRunContext.get()
-    return str(of_flow.flow_run.id) if of_flow is not None and of_flow.flow_run else RUN.get()
+    """Return the id of the current flow run, or "" outside a flow run."""
+    if (task_context := TaskRunContext.get()) is not None:
+        return str(task_context.task_run.flow_run_id or "")
+    flow_context = FlowRunContext.get()
+    return str(flow_context.flow_run.id) if flow_context is not None and flow_context.flow_run else RUN.get()
 
 
 def over_sources(function: Callable[[Item], Result], items: list[Item]) -> list[Result]:
-    """Call a function that fans out on each of the sources of a group, some at a time; return results in order."""
+    """Call a function that fans out on each source of a group, several at a time; return results in order."""
     if len(items) > 1 and is_on_worker():
         return context_without_prefect().run(side_by_side, function, items, copy_context())
     return [function(item) for item in items]
 
 
 def context_without_prefect() -> Context:
-    """Copy this context without what Prefect keeps in it.
+    """Copy this context without Prefect's variables.
 
-    What a worker starts next inherits the context of the thread that gives it room. A Prefect task
-    that finds another's transaction there leaves the saving of its result to that one, which is over.
+    The next task of a worker inherits the context of the thread that started it. If a Prefect task inherits the
+    transaction of another task, it leaves the saving of its result to that transaction, which has already ended.
     """
     clean = Context()
     for variable, value in copy_context().items():
@@ -109,9 +118,9 @@ def context_without_prefect() -> Context:
 
 
 class ToTheRun(logging.Handler):
-    """Leads our log to that of the run that is here.
+    """Forward log records of this project to the logger of the current run.
 
-    A shard's work on a worker has none of its own; what it says goes to the flow, as an event of Dask's.
+    Work on a shard has no run on its worker; its records are sent to the flow as events of Dask.
     """
 
     def emit(self, record: logging.LogRecord) -> None:

@@ -1,4 +1,4 @@
-"""The work of a stage on one shard: where what it makes goes, and that it is made once."""
+"""Jobs: the work of a stage on a shard, with the path of its artifact; a finished job is not repeated."""
 
 from abc import ABC, abstractmethod
 from contextlib import suppress
@@ -10,73 +10,74 @@ from zyda_flows.tasks.stage.keys import NotInKey, key_content
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
     artifact_path,
-    finished_artifact,
-    finished_record,
     stage_key,
 )
+from zyda_flows.tasks.storage.finished import finished_artifact, finished_record
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, write_record
 from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
 
 Made = TypeVar("Made", bound=Record)
 
-ATTEMPTS = "work/attempts"  # a mark for each job that was begun in the build under way, and has not ended
+ATTEMPTS = (
+    "work/attempts"  # folder with a mark for each job of the current build that has begun and not ended
+)
 
 
 def forget_attempts(folder: Folder) -> None:
-    """Remove the marks of a build; another one that shares the folder may do so in the same moment."""
+    """Remove the marks of a build; a build that shares the folder may remove them at the same time."""
     for name, _ in [*folder.stamps_in(ATTEMPTS)]:
         folder.remove(f"{ATTEMPTS}/{name}")
 
 
 @dataclass(frozen=True)
 class Job(ABC, Generic[Made]):
-    """Something to make, on whichever worker; calling it makes it, unless that was done before."""
+    """An output of a stage, made on any worker. Calling a job makes the output unless it is already finished."""
 
-    folder: Annotated[Folder, NotInKey("where it lies")]
-    source: Annotated[str | None, NotInKey("its path has it")]
+    folder: Annotated[Folder, NotInKey("the location of the output")]
+    source: Annotated[str | None, NotInKey("part of the path")]
 
     @property
     @abstractmethod
     def stage(self) -> str:
-        """The stage that makes it, whose folder it lies in."""
+        """Name of the stage that makes the output, and of the folder in which the output is stored."""
 
     @property
     @abstractmethod
     def version(self) -> int:
-        """A number that is raised when the same inputs give something else."""
+        """A number to increase if the same inputs give a different output."""
 
     @property
     @abstractmethod
     def name(self) -> str:
-        """What it is called, beside its key."""
+        """Name of the output, without its key."""
 
     @property
     def also_in_key(self) -> Any:
-        """What can change it besides its fields, as constants and content of storage: a JSON value."""
+        """Dependencies that are not fields, such as constants and content of storage: a JSON value."""
         return None
 
     @abstractmethod
     def make(self) -> Made:
-        """Make it, and return its record."""
+        """Make the output, and return its record."""
 
     @abstractmethod
     def made_before(self) -> Made | None:
-        """Return its record where it is finished, else None."""
+        """Return the record if the output is finished, otherwise None."""
 
     @property
     def key(self) -> str:
-        """A hash of its class, its stage and version, its fields and `also_in_key`."""
+        """A hash of the class, the stage and its version, the fields and `also_in_key`."""
         return stage_key(self.stage, self.version, [type(self).__name__, self.also_in_key, key_content(self)])
 
     @property
     def path(self) -> str:
-        """Where its artifact goes."""
+        """Path of the artifact."""
         return artifact_path(self.stage, self.source, self.name, self.key)
 
     @property
     def whose(self) -> str:
-        """What it is about, in words."""
+        """Description of the job for messages."""
         return (
             f"stage {self.stage}, "
             + (f"source {self.source}, " if self.source else "")
@@ -87,7 +88,7 @@ class Job(ABC, Generic[Made]):
         return self.made_before() or self.counted()
 
     def counted(self) -> Made:
-        """Make it, and leave a mark where its worker dies of it. Raises TooManyDeaths where there are enough."""
+        """Make the output; a mark remains if the worker dies. Raises TooManyDeaths if all allowed marks exist."""
         if not (allowed := ALLOWED_DEATHS.get()):
             return self.make()
         marks = (f"{ATTEMPTS}/{digest_of(self.path)}-{number}" for number in range(allowed))
@@ -97,13 +98,15 @@ class Job(ABC, Generic[Made]):
         try:
             return self.make()
         finally:
-            with suppress(Denied, Unavailable):  # then it counts as a death, of which a few are allowed
+            with suppress(
+                Denied, Unavailable
+            ):  # then the mark counts as a death, and a few deaths are allowed
                 self.folder.remove(mark)
 
 
 @dataclass(frozen=True)
 class ArtifactJob(Job[Artifact]):
-    """One artifact to make; `make` writes it at `path`, and its record beside it."""
+    """A job that makes an artifact; `make` writes the artifact at `path`, with its record."""
 
     def made_before(self) -> Artifact | None:
         return finished_artifact(self.folder, self.path)
@@ -111,22 +114,22 @@ class ArtifactJob(Job[Artifact]):
 
 @dataclass(frozen=True)
 class RecordJob(Job[Made]):
-    """A record to make that vouches for any number of artifacts, and is written after them."""
+    """A job that makes a record about any number of artifacts, and writes the record after them."""
 
     @property
     @abstractmethod
     def kind(self) -> type[Made]:
-        """What its record is."""
+        """Class of the record."""
 
     @property
     def record(self) -> str:
-        """Where its record goes."""
+        """Path of the record."""
         return self.path.removesuffix(".parquet") + ".json"
 
     def made_before(self) -> Made | None:
         return finished_record(self.folder, self.record, self.kind)
 
     def recorded(self, made: Made) -> Made:
-        """Write the record, by which it is finished."""
+        """Write the record, which marks the job as finished."""
         write_record(self.folder, self.record, made)
         return made

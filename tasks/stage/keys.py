@@ -1,4 +1,4 @@
-"""The key of a job, from its fields: all that can change its output, and a reason for each field that cannot."""
+"""Compute the key of a job from the fields that can change its output; other fields need a stated reason."""
 
 from collections.abc import Iterator
 from dataclasses import Field, dataclass, fields, is_dataclass
@@ -14,28 +14,31 @@ from zyda_flows.tasks.storage.records import Record, pack
 
 @dataclass(frozen=True)
 class NotInKey:
-    """The mark of a field that is not part of the key: `order: Annotated[Preference, NotInKey("...")]`.
+    """Mark a field that is not part of the key: `order: Annotated[Preference, NotInKey("...")]`.
 
-    reason: why the output does not depend on it, or by what else it is in the key.
+    reason: why the output does not depend on the field, or which other part of the key contains it.
     """
 
     reason: str
 
 
-def mark_of(one: Field[Any]) -> NotInKey | None:
-    """Return the mark of a field that is not part of the key."""
-    return next((mark for mark in getattr(one.type, "__metadata__", ()) if isinstance(mark, NotInKey)), None)
+def mark_of(field: Field[Any]) -> NotInKey | None:
+    """Return the mark of a field that is not part of the key, or None."""
+    return next(
+        (mark for mark in getattr(field.type, "__metadata__", ()) if isinstance(mark, NotInKey)), None
+    )
 
 
 def key_fields(job: Any) -> Iterator[Field[Any]]:
     """Yield the fields of a dataclass that are part of its key."""
-    return (one for one in fields(job) if mark_of(one) is None)
+    return (field for field in fields(job) if mark_of(field) is None)
 
 
 def key_content(value: Any) -> Any:
-    """Return a JSON value that is the same for the same content.
+    """Return a JSON value that is equal for equal content.
 
-    An artifact is its digest. Raises TypeError for a value of another kind: mark its field with `NotInKey`.
+    An artifact is represented by its digest. Raises TypeError for a value of an unsupported type: mark its field
+    with `NotInKey`.
     """
     match value:
         case None | str() | int() | float():
@@ -51,7 +54,7 @@ def key_content(value: Any) -> Any:
         case np.ndarray():
             return [str(value.dtype), value.shape, sha256(value.tobytes()).hexdigest()]
         case tuple() | list():
-            return [key_content(one) for one in value]
+            return [key_content(element) for element in value]
     if is_dataclass(value):
-        return {one.name: key_content(getattr(value, one.name)) for one in key_fields(value)}
+        return {field.name: key_content(getattr(value, field.name)) for field in key_fields(value)}
     raise TypeError(f"a {type(value).__name__} cannot be part of a key")

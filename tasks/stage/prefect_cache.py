@@ -1,4 +1,4 @@
-"""What Prefect remembers of stages: sealed receipts, by the keys of their manifests, beside the corpus."""
+"""Prefect's cache of stages: sealed receipts in the corpus folder, by the keys of their manifests."""
 
 from typing import Literal
 
@@ -12,14 +12,14 @@ from zyda_flows.tasks.storage.records import Record, digest_of, seal, unseal
 
 
 class CachedReceipts(Record):
-    """What Prefect remembers of a task: the receipt of a stage, or those of a group's sources."""
+    """The cached result of a task: the receipt of a stage, or the receipts of a group of sources."""
 
     receipts: tuple[Receipt, ...]
     is_of_group: bool
 
 
-class SealedReceipts(Serializer):  # of any type: Prefect cannot register one that is of Receipt
-    """Writes receipts as sealed records, so that what Prefect remembers counts for nothing once it is changed."""
+class SealedReceipts(Serializer):  # no type argument: Prefect cannot register a generic class
+    """Write receipts as sealed records, so that a changed cache file is not used."""
 
     type: Literal["zyda-receipts"] = "zyda-receipts"
 
@@ -29,14 +29,13 @@ class SealedReceipts(Serializer):  # of any type: Prefect cannot register one th
         return seal(CachedReceipts(receipts=tuple(receipts), is_of_group=is_of_group), RESULTS)
 
     def loads(self, blob: bytes) -> Receipt | list[Receipt]:
-        remembered = unseal(
-            blob, CachedReceipts, RESULTS
-        )  # under which key, `forget_results_of_nothing` has seen to
+        # The key needs no check here: `forget_results_of_nothing` has checked it.
+        remembered = unseal(blob, CachedReceipts, RESULTS)
         return [*remembered.receipts] if remembered.is_of_group else remembered.receipts[0]
 
 
 def keep_results_in_corpus(recipe: Recipe) -> None:
-    """Have Prefect keep the results of this flow run's tasks in the corpus: a folder, or a saved block."""
+    """Make Prefect store the results of this flow run's tasks in the corpus: in a folder, or by a saved block."""
     results = recipe.folder.folder(RESULTS)
     storage = LocalFileSystem(basepath=results.path("")) if results.is_local else saved_block(results.url)
     context = FlowRunContext.get()
@@ -45,7 +44,7 @@ def keep_results_in_corpus(recipe: Recipe) -> None:
 
 
 def saved_block(url: str) -> RemoteFileSystem:
-    """Return Prefect's own block of a place in a store; it holds no secrets."""
+    """Save and return Prefect's block for a URL in a store; the block contains no secrets."""
     block = RemoteFileSystem(basepath=url)
     block.save(f"zyda-{digest_of(url)}", overwrite=True)
     return block

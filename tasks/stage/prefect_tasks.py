@@ -1,4 +1,4 @@
-"""How Prefect runs tasks: when it tries again, and those that run in every build."""
+"""Configure Prefect's tasks: their retries, and tasks that run in every build."""
 
 from collections.abc import Callable
 from functools import wraps
@@ -24,31 +24,31 @@ SECONDS_BEFORE_RETRY = 5  # then twice as long each time: 75 s in all
 
 
 def seconds_before_retry() -> int:
-    """Return how long to wait before the first retry: Prefect's own setting of it, where there is one."""
+    """Return the seconds before the first retry: Prefect's setting if it is set, else SECONDS_BEFORE_RETRY."""
     configured = get_current_settings().tasks.default_retry_delay_seconds
     return round(configured) if isinstance(configured, int | float) and configured else SECONDS_BEFORE_RETRY
 
 
-def can_help(_: Any, __: TaskRun, state: State[Any]) -> bool:
-    """Say whether trying again can help: what a task raised may not happen again."""
+def may_be_retried(_: Any, __: TaskRun, state: State[Any]) -> bool:
+    """Return whether a retry can help: the task raised Unavailable."""
     return isinstance(state.result(raise_on_failure=False), Unavailable)
 
 
-# At once is too soon for a store that is down, and all at the same moment is too much for one that comes back.
+# A delay gives an unavailable store time to recover; jitter prevents that all tasks retry at the same time.
 RETRYING: dict[str, Any] = {
     "retries": RETRIES,
     "retry_delay_seconds": exponential_backoff(seconds_before_retry()),
     "retry_jitter_factor": 0.5,
-    "retry_condition_fn": can_help,
+    "retry_condition_fn": may_be_retried,
 }
 ONCE_A_BUILD: dict[str, Any] = {**RETRYING, "cache_policy": NO_CACHE}
 
 
 def task(**options: Any) -> Callable[[Callable[Parameters, Result]], Task[Parameters, Result]]:
-    """Make a function a task of Prefect, whose errors reach the flow from any worker. options: Prefect's."""
+    """Make a function a Prefect task whose errors can be sent from any worker to the flow. options: Prefect's."""
 
     def decorate(function: Callable[Parameters, Result]) -> Task[Parameters, Result]:
-        @wraps(function)  # and no decorator of contextlib's, which cannot be pickled
+        @wraps(function)  # not a decorator of contextlib: it cannot be pickled
         def call(*arguments: Parameters.args, **named: Parameters.kwargs) -> Result:
             with without_causes():
                 result = function(*arguments, **named)

@@ -1,4 +1,4 @@
-"""How far a stage is, to whoever follows the build."""
+"""Report the progress of a stage to the process that started the build."""
 
 import time
 from collections.abc import Callable, Iterator
@@ -19,7 +19,7 @@ SECONDS_BETWEEN_REPORTS = 2.0
 
 
 class Progress:
-    """Counts the finished shards of one stage and source, in a flow run, and the documents in them."""
+    """Count the finished shards of a stage and source in a flow run, and their documents."""
 
     def __init__(self, run: str, stage: str, source: str | None, total: int) -> None:
         self.run = run
@@ -29,7 +29,7 @@ class Progress:
         self.done = 0
         self.seen = Counts()
         self.spent = Spent()
-        self.number = uuid4().hex  # a stage may spread its work several times
+        self.number = uuid4().hex  # tells several fan-outs of a stage apart
         self.reported = time.monotonic()
         self.tell_followers()
 
@@ -38,7 +38,7 @@ class Progress:
         return f"{self.stage} {self.source}" if self.source else self.stage
 
     def count(self, result: Result, spent: Spent) -> Result:
-        """Count one more shard, with what it took, and pass its result on."""
+        """Count a finished shard and the resources that it used, and return its result."""
         self.done += 1
         self.seen += documents_in(result)
         self.spent += replace(spent, calls=1)
@@ -58,31 +58,30 @@ class Progress:
 
 
 class ShardProgress:
-    """Tells how far a shard is that takes long, from the worker that is at it."""
+    """Report the finished part of a shard that takes long, from its worker."""
 
     def __init__(self, stage: str, source: str | None, shard: str) -> None:
         self.report = {"stage": stage, "source": source, "shard": shard}
         self.reported = time.monotonic()
 
     def __call__(self, part: float) -> None:
-        """Know that so much of the shard is done, from 0 to 1."""
+        """Report the finished part of the shard, from 0 to 1, if the last report is old enough."""
         if (now := time.monotonic()) - self.reported > SECONDS_BETWEEN_REPORTS:
             self.reported = now
             log_event(TOPIC, RUN.get(), self.report | {"part": part})
 
 
 def ignore_progress(_: float) -> None:
-    """Keep to oneself how far a shard is."""
+    """Do nothing with the finished part of a shard."""
 
 
-REPORT_PART: ContextVar[Callable[[float], None]] = ContextVar(
-    "inside", default=ignore_progress
-)  # of what is done here
+# Called with the finished part of the current shard.
+REPORT_PART: ContextVar[Callable[[float], None]] = ContextVar("inside", default=ignore_progress)
 
 
 @contextmanager
 def reporting_progress(stage: str, source: str | None, shard: str) -> Iterator[None]:
-    """Let what is called in the block say by REPORT_PART how far it is."""
+    """Set REPORT_PART within a block, so that the code in it can report the finished part of a shard."""
     token = REPORT_PART.set(ShardProgress(stage, source, shard))
     try:
         yield
@@ -91,7 +90,7 @@ def reporting_progress(stage: str, source: str | None, shard: str) -> Iterator[N
 
 
 def documents_in(result: object) -> Counts:
-    """Return the documents that a stage looked at for a result: those of its shards, as far as it says so."""
+    """Return the documents that a stage read for a result: those of its artifact, or its attribute `seen`."""
     if isinstance(result, Artifact):
         return result.counts + result.removed
     seen = getattr(result, "seen", None)

@@ -1,4 +1,4 @@
-"""A build that finds damage makes what is damaged again, from what that was made of."""
+"""Rebuild damaged artifacts of a build from their inputs."""
 
 from collections.abc import Callable
 from typing import TypeVar
@@ -12,9 +12,9 @@ Result = TypeVar("Result")
 
 
 def rebuilding_damaged(folder: Folder, make: Callable[[], Result]) -> Result:
-    """Call `make` until it meets no damage; what it has finished it does not do again.
+    """Call `make` until it raises no Damaged; each call reuses the finished artifacts of the calls before.
 
-    Raises Denied where what was made again is damaged at once: that is the storage's doing.
+    Raises Denied if a rebuilt artifact is damaged again: then the storage is faulty.
     """
     seen_paths = set[str]()
     while True:
@@ -22,9 +22,9 @@ def rebuilding_damaged(folder: Folder, make: Callable[[], Result]) -> Result:
             return make()
         except Damaged as error:
             if seen_paths & set(error.paths):
-                raise Denied(f"{error}, again after it was made anew: is the storage sound?") from error
-            warn(f"{error}; it is made again")
+                raise Denied(f"{error}, again after it was rebuilt: check the storage") from error
+            warn(f"{error}; it is rebuilt")
             for path in error.paths[1:]:
-                warn(f"{folder.url}/{path} is made again, too")
+                warn(f"{folder.url}/{path} is rebuilt, too")
             seen_paths |= set(error.paths)
             forget(folder, error.paths)

@@ -1,4 +1,4 @@
-"""How the stages of a build are run, and what they have given so far."""
+"""Run the stages of a build, and pass their results to later stages."""
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from functools import partial
@@ -17,10 +17,11 @@ Work = Stage | PrefectTask
 
 
 class Runner(NamedTuple):
-    """How the stages of a build are run: as tasks of Prefect's, or HERE.
+    """The functions that run the stages of a build: as Prefect tasks, or HERE.
 
-    submit: takes a stage or a task, and its arguments. result: of what `submit` returned. finished: the receipts of
-    what it returned for a stage, of each group of sources or of the corpus.
+    submit: takes a stage or a task, and its arguments. result: returns the result for a return value of `submit`.
+    finished: returns the receipts for the return values of `submit` for a stage, of each group of sources or of
+    the corpus.
     """
 
     submit: Callable[..., Any]
@@ -33,11 +34,11 @@ def task_of(work: Work) -> PrefectTask:
 
 
 def flat_receipts(results: Iterable[Receipt | list[Receipt]]) -> list[Receipt]:
-    """Return the receipts of a stage, whether it is about the corpus or about each group of sources."""
+    """Return the receipts of a stage from its results for the corpus or for each group of sources."""
     return receipts_of(result if isinstance(result, list) else [result] for result in results)
 
 
-# One after another in this process, without Prefect and Dask: for tests and measurements.
+# Runs stages in sequence in this process, without Prefect and Dask: for tests and measurements.
 HERE = Runner(
     submit=lambda work, *inputs, **options: task_of(work).fn(*inputs, **options),
     result=lambda done: done,
@@ -45,8 +46,8 @@ HERE = Runner(
 )
 
 
-class Step(NamedTuple):
-    """A stage as a build runs it: its subject is a recipe or a round; for the sources that enable it.
+class BuildStep(NamedTuple):
+    """A stage in a build. subject: a recipe or a round. sources: the sources for which the stage is enabled.
 
     A step about the corpus has no sources.
     """
@@ -60,41 +61,41 @@ class Step(NamedTuple):
         return self.subject.name_of(self.work.name)
 
 
-class Call(NamedTuple):
-    """One call of a stage: its inputs, and the group of sources that it is about, by number, or None."""
+class StageCall(NamedTuple):
+    """One call of a stage: its inputs, and the number of its group of sources, or None for the corpus."""
 
     group: int | None
     inputs: list[Any]
 
 
 class Results:
-    """What the stages of a build have given so far: what `Runner.submit` returned, by the name of each step."""
+    """The results of a build's stages so far: the return values of `Runner.submit`, by the name of each step."""
 
     def __init__(self, plans: Sequence[Any], references: dict[str, Any]) -> None:
-        """Begin with what there is before the first stage.
+        """Start with the inputs of the first stage.
 
-        plans: of all sources. references: the corpora that rounds are `against`, by their URLs.
+        plans: the plans of all sources. references: the corpora that rounds are `against`, by URL.
         """
         self.plans, self.references = plans, references
         self.groups = in_groups(plans)
         self.trails = list[list[Any]]([] for _ in self.groups)
-        self.of_steps = dict[str, Any]()
+        self.results_by_step = dict[str, Any]()
 
-    def calls(self, step: Step) -> Iterator[Call]:
-        """Yield the calls of a step: one about the corpus, or one for each group with a source that enables it."""
+    def calls(self, step: BuildStep) -> Iterator[StageCall]:
+        """Yield the calls of a step: for the corpus, or for each group with a source that enables the step."""
         stage = step.work
         assert isinstance(stage, Stage)
         first, *rest_of_inputs = stage.inputs
         shared = [self.input(step, name) for name in rest_of_inputs]
         if stage.scope == "corpus":
-            yield Call(None, [self.input(step, first), *shared])
+            yield StageCall(None, [self.input(step, first), *shared])
             return
         for number, group in enumerate(self.groups):
             if any(plan.source in step.sources for plan in group):
-                yield Call(number, [group if first == "plan" else [*self.trails[number]], *shared])
+                yield StageCall(number, [group if first == "plan" else [*self.trails[number]], *shared])
 
-    def input(self, step: Step, name: str) -> Any:
-        """Return what a name in `Stage.inputs` stands for, of all sources."""
+    def input(self, step: BuildStep, name: str) -> Any:
+        """Return the value for a name in `Stage.inputs`, for all sources."""
         if name == "trails":
             return self.all_trails()
         if name == "sources":
@@ -102,28 +103,28 @@ class Results:
         if name == "references":
             assert isinstance(step.subject, Round)
             return [self.references[url] for url in step.subject.dedup.against]
-        return self.of_steps.get(step.subject.name_of(name), [])
+        return self.results_by_step.get(step.subject.name_of(name), [])
 
     def all_trails(self) -> list[list[Any]]:
         return [[*trail] for trail in self.trails]
 
-    def add(self, step: Step, call: Call, result: Any) -> None:
-        """Take what a call of a step gave."""
+    def add(self, step: BuildStep, call: StageCall, result: Any) -> None:
+        """Store the result of a call of a step."""
         if call.group is None:
-            self.of_steps[step.name] = result
+            self.results_by_step[step.name] = result
             return
-        self.of_steps.setdefault(step.name, []).append(result)
+        self.results_by_step.setdefault(step.name, []).append(result)
         assert isinstance(step.work, Stage)
         if step.work.extends_trail:
             self.trails[call.group].append(result)
 
     def receipts(self, runner: Runner) -> dict[str, list[Receipt]]:
-        """Wait for all steps so far; return the receipts of each. Raises what a stage raised.
+        """Wait for all steps so far; return the receipts of each step. Raises the error of a failed stage.
 
-        PoisonShards are raised last, when all that can be done without them is done.
+        PoisonShards is raised last, after all work that does not depend on the failed shards.
         """
         wait = {
             name: partial(runner.finished, result if isinstance(result, list) else [result])
-            for name, result in self.of_steps.items()
+            for name, result in self.results_by_step.items()
         }
         return dict(zip(wait, all_but_poison(wait.values()), strict=True))

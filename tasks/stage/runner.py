@@ -1,4 +1,4 @@
-"""On which cluster Prefect runs the stages of a build, and that each worker reports to the run's own server."""
+"""Choose the cluster for the stages of a build, and connect each worker to the Prefect server of the run."""
 
 import socket
 from collections.abc import Iterator
@@ -23,23 +23,24 @@ from prefect_dask.task_runners import PrefectDaskFuture
 from zyda_flows.tasks.errors import BadRecipe, LostWorkers, first_line
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
-from zyda_flows.tasks.stage.senders import Server, senders_of_run, server_of_run
+from zyda_flows.tasks.stage.senders import ApiServer, senders_of_run, server_of_run
 from zyda_flows.tasks.storage.folder import is_local
-from zyda_flows.tasks.workers.dask_cluster import configured_scheduler, local_cluster
+from zyda_flows.tasks.workers.dask_cluster import local_cluster
+from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
 
 THREADS_FOR_STORES = 2
 
 
 class BuildTaskRunner(DaskTaskRunner):
-    """Prefect's runner on Dask, for a cluster whose workers may run tasks of other Prefect servers, too.
+    """Prefect's runner on Dask, for a cluster whose workers may also run tasks of other Prefect servers.
 
-    Prefect enters a copy of it on the worker, for each task, with the settings of the run.
+    For each task, Prefect enters a copy of the runner on the worker, with the settings of the run.
     """
 
     def __init__(self, *arguments: Any, **options: Any) -> None:
         super().__init__(*arguments, **options)
         self.senders = ExitStack()
-        self.is_checked = self.address is None  # a cluster of our own reaches what this process reaches
+        self.is_checked = self.address is None  # workers of a cluster on this machine reach the same servers
 
     def __enter__(self) -> Self:
         self.senders.enter_context(senders_of_run())
@@ -51,9 +52,9 @@ class BuildTaskRunner(DaskTaskRunner):
         self.senders.close()
 
     def submit(self, *arguments: Any, **options: Any) -> PrefectDaskFuture[Any]:
-        """Submit a task, without the tags of the flow run: for each tag, it would ask for a slot of a limit.
+        """Submit a task without the tags of the flow run: Prefect requests a slot of a limit for each tag.
 
-        Raises LostWorkers where a worker cannot use the server of this run.
+        Raises LostWorkers if a worker cannot use the server of this run.
         """
         if not self.is_checked:
             self.check_server()
@@ -65,13 +66,14 @@ class BuildTaskRunner(DaskTaskRunner):
         if server.url and (fault := self.client.submit(server_fault, server, pure=False).result()):
             raise LostWorkers(
                 f"a worker of the Dask cluster at {self.address} cannot use the Prefect server at {server.url}: "
-                f"{fault}; set PREFECT_API_URL to one that the workers can use, or unset DASK_SCHEDULER_ADDRESS"
+                f"{fault}; set PREFECT_API_URL to a server that the workers can use, or unset "
+                "DASK_SCHEDULER_ADDRESS"
             )
         self.is_checked = True
 
 
-def server_fault(server: Server) -> str:
-    """Return why this process cannot use a Prefect server, with the name of the machine; "" where it can."""
+def server_fault(server: ApiServer) -> str:
+    """Return why this process cannot use a Prefect server, with the name of the machine; "" if it can."""
     settings = {
         PREFECT_API_URL: server.url,
         PREFECT_API_AUTH_STRING: server.login,
@@ -88,11 +90,11 @@ def server_fault(server: Server) -> str:
 
 
 def task_runner(threads: int | None = None) -> BuildTaskRunner:
-    """Return Prefect's runner on the cluster that the environment says.
+    """Return Prefect's runner on the cluster that the environment configures.
 
-    An existing scheduler where Dask's own configuration names one (DASK_SCHEDULER_ADDRESS), else a
-    cluster on this machine that lives as long as the flow run, with so many threads for each core, or as
-    many as suit the run's recipe.
+    If Dask's configuration has a scheduler address (DASK_SCHEDULER_ADDRESS), the runner uses that scheduler.
+    Otherwise it starts a cluster on this machine for the duration of the flow run, with `threads` threads per core.
+    threads: None for a number that suits the run's recipe.
     """
     if address := configured_scheduler():
         return BuildTaskRunner(address=address)
@@ -101,20 +103,20 @@ def task_runner(threads: int | None = None) -> BuildTaskRunner:
 
 @contextmanager
 def cluster_of_run(threads: int | None = None) -> Iterator[Any]:
-    """Give a cluster on this machine for the flow run that is about to start."""
+    """Yield a cluster on this machine for the flow run that is about to start."""
     with local_cluster(threads or threads_of_run()) as cluster:
         yield cluster
 
 
 def threads_for(recipe: Recipe) -> int:
-    """Return how many threads for each core suit a build: one waits for a store while another works."""
+    """Return the threads per core for a build: with remote storage, a thread can wait while another computes."""
     urls = [recipe.storage, *(url for source in recipe.sources for url in source.places)]
     return 1 if all(map(is_local, urls)) else THREADS_FOR_STORES
 
 
 def threads_of_run() -> int:
     parameters = flow_run.parameters or {}
-    with suppress(KeyError, BadRecipe):  # the flow itself says what is wrong with a recipe
+    with suppress(KeyError, BadRecipe):  # the flow itself reports an invalid recipe
         return threads_for(
             load_recipe(
                 parameters["recipe"], storage=parameters.get("storage"), sample=parameters.get("sample")

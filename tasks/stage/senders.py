@@ -1,8 +1,8 @@
-"""The senders of events and log lines of a process, one for each Prefect server that its runs belong to.
+"""The senders of events and log lines of a process, separate for each Prefect server.
 
-A Dask worker may run tasks of several servers: of one build after another, each with a server of its own, or of two
-users. Prefect makes task runs out of events. It keeps one sender of events in a process, and one of log lines for
-each URL, and both keep the login and the certificate of the run that started them.
+A Dask worker may run tasks of several servers: for consecutive builds with their own servers, or for two users.
+Prefect creates task runs from events. A process has a sender of events, and a sender of log lines for each URL.
+Both keep the login and the certificate of the run that started them.
 """
 
 import threading
@@ -19,8 +19,8 @@ from prefect.settings import get_current_settings
 CHECKPOINT_EVERY = 700  # events: Prefect's own default
 
 
-class Server(NamedTuple):
-    """A Prefect server as its clients know it."""
+class ApiServer(NamedTuple):
+    """A Prefect server: its URL, its login and the path of its certificate."""
 
     url: str | None
     login: str | None
@@ -28,24 +28,24 @@ class Server(NamedTuple):
 
 
 class KeyedByServer(int):
-    """A number with another hash in the runs of another server.
+    """A number whose hash also depends on the server of the current run.
 
-    Prefect finds a sender by the hash of its arguments, of which this is one.
+    Prefect looks up a sender by the hash of its arguments, and this number is an argument.
     """
 
     def __hash__(self) -> int:
         return hash((int(self), server_of_run()))
 
 
-RUNS = Counter[Server]()  # that are under way in this process, and the server of the last one
+RUNS = Counter[ApiServer]()  # active runs in this process; keeps the server of the last run at 0
 LOCK = threading.Lock()
 
 
-def server_of_run() -> Server:
-    """Return the server that the settings of this run name."""
+def server_of_run() -> ApiServer:
+    """Return the server in the settings of this run."""
     api = get_current_settings().api
     login = api.auth_string.get_secret_value() if api.auth_string else None
-    return Server(api.url, login, str(api.ssl_cert_file) if api.ssl_cert_file else None)
+    return ApiServer(api.url, login, str(api.ssl_cert_file) if api.ssl_cert_file else None)
 
 
 def send_log_line(line: dict[str, Any]) -> None:
@@ -54,14 +54,15 @@ def send_log_line(line: dict[str, Any]) -> None:
 
 @contextmanager
 def senders_of_run() -> Iterator[None]:
-    """Have what is sent in a block reach the server of this run, and stop the senders of servers before it.
+    """Send events and log lines within a block to the server of this run, and stop senders to other servers.
 
-    They stop when no run of another server is under way in this process: after they have sent what they have.
+    The other senders stop after they have sent their queues, once this process has no active run of their servers.
     """
     server = server_of_run()
     with LOCK:
         if RUNS and server not in RUNS and not RUNS.total():
-            EventsWorker.drain_all(timeout=0)  # of log lines, too: Prefect keeps all senders together
+            # drains senders of log lines, too: Prefect stores them together
+            EventsWorker.drain_all(timeout=0)
             RUNS.clear()
         RUNS[server] += 1
     set_api_log_sink(send_log_line)

@@ -1,13 +1,12 @@
-"""A stage: one step of a build, as one object.
+"""A stage: a step of a build, as an object.
 
     @stage("minhash", key, enabled=takes_part)
     def minhash(dedup_round: Round, trail: Trail) -> Manifest:
 
-The function takes its subject, a recipe or, where it runs in each, a round of one (`tasks.recipe.rounds`), and
-what earlier stages left, and returns a manifest of what it wrote. Its key is a hash of all that can change the
-manifest. Where a manifest of this key is there, the stage is finished, on whichever machine that was. `Stage.task`
-is Prefect's task for it, which retries it and caches its receipt by the same key; called directly, a stage runs
-here, without Prefect.
+The function takes its subject, which is a recipe or a round of a recipe (`tasks.recipe.rounds`), and the results of
+earlier stages. It returns a manifest of its artifacts. Its key is a hash of all that can change the manifest. If a
+manifest with this key exists, the stage is finished, whichever machine ran it. `Stage.task` is the Prefect task of
+the stage, with retries and a cache of receipts by the same key. A direct call runs the stage without Prefect.
 """
 
 from collections.abc import Callable
@@ -30,22 +29,23 @@ from zyda_flows.tasks.stage.groups import receipts_of, trails_of
 from zyda_flows.tasks.stage.prefect_cache import SealedReceipts
 from zyda_flows.tasks.stage.prefect_tasks import RETRYING
 from zyda_flows.tasks.stage.verdicts import Trail
-from zyda_flows.tasks.storage.artifacts import Manifest, Receipt, finish_stage, finished_stage
+from zyda_flows.tasks.storage.artifacts import Manifest, Receipt
+from zyda_flows.tasks.storage.finished import finish_stage, finished_stage
 from zyda_flows.tasks.storage.records import digest_of, pack
 
-# What is published of every removed document, whichever stage removed it.
+# The published columns of every removed document, for all stages.
 COLUMNS_OF_REMOVED = ("doc_id", "source", "stage", "reason", "n_tokens")
 
 
 class OfSource(Protocol):
-    """What is of one source: its plan, or its trail."""
+    """An input that belongs to one source: its plan, or its trail."""
 
     @property
     def source(self) -> str: ...
 
 
-# What a call begins with: a source's plan or trail; the plans, or the receipts by stage, of a group of sources; or,
-# for a stage about the corpus, what its first input is of all groups.
+# First argument of a call: a source's plan or trail; the plans, or the receipts by stage, of a group of sources;
+# or, for a stage about the corpus, its first input for all groups.
 First = OfSource | list[Any]
 
 Enabled = Callable[[Any, str], bool]
@@ -64,23 +64,23 @@ def always(_: Subject, __: str) -> bool:
 class Stage:
     """One step of a build.
 
-    name: what its manifests, its tasks and the ledger call it. run: its function, which takes its subject and
-    the inputs. key: takes the same arguments, and returns a hash of all that can change the manifest.
+    name: name of the stage in its manifests, its tasks and the ledger. run: its function, which takes its subject
+    and the inputs. key: takes the same arguments, and returns a hash of all that can change the manifest.
 
-    scope: whether it runs for each source, or once for the whole corpus. inputs: the names of what the function
-    takes after that:
+    scope: whether the stage runs for each source, or once for the whole corpus. inputs: the names of the function's
+    arguments after the subject:
 
-    - `plan` (of a source, from `prepare`) or `trail` (of a source: the receipts of stages before this one);
+    - `plan` (of a source, from `prepare`) or `trail` (of a source: the receipts of earlier stages);
     - `trails` (of all sources), `sources` (all plans), `references` (the corpora that a round is `against`);
-    - any stage before it in the same round: its receipt, or the receipts of all sources.
+    - any earlier stage of the same round: its receipt, or the receipts of all sources.
 
-    extends_trail: whether the stages after it see its verdicts. enabled: whether a recipe has it run for a source;
-    of a stage about the corpus, the source is "". reasons: why it removes documents, each with a sentence about
-    such a document. evidence: the columns of its verdicts that are published of removed documents. Both may be
-    functions of its subject. published_as: of a stage about the corpus, the folder in which its tables stand.
-    cost: what `zyda plan` expects its calls to take.
+    extends_trail: whether later stages see its verdicts. enabled: whether a recipe runs the stage for a source;
+    for a stage about the corpus, the source is "". reasons: its reasons to remove documents, each with a sentence
+    about such a document. evidence: the columns of its verdicts that are published for removed documents. Reasons
+    and evidence may be functions of the subject. published_as: for a stage about the corpus, the folder of its
+    published tables. cost: the resources that `zyda plan` expects for its calls.
 
-    Raises ValueError where a column of its evidence is published of every removed document already.
+    Raises ValueError if a column of the evidence is already published for every removed document.
     """
 
     name: str
@@ -103,23 +103,23 @@ class Stage:
         return {name: value for name, value in vars(self).items() if name != "task"}
 
     def __call__(self, subject: Subject, first: First, *inputs: Any) -> Receipt | list[Receipt]:
-        """Run the stage where it is not finished: return its receipt, or those of a group of sources."""
+        """Run the stage unless it is finished; return its receipt, or the receipts of a group of sources."""
         firsts = self.firsts(subject, first)
         if self.scope == "corpus" or not isinstance(first, list):
             return self.receipt_for(subject, firsts[0], *inputs)
-        return over_sources(lambda one: self.receipt_for(subject, one, *inputs), firsts)
+        return over_sources(lambda plan_or_trail: self.receipt_for(subject, plan_or_trail, *inputs), firsts)
 
     def firsts(self, subject: Subject, first: First) -> list[Any]:
-        """Return the first input of each run of a call: one for the corpus, or for each source that enables it."""
+        """Return the first input of each run of a call: of the corpus, or of each source that enables the stage."""
         if self.scope == "corpus":
             return [self.corpus_input(first)]
         if not isinstance(first, list):
             return [first]
-        of_sources: list[Any] = trails_of([first]) if isinstance(first[0], list) else first
-        return [one for one in of_sources if self.enabled(subject, one.source)]
+        inputs: list[Any] = trails_of([first]) if isinstance(first[0], list) else first
+        return [plan_or_trail for plan_or_trail in inputs if self.enabled(subject, plan_or_trail.source)]
 
     def receipt_for(self, subject: Subject, *inputs: Any) -> Receipt:
-        """Return the receipt for one source or for the corpus; run the function where there is no manifest."""
+        """Return the receipt for a source or for the corpus; run the function if its manifest does not exist."""
         name, key = subject.name_of(self.name), self.key_of(subject, *inputs)
         source = None if self.scope == "corpus" else inputs[0].source
         if receipt := finished_stage(subject.folder, name, source, key):
@@ -130,26 +130,26 @@ class Stage:
         if (evidence := self.evidence_of(subject)) is not None:
             check_evidence(self.name, evidence)
             manifest = manifest.model_copy(update={"evidence": pack(evidence)})
-        # The manifest is written after all that it lists: where it is, the stage is finished.
+        # The manifest is written after its artifacts, so an existing manifest means that the stage is finished.
         receipt = finish_stage(subject.folder, manifest, key)
         if TaskRunContext.get():
             get_run_logger().info("%s", receipt.sentence())
         return receipt
 
     def corpus_input(self, first: Any) -> list[Trail] | list[Receipt] | Receipt:
-        """Return the first input of a stage about the corpus, from that of all groups of sources."""
+        """Return the first input of a stage about the corpus from the inputs of all groups of sources."""
         if self.inputs[0] == "trails":
             return trails_of(first)
         return receipts_of(first) if isinstance(first, list) else first
 
     def key_of(self, subject: Subject, *inputs: Any) -> str:
-        """Return the key of the manifest for one source or for the corpus."""
+        """Return the key of the manifest for a source or for the corpus."""
         own, evidence = self.key(subject, *inputs), self.evidence_of(subject)
         return own if evidence is None else digest_of([own, pack(evidence)])
 
     def cache_key(self, subject: Subject, first: First, *inputs: Any) -> str:
         """Return Prefect's cache key for the arguments of a call: a hash of the keys of its manifests."""
-        keys = [self.key_of(subject, one, *inputs) for one in self.firsts(subject, first)]
+        keys = [self.key_of(subject, first_input, *inputs) for first_input in self.firsts(subject, first)]
         return keys[0] if len(keys) == 1 else digest_of(keys)
 
     def reasons_of(self, subject: Subject) -> Reasons:
@@ -160,9 +160,9 @@ class Stage:
 
     @cached_property
     def task(self) -> Task[..., Any]:
-        """Prefect's task, with its retries and its cache."""
+        """The Prefect task of the stage, with its retries and its cache."""
 
-        @wraps(self.run)  # whose parameters the dashboard shows
+        @wraps(self.run)  # the dashboard shows the parameters of `run`
         def call(subject: Subject, first: Any, *inputs: Any) -> Any:
             with without_causes():
                 result = self(subject, first, *inputs)
@@ -180,7 +180,7 @@ class Stage:
         )
 
     def run_name(self) -> str:
-        """Name a task run as a person reads it: `minhash peps`, `minhash arxiv to wiki (12 sources)`."""
+        """Return a readable name for a task run: `minhash peps`, `minhash arxiv to wiki (12 sources)`."""
         if TaskRunContext.get() is None:
             return self.name
         subject, first, *_ = task_run.parameters.values()
@@ -190,7 +190,7 @@ class Stage:
         group: Any = first if isinstance(first, list) else [first]
         if isinstance(group[0], State):
             group = group[0].result(raise_on_failure=False)
-        named = [str(one.source) for one in group if hasattr(one, "source")]
+        named = [str(input_.source) for input_ in group if hasattr(input_, "source")]
         sources = [source for source in named if self.enabled(subject, source)]
         if len(sources) > 1:
             return f"{name} {sources[0]} to {sources[-1]} ({len(sources)} sources)"
@@ -198,7 +198,7 @@ class Stage:
 
 
 def stage(name: str, key: Callable[..., str], **options: Any) -> Callable[[Callable[..., Manifest]], Stage]:
-    """Make a function a stage. options: the other fields of `Stage`."""
+    """Return a decorator that makes a function a stage. options: the other fields of `Stage`."""
 
     def decorate(run: Callable[..., Manifest]) -> Stage:
         return Stage(name, run, key, **options)
@@ -214,7 +214,7 @@ def check_evidence(name: str, evidence: pa.Schema) -> None:
 
 
 def check_manifest(manifest: Any, names: tuple[str, str], source: str | None) -> None:
-    """Raise TypeError where what a stage returned is not its own manifest. names: its own, and of its round."""
+    """Raise TypeError unless a stage returned its own manifest. names: of the stage, and in its round."""
     if not isinstance(manifest, Manifest):
         raise TypeError(f"stage {names[0]} has to return a Manifest, not {type(manifest).__name__}")
     if manifest.stage not in names or manifest.source != source:

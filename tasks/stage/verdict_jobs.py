@@ -1,4 +1,4 @@
-"""The work on one shard of a stage that gives verdicts: its table is checked, and what it removes is counted."""
+"""The work on a shard of a stage that returns verdicts: check its table, and count removed documents."""
 
 from abc import abstractmethod
 from collections.abc import Collection, Sequence
@@ -27,9 +27,9 @@ from zyda_flows.tasks.workers.engine import Engine
 
 @dataclass(frozen=True)
 class VerdictJob(ArtifactJob):
-    """The work of a stage on one shard, which has the outputs of the stages before it.
+    """The work of a stage on a shard, given the outputs of earlier stages.
 
-    `verdicts` returns the table; this class checks it, and counts what it removes.
+    `verdicts` returns the table; this class checks the table and counts the removed documents.
     """
 
     history: ShardHistory
@@ -37,21 +37,21 @@ class VerdictJob(ArtifactJob):
     @property
     @abstractmethod
     def schema(self) -> pa.Schema:
-        """The columns of the table: `doc_id`, REASON where it may remove documents, and others."""
+        """The columns of the table: `doc_id`, REASON if the stage may remove documents, and other columns."""
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        """Which of the columns are published with documents that stay."""
+        """The columns that are published with kept documents."""
         return ()
 
     @property
     def reasons(self) -> Collection[str]:
-        """The reasons for which it may remove documents."""
+        """The reasons for which the stage may remove documents."""
         return ()
 
     @abstractmethod
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        """Return at most one row for each remaining document. remaining: DOCUMENT_COUNTS of those."""
+        """Return at most one row for each remaining document. remaining: DOCUMENT_COUNTS of these documents."""
 
     @property
     def name(self) -> str:
@@ -67,10 +67,10 @@ class VerdictJob(ArtifactJob):
             error.add_note(f"in {self.whose}")
             raise
         table = self.checked(table, remaining)
-        gone = removals_in(table)
+        removals = removals_in(table)
         by_reason, removed = (
-            counts_by_reason(remaining, gone),
-            counts_of(remaining, gone.column("doc_id").to_numpy()),
+            counts_by_reason(remaining, removals),
+            counts_of(remaining, removals.column("doc_id").to_numpy()),
         )
         return write_table(
             self.folder, self.path, self.name, table,
@@ -78,30 +78,30 @@ class VerdictJob(ArtifactJob):
         )  # fmt: skip
 
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
-        """Return the table with its types. Raises NotConserved where it is not as `schema` and `reasons` say."""
+        """Return the table, cast to `schema`. Raises NotConserved if it violates `schema` or `reasons`."""
         if not isinstance(table, pa.Table):
             raise NotConserved(f"{self.whose}: a table is expected, not {type(table).__name__}")
         if missing := [name for name in self.schema.names if name not in table.column_names]:
-            raise NotConserved(f"{self.whose}: what it says has no column {missing[0]}")
+            raise NotConserved(f"{self.whose}: the table has no column {missing[0]}")
         try:
             table = table.select(self.schema.names).cast(self.schema)
         except (pa.ArrowInvalid, pa.ArrowNotImplementedError, ValueError) as error:
             raise NotConserved(f"{self.whose}: {first_line(error)}") from error
-        ids, remaining_ids = (of.column("doc_id").to_numpy() for of in (table, remaining))
+        ids, remaining_ids = (part.column("doc_id").to_numpy() for part in (table, remaining))
         if np.any(ids[1:] <= ids[:-1]) or not np.isin(ids, remaining_ids, assume_unique=True).all():
             raise NotConserved(
-                f"{self.whose}: it has to speak of documents that are left, of each once and in their order"
+                f"{self.whose}: the rows must be of remaining documents, each at most once, in the order of doc_id"
             )
-        given = removals_in(table).column(REASON.name).unique().to_pylist() if self.reasons else []
-        if unknown := [reason for reason in given if reason not in self.reasons]:
-            raise NotConserved(f"{self.whose}: {unknown[0]!r} is none of its reasons")
+        reasons = removals_in(table).column(REASON.name).unique().to_pylist() if self.reasons else []
+        if unknown := [reason for reason in reasons if reason not in self.reasons]:
+            raise NotConserved(f"{self.whose}: the reason {unknown[0]!r} is not declared")
         return table
 
 
 def run_jobs(
     stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
 ) -> Manifest:
-    """Run the jobs of a stage on all shards of a source, and return its manifest. engine: on which workers."""
+    """Run the jobs of a stage on all shards of a source, and return its manifest. engine: engine of the workers."""
     shards = fan_out(VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine)
     return manifest_of(stage, trail, shards, added_columns=jobs[0].added_columns if jobs else ())
 
@@ -109,7 +109,7 @@ def run_jobs(
 def manifest_of(
     stage: str, trail: Trail, shards: Sequence[Artifact], *, added_columns: Sequence[str] = ()
 ) -> Manifest:
-    """Make the manifest of a stage for a source: its shards add up to the ledger's line."""
+    """Return the manifest of a stage for a source; the counts of its shards are added for the ledger."""
     return Manifest(
         stage=stage,
         source=trail.source,

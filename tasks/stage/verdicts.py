@@ -1,12 +1,12 @@
-"""Verdicts: what stages decide about documents, in one form, and which documents remain after them.
+"""Verdicts: the decisions of stages about documents, in a common format, and the documents that remain after them.
 
-A stage that reads the documents of a source writes one table for each shard: `doc_id` (uint64, ascending) and,
-where it may remove documents, `reason` (string; null where the document stays), then any other columns. Of a
-removed document these are its evidence, and those that the stage declares stand in `removed/`. Of one that
-stays, the columns that the stage's manifest names in `added_columns` are published.
+A stage that reads the documents of a source writes a table for each shard: `doc_id` (uint64, ascending), then
+`reason` if the stage may remove documents (string; null for a kept document), then any other columns. For a removed
+document the other columns are its evidence, and columns that the stage declares are published in `removed/`. For a
+kept document, the columns in the manifest's `added_columns` are published.
 
-The receipts of such stages make a source's trail, which begins with that of ingest. A later stage reads in the
-trail which documents remain, and needs not know which stages there are.
+The receipts of such stages are a source's trail, which begins with the receipt of ingest. A later stage reads the
+remaining documents from the trail, and does not need to know which stages exist.
 """
 
 from dataclasses import dataclass
@@ -25,25 +25,25 @@ REASON = pa.field("reason", pa.string())
 VERDICTS = pa.schema([("doc_id", pa.uint64()), REASON])
 
 
-# Where these stages let nothing go they are as good as not there: a first request makes only what it touches anew.
-PASSED_OVER = {"deny"}
+# If these stages remove nothing, their outputs are ignored, so that a first request rebuilds only affected shards.
+IGNORED_IF_EMPTY = {"deny"}
 
 
 @dataclass(frozen=True)
 class Trail:
-    """The receipts of a source so far: that of ingest, then that of each stage since."""
+    """The receipts of a source so far: the receipt of ingest, then of each later stage."""
 
     source: str
     receipts: list[Receipt]
 
     @property
     def remaining(self) -> Counts:
-        """The documents that remain."""
+        """The counts of the remaining documents."""
         return self.receipts[-1].out
 
     @property
     def identities(self) -> list[str]:
-        """What the keys of later stages are made from."""
+        """The inputs of the keys of later stages."""
         return [receipt.identity for receipt in self.receipts]
 
 
@@ -53,7 +53,7 @@ def trail_of(receipts: list[Receipt]) -> Trail:
 
 @dataclass(frozen=True)
 class StageOutput:
-    """The table of a stage for one shard, and which of its columns are published with documents that stay."""
+    """The table of a stage for a shard. added_columns: its columns that are published with kept documents."""
 
     stage: str
     artifact: Artifact
@@ -62,14 +62,14 @@ class StageOutput:
 
 @dataclass(frozen=True)
 class ShardHistory:
-    """A shard of ingest, with the outputs of the stages since."""
+    """A shard of ingest, with the outputs of later stages."""
 
     shard: Artifact
     outputs: tuple[StageOutput, ...] = ()
 
     @property
     def counts(self) -> Counts:
-        """The documents that remain."""
+        """The counts of the remaining documents."""
         return self.outputs[-1].artifact.counts if self.outputs else self.shard.counts
 
     @property
@@ -88,13 +88,13 @@ def load_histories(folder: Folder, trail: Trail) -> list[ShardHistory]:
     manifests = [manifest for manifest in later if manifest.artifacts]
     outputs = [[StageOutput(m.stage, a, m.added_columns) for a in m.artifacts] for m in manifests]
     return [
-        ShardHistory(shard, tuple(output for output in of_shard if says_something(output)))
-        for shard, *of_shard in zip(ingested.artifacts, *outputs, strict=True)
+        ShardHistory(shard, tuple(output for output in shard_outputs if is_needed(output)))
+        for shard, *shard_outputs in zip(ingested.artifacts, *outputs, strict=True)
     ]
 
 
-def says_something(output: StageOutput) -> bool:
-    return output.stage not in PASSED_OVER or output.artifact.removed.documents > 0
+def is_needed(output: StageOutput) -> bool:
+    return output.stage not in IGNORED_IF_EMPTY or output.artifact.removed.documents > 0
 
 
 def removals_in(table: pa.Table) -> pa.Table:
@@ -105,7 +105,7 @@ def removals_in(table: pa.Table) -> pa.Table:
 
 
 def load_remaining(folder: Folder, history: ShardHistory) -> pa.Table:
-    """Read DOCUMENT_COUNTS of the documents of a shard that remain."""
+    """Read DOCUMENT_COUNTS of the remaining documents of a shard."""
     counted = read_table(folder, history.shard, DOCUMENT_COUNTS.names)
     if history.is_whole:
         return counted
@@ -122,7 +122,7 @@ def removed_ids(folder: Folder, history: ShardHistory) -> Ids:
         if output.artifact.removed.documents:
             table = read_table(folder, output.artifact, ["doc_id", REASON.name])
             parts.append(removals_in(table).column("doc_id").to_numpy())
-    return np.sort(np.concatenate(parts))  # each part ascends, and no document goes twice
+    return np.sort(np.concatenate(parts))  # each part ascends, and no document is removed twice
 
 
 def load_added_columns(folder: Folder, history: ShardHistory) -> list[pa.Table]:
@@ -138,9 +138,9 @@ def with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
     """Append the columns of `columns` to `rows` by doc_id, null where a row is missing; both ascend by doc_id."""
     ids, column_ids = rows.column("doc_id").to_numpy(), columns.column("doc_id").to_numpy()
     places = np.searchsorted(column_ids, ids)
-    # The place of an id that is not among them means nothing: it is masked, and the mask makes it null.
-    is_there = np.isin(ids, column_ids, assume_unique=True)
-    indices = pa.array(np.where(is_there, places, 0).astype(np.int64), mask=~is_there)
+    # The place of a missing id is arbitrary: it is masked, and the mask makes the value null.
+    is_present = np.isin(ids, column_ids, assume_unique=True)
+    indices = pa.array(np.where(is_present, places, 0).astype(np.int64), mask=~is_present)
     for field in columns.schema:
         if field.name != "doc_id":
             rows = rows.append_column(field, columns.column(field.name).take(indices))
@@ -148,19 +148,19 @@ def with_columns(rows: pa.Table, columns: pa.Table) -> pa.Table:
 
 
 def counts_of(counted: pa.Table, doc_ids: Ids) -> Counts:
-    """Add up some of the documents of a shard, (n,); `counted` and `doc_ids` ascend by doc_id."""
+    """Add the counts of documents with the given ids, (n,); `counted` and `doc_ids` ascend by doc_id."""
     places = np.searchsorted(counted.column("doc_id").to_numpy(), doc_ids)
     rows = counted.take(pa.array(places))
     sums = {name: pc.sum(rows.column(f"n_{name}")).as_py() or 0 for name in ("tokens", "bytes")}
     return Counts(documents=len(doc_ids), **sums)
 
 
-def counts_by_reason(counted: pa.Table, gone: pa.Table) -> dict[str, Counts]:
-    """Add up the documents that go, by the reason for which they do, in the order of these names."""
-    if REASON.name not in gone.column_names:
+def counts_by_reason(counted: pa.Table, removals: pa.Table) -> dict[str, Counts]:
+    """Return the counts of removed documents by reason, in the order of the names of the reasons."""
+    if REASON.name not in removals.column_names:
         return {}
-    reasons = gone.column(REASON.name)
+    reasons = removals.column(REASON.name)
     return {
-        reason: counts_of(counted, gone.filter(pc.equal(reasons, reason)).column("doc_id").to_numpy())
+        reason: counts_of(counted, removals.filter(pc.equal(reasons, reason)).column("doc_id").to_numpy())
         for reason in sorted(reasons.unique().to_pylist())
     }

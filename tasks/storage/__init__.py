@@ -1,7 +1,7 @@
-"""Storage: what is written appears whole or not at all, and what is read is what was written.
+"""Storage: write files atomically, and check their content when they are read.
 
-`folder` is a place on any disk or store (`stores`, `failures`, `scratch`, `stamps`); `records` are small sealed
-JSON files and `tables` Parquet files with checksums. `artifacts` is how stages leave their work and find it again,
-`facts` what they say in it, `forgetting` how what is damaged is made again, and `documents` the columns that every
-document has.
+`folder` is a folder on any disk or object store (`stores`, `failures`, `scratch`, `stamps`). `records` are small
+sealed JSON files, and `tables` are Parquet files with checksums. `artifacts` are the records of stages, `finished`
+finds their results in a later run, and `facts` are the values in their manifests. `forgetting` removes damaged
+artifacts so that they are rebuilt, and `documents` has the columns that every document has.
 """

@@ -1,34 +1,33 @@
-"""What the stages leave on storage, and how a later run knows that it is there.
+"""The records of stages: artifacts, manifests and receipts, with their keys and paths.
 
-An artifact is one Parquet file that a stage wrote, for one shard as a rule. Its name carries a key: a hash of
-the stage, its version, the parameters that change its content and the digests of what it was made
-from. Beside it, written after it, lies a small JSON record with its digest and its counts: where
-both are, the artifact is finished and is never made again.
+An artifact is one Parquet file that a stage wrote, usually for a shard. Its name contains a key: a hash of the
+stage, its version, the parameters that change its content, and the digests of its inputs. A small JSON record
+with its digest and its counts is written after it. If both files exist, the artifact is finished and is never
+made again.
 
-What is read is checked, for disks and people change files: a file's size and the hash of its footer
-against its record, each page against its checksum, a file that is read whole against its digest, a
-record against a hash of its own. What is not as it was written raises Damaged; `forgetting` removes it with
-all that says it is finished, so that it is made again.
+Every read is checked, because disks and people can change files: the size and the hash of the footer against the
+record, each page against its checksum, a whole file against its digest, and a record against its own hash. A
+changed file raises Damaged; `forgetting` removes it and the records that mark it as finished, so that it is
+rebuilt.
 
-Keys follow content, not time: a stage that is run again and writes the same bytes leaves the keys
-of everything after it as they were.
+Keys depend on content, not on time: if a stage runs again and writes equal bytes, the keys of later stages do not
+change.
 
-The manifest of a stage lists the records of all its artifacts. Through Prefect and Dask travels only its
-`Receipt` (elsewhere a materialisation record): where the manifest is, its identity, counts for the ledger.
+The manifest of a stage lists the records of all its artifacts. Prefect and Dask transfer only its `Receipt` (other
+systems call it a materialisation record): the path of the manifest, its identity, and counts for the ledger.
 """
 
-from collections.abc import Hashable, Iterable, Iterator, Mapping
+from collections.abc import Hashable, Iterable, Mapping
 from typing import Any, TypeVar
 
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, read_record, write_record
+from zyda_flows.tasks.storage.records import Record, digest_of, read_record
 from zyda_flows.tasks.words import counted
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
-RESULTS = f"{WORK}/prefect"  # what Prefect remembers of the stages, by their keys
+RESULTS = f"{WORK}/prefect"  # Prefect's cache of the stages, by their keys
 
 
 class Counts(Record):
@@ -53,7 +52,7 @@ class Counts(Record):
         )
 
     def sentence(self) -> str:
-        """Say how many documents and tokens, for people."""
+        """Return the numbers of documents and tokens for people."""
         return f"{counted(self.documents, 'document')}, {counted(self.tokens, 'token')}"
 
 
@@ -62,9 +61,9 @@ def total(counts: Iterable[Counts]) -> Counts:
 
 
 class CleaningCounts(Record):
-    """How many documents a cleaning changed, and their characters before and after it.
+    """The number of documents that a cleaning changed, and their characters before and after it.
 
-    replaced: how many times something was put in the place of personal data, where that is what it does.
+    replaced: number of replacements, for a cleaning that replaces personal data.
     """
 
     documents: int = 0
@@ -82,7 +81,7 @@ class CleaningCounts(Record):
 
 
 class SpecialCounts(Record):
-    """How many texts hold a special token of the tokenizer, as characters, and how often they do."""
+    """The number of texts with a special token of the tokenizer as characters, and the token's occurrences."""
 
     documents: int = 0
     occurrences: int = 0
@@ -94,10 +93,10 @@ class SpecialCounts(Record):
 
 
 class RareCounts(Record):
-    """What most sources have none of.
+    """Counts that are empty for most sources.
 
-    skipped: records of files that are no documents, by what they are. special_tokens: those of the tokenizer that
-    texts hold, by their names.
+    skipped: records of files that are not documents, by their kind. special_tokens: special tokens of the tokenizer
+    in texts, by their names.
     """
 
     skipped: dict[str, int] = {}
@@ -110,19 +109,19 @@ Named = TypeVar("Named", bound=Hashable)
 
 
 def totals(named: Iterable[Mapping[Named, Addable]]) -> dict[Named, Addable]:
-    """Add up what stands under the same names, in the order in which these first come."""
+    """Add values with equal names; names are in the order of their first occurrence."""
     sums = dict[Named, Addable]()
-    for one in named:
-        for name, value in one.items():
+    for mapping in named:
+        for name, value in mapping.items():
             sums[name] = sums[name] + value if name in sums else value
     return sums
 
 
 class Artifact(Record):
-    """The record of one artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
+    """The record of an artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
 
-    `size` is in bytes, `footer` of them at its end, whose hash is `footer_digest`. `counts` are of the
-    documents that stay, `removed` of those that this artifact says go, and `removed_by` of those by reason.
+    `size` is in bytes. The footer is the last `footer` bytes, with the hash `footer_digest`. `counts` counts the
+    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason.
     """
 
     name: str
@@ -138,13 +137,13 @@ class Artifact(Record):
 
 
 class Manifest(RareCounts):
-    """All the artifacts of a stage, in the order of their names, and what they add up to.
+    """All artifacts of a stage, in the order of their names, and their total counts.
 
-    `added_columns` are those of these artifacts that are published beside a document that stays, `evidence`
-    those that are published of one that goes: a schema, packed. `intermediate` are the paths of others that
-    were made on the way, and save work the next time. `removed_by` is `removed` by reason, `cleaned` what each
-    cleaning changed, by its name, `skipped` how many records are no documents, by what they are,
-    `special_tokens` how many texts hold each. `facts` are those of the stage's own kind of `Facts`, as written.
+    `added_columns` are the columns of these artifacts that are published with kept documents, and `evidence` is the
+    packed schema of the columns that are published with removed documents. `intermediate` are the paths of
+    intermediate artifacts, which save work in later runs. `removed_by` is `removed` by reason. `cleaned` counts the
+    changes of each cleaning, `skipped` the records that are not documents by kind, and `special_tokens` the texts
+    with each special token. `facts` are the stage's own `Facts` as JSON values.
     """
 
     stage: str
@@ -163,7 +162,7 @@ class Manifest(RareCounts):
 
     @property
     def identity(self) -> str:
-        """A hash of the content: what the keys of the stages after this one are made from."""
+        """A hash of the content, from which the keys of later stages are computed."""
         content = [(artifact.name, artifact.digest) for artifact in self.artifacts]
         published = [list(self.added_columns), self.evidence]
         return digest_of([self.stage, self.source, content, self.facts, published])
@@ -173,7 +172,7 @@ class Manifest(RareCounts):
 
 
 class Receipt(RareCounts):
-    """What a finished stage hands on: small enough to travel."""
+    """The result of a finished stage, small enough to send between processes."""
 
     stage: str
     source: str | None
@@ -188,7 +187,7 @@ class Receipt(RareCounts):
     cleaned: dict[str, CleaningCounts] = {}
 
     def sentence(self) -> str:
-        """Say what happened, for a log."""
+        """Describe the result for a log."""
         if self.source is None:
             return f"{self.stage}: finished"
         lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
@@ -197,7 +196,7 @@ class Receipt(RareCounts):
 
 
 def stage_key(stage: str, version: int, parameters: Any, *inputs: str) -> str:
-    """Return the key of a stage's output: of all that can change it, and of nothing else."""
+    """Return the key of a stage's output: a hash of everything that can change the output, and nothing else."""
     return digest_of([stage, version, parameters, list(inputs)])
 
 
@@ -205,43 +204,8 @@ def artifact_path(stage: str, source: str | None, name: str, key: str) -> str:
     return "/".join(part for part in (WORK, stage, source, f"{name}-{key}.parquet") if part)
 
 
-def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
-    """Return the record at a path where it and every artifact that it names are there, whole by size.
-
-    Otherwise the work is to be done again; what was wrong is said in the log.
-    """
-    try:
-        record = read_record(folder, path, kind)
-    except Damaged as error:
-        warn(f"{error}; it is made again")
-        return None
-    for artifact in artifacts_of(record):
-        if folder.size_of(artifact.path) != artifact.size:
-            if artifact.path.startswith(
-                f"{WORK}/"
-            ):  # else a later build may have replaced what was published
-                warn(f"artifact missing or truncated, rebuilding: {folder.url}/{artifact.path}")
-            return None
-    return record
-
-
-def artifacts_of(record: Record | None) -> Iterator[Artifact]:
-    """Yield the artifacts that a record vouches for."""
-    if isinstance(record, Artifact):
-        yield record
-    elif record is not None:
-        for _, value in record:
-            members = value if isinstance(value, tuple) else (value,)
-            yield from (member for member in members if isinstance(member, Artifact))
-
-
-def finished_artifact(folder: Folder, path: str) -> Artifact | None:
-    """Return the record of an artifact, or None where it is not finished."""
-    return finished_record(folder, f"{path}.json", Artifact)
-
-
 def key_of(path: str) -> str:
-    """Return the key in the name of an artifact, record or manifest, or what stands in its place."""
+    """Return the key in the name of an artifact, record or manifest; for other names, an arbitrary part."""
     return path.rpartition("-")[2].partition(".")[0]
 
 
@@ -249,35 +213,17 @@ def manifest_path(stage: str, source: str | None, key: str) -> str:
     return f"{MANIFESTS}/{stage}-{source or 'all'}-{key}.json"
 
 
-def finished_stage(folder: Folder, stage: str, source: str | None, key: str) -> Receipt | None:
-    """Return the receipt of a stage that was finished before, or None."""
-    path = manifest_path(stage, source, key)
-    try:
-        manifest = read_record(folder, path, Manifest)
-    except Damaged as error:
-        warn(f"{error}; it is made again")
-        return None
-    return receipt_of(manifest, key, path) if manifest else None
-
-
-def finish_stage(folder: Folder, manifest: Manifest, key: str) -> Receipt:
-    """Write the manifest that makes a stage finished, and return its receipt."""
-    path = manifest_path(manifest.stage, manifest.source, key)
-    write_record(folder, path, manifest)
-    return receipt_of(manifest, key, path)
-
-
 def receipt_of(manifest: Manifest, key: str, path: str) -> Receipt:
-    handed_on = Receipt.model_fields.keys() - {"key", "path", "identity"}
-    counts = manifest.model_dump(include=set(handed_on))
+    copied = Receipt.model_fields.keys() - {"key", "path", "identity"}
+    counts = manifest.model_dump(include=set(copied))
     return Receipt(**counts, key=key, path=path, identity=manifest.identity)
 
 
 def load_manifest(folder: Folder, receipt: Receipt) -> Manifest:
-    """Read the manifest of a receipt. Raises Damaged where it is not as it was written, or gone."""
+    """Read the manifest of a receipt. Raises Damaged if the manifest was changed or removed."""
     manifest = read_record(folder, receipt.path, Manifest)
     if manifest is None:
-        raise Damaged(f"{folder.url}/{receipt.path} is gone", receipt.path)
+        raise Damaged(f"{folder.url}/{receipt.path} is missing", receipt.path)
     if receipt_of(manifest, receipt.key, receipt.path) != receipt:
-        raise Damaged(f"{folder.url}/{receipt.path} is not what its stage said that it left", receipt.path)
+        raise Damaged(f"{folder.url}/{receipt.path} differs from the receipt of its stage", receipt.path)
     return manifest

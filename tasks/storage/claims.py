@@ -1,8 +1,8 @@
-"""Claims: files beside a corpus that name the processes which read it for long, or remove documents from it.
+"""Claims: files in a corpus's folder that name the processes that read it for long, or remove documents from it.
 
-Each process has a claim of its own, so that two claims never overwrite each other: a process writes its claim first
-and looks for others then. A claim ends with its process on this machine. On another machine it ends if it was not
-renewed for LEASE_SECONDS, by the clock of the storage.
+Each process has its own claim, so that two claims never overwrite each other: a process writes its claim first,
+and then looks for other claims. A claim ends with its process on this machine. On another machine it ends if it
+was not renewed for LEASE_SECONDS, by the clock of the storage.
 """
 
 import socket
@@ -109,7 +109,7 @@ def write_claim(folder: Folder, path: str, claim: Claim) -> None:
 
 
 def remove_claim(folder: Folder, path: str) -> None:
-    """Remove a claim, and their folder where it was the last."""
+    """Remove a claim; on a local disk, also the folder of claims if it is empty."""
     folder.remove(path)
     if folder.is_local:
         with suppress(OSError):
@@ -117,14 +117,14 @@ def remove_claim(folder: Folder, path: str) -> None:
 
 
 def renew(folder: Folder, path: str, claim: Claim, is_over: threading.Event) -> None:
-    """Write a claim again and again, for other machines to see that its process lives."""
+    """Write a claim repeatedly, so that other machines see that its process runs."""
     while not is_over.wait(RENEW_SECONDS):
         with suppress(ZydaError):
             write_claim(folder, path, claim)
 
 
 def expect_free(folder: Folder, rivals: tuple[str, ...], own: str | None = None) -> None:
-    """Raise Denied with the process that holds a claim of these kinds; remove claims that are over."""
+    """Raise Denied if a process holds a claim of these kinds; remove expired claims."""
     for path, written in claims_in(folder, rivals).items():
         claim = None if path == own else claim_at(folder, path)
         if claim is None:
@@ -137,17 +137,17 @@ def expect_free(folder: Folder, rivals: tuple[str, ...], own: str | None = None)
 
 
 def claims_in(folder: Folder, kinds: tuple[str, ...]) -> dict[str, float]:
-    """List the claims of some kinds, with the times of their last renewal; none where nothing can be listed."""
+    """List the claims of some kinds, with the times of their last renewal; empty if the folder cannot be listed."""
     try:
-        found = folder.written(CLAIMS)
+        written_files = folder.written(CLAIMS)
     except (ZydaError, NotImplementedError):  # such as a web server
         return {}
     beginnings = tuple(f"{CLAIMS}/{kind}-" for kind in kinds)
-    return {path: written for path, (_, written) in found.items() if path.startswith(beginnings)}
+    return {path: written for path, (_, written) in written_files.items() if path.startswith(beginnings)}
 
 
 def claim_at(folder: Folder, path: str) -> Claim | None:
-    """Read a claim; None where it has been removed meanwhile, or is none."""
+    """Read a claim; return None if it has been removed or is invalid."""
     content = folder.read_if_there(path)
     try:
         return Claim.model_validate_json(content) if content else None

@@ -1,4 +1,4 @@
-"""The columns that every document has from ingest on, whichever source it is of."""
+"""The columns that every document of every source has from ingest on."""
 
 import pyarrow as pa
 

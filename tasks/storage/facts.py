@@ -1,4 +1,4 @@
-"""What stages say in their manifests, each in a type of its own."""
+"""The base class of the facts that stages write in their manifests."""
 
 from typing import Any
 
@@ -6,8 +6,8 @@ from zyda_flows.tasks.storage.records import Record
 
 
 class Facts(Record):
-    """What a stage says in its manifest for those after it, and nothing else has a field for."""
+    """Values that a stage writes in its manifest for later stages, and that no other field has."""
 
     def written(self) -> dict[str, Any]:
-        """Return them as they stand in a manifest."""
+        """Return the facts as JSON values for a manifest."""
         return self.model_dump(mode="json")

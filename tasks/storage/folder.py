@@ -1,8 +1,8 @@
-"""The only opener of fsspec URLs: local disk, S3, GCS and whatever else fsspec reads.
+"""Folders behind URLs of fsspec: local disk, S3, GCS and any other file system of fsspec.
 
-A file appears whole or not at all: it is written on a local disk first and put in place in one step (a rename
-on a local file system, one upload on an object store, which shows an object when its upload is complete).
-Credentials and addresses are read by fsspec and its back ends from the environment, never by us.
+A file appears only when it is complete: it is written on a local disk first, and put in place in one step (a rename
+on a local file system, or an upload to an object store, which shows an object only after its upload). fsspec and
+its back ends read credentials and addresses from the environment; this project never reads them.
 """
 
 import hashlib
@@ -38,18 +38,18 @@ Item = TypeVar("Item")
 Result = TypeVar("Result")
 
 READ_ONLY = 0o444
-BLOCK_BYTES = 8 << 20  # that are hashed at once
-FILES_AT_ONCE = 8  # that a store is asked for
-UPLOAD_BYTES = 50 << 20  # from which s3fs uploads a file in parts of this size
+BLOCK_BYTES = 8 << 20  # bytes to hash at once
+FILES_AT_ONCE = 8  # simultaneous requests to a store
+UPLOAD_BYTES = 50 << 20  # s3fs uploads larger files in parts of this size
 
 
 def is_local(url: str) -> bool:
-    """Say whether a URL is of this machine's own files, without opening it."""
+    """Return whether a URL refers to local files, without opening it."""
     return get_protocol(url) in {"file", "local"}
 
 
 def absolute(url: str) -> str:
-    """Return a URL that means the same from any working directory."""
+    """Return a URL that does not depend on the working directory."""
     if "://" in url:
         return url.rstrip("/")
     return str(Path(url).expanduser().resolve())
@@ -76,31 +76,31 @@ class Folder:
 
     @property
     def compares_itself(self) -> bool:
-        """Whether the store compares what it holds with checksums that it keeps."""
+        """Whether the store checks its files with its own checksums."""
         return get_protocol(self.url) in STORES_WITH_CHECKSUMS
 
     def map(self, read: Callable[[Item], Result], files: Iterable[Item]) -> list[Result]:
-        """Read a little of each of some files. A store, which is mostly waited for, is asked for some at once."""
+        """Read a small part of each of some files; read FILES_AT_ONCE in parallel from a store, to hide latency."""
         if self.is_local:
             return [read(file) for file in files]
         with ThreadPoolExecutor(FILES_AT_ONCE) as readers:
             return list(readers.map(read, files))
 
     def path(self, path: str) -> str:
-        """Return the path of a file in this folder, as its file system wants it."""
+        """Return the path of a file in this folder, in the form that its file system expects."""
         return f"{self._opened[1].rstrip('/')}/{path}" if path else self._opened[1]
 
     def folder(self, path: str) -> "Folder":
         return Folder(f"{self.url.rstrip('/')}/{path}")
 
     def __getstate__(self) -> dict[str, Any]:
-        return {"url": self.url}  # an opened file system stays here; whoever gets the folder opens its own
+        return {"url": self.url}  # without the open file system: the receiving process opens its own
 
     def __setstate__(self, state: dict[str, Any]) -> None:
-        self.__dict__.update(state)  # a frozen dataclass lets nobody set `url` by its name
+        self.__dict__.update(state)  # assignment to `url` raises, because the dataclass is frozen
 
     def count(self, requests: int = 1, **counts: int) -> None:
-        """Count what is asked of the folder, in the requests that a store would be asked for it."""
+        """Count operations on the folder, as the number of requests that a store would receive."""
         METER.add(requests=requests, **counts)
 
     def exists(self, path: str) -> bool:
@@ -116,12 +116,12 @@ class Folder:
             return Stream(url, open_file(self.fs, self.path(path), at_random=True))
 
     def size_of(self, path: str) -> int | None:
-        """Return the bytes of a file, or None where there is none."""
+        """Return the bytes of a file, or None if it does not exist."""
         info = self.info(path)
         return None if info is None else int(info["size"])
 
     def info(self, path: str) -> dict[str, Any] | None:
-        """Return what the store says of a file now, or None where there is none."""
+        """Return the current metadata of a file from its store, or None if it does not exist."""
         self.count()
         with explain_errors(f"{self.url}/{path}"):
             try:
@@ -146,13 +146,13 @@ class Folder:
             raise
 
     def listed(self, path: str) -> dict[str, dict[str, Any]]:
-        """List the files below a path, relative to this folder, sorted, each with what the store says of it."""
+        """List the files below a path, relative to this folder, sorted, each with its metadata from the store."""
         self.count(2)
         with explain_errors(f"{self.url}/{path}"):
             self.fs.invalidate_cache()
             top, place = self.path(""), self.path(path).rstrip("/")
             listing = self.fs.find(place, detail=True) if self.fs.exists(place) else {}
-            # Some stores list an empty folder as if it were a file in itself.
+            # Some stores list an empty folder as a file.
             infos = {str(name).rstrip("/"): info for name, info in listing.items()}
             return {
                 name.removeprefix(top).lstrip("/"): infos[name] for name in sorted(infos) if name != place
@@ -163,22 +163,22 @@ class Folder:
         return list(self.listed(path))
 
     def stamps_in(self, path: str) -> Iterator[tuple[str, str]]:
-        """Yield the files of one folder by name, each with its size and what else says that it is the same."""
+        """Yield the name and the stamp of each file of a folder; a stamp changes with the file's content."""
         with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
             yield from stamps_in(self.fs, self.path(path), is_local=self.is_local)
 
     def written(self, path: str) -> dict[str, tuple[int, float]]:
-        """List the files below a path with their bytes and when they were written, in seconds since 1970."""
+        """List the files below a path with their bytes and their modification times, in seconds since 1970."""
         return {name: (int(info["size"]), seconds_of(info)) for name, info in self.listed(path).items()}
 
     def written_at(self, path: str) -> float:
-        """Return when a file was written, in seconds since 1970: a listing may not know yet that it is there."""
+        """Return the modification time of a file in seconds since 1970; listings may lack a new file."""
         with explain_errors(f"{self.url}/{path}"):
             self.fs.invalidate_cache(self.fs._parent(self.path(path)))
             return seconds_of(self.fs.info(self.path(path)))
 
     def digest_of(self, path: str) -> str:
-        """Return the SHA-256 of a file, read some MiB at a time."""
+        """Return the SHA-256 of a file, read in blocks of BLOCK_BYTES."""
         digest = hashlib.sha256()
         with self.open(path) as stream:
             while block := stream.read(BLOCK_BYTES):
@@ -186,10 +186,10 @@ class Folder:
         return digest.hexdigest()
 
     def difference(self, path: str, size: int, digest: str) -> str | None:
-        """Read a file and say how it differs from one of this size and SHA-256, if it does."""
+        """Read a file and describe how it differs from the given size and SHA-256; return None if it is equal."""
         actual = self.size_of(path)
         if actual != size:
-            return "is gone" if actual is None else f"has {actual:,} bytes, expected {size:,}"
+            return "is missing" if actual is None else f"has {actual:,} bytes, expected {size:,}"
         return None if self.digest_of(path) == digest else "has another content than was written"
 
     def write(self, path: str, content: bytes, *, read_only: bool = False) -> None:
@@ -198,10 +198,10 @@ class Folder:
             self.put(scratch, path, read_only=read_only)
 
     def create(self, path: str, content: bytes) -> bool:
-        """Write a file that nobody has written yet, in one step; return False where it is there already.
+        """Write a file in one step unless it exists; return False if it exists.
 
-        Of all that try at once, one is told True: by a hard link, or by the store, which refuses the
-        others' requests. A store that knows no such condition is asked before whether the file is there.
+        If several processes try at once, True is returned to only one of them: by a hard link, or by the store,
+        which refuses later requests. A store without conditional writes is checked for the file before the write.
         """
         self.count(files=1, written=len(content))
         with explain_errors(f"{self.url}/{path}"):
@@ -213,7 +213,7 @@ class Folder:
 
     @contextmanager
     def scratch_file(self) -> Iterator[Path]:
-        """Give a local path to write; on a local folder it is one rename away from any other."""
+        """Yield a local path to write to; for a local folder it is on the same file system."""
         if self.is_local:
             parent = Path(self.path(SCRATCH))
             with explain_errors(self.url):
@@ -225,13 +225,14 @@ class Folder:
             with explain_errors(str(parent)):
                 yield scratch
         finally:
-            with suppress(OSError):  # such as that of a folder that may only be read: it has been said
+            with suppress(OSError):  # for example a read-only folder, which has already raised an error
                 scratch.unlink()
 
     def put(self, scratch: Path, path: str, *, read_only: bool = False) -> None:
-        """Put a local file in place, whole; on a local folder the scratch file is moved.
+        """Put a local file in place in one step; in a local folder the scratch file is moved.
 
-        read_only: what is published shares its bytes with what it was made of, so nobody may edit it.
+        read_only: make it read-only, because a published file shares its bytes with the artifact it was linked
+        from.
         """
         target = self.path(path)
         size = scratch.stat().st_size
@@ -247,7 +248,7 @@ class Folder:
                 self.fs.put_file(str(scratch), target)
 
     def copy(self, path: str, to: str) -> None:
-        """Give a file a second name: a hard link where files are local, else a copy in the store."""
+        """Give a file a second name: a hard link for local files, otherwise a copy in the store."""
         source, target = self.path(path), self.path(to)
         self.count(2, files=1)
         with explain_errors(f"{self.url}/{to}"):
@@ -261,36 +262,36 @@ class Folder:
                 shutil.copyfile(source, target)
 
     def delete(self, path: str) -> None:
-        """Remove a file or a folder with all that is in it; nothing happens if it is not there."""
+        """Remove a file or a folder with its content; do nothing if it does not exist."""
         with explain_errors(f"{self.url}/{path}"):
             if not self.is_local:
                 self.fs.invalidate_cache()
-                for found in self.fs.find(self.path(path)):
-                    with suppress(FileNotFoundError):  # another build may remove it, too
-                        self.fs.rm_file(found)  # `rm` takes brackets in a name for a pattern
+                for file in self.fs.find(self.path(path)):
+                    with suppress(FileNotFoundError):  # another build may remove it at the same time
+                        self.fs.rm_file(file)  # `rm` interprets brackets in a name as a pattern
             elif self.fs.exists(self.path(path)):
                 self.fs.rm(self.path(path), recursive=True)
 
     def remove(self, path: str) -> None:
-        """Remove one file, by one request; nothing happens if it is not there."""
+        """Remove a file with a single request; do nothing if it does not exist."""
         self.count(files=-1)
         with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
             self.fs.rm_file(self.path(path))
 
     def replace_folder(self, path: str, to: str) -> None:
-        """Move a folder of local files to where another one may be, which goes."""
+        """Move a folder of local files to `to`, and remove the folder that exists there."""
         old = Path(self.path(f"{SCRATCH}/{scratch_name()}"))
         with explain_errors(f"{self.url}/{to}"):
             replace_folder(Path(self.path(path)), Path(self.path(to)), old)
 
     def check_writable(self) -> None:
-        """Try whether anything can be written here; nothing of it stays. Raises Denied where not."""
+        """Check that files can be written here, and leave none. Raises Denied if that fails."""
         if self.is_local:
             place = Path(self.path(""))
             with explain_errors(self.url):
                 nearest = next(parent for parent in (place, *place.parents) if parent.exists())
             if not nearest.is_dir() or not os.access(nearest, os.W_OK | os.X_OK):
-                raise Denied(f"{self.url}: nothing can be written there: {nearest} is no folder to write in")
+                raise Denied(f"{self.url}: nothing can be written there: {nearest} is not a writable folder")
             return
         path = f"{SCRATCH}/{scratch_name()}"
         with explain_errors(self.url):
@@ -298,6 +299,6 @@ class Folder:
             self.fs.rm_file(self.path(path))
 
     def clear_scratch(self) -> None:
-        """Remove what processes of this machine that are no more were writing."""
+        """Remove the scratch files of ended processes of this machine."""
         for parent in [Path(tempfile.gettempdir()), *([Path(self.path(SCRATCH))] if self.is_local else [])]:
             remove_orphans(parent)

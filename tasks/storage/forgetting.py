@@ -1,4 +1,4 @@
-"""How what is damaged is forgotten, with all that says it is finished, so that it is made again."""
+"""Remove damaged artifacts, and the records that mark them as finished, so that they are rebuilt."""
 
 import re
 from collections.abc import Iterable
@@ -14,7 +14,7 @@ KEYS = re.compile(rb'\\"key\\":\\"([0-9a-f]{20})\\"')
 
 
 def forget(folder: Folder, paths: Iterable[str]) -> None:
-    """Remove damaged artifacts or records, and all that says that they are finished."""
+    """Remove damaged artifacts or records, and the manifests and cached results that mark them as finished."""
     damaged = set(paths)
     ask_again(partial(forget_once, folder, damaged))
     forget_results_of_nothing(folder)
@@ -24,12 +24,12 @@ def forget_once(folder: Folder, damaged: set[str]) -> None:
     for path in damaged:
         folder.delete(path)
         parent, _, name = path.rpartition("/")
-        its_key = key_of(name)
-        if not KEY.fullmatch(its_key):  # a record of the corpus's own, which vouches for nothing else
+        key = key_of(name)
+        if not KEY.fullmatch(key):  # a record of the corpus, which does not mark other files as finished
             continue
-        folder.delete(f"{RESULTS}/{its_key}")
+        folder.delete(f"{RESULTS}/{key}")
         for record in folder.files(parent):
-            if record.endswith(".json") and its_key in record:
+            if record.endswith(".json") and key in record:
                 folder.delete(record)
     for manifest in folder.files(MANIFESTS):
         content = folder.read_if_there(manifest) or b""
@@ -38,9 +38,9 @@ def forget_once(folder: Folder, damaged: set[str]) -> None:
 
 
 def forget_results_of_nothing(folder: Folder) -> None:
-    """Remove what Prefect remembers of stages whose manifests are gone, so that they are done again at once.
+    """Remove Prefect's cached results of stages whose manifests are missing, so that the stages run again.
 
-    What lies under the key of another goes, too.
+    Also remove results that are stored under the key of another result.
     """
     ask_again(partial(forget_results_once, folder))
 
@@ -49,10 +49,10 @@ def forget_results_once(folder: Folder) -> None:
     manifests = {*folder.files(MANIFESTS)}
     finished_keys = {key_of(manifest) for manifest in manifests}
     for path in folder.files(RESULTS):
-        content, its_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
-        # Those of a group have a key of their own, and name a manifest of each source.
+        content, result_key = folder.read_if_there(path) or b"", path.rpartition("/")[2]
+        # The result of a group of sources has its own key, and names a manifest of each source.
         named = {name.decode() for name in NAMED.findall(content)}
         keys = [name.decode() for name in KEYS.findall(content)]
-        is_in_its_place = its_key == (keys[0] if len(keys) == 1 else digest_of(keys))
-        if not is_in_its_place or not (its_key in finished_keys or (named and named <= manifests)):
+        is_in_its_place = result_key == (keys[0] if len(keys) == 1 else digest_of(keys))
+        if not is_in_its_place or not (result_key in finished_keys or (named and named <= manifests)):
             folder.delete(path)

@@ -1,4 +1,4 @@
-"""Holding a folder on a disk: of two processes that would remove what the other needs, one waits."""
+"""Lock a folder on a disk, so that processes that would remove each other's files run in sequence."""
 
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -13,10 +13,10 @@ from zyda_flows.tasks.storage.stores import explain_errors
 
 @contextmanager
 def held(folder: Folder, lock: str, what: str) -> Iterator[None]:
-    """Hold a folder for as long as the block runs; whoever is killed holds it no longer.
+    """Hold a lock on a folder within the block; the lock ends with the process.
 
-    lock: the path in it of the file that is locked. what: what holds it, as a person is told who waits. Folders in
-    object stores are not held, and neither are those on disks that know no locks. Raises Denied.
+    lock: path of the lock file in the folder. what: description of the work, for the warning of a waiting process.
+    Folders in object stores are not locked, nor are folders on disks without support for locks. Raises Denied.
     """
     if not folder.is_local:
         yield
@@ -32,11 +32,11 @@ def held(folder: Folder, lock: str, what: str) -> Iterator[None]:
 
 
 def acquire(file_lock: FileLock, folder: Folder, what: str) -> None:
-    """Wait until nobody else has a lock."""
+    """Wait until no other process holds the lock."""
     try:
         file_lock.acquire(blocking=False)
     except Timeout:
         warn(f"another {what} writes to {folder.url}; waiting until it has ended")
         file_lock.acquire()
     except NotImplementedError:
-        warn(f"{folder.url}: this disk knows no locks, so start no second {what} there")
+        warn(f"{folder.url}: this disk does not support locks, so do not start a second {what} there")

@@ -1,7 +1,7 @@
-"""Rows by part: written so that one part is read from many files without the rest.
+"""Write rows by part, so that a part can be read from many files without the other parts.
 
-The first column of such a file is `part`, by which its rows are sorted, and each row group is of one part. Where
-rows have a text, a part's texts are read into a local file: they may be more than memory holds.
+The first column of such a file is `part`. Rows are sorted by it, and each row group has rows of one part. If rows
+have a text, the texts of a part are read into a local file, because they may not fit in memory.
 """
 
 import os
@@ -23,15 +23,16 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
 
 GROUP_BYTES = 8 << 20  # of text in a row group
-GROUP_ROWS = 1 << 17  # in one without texts
+GROUP_ROWS = 1 << 17  # in a row group without texts
 PARTS: LRUCache[str, NDArray[np.int64]] = LRUCache(4 << 20, getsizeof=len)  # by the digests of footers
 PARTS_LOCK = Lock()
 
 
 def write_parts(scratch: Path, rows: pa.Table, *, shift: int = 0, **options: Any) -> None:
-    """Write rows, which are sorted by part. shift: 2**shift parts are read together. options: the writer's.
+    """Write rows that are sorted by part. shift: 2**shift parts are read together. options: for the writer.
 
-    Nobody asks for the statistics of other columns, and those of texts have two whole texts for each row group.
+    Statistics are written for `part` only: no reader uses others, and text statistics contain two whole texts for
+    each row group.
     """
     with parquet_writer(scratch, rows.schema, write_statistics=["part"], **options) as writer:
         for group in row_groups(rows, shift):
@@ -39,7 +40,7 @@ def write_parts(scratch: Path, rows: pa.Table, *, shift: int = 0, **options: Any
 
 
 def row_groups(rows: pa.Table, shift: int = 0) -> Iterator[pa.Table]:
-    """Cut rows, which are sorted, where 2**shift parts end, and where GROUP_BYTES of text or GROUP_ROWS are."""
+    """Divide sorted rows after 2**shift parts, and after GROUP_BYTES of text or GROUP_ROWS."""
     parts = rows.column("part").to_numpy() >> shift
     has_text = "text" in rows.column_names
     sizes = text_sizes(rows.column("text")) if has_text else np.full(len(rows), GROUP_BYTES // GROUP_ROWS)
@@ -60,7 +61,7 @@ def text_sizes(texts: pa.ChunkedArray) -> NDArray[np.int64]:
 
 
 def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
-    """Return where each text begins in the array's data, then where the last ends: (n + 1,)."""
+    """Return the start of each text in the array's data, then the end of the last text: (n + 1,)."""
     if not len(texts):
         return np.zeros(1, np.int64)
     return np.frombuffer(texts.buffers()[1], np.int64)[texts.offset : texts.offset + len(texts) + 1]
@@ -69,7 +70,7 @@ def offsets_of(texts: pa.LargeStringArray) -> NDArray[np.int64]:
 def rows_of_part(
     folder: Folder, artifacts: Iterable[Artifact], part: int, shift: int = 0
 ) -> Iterator[pa.Table]:
-    """Read the rows of a part, a row group at a time, or of the 2**shift parts that were written together."""
+    """Yield the rows of a part by row group, or the rows of the 2**shift parts that were written together."""
     for artifact in artifacts:
         if groups := np.flatnonzero(parts_of_groups(folder, artifact) >> shift == part).tolist():
             with open_table(folder, artifact) as parquet:
@@ -78,23 +79,24 @@ def rows_of_part(
 
 
 def parts_of_groups(folder: Folder, artifact: Artifact) -> NDArray[np.int64]:
-    """Return the part of each row group of a file, (n,), by its footer, which is read once."""
+    """Return the part of each row group of a file, (n,), from its footer, which is read only once."""
     with PARTS_LOCK:
         if (parts := PARTS.get(artifact.footer_digest)) is not None:
             return parts
     footer = footer_of(folder, artifact)
     groups = [footer.row_group(number) for number in range(footer.num_row_groups)]
     parts = np.array([group.column(0).statistics.min if group.num_rows else -1 for group in groups], np.int64)
-    with PARTS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
+    with PARTS_LOCK, suppress(ValueError):  # larger than the whole cache
         PARTS[artifact.footer_digest] = parts
     return parts
 
 
 @dataclass(frozen=True)
 class TextFile:
-    """Texts in a local file, by its descriptor: text i is its bytes from ends[i] to ends[i + 1], (n + 1,).
+    """Texts in a local file with a descriptor. Text i is its bytes from ends[i] to ends[i + 1]; ends: (n + 1,).
 
-    It is read and not mapped: what is mapped counts as the memory of a worker, which Dask ends for too much.
+    The file is read, not mapped: mapped memory counts as memory of the worker, and Dask ends workers that use too
+    much memory.
     """
 
     descriptor: int
@@ -105,7 +107,7 @@ class TextFile:
         return np.diff(self.ends)
 
     def take(self, rows: NDArray[np.int64]) -> pa.LargeStringArray:
-        """Read some texts: (n,) places to n texts."""
+        """Read some texts. rows: indices of the texts, (n,)."""
         starts, sizes = self.ends[rows].tolist(), self.sizes[rows]
         places = zip(sizes.tolist(), starts, strict=True)
         data = b"".join(os.pread(self.descriptor, size, start) for size, start in places)
@@ -117,19 +119,19 @@ class TextFile:
 def read_part(
     folder: Folder, artifacts: Iterable[Artifact], part: int, scratch: Path
 ) -> Iterator[tuple[pa.Table | None, TextFile]]:
-    """Read a part: its rows without texts, and those into a local file. No rows are None.
+    """Read a part: yield its rows without texts, and its texts in a local file.
 
-    The texts are none where nobody asked for them.
+    The rows are None if the part is empty. The TextFile is empty if the rows have no texts.
     """
     tables, offsets = list[pa.Table](), [np.zeros(1, np.int64)]
     with scratch.open("w+b") as file:
         for table in rows_of_part(folder, artifacts, part):
             if "text" in table.column_names:
                 for chunk in table.column("text").chunks:
-                    its_offsets = offsets_of(chunk)
+                    chunk_offsets = offsets_of(chunk)
                     if len(chunk):
-                        file.write(memoryview(chunk.buffers()[2])[its_offsets[0] : its_offsets[-1]])
-                        offsets.append(offsets[-1][-1] + its_offsets[1:] - its_offsets[0])
+                        file.write(memoryview(chunk.buffers()[2])[chunk_offsets[0] : chunk_offsets[-1]])
+                        offsets.append(offsets[-1][-1] + chunk_offsets[1:] - chunk_offsets[0])
                 table = table.drop_columns("text")
             tables.append(table)
         file.flush()

@@ -1,7 +1,7 @@
-"""Small JSON files of ours, each with a hash of itself, of its kind and of its place.
+"""Sealed records: small JSON files with a hash of their content, their kind and their path.
 
-So a cut, a change, and a record that lies where another should are noticed. The place is relative to the corpus's
-folder, which may be moved.
+The hash detects truncated, changed and misplaced records. The path is relative to the corpus's folder, so the
+folder may be moved.
 """
 
 import base64
@@ -17,13 +17,13 @@ from pydantic import BaseModel, ConfigDict, ValidationError
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.folder import Folder
 
-KEY = re.compile("[0-9a-f]{20}")  # what `digest_of` returns, in the names of what was made
+KEY = re.compile("[0-9a-f]{20}")  # a result of `digest_of`, used in names of artifacts and records
 SEAL = b'{"sha256":"'
 BODY = b'","record":'
 
 
 class Record(BaseModel):
-    """A frozen JSON value of ours."""
+    """A frozen JSON value of this project."""
 
     model_config = ConfigDict(frozen=True)
 
@@ -38,7 +38,7 @@ def digest_of(value: Any) -> str:
 
 
 def pack(schema: pa.Schema) -> str:
-    """Write a schema as text, for a manifest."""
+    """Encode a schema as text, for a manifest."""
     return base64.b64encode(schema.serialize().to_pybytes()).decode()
 
 
@@ -47,18 +47,18 @@ def unpack(text: str) -> pa.Schema:
 
 
 def seal(record: Record, path: str) -> bytes:
-    """Write a record as JSON with a hash of itself in its place, by its path in the corpus's folder."""
+    """Encode a record as JSON with a hash for its path in the corpus's folder."""
     body = record.model_dump_json().encode()
     return SEAL + hash_of(type(record), path, body) + BODY + body + b"}"
 
 
 def unseal(content: bytes, kind: type[Sealed], path: str) -> Sealed:
-    """Read a sealed record. Raises Damaged where it is not as it was written, by this version and in this place."""
+    """Decode a sealed record. Raises Damaged if it was changed, or is of another version or path."""
     body = body_of(content)
     if is_sealed(content, kind, path):
         with suppress(ValidationError):
             record = kind.model_validate_json(body)
-            if record.model_dump_json().encode() == body:  # or it lacks a field, or has one that nobody knows
+            if record.model_dump_json().encode() == body:  # otherwise fields are missing or unknown
                 return record
     raise Damaged(f"{path} is cut or changed, or of another place or version", path)
 
@@ -68,7 +68,7 @@ def hash_of(kind: type[Record], path: str, body: bytes) -> bytes:
 
 
 def is_sealed(content: bytes, kind: type[Record], path: str) -> bool:
-    """Say whether a record is as it was written, of this kind and in this place."""
+    """Return whether a record is unchanged, of this kind and for this path."""
     body = body_of(content)
     return content == SEAL + hash_of(kind, path, body) + BODY + body + b"}"
 
@@ -82,6 +82,6 @@ def write_record(folder: Folder, path: str, record: Record) -> None:
 
 
 def read_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
-    """Read a record, or return None where there is none. Raises Damaged."""
+    """Read a record, or return None if it does not exist. Raises Damaged."""
     content = folder.read_if_there(path)
     return None if content is None else unseal(content, kind, path)

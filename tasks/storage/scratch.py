@@ -1,4 +1,4 @@
-"""Files that are being written: how they are called, and which of them nobody writes any more."""
+"""Scratch files, which are being written: their names, and the removal of files whose process has ended."""
 
 import errno
 import hashlib
@@ -18,9 +18,9 @@ NO_LINKS = {errno.EPERM, errno.ENOTSUP, errno.EOPNOTSUPP, errno.ENOSYS, errno.EM
 
 
 def link_as(scratch: Path, target: Path) -> bool:
-    """Give a written file a second name, by a hard link; return False where the name is taken.
+    """Give a written file a second name by a hard link; return False if the name exists.
 
-    On a file system without hard links its content is written under that name.
+    On a file system without hard links, write the content to a file with that name.
     """
     target.parent.mkdir(parents=True, exist_ok=True)
     try:
@@ -35,7 +35,7 @@ def link_as(scratch: Path, target: Path) -> bool:
 
 
 def create(target: Path, content: bytes) -> bool:
-    """Write a file that is not there; return False where it is there."""
+    """Write a file unless it exists; return False if it exists."""
     try:
         with target.open("xb") as file:
             file.write(content)
@@ -45,22 +45,21 @@ def create(target: Path, content: bytes) -> bool:
 
 
 def scratch_name() -> str:
-    """Name a scratch file so that others can see whether the process that writes it still runs."""
+    """Return a name for a scratch file that tells other processes whether its writer still runs."""
     return f"zyda-{platform.node()}-{own_mark(os.getpid())}-{uuid.uuid4().hex}"
 
 
 def process_mark(pid: int) -> str:
-    """Return a process's number and its birth, in short. Raises psutil.NoSuchProcess."""
+    """Return a process's number and a short hash of its start. Raises psutil.NoSuchProcess."""
     return f"{pid}-{hashlib.sha256(birth_of(psutil.Process(pid)).encode()).hexdigest()[:12]}"
 
 
-own_mark = cache(
-    process_mark
-)  # for the process itself, whose birth does not change; a fork has another number
+# Cached for this process, because its start does not change; a fork has another number.
+own_mark = cache(process_mark)
 
 
 def replace_folder(source: Path, target: Path, old: Path) -> None:
-    """Move a folder to where another one may be, which is moved to `old` and removed."""
+    """Move a folder to `target`; a folder that exists there is moved to `old` and removed."""
     old.parent.mkdir(parents=True, exist_ok=True)
     target.parent.mkdir(parents=True, exist_ok=True)
     if target.exists():
@@ -70,7 +69,7 @@ def replace_folder(source: Path, target: Path, old: Path) -> None:
 
 
 def remove_orphans(parent: Path) -> None:
-    """Remove the scratch files and folders in a folder that are left behind."""
+    """Remove the scratch files and folders of ended processes from a folder."""
     for scratch in parent.glob("zyda-*-*-*-*"):
         if is_orphan(scratch):
             if scratch.is_dir():
@@ -80,13 +79,13 @@ def remove_orphans(parent: Path) -> None:
 
 
 def is_orphan(scratch: Path) -> bool:
-    """Say whether a scratch file is of a process of this machine that has ended."""
+    """Return whether a scratch file belongs to a process of this machine that has ended."""
     node, pid, birth = scratch.name.removeprefix("zyda-").rsplit("-", 3)[:3]
     if node != platform.node() or not pid.isdecimal():
         return False
-    try:  # a number is given again, and the clock, by which a file's time goes, may be set
+    try:  # compare starts, because numbers are reused; not file times, because the clock may be set
         return process_mark(int(pid)) != f"{pid}-{birth}"
     except psutil.NoSuchProcess:
         return True
-    except psutil.Error:  # it is there, and says nothing to us
+    except psutil.Error:  # the process exists, but its start cannot be read
         return False

@@ -1,4 +1,4 @@
-"""What stores do when they are asked: their failures, final or passing, and streams that remember them."""
+"""Requests to stores: translate final and temporary failures, retry, and read streams that remember failures."""
 
 import time
 from collections.abc import Callable, Iterable, Iterator
@@ -11,23 +11,23 @@ from fsspec.core import url_to_fs
 from fsspec.implementations.local import LocalFileSystem
 
 from zyda_flows.tasks.errors import Denied, Unavailable, ZydaError
-from zyda_flows.tasks.log import say_wait
+from zyda_flows.tasks.log import log_wait
 from zyda_flows.tasks.spent import METER
 from zyda_flows.tasks.storage.failures import advice_about, code_of, is_final, is_storage_failure, unavailable
 
 Answer = TypeVar("Answer")
-# How time passes before a store is asked again, where somebody wants to end it.
+# Replaces time.sleep before a retry, so that a user can interrupt the wait.
 PAUSE: ContextVar[Callable[[float], object] | None] = ContextVar("pause", default=None)
-SECONDS_BEFORE_ASKING_AGAIN = (0.5, 2.0, 5.0)  # then the stage's own retries begin, where there is a stage
+SECONDS_BEFORE_ASKING_AGAIN = (0.5, 2.0, 5.0)  # afterwards, a stage has its own retries
 DENIED = (FileNotFoundError, PermissionError, IsADirectoryError, NotADirectoryError)
-LEAST_WAIT, LONGEST_WAIT = 1.0, 6 * 3600.0  # seconds, where a host limits its requests
-# They compare what they hold, and what they give, with checksums of their own.
+LEAST_WAIT, LONGEST_WAIT = 1.0, 6 * 3600.0  # seconds, if a host limits requests
+# These stores check stored and sent data with their own checksums.
 STORES_WITH_CHECKSUMS = {"s3", "s3a", "gs", "gcs"}
 
 
 @contextmanager
 def explain_errors(url: str) -> Iterator[None]:
-    """Turn what a storage back end raises into Denied (final) or Unavailable (worth retrying)."""
+    """Raise Denied (final) or Unavailable (a retry may help) in place of the errors of a storage back end."""
     try:
         yield
     except ZydaError:
@@ -44,7 +44,7 @@ def explain_errors(url: str) -> Iterator[None]:
 
 
 def create_in_store(fs: fsspec.AbstractFileSystem, path: str, content: bytes) -> bool:
-    """Write a file that is not there; return False where it is there."""
+    """Write a file unless it exists; return False if it exists."""
     try:
         fs.pipe_file(path, content, mode="create")
     except (OSError, NotImplementedError) as error:
@@ -64,10 +64,10 @@ def ask_again(
     prepare: Callable[[Unavailable], object] | None = None,
     waits: Iterable[float] | None = None,
 ) -> Answer:
-    """Return a store's answer, which is asked for again after some seconds where there was none.
+    """Return a store's answer; retry after some seconds if it is unavailable.
 
-    A store that says how long to wait is waited for, for hours if it must be. prepare: called before it is asked
-    again, with what it failed with. waits: seconds before it is asked again where it says nothing.
+    If a store states a wait, the wait is respected, up to LONGEST_WAIT in total. prepare: called before a retry
+    with the last failure. waits: seconds before each retry if the store states no wait.
     """
     remaining = iter(SECONDS_BEFORE_ASKING_AGAIN if waits is None else waits)
     until = time.monotonic() + LONGEST_WAIT
@@ -81,7 +81,7 @@ def ask_again(
                     raise
             else:
                 seconds = max(error.seconds, LEAST_WAIT)
-                say_wait(error.host, seconds)
+                log_wait(error.host, seconds)
             pause = PAUSE.get()
             pause(seconds) if pause else time.sleep(seconds)
             if prepare:
@@ -89,11 +89,11 @@ def ask_again(
 
 
 class Stream:
-    """A file that is open for reading, and remembers what its store did.
+    """A file that is open for reading, and remembers failures of its store.
 
-    Whoever decodes what it gives raises errors of its own, OSErrors among them, so that the type of an
-    error cannot tell damaged content from a store that failed in the middle. `failure` can: it is the
-    Denied or Unavailable that a read ended with, if one did.
+    A decoder of the content raises errors of many types, including OSError. So the type of an error does not tell
+    damaged content from a failure of the store during the read. `failure` does: it is the Denied or Unavailable
+    with which a read ended, if any.
     """
 
     mode = "rb"
@@ -110,7 +110,7 @@ class Stream:
         self.close()
 
     def explained(self) -> AbstractContextManager[None]:
-        """Turn what its store raises into errors of ours."""
+        """Translate errors of the store to errors of this project."""
         return explain_errors(self.url)
 
     def read(self, size: int = -1) -> bytes:
@@ -122,12 +122,12 @@ class Stream:
         except ZydaError as error:
             self.failure = error
             raise
-        except Exception as error:  # whatever it is, nobody has decoded anything yet
+        except Exception as error:  # the content is not decoded here, so any error is a failure of the store
             self.failure = Unavailable(f"{self.url}: {type(error).__name__}: {error}")
             raise self.failure from error
 
     def count(self, size: int) -> None:
-        """Count a request to its store, and the bytes that came."""
+        """Count a request to the store, and the bytes that it sent."""
         METER.add(requests=1, read=size)
 
     def seek(self, place: int, whence: int = 0) -> int:
@@ -153,11 +153,11 @@ class Stream:
         self.stream.close()
 
     def flush(self) -> None:
-        """Do nothing, as for any stream that is only read."""
+        """Do nothing: the stream is read-only."""
 
     @contextmanager
     def decoding(self) -> Iterator[None]:
-        """Raise what the store did instead of what a decoder made of it."""
+        """Raise the store's failure, if there is one, instead of the error of a decoder."""
         try:
             yield
         except Exception:
@@ -165,19 +165,19 @@ class Stream:
             raise
 
     def raise_failure(self) -> None:
-        """Raise what the store did, if it did, with its own cause.
+        """Raise the store's failure, if there is one, with its own cause.
 
-        Not from what a decoder made of it: pyarrow raises the same object again, or one whose cause it is, and an
-        exception that is among its own causes has Dask follow them without end.
+        It is not raised from a decoder's error: pyarrow raises the same object again, or an error caused by it. An
+        exception among its own causes makes Dask follow the causes forever.
         """
         if self.failure is not None:
             raise self.failure
 
 
 def open_stream(url: str, *, at_random: bool) -> Stream:
-    """Open a file by URL: to be read here and there, or from end to end.
+    """Open a file by URL, for random or sequential reads.
 
-    At random, a store is asked for what is read and for nothing ahead of it.
+    With `at_random`, only the requested bytes are read from a store, without read-ahead.
     """
     with explain_errors(url):
         fs, path = url_to_fs(url)

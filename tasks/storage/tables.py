@@ -1,4 +1,4 @@
-"""Artifacts as tables: written with checksums, and read with a look at them."""
+"""Write artifacts as Parquet tables with checksums, and verify the checksums when they are read."""
 
 import hashlib
 import os
@@ -21,9 +21,9 @@ from zyda_flows.tasks.storage.records import write_record
 from zyda_flows.tasks.storage.stores import Stream
 
 PART_BYTES = 32 << 20
-MOST_GROUPS = 8  # of a part: a value that a dictionary repeats takes more room in memory than in a file
+MOST_GROUPS = 8  # row groups in a part, because values repeated by a dictionary take more memory than storage
 FOOTER_CACHE_BYTES = 256 << 20
-PARSED = 9  # times its size on storage that a footer takes in memory: 8.9 MB of 8 x 512 row groups
+PARSED = 9  # ratio of a footer's size in memory to its size on storage: 8.9 MB for 8 x 512 row groups
 NOT_DECODED = (pa.ArrowException, OSError, ValueError, MemoryError)
 FOOTERS: LRUCache[str, pq.FileMetaData] = LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda footer: footer.serialized_size * PARSED
@@ -33,9 +33,9 @@ ID_RANGES: LRUCache[str, tuple[int, int]] = LRUCache(1 << 16)  # by the digests 
 
 
 def parquet_writer(scratch: Path | IO[bytes], schema: pa.Schema, **options: Any) -> pq.ParquetWriter:
-    """Open an artifact to write: compressed, with a checksum of every page, and texts without a dictionary.
+    """Open an artifact for writing: compressed, with a checksum for every page, and without dictionaries for texts.
 
-    Of texts that are all different a dictionary saves no byte, and makes a GPU read three times as long.
+    A dictionary of distinct texts saves no bytes, and makes a GPU read three times as long.
     """
     if "text" in schema.names:
         sink = pa.BufferOutputStream()
@@ -50,16 +50,16 @@ def parquet_writer(scratch: Path | IO[bytes], schema: pa.Schema, **options: Any)
 def write_artifact(
     folder: Folder, path: str, name: str, fill: Callable[[Path], Any], **counted: Any
 ) -> Artifact:
-    """Write an artifact with `fill(scratch)`, put it in place, then its record.
+    """Write an artifact with `fill(scratch)`, put it in place, then write its record.
 
-    fill: may return the counts of what it wrote, where nobody knows them before.
+    fill: may return the counts of the written rows, if they were unknown before.
     """
     with folder.scratch_file() as scratch:
         if isinstance(counts := fill(scratch), Counts):
             counted["counts"] = counts
         with scratch.open("rb") as file:
             digest = hashlib.file_digest(file, "sha256").hexdigest()
-            file.seek(-8, os.SEEK_END)  # the size of the footer, four bytes, and four that say Parquet
+            file.seek(-8, os.SEEK_END)  # a Parquet file ends with the footer's size (4 bytes) and "PAR1"
             footer = int.from_bytes(file.read(4), "little") + 8
             file.seek(-footer, os.SEEK_END)
             tail = file.read()
@@ -74,28 +74,28 @@ def write_artifact(
 
 
 def write_table(
-    folder: Folder, path: str, name: str, table: pa.Table, of_group: int | None = None, **counted: Any
+    folder: Folder, path: str, name: str, table: pa.Table, group_rows: int | None = None, **counted: Any
 ) -> Artifact:
     """Write a narrow table as an artifact.
 
-    of_group: the rows of a row group, a million without. counted: what its record says of its documents.
+    group_rows: rows in a row group, pyarrow's default (a million) if None. counted: counts for its record.
     """
 
     def fill(scratch: Path) -> None:
         with parquet_writer(scratch, table.schema) as writer:
-            writer.write_table(table, of_group)
+            writer.write_table(table, group_rows)
 
     return write_artifact(folder, path, name, fill, **counted)
 
 
 @contextmanager
 def open_decoded(folder: Folder, artifact: Artifact) -> Iterator[Stream]:
-    """Open an artifact. Whatever goes wrong then is Denied or Unavailable by its store, or Damaged."""
+    """Open an artifact. Errors within the block become Denied or Unavailable (the store's), or Damaged."""
     try:
         stream = folder.open(artifact.path)
     except Denied as error:
         if isinstance(error.__cause__, FileNotFoundError):
-            raise as_damaged(folder, artifact, "is gone") from error
+            raise as_damaged(folder, artifact, "is missing") from error
         raise
     with stream:
         if (size := stream.seek(0, os.SEEK_END)) != artifact.size:
@@ -115,7 +115,7 @@ def as_damaged(folder: Folder, artifact: Artifact, fault: str) -> Damaged:
 
 @contextmanager
 def open_table(folder: Folder, artifact: Artifact) -> Iterator[pq.ParquetFile]:
-    """Open an artifact. Neighbouring columns of what is read at once are one request to a store."""
+    """Open an artifact; adjacent columns of a read are combined in one request to a store."""
     with open_decoded(folder, artifact) as stream:
         yield pq.ParquetFile(
             stream,
@@ -126,7 +126,7 @@ def open_table(folder: Folder, artifact: Artifact) -> Iterator[pq.ParquetFile]:
 
 
 def read_table(folder: Folder, artifact: Artifact, columns: list[str] | None = None) -> pa.Table:
-    """Read an artifact, or some of its columns. A whole one is checked against its digest."""
+    """Read an artifact, or some of its columns; a whole file is checked against its digest."""
     if columns is not None:
         with open_table(folder, artifact) as parquet:
             return parquet.read(columns)
@@ -136,7 +136,7 @@ def read_table(folder: Folder, artifact: Artifact, columns: list[str] | None = N
 
 
 def checked_content(folder: Folder, artifact: Artifact) -> bytes:
-    """Read a whole artifact, whose bytes are those of its digest."""
+    """Read a whole artifact. Raises Damaged if its bytes do not match its digest."""
     with open_decoded(folder, artifact) as stream:
         content = read_whole(stream)
     if hashlib.sha256(content).hexdigest() != artifact.digest:
@@ -150,9 +150,10 @@ def read_whole(stream: Stream) -> bytes:
 
 
 def in_arrow_memory(content: bytes) -> pa.Buffer:
-    """Copy what Arrow's threads will hold, so that none needs Python to let it go.
+    """Copy bytes into memory of Arrow, so that Arrow's threads can release it without Python.
 
-    One that does while Python ends aborts the process: github.com/apache/arrow/issues/34314.
+    A thread that releases memory of Python at the end of the process aborts it:
+    github.com/apache/arrow/issues/34314.
     """
     buffer = pa.allocate_buffer(len(content))
     np.frombuffer(buffer, np.uint8)[:] = np.frombuffer(content, np.uint8)
@@ -160,14 +161,14 @@ def in_arrow_memory(content: bytes) -> pa.Buffer:
 
 
 def tables_of(folder: Folder, artifact: Artifact, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """Read an artifact in parts of some MiB: a row group, or a few where they are small."""
+    """Read an artifact in parts of some MiB: a row group, or a few small row groups."""
     with open_table(folder, artifact) as parquet:
         yield from parts_of(parquet, columns)
 
 
 def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.Table]:
     sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
-    # The sum of the sizes up to each row group, in whole PART_BYTES: those with the same number are one part.
+    # The total size up to each row group, in units of PART_BYTES: row groups with the same number are a part.
     part = np.cumsum(sizes) // PART_BYTES
     for _, groups in groupby(range(len(sizes)), key=lambda group: (part[group], group // MOST_GROUPS)):
         yield parquet.read_row_groups(list(groups), columns)
@@ -178,7 +179,9 @@ def rows_between(folder: Folder, artifacts: Iterable[Artifact], first: int, last
     artifacts = list(artifacts)
     within = [artifact for artifact in artifacts if overlaps(ids_of(folder, artifact), first, last)]
     schema = footer_of(folder, (within or artifacts)[0]).schema.to_arrow_schema()
-    return pa.concat_tables([schema.empty_table(), *(rows_of(folder, one, first, last) for one in within)])
+    return pa.concat_tables(
+        [schema.empty_table(), *(rows_of(folder, artifact, first, last) for artifact in within)]
+    )
 
 
 def overlaps(ids: tuple[int, int], first: int, last: int) -> bool:
@@ -189,13 +192,13 @@ def rows_of(folder: Folder, artifact: Artifact, first: int, last: int) -> pa.Tab
     groups = [i for i, ids in ids_of_groups(footer_of(folder, artifact)) if overlaps(ids, first, last)]
     with open_table(folder, artifact) as parquet:
         table = parquet.read_row_groups(groups)
-    # As uint64: beside signed numbers NumPy would compare ids as floats, which cannot tell large ones apart.
+    # As uint64: with signed numbers NumPy would compare ids as floats, which cannot represent large ids exactly.
     low, high = np.searchsorted(table.column("doc_id").to_numpy(), np.array([first, last + 1], np.uint64))
     return table.slice(low, high - low)
 
 
 def ids_of(folder: Folder, artifact: Artifact) -> tuple[int, int]:
-    """Return the first and the last doc_id of an artifact, by its footer, which is read once; 0 and -1 of none."""
+    """Return the first and the last doc_id of an artifact from its footer, which is read once; (0, -1) if empty."""
     with FOOTERS_LOCK:
         if known := ID_RANGES.get(artifact.footer_digest):
             return known
@@ -207,7 +210,7 @@ def ids_of(folder: Folder, artifact: Artifact) -> tuple[int, int]:
 
 
 def ids_of_groups(footer: pq.FileMetaData) -> Iterator[tuple[int, tuple[int, int]]]:
-    """Yield the row groups with rows of an artifact that begins with a `doc_id`: each with its first and last."""
+    """Yield each non-empty row group of an artifact that begins with `doc_id`: its number, first and last id."""
     for number in range(footer.num_row_groups):
         statistics = footer.row_group(number).column(0).statistics
         if statistics is not None and statistics.has_min_max:
@@ -215,7 +218,7 @@ def ids_of_groups(footer: pq.FileMetaData) -> Iterator[tuple[int, tuple[int, int
 
 
 def footer_of(folder: Folder, artifact: Artifact) -> pq.FileMetaData:
-    """Read a file's footer once for all the parts that a worker reads from it."""
+    """Read a file's footer once for all parts that a worker reads from the file."""
     with FOOTERS_LOCK:
         if footer := FOOTERS.get(artifact.footer_digest):
             return footer
@@ -224,7 +227,7 @@ def footer_of(folder: Folder, artifact: Artifact) -> pq.FileMetaData:
 
 
 def footer_in(folder: Folder, artifact: Artifact, stream: Stream) -> pq.FileMetaData:
-    """Return the footer of an open artifact, which must be the one that was written."""
+    """Return the footer of an open artifact. Raises Damaged if it was changed."""
     with FOOTERS_LOCK:
         if footer := FOOTERS.get(artifact.footer_digest):
             return footer
@@ -233,6 +236,6 @@ def footer_in(folder: Folder, artifact: Artifact, stream: Stream) -> pq.FileMeta
     if hashlib.sha256(tail).hexdigest() != artifact.footer_digest:
         raise as_damaged(folder, artifact, "has another footer than was written")
     footer = pq.read_metadata(pa.BufferReader(tail))
-    with FOOTERS_LOCK, suppress(ValueError):  # one that is larger than all that may be kept
+    with FOOTERS_LOCK, suppress(ValueError):  # larger than the whole cache
         FOOTERS[artifact.footer_digest] = footer
     return footer

@@ -70,7 +70,7 @@ class Fast:
         return ids, ends
 
 
-class Engine:
+class TokenEngine:
     """Encodes texts with a tokenizer, without adding special tokens.
 
     Args:

@@ -13,7 +13,7 @@ from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.trial import fault_of_tokenizer
 
 EXACT = "ZYDA_TOKENS"  # environment variable; with the value `exact`, tokenizers counts all tokens
@@ -55,7 +55,7 @@ def store_tokenizer(folder: Folder, name: str) -> str:
     tokenizer = load_tokenizer(name)
     text = tokenizer.to_str()
     digest = digest_of(text)
-    if reason := Engine(tokenizer).why_slow:
+    if reason := TokenEngine(tokenizer).why_slow:
         warn(f"the tokens of {name} are counted slowly, by tokenizers: {reason}")
     if folder.read_if_there(tokenizer_path(digest)) != text.encode():
         folder.write(tokenizer_path(digest), text.encode())
@@ -64,7 +64,7 @@ def store_tokenizer(folder: Folder, name: str) -> str:
 
 def counted_by(tokenizer: Tokenizer) -> str:
     """Return which library counts a tokenizer's tokens here, and its speed on the machine of docs/speed.md."""
-    reason = Engine(tokenizer).why_slow
+    reason = TokenEngine(tokenizer).why_slow
     if reason is None:
         return "counted by fastokens, about 100 MB/s of text a core, and checked against tokenizers"
     return f"counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: {reason}"
@@ -98,7 +98,7 @@ def stored_tokenizer(folder: Folder, digest: str) -> str:
 @lru_cache(maxsize=4)
 def stored_engine(
     folder: Folder, digest: str, special_tokens: SpecialAs, *, is_exact: bool = False
-) -> Engine:
+) -> TokenEngine:
     """Load the stored tokenizer of a corpus. It is cached for all shards that a worker ingests."""
     tokenizer = Tokenizer.from_str(stored_tokenizer(folder, digest))
-    return Engine(tokenizer, is_exact=is_exact, special_as_text=special_tokens == "text")
+    return TokenEngine(tokenizer, is_exact=is_exact, special_as_text=special_tokens == "text")

@@ -1,6 +1,8 @@
-"""Workers: the only package that uses Dask.
+"""Workers: the only modules of the tasks that use Dask.
 
-`dask_cluster` starts a local cluster, `process` configures its processes, `tls` restricts access to it, and `ports`
-reserves ports for servers. `window` keeps items in flight, `host_limits` limits the requests of all workers to a
-host, `events` sends messages of workers to the flow, and `trouble` explains the failure of a cluster.
+`dask_cluster` starts a cluster on this machine, `scheduler_address` finds an existing cluster, `process` prepares
+worker processes, `tls` restricts access to a cluster, and `ports` chooses where servers listen. `window` keeps
+several items in flight on a cluster, `waiting_calls` makes several calls that wait for it, `host_limits` limits the
+requests of all workers to a host, `events` carries reports from workers to the flow, and `trouble` explains why a
+cluster ended.
 """

@@ -1,7 +1,7 @@
-"""Work that takes its workers with it, as it looks to whoever waits for it.
+"""Count the workers that died while they ran an item, and the time and resources of a call.
 
-Dask counts the deaths of workers for each of its tasks, but forgets them with the task that waits, which may have
-been on the same worker. So a job leaves a mark where it was begun and did not end, and looks for those of before.
+Dask counts the deaths of workers for each of its tasks. It loses the count if the waiting task was on the worker
+that died. So a job writes a mark when it begins, removes it when it ends, and looks for marks of earlier attempts.
 """
 
 import time
@@ -12,30 +12,30 @@ from typing import Any, NamedTuple
 
 from zyda_flows.tasks.spent import METER, Spent
 
-# How many workers the work that is done here may have taken with it; 0 where nobody asks.
+# Number of workers that may die while they run the current work; 0 means that marks are not checked.
 ALLOWED_DEATHS: ContextVar[int] = ContextVar("allowed_deaths", default=0)
 
 
 class SetApart(NamedTuple):
-    """What comes of work that has taken as many workers with it as it may. what: it is, in words."""
+    """The result of an item during which the allowed number of workers died. what: the description of the work."""
 
     what: str
     deaths: int
 
     def __str__(self) -> str:
-        return f"{self.what} took {self.deaths} workers with it, one after another"
+        return f"{self.deaths} workers died one after another during {self.what}"
 
 
 class TooManyDeaths(Exception):
-    """Raised before work is begun that has taken as many workers with it as it may."""
+    """Raised before work begins if the allowed number of workers has already died during it."""
 
-    def __init__(self, found: SetApart) -> None:
-        super().__init__(found)
-        self.found = found
+    def __init__(self, set_apart: SetApart) -> None:
+        super().__init__(set_apart)
+        self.set_apart = set_apart
 
 
 class Outcome(NamedTuple):
-    """What a call returned, or a SetApart, the seconds that it took, and what its process spent."""
+    """The result of a call or a SetApart, the seconds of the call, and the resources that its process used."""
 
     result: Any
     seconds: float
@@ -44,7 +44,7 @@ class Outcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Attempt:
-    """A function as it is called on a worker, which may have taken so many workers with it before."""
+    """A function to call on a worker. deaths: number of workers that may die during an item."""
 
     function: Callable[[Any], Any]
     deaths: int
@@ -55,7 +55,7 @@ class Attempt:
         try:
             result = self.function(item)
         except TooManyDeaths as error:
-            result = error.found
+            result = error.set_apart
         finally:
             ALLOWED_DEATHS.reset(token)
         return Outcome(result, time.monotonic() - began, METER.take())

@@ -1,4 +1,4 @@
-"""The Dask cluster of a build: which is named, and how one is started on this machine."""
+"""Start the Dask cluster of a build on this machine, with a worker for each core and each GPU."""
 
 import logging
 import multiprocessing
@@ -11,36 +11,36 @@ from typing import Any
 import dask
 import dask.system
 import distributed
-from distributed.comm import parse_address, parse_host_port
 from distributed.system import MEMORY_LIMIT
 
 from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.workers.engine import ENGINE, LIBRARIES, Engine, requested_engine
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 from zyda_flows.tasks.workers.private_files import private_folder
-from zyda_flows.tasks.workers.process import begin_imports, born_with_imports, expect_to_be_born
+from zyda_flows.tasks.workers.process import begin_imports, check_main_guard, worker_start_method
+from zyda_flows.tasks.workers.scheduler_address import configured_scheduler
 
-ALLOWED_DEATHS = 10  # workers that a shard may take with it before the build gives up on it
-# Dask tells the allocator of its workers to give every freed page back at once, and to get it again for
-# the next array: that costs a build a fifth of its time and a model on the CPU half of it
+ALLOWED_DEATHS = 10  # workers that may die on the same shard before the build fails
+# Dask configures the allocator of its workers to return every freed page to the system at once. The pages must then
+# be requested again for the next array. That costs a build a fifth of its time, and a model on the CPU half of it
 # (python -m benchmarks.end_to_end, benchmarks.classifier).
 ALLOCATOR = {"MALLOC_TRIM_THRESHOLD_": 512 << 20, "MALLOC_MMAP_MAX_": 0}
-# Dask's dashboard talks to its own pages alone; by default it does to every page that a browser shows.
+# Only the dashboard's own pages may open its websockets. Dask's default accepts pages of any origin.
 WEBSOCKETS = "distributed.scheduler.dashboard.bokeh-application.allow_websocket_origin"
 PRELOAD, OWN_SCHEDULER = "distributed.scheduler.preload", "zyda_flows.tasks.workers.own_scheduler"
 SCHEDULER_PRELOAD = "DASK_DISTRIBUTED__SCHEDULER__PRELOAD"
 OWN_PAGES = "DASK_DISTRIBUTED__SCHEDULER__DASHBOARD__BOKEH_APPLICATION__ALLOW_WEBSOCKET_ORIGIN"
 ENVIRON, NO_WORKERS = "distributed.nanny.pre-spawn-environ", "distributed.scheduler.no-workers-timeout"
 PATIENCE = "300s"
-# Dask starts a worker again that has not been heard of for so long: it is stopped, or its machine has no time for
-# it. By default that is five minutes.
+# Dask restarts a worker that has sent no heartbeat for this time, because its process is stopped or its machine is
+# overloaded. Dask's default is five minutes.
 TTL, WORKER_TTL = "distributed.scheduler.worker-ttl", "120s"
-# Dask closes a nanny for good so long after it lost its worker, by default after 15 seconds, if the worker is
-# not there at that very moment. One that has died again by then is about to be started again, and never is: of a
-# cluster with one worker, none is left. Nannies start their workers again by themselves.
+# Dask closes a nanny permanently if its worker is missing this long after it was lost (15 seconds by default). If
+# the worker has just died again at that time, it is not restarted, and a cluster with one worker has none left.
+# Nannies restart their workers without this timeout.
 LOST, NEVER = "distributed.deploy.lost-worker-timeout", "365 days"
-# Schedulers, workers and clients keep the last messages that they have sent, each with whole tasks, for developers
-# of Dask, and the dashboard what the last tasks took. By default 1,000 and 100,000.
+# Schedulers, workers and clients keep their last messages, which contain whole tasks, for developers of Dask. The
+# dashboard keeps the durations of the last tasks. Dask's defaults are 1,000 messages and 100,000 tasks.
 MESSAGES_KEPT, TASKS_KEPT = 10, 1000
 SHORT_LOGS = {
     "distributed.admin.low-level-log-length": MESSAGES_KEPT,
@@ -48,17 +48,18 @@ SHORT_LOGS = {
 }
 CLOSE_SECONDS = 30
 WORKER_PROCESS = "zyda_flows.tasks.workers.process"
-SILENT = 50  # Dask's own log, of which every worker writes one
-# What workers offer: those with a GPU one (dask cuda worker --resources GPU=1); beside them, the others a CPU for
-# each thread (dask worker --resources CPU=2), so that work for CPUs does not keep a GPU waiting.
+SILENT = 50  # log level for Dask's own log, which every worker writes
+# Resources that workers offer: GPU workers offer GPU=1 (dask cuda worker --resources GPU=1). In the same cluster,
+# the other workers offer CPU=1 per thread (dask worker --resources CPU=2), so that CPU work does not occupy a
+# GPU.
 GPU, CPU = "GPU", "CPU"
 VISIBLE, NONE_VISIBLE = "CUDA_VISIBLE_DEVICES", ("", "-1", "NoDevFiles")  # how CUDA hides GPUs from a process
-# A core takes longer to read a shard and to write its keys, or to read keys, than a GPU should take for what is
-# between; so some share a GPU, each with a thread of its worker, which use the device one after another.
+# A core needs longer to read a shard and to write its keys than a GPU needs for the computation in between. So
+# several tasks share a GPU, each on a thread of its worker. The threads use the device in turn.
 GPU_THREADS = 4
 SHARE = 1 / GPU_THREADS
-# RMM takes a GPU's memory from the driver's own pool, which cuDF, cuGraph and CuPy share; PyTorch has its own.
-KEPT_BY_RMM = 0.5  # of a GPU's memory, of what nobody uses
+# RMM allocates GPU memory from the driver's pool, which cuDF, cuGraph and CuPy share; PyTorch has its own pool.
+KEPT_BY_RMM = 0.5  # fraction of a GPU's memory that stays reserved when unused
 GPU_FLAGS = (
     f"--resources {GPU}=1 --nthreads {GPU_THREADS} --rmm-async --rmm-release-threshold {KEPT_BY_RMM} "
     "--set-rmm-allocator-for-libs cupy"
@@ -69,61 +70,41 @@ GPU_OPTIONS = {
 }  # fmt: skip
 
 
-def configured_scheduler() -> str | None:
-    """Return the address of the scheduler that Dask's own configuration names (DASK_SCHEDULER_ADDRESS)."""
-    address = dask.config.get("scheduler-address", None)
-    if address:
-        check_address(address)
-    return address or None
-
-
-def read_settings_again() -> None:
-    """Have Dask read its settings from the environment, which has changed."""
-    dask.config.refresh()
-
-
-def check_address(address: str) -> None:
-    """Raise LostWorkers where the address of a scheduler is none."""
-    try:
-        parse_host_port(parse_address(address)[1])
-    except ValueError as error:
-        raise LostWorkers(
-            f"DASK_SCHEDULER_ADDRESS: {address!r} is no address ({error}); expected tls://host:port"
-        ) from error
-
-
 def expect_cluster() -> None:
-    """Begin to import what workers are born with, where a build will start some on this machine.
+    """Begin to import the modules of workers in the background, if a build will start workers on this machine.
 
-    Called with the environment that they are to have.
+    Call it with the environment that the workers should have.
     """
     if not configured_scheduler() and not gpu_count():
-        os.environ.update({name: str(value) for name, value in environ_of_workers().items()})
+        os.environ.update({name: str(value) for name, value in worker_environ().items()})
         begin_imports()
 
 
-def environ_of_workers() -> dict[str, Any]:
-    """Return what Dask sets in the environment before it starts workers."""
+def worker_environ() -> dict[str, Any]:
+    """Return the environment variables that Dask sets before it starts workers."""
     return dask.config.get(ENVIRON) | ALLOCATOR
 
 
 @contextmanager
 def local_cluster(threads: int = 1, close_seconds: float = CLOSE_SECONDS) -> Iterator[Any]:
-    """Give a cluster on this machine for as long as the block lasts."""
-    expect_to_be_born()
+    """Yield a cluster on this machine, and close it at the end of the block."""
+    check_main_guard()
     levels = [(handler, handler.level) for handler in logging.root.handlers]
-    with born_with_imports(gpus=gpu_count()):
+    with worker_start_method(gpus=gpu_count()):
         cluster = open_cluster(threads)
         try:
             yield cluster
         finally:
             close_cluster(cluster, close_seconds)
-            for handler, level in levels:  # which a cluster that is not closed in time leaves silent
+            for handler, level in levels:  # a cluster that is not closed in time leaves them silenced
                 handler.setLevel(level)
 
 
 def close_cluster(cluster: Any, seconds: float) -> None:
-    """Close a cluster, and kill what has not ended in time: Dask waits for ever for a worker that died at birth."""
+    """Close a cluster, and kill its processes if they do not end in time.
+
+    Dask waits forever for a worker that died while it started.
+    """
     try:
         cluster.close(timeout=seconds)
     except TimeoutError:
@@ -132,12 +113,12 @@ def close_cluster(cluster: Any, seconds: float) -> None:
 
 
 def open_cluster(threads: int = 1) -> Any:
-    """Start a cluster on this machine: a worker for each core, of which one for each GPU has that GPU.
+    """Start a cluster on this machine with a worker for each core; for each GPU, one of the workers uses it.
 
-    Whoever may send it work may run code as this user, so it takes nothing from others: its scheduler,
-    workers and clients know each other by a certificate that is made for this cluster alone.
+    A client of the cluster can run code as this user. So the cluster accepts no foreign connections: scheduler,
+    workers and clients authenticate with a temporary certificate that exists for this cluster only.
     """
-    dask.config.set({LOST: NEVER, **SHORT_LOGS})  # they are looked up later, too
+    dask.config.set({LOST: NEVER, **SHORT_LOGS})  # Dask also reads these settings after the start
     dashboard = free_port()
     common = {
         "dashboard_address": f"{LOOPBACK}:{dashboard}",
@@ -153,7 +134,7 @@ def open_cluster(threads: int = 1) -> Any:
     with dask.config.set(
         {
             NO_WORKERS: no_workers_timeout(),
-            ENVIRON: environ_of_workers(),
+            ENVIRON: worker_environ(),
             WEBSOCKETS: dashboard_origins(dashboard),
             PRELOAD: scheduler_preloads(),
             TTL: WORKER_TTL,
@@ -167,7 +148,7 @@ def open_cluster(threads: int = 1) -> Any:
             return add_cpu_workers(cluster, cores - gpus, threads, limits[CPU])
         if (engine := requested_engine()) is Engine.GPU:
             raise LostWorkers(
-                f"{ENGINE}=gpu, and this machine has no GPU that NVIDIA's driver shows, or lacks one of "
+                f"{ENGINE}=gpu needs a GPU that NVIDIA's driver shows on this machine, and the libraries "
                 f"dask_cuda, {', '.join(LIBRARIES)}: see docs/gpu.md"
             )
         return distributed.LocalCluster(
@@ -177,35 +158,35 @@ def open_cluster(threads: int = 1) -> Any:
 
 
 def scheduler_preloads() -> list[str]:
-    """Return what a scheduler on this machine loads first: what people have configured, and who may ask it."""
+    """Return the preloads of a scheduler on this machine: the configured preloads, and OWN_SCHEDULER."""
     return [*dask.config.get(PRELOAD), OWN_SCHEDULER]
 
 
 def dashboard_origins(port: int) -> list[str]:
-    """Return who may ask a dashboard on this machine for more: the pages that it has given itself."""
+    """Return the origins that may open websockets of a dashboard on this machine: its own pages."""
     return [f"{LOOPBACK}:{port}", f"localhost:{port}"]
 
 
 def cores() -> int:
-    """Return how many cores this process may use."""
+    """Return the number of cores that this process may use."""
     return int(dask.system.CPU_COUNT)
 
 
 def memory_of_machine() -> int:
-    """Return the bytes of memory that workers of this machine share."""
+    """Return the bytes of memory that the workers of this machine share."""
     return int(MEMORY_LIMIT)
 
 
 def no_workers_timeout() -> str:
-    """Return how long a build waits for a worker where there is none.
+    """Return how long a build waits while the cluster has no worker, as a duration of Dask such as "300s".
 
-    It is Dask's own setting, DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT, where someone has set it.
+    The setting DASK_DISTRIBUTED__SCHEDULER__NO_WORKERS_TIMEOUT takes precedence over PATIENCE.
     """
     return str(dask.config.get(NO_WORKERS) or PATIENCE)
 
 
 def gpu_count() -> int:
-    """Return how many GPUs of this machine a build may use: none without the libraries, or where none is wanted."""
+    """Return the number of GPUs that a build may use; 0 if libraries are missing or the build must use CPUs."""
     is_hidden = os.environ.get(VISIBLE, "0").strip() in NONE_VISIBLE
     if is_hidden or requested_engine() is Engine.CPU or any(find_spec(name) is None for name in LIBRARIES):
         return 0
@@ -222,18 +203,18 @@ def gpu_count() -> int:
 
 
 def gpus_hidden_from(engine: Engine) -> dict[str, str]:
-    """Return what hides GPUs from workers, where CPUs are asked for: PyTorch takes what it sees."""
+    """Return the environment that hides GPUs from workers if the engine is CPU: PyTorch uses every visible GPU."""
     return {VISIBLE: ""} if engine is Engine.CPU else {}
 
 
 def memory_limits(gpus: int, other_workers: int, threads: int) -> dict[str, int]:
-    """Share the memory of this machine among workers with a GPU and others, by their threads: bytes of each."""
-    of_thread = int(MEMORY_LIMIT) // (GPU_THREADS * gpus + threads * max(0, other_workers))
-    return {GPU: GPU_THREADS * of_thread, CPU: threads * of_thread}
+    """Divide this machine's memory among GPU workers and CPU workers by threads; return the bytes per worker."""
+    bytes_per_thread = int(MEMORY_LIMIT) // (GPU_THREADS * gpus + threads * max(0, other_workers))
+    return {GPU: GPU_THREADS * bytes_per_thread, CPU: threads * bytes_per_thread}
 
 
 def add_cpu_workers(cluster: Any, count: int, threads: int = 1, memory: int | str = "auto") -> Any:
-    """Add workers without a GPU to a cluster on this machine, for all that wants cores."""
+    """Add workers without a GPU to a cluster on this machine, for CPU work."""
     options = {
         "nthreads": threads,
         "resources": {CPU: threads},
@@ -250,7 +231,7 @@ def add_cpu_workers(cluster: Any, count: int, threads: int = 1, memory: int | st
     def new_worker_spec() -> dict[str, Any]:
         return {f"cpu-{len(cluster.worker_spec)}": {"cls": distributed.Nanny, "options": options}}
 
-    # `scale` asks this for each worker that is missing; LocalCUDACluster's own refuses any beyond its GPUs.
+    # `scale` calls this for each missing worker; LocalCUDACluster's method raises beyond its number of GPUs.
     cluster.new_worker_spec = new_worker_spec
     cluster.scale(len(cluster.worker_spec) + max(0, count))
     return cluster

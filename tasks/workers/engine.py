@@ -1,7 +1,8 @@
-"""On what a build computes: on GPUs where its cluster has some, or on CPUs alone.
+"""The engine of a build: GPUs if its cluster has some, otherwise CPUs.
 
-What touches every character, and the joining of what was found, can be computed by either, with the same bits: the
-keys and bytes of artifacts do not depend on it, and a build may go on with the other.
+Both engines can compute the steps that read every character and the steps that join matches. Their results are
+equal bit by bit: the keys and bytes of artifacts do not depend on the engine, and a build may continue on the
+other engine.
 """
 
 import os
@@ -21,11 +22,11 @@ from zyda_flows.tasks.log import warn
 
 ENGINE = "ZYDA_ENGINE"  # of the process that starts the build
 LIBRARIES = ("cudf", "cugraph", "rmm")
-DEVICE = Lock()  # of what this process has on its GPU: its threads use it one after another
+DEVICE = Lock()  # held while a thread uses this process's GPU, so that threads use it in turn
 
 
 class Engine(StrEnum):
-    """auto: workers with a GPU, where there are some. gpu: those, and no build without them. cpu: the others."""
+    """auto: use GPU workers if there are any. gpu: require GPU workers. cpu: use CPU workers only."""
 
     AUTO = "auto"
     CPU = "cpu"
@@ -33,10 +34,10 @@ class Engine(StrEnum):
 
 
 class FollowUp(NamedTuple):
-    """What is done on GPUs with what comes of each result, while the others are made.
+    """Work on GPUs that follows each result of other work, while the remaining results are computed.
 
-    items: of a result. function: called with each of them; what it returns is not looked at. gpus: how much of
-    one GPU such a call takes.
+    items: returns the items of a result. function: called with each item; its return value is ignored.
+    gpus: fraction of a GPU that a call uses.
     """
 
     engine: Engine
@@ -49,17 +50,17 @@ SENT_FOR: ContextVar[Engine] = ContextVar("engine", default=Engine.CPU)
 
 
 def requested_engine() -> Engine:
-    """Return what the environment asks for. Raises BadRecipe where that is none of them."""
+    """Return the engine that the environment requests. Raises BadRecipe if the value is unknown."""
     wanted = os.environ.get(ENGINE, "").strip().lower() or Engine.AUTO
     try:
         return Engine(wanted)
     except ValueError as error:
-        raise BadRecipe(f"{ENGINE}: {wanted!r} is none of {', '.join(Engine)}") from error
+        raise BadRecipe(f"{ENGINE}: expected one of {', '.join(Engine)}, got {wanted!r}") from error
 
 
 @dataclass(frozen=True)
 class SentToGpu:
-    """A function that is called on a worker with a GPU, and may use it."""
+    """A function to call on a worker with a GPU, which may use the GPU."""
 
     function: Callable[[Any], Any]
     engine: Engine
@@ -73,9 +74,9 @@ class SentToGpu:
 
 
 def is_on_gpu() -> bool:
-    """Say whether what is called here is to be computed on this worker's GPU.
+    """Return whether the current call should compute on this worker's GPU.
 
-    Raises LostWorkers where it must be, and the worker lacks the libraries.
+    Raises LostWorkers if the GPU is required and the worker lacks the libraries.
     """
     engine = SENT_FOR.get()
     if engine is Engine.CPU:
@@ -84,13 +85,13 @@ def is_on_gpu() -> bool:
         return True
     if engine is Engine.GPU:
         raise LostWorkers(f"{ENGINE}=gpu: {fault}; install zyda-flows[gpu] there")
-    warn_once(f"{fault}: it computes on its CPU; install zyda-flows[gpu] there, or set {ENGINE}=cpu")
+    warn_once(f"{fault}: it uses its CPU; install zyda-flows[gpu] there, or set {ENGINE}=cpu")
     return False
 
 
 @cache
 def missing_libraries() -> str:
-    """Say which libraries this worker lacks, or cannot import, to use its GPU; nothing where it has them."""
+    """Describe the libraries that this worker lacks, or cannot import, to use its GPU; "" if it can use it."""
     missing = [name for name in LIBRARIES if find_spec(name) is None]
     where = f"the worker on {socket.gethostname()} offers a GPU"
     if missing:
@@ -98,7 +99,7 @@ def missing_libraries() -> str:
     try:
         for name in LIBRARIES:
             import_module(name)
-    except Exception as error:  # noqa: BLE001 (whatever they raise of a driver that is too old, say)
+    except Exception as error:  # noqa: BLE001 (an old driver causes errors of many types)
         return f"{where} and cannot import {name}: {first_line(error)}"
     return ""
 

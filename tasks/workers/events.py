@@ -1,4 +1,4 @@
-"""What workers tell the process of the flow, by Dask's event log, which all builds of a cluster share."""
+"""Send reports from workers to the process of the flow by Dask's event log, which all builds of a cluster share."""
 
 from collections.abc import Callable
 from contextvars import ContextVar
@@ -12,16 +12,16 @@ from zyda_flows.tasks.errors import without_causes
 
 
 def is_on_worker() -> bool:
-    """Say whether this thread runs a task of a Dask worker."""
+    """Return whether this thread runs a task of a Dask worker."""
     return hasattr(thread_state, "execution_state")
 
 
-RUN: ContextVar[str] = ContextVar("run", default="")  # the flow run for which something is done here
+RUN: ContextVar[str] = ContextVar("run", default="")  # id of the flow run of the current work
 
 
 @dataclass(frozen=True)
 class BoundToRun:
-    """A function that is called on a worker for a flow run."""
+    """A function to call on a worker for a flow run. run: id of the flow run."""
 
     function: Callable[[Any], Any]
     run: str
@@ -36,7 +36,7 @@ class BoundToRun:
 
 
 def log_event(topic: str, run: str, report: Any) -> None:
-    """Send a report to whoever follows a topic of a flow run; off a worker there is nobody."""
+    """Send a report to the subscribers of a topic of a flow run; outside a worker, do nothing."""
     try:
         worker = distributed.get_worker()
     except ValueError:
@@ -45,10 +45,10 @@ def log_event(topic: str, run: str, report: Any) -> None:
 
 
 def follow(runner: Any, topic: str, run: str, handle: Callable[[Any], None]) -> None:
-    """Call `handle` with every report of a topic of a run, in this process. runner: Prefect's, on the cluster."""
+    """Call `handle` with every report on a topic of a run, in this process. runner: Prefect's, on the cluster."""
 
-    def of_this_run(event: tuple[Any, Any]) -> None:
+    def handle_event(event: tuple[Any, Any]) -> None:
         if event[1]["run"] == run:
             handle(event[1]["report"])
 
-    runner.client.subscribe_topic(topic, of_this_run)
+    runner.client.subscribe_topic(topic, handle_event)

@@ -1,4 +1,4 @@
-"""How many requests one host gets at once, from all workers of a cluster together."""
+"""Limit the simultaneous requests of all workers of a cluster to one host."""
 
 import os
 import sys
@@ -12,22 +12,22 @@ if TYPE_CHECKING:
 
 SETTING = "ZYDA_REQUESTS_PER_HOST"
 USUAL = 32
-# By worker: a test, or a notebook, has several clusters in one process, one after another.
+# By worker, because a test or a notebook can have several clusters in a process, one after another.
 SEMAPHORES: "WeakKeyDictionary[distributed.Worker, dict[str, distributed.Semaphore]]" = WeakKeyDictionary()
 
 
 def most_requests() -> int:
-    """Return how many requests a host gets at once: what the environment of the worker says, or USUAL."""
+    """Return the maximum of simultaneous requests to a host: the environment variable SETTING, or USUAL."""
     wanted = os.environ.get(SETTING, "")
     return max(1, int(wanted)) if wanted.isascii() and wanted.isdigit() else USUAL
 
 
 @contextmanager
 def place_at(host: str) -> Iterator[None]:
-    """Hold one of the places that a host has for requests of this cluster; off a worker there is no limit."""
+    """Hold one of the host's places for requests of this cluster; outside a worker there is no limit."""
     if (
         "distributed" not in sys.modules
-    ):  # then this is no worker, and Dask would take half a second to import
+    ):  # then this process is no worker, and importing Dask takes half a second
         yield
         return
     from zyda_flows.tasks.workers.events import is_on_worker
@@ -43,7 +43,7 @@ def semaphore_of(host: str) -> "distributed.Semaphore":
     """Return the cluster's semaphore for a host."""
     import distributed
 
-    of_worker = SEMAPHORES.setdefault(distributed.get_worker(), {})
-    if host not in of_worker:
-        of_worker[host] = distributed.Semaphore(max_leases=most_requests(), name=f"zyda-requests-{host}")
-    return of_worker[host]
+    semaphores = SEMAPHORES.setdefault(distributed.get_worker(), {})
+    if host not in semaphores:
+        semaphores[host] = distributed.Semaphore(max_leases=most_requests(), name=f"zyda-requests-{host}")
+    return semaphores[host]

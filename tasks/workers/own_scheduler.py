@@ -1,11 +1,11 @@
-"""What our schedulers do that Dask's own do not: a preload of schedulers, on one machine or in containers.
+"""A preload for Dask schedulers, on one machine or in containers: protect the dashboard, and detect silent workers.
 
-The dashboard has no login, so any user of the machine may ask for its pages. It answers to names of this machine
-alone: a page of the web whose name becomes our address (DNS rebinding) asks by its own name. It has no page that
-connects to an address of the caller's choice, shows what workers log or run, gives them something to do, or leaves
-something in the scheduler.
+The dashboard has no login, so any user of the machine can request its pages. It answers only requests for host
+names of this machine: a web page whose name resolves to our address (DNS rebinding) sends its own host name. The
+preload closes pages that connect to an address from the request, that show logs or calls of workers, that give
+workers tasks, or that leave state in the scheduler.
 
-A worker that is stopped is started again soon after Dask's patience with it has ended.
+The scheduler checks every few seconds for silent workers, so that a stopped worker restarts soon after its timeout.
 """
 
 import socket
@@ -17,8 +17,8 @@ from tornado.web import ErrorHandler
 from zyda_flows.tasks.workers.ports import LOOPBACK
 
 NAMES = {LOOPBACK, "localhost", socket.gethostname().lower()}
-# A plain GET of the first makes a scheduler log an error at each step of each task until its end. A GET of the next
-# has each worker measure its memory, its disk and the network.
+# A plain GET of /eventstream makes a scheduler log an error at each step of each task until its end. A GET of
+# /hardware makes each worker measure its memory, its disk and the network.
 CLOSED = (
     "/eventstream",
     "/hardware",
@@ -28,11 +28,11 @@ CLOSED = (
     "/proxy/",
     "/sitemap.json",
 )
-TTL_CHECK, LOOK_SECONDS = "worker-ttl", 10  # between two looks; by default as long as the patience itself
+TTL_CHECK, LOOK_SECONDS = "worker-ttl", 10  # between two checks; Dask's default is the timeout of workers
 
 
 async def dask_setup(scheduler: Any) -> None:
-    """Have a scheduler refuse requests, and look often for silent workers."""
+    """Make a scheduler refuse requests for closed pages, and check often for silent workers."""
     app = scheduler.http_application
     handler_of = app.find_handler
 
@@ -47,7 +47,7 @@ async def dask_setup(scheduler: Any) -> None:
 
 
 def refusal(host_name: str, path: str) -> HTTPStatus | None:
-    """Return with which status a request is refused, or None where it is answered."""
+    """Return the status with which a request is refused, or None if it is answered."""
     if host_name not in NAMES:
         return HTTPStatus.FORBIDDEN
     return HTTPStatus.NOT_FOUND if path.startswith(CLOSED) else None

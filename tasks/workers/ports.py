@@ -1,4 +1,4 @@
-"""Where our servers listen: on the loopback address, each on a port of its own."""
+"""Choose where servers of this project listen: a free port of the loopback address."""
 
 import socket
 
@@ -6,14 +6,14 @@ LOOPBACK = "127.0.0.1"
 
 
 def free_port() -> int:
-    """Return a port on which nobody listens at this moment."""
+    """Return a port of the loopback address that is free now."""
     with socket.socket() as probe:
         probe.bind((LOOPBACK, 0))
         return int(probe.getsockname()[1])
 
 
 def is_free(port: int) -> bool:
-    """Say whether a server can listen on a port; connections of one that is gone are no hindrance."""
+    """Return whether a server can listen on a port; remaining connections of an ended server do not matter."""
     with socket.socket() as probe:
         probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         try:

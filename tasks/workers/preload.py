@@ -1,7 +1,7 @@
-"""Imports all that a worker needs, once, in the process that workers are forked from.
+"""Import all modules that a worker needs, once, in the process from which workers are forked.
 
-Nothing is garbage while modules are imported, so collections are off meanwhile. Afterwards the collector ignores
-the imported objects: it would write to each of them, and each worker would get a copy of memory that all share.
+Imports create no garbage, so garbage collection is off during them. Afterwards the collector ignores the imported
+objects: otherwise it would write to each object, and each worker would get its own copy of the shared memory.
 """
 
 import gc
@@ -15,7 +15,7 @@ for name in MODULES:
     import_module(name)
 with suppress(
     ImportError
-):  # pandas is no dependency; pyarrow imports it, if installed, to look for its columns
+):  # pandas is no dependency; if it is installed, pyarrow imports it to check for its columns
     import_module("pandas")
 gc.freeze()
 gc.enable()

@@ -10,7 +10,7 @@ TEMPORARY = "temporary-directory"
 
 
 def write_private(path: Path, content: str) -> None:
-    """Replace a file by one that only its owner can read, at once: no process sees a part of the content."""
+    """Write a file that only its owner can read, and replace an existing file atomically."""
     scratch = path.with_name(f"{path.name}.{os.getpid()}")
     scratch.unlink(missing_ok=True)
     scratch.touch(mode=0o600, exist_ok=False)

@@ -1,4 +1,4 @@
-"""To which workers of a cluster something is sent, by what they offer."""
+"""Choose the workers of a cluster to which a function is sent, by the resources that they offer."""
 
 import threading
 import time
@@ -20,9 +20,9 @@ LOOK_SECONDS = 1
 
 @dataclass
 class WaitingTask:
-    """A task that waits for its cluster. client: by which it submits to it.
+    """A task that waits for its cluster. client: submits work to the cluster.
 
-    leaves_work: whether something that it has submitted, and wants no more, may still run where it runs itself.
+    leaves_work: whether submitted work whose result is no longer needed may still run on this task's worker.
     """
 
     client: Any
@@ -30,17 +30,20 @@ class WaitingTask:
 
 
 WAITING: ContextVar[WaitingTask | None] = ContextVar("waiting", default=None)
-OUTSIDE = threading.local()  # has `of_pool` in a thread that stays outside of its worker's pool
+OUTSIDE = threading.local()  # has `has_left_pool` in a thread that has left its worker's pool permanently
 
 
 @contextmanager
 def waiting_task() -> Iterator[WaitingTask]:
-    """Give this task, whose thread goes back to its worker while it waits; where it waits already, the same."""
+    """Yield the waiting task of this thread, which leaves its worker's pool meanwhile.
+
+    A nested call yields the same task.
+    """
     if (known := WAITING.get()) is not None:
         yield known
         return
     task = WaitingTask(distributed.get_client())
-    is_in_pool = not hasattr(OUTSIDE, "of_pool")
+    is_in_pool = not hasattr(OUTSIDE, "has_left_pool")
     if is_in_pool:
         distributed.secede()
     token = WAITING.set(task)
@@ -48,28 +51,28 @@ def waiting_task() -> Iterator[WaitingTask]:
         yield task
     finally:
         WAITING.reset(token)
-        if task.leaves_work:  # which has the thread that this one would wait for
-            OUTSIDE.of_pool = True
+        if task.leaves_work:  # the remaining work occupies the thread for which this thread would wait
+            OUTSIDE.has_left_pool = True
         elif is_in_pool:
             distributed.rejoin()
 
 
 def waits_for_cluster() -> bool:
-    """Say whether this thread belongs to a task that waits for its cluster."""
+    """Return whether this thread belongs to a task that waits for its cluster."""
     return WAITING.get() is not None
 
 
 class Submission(NamedTuple):
-    """A function, and the keywords by which Dask knows on which workers to call it."""
+    """A function, and the keyword arguments with which Dask selects its workers."""
 
     function: Callable[[Any], Any]
     where: dict[str, Any]
 
 
 def submission_to(client: Any, engine: Engine, function: Callable[[Any], Any], gpus: float = 1) -> Submission:
-    """Return how a function is sent to the workers of an engine.
+    """Return a function and the resources with which to submit it to workers of an engine.
 
-    Where some offer a GPU, work for CPUs goes to those that offer one, so that GPUs do not wait for it.
+    If some workers offer a GPU, CPU work is sent to workers that offer a CPU, so that GPUs do not wait for it.
     """
     offered = offered_by_workers(client)
     if engine is Engine.GPU and GPU not in offered:
@@ -82,9 +85,9 @@ def submission_to(client: Any, engine: Engine, function: Callable[[Any], Any], g
 
 
 def offered_after_waiting(client: Any) -> set[str]:
-    """Wait for a worker that offers a GPU, as Dask does, one that starts again too; return what workers offer.
+    """Wait until a worker, possibly a restarted worker, offers a GPU; return the resources of all workers.
 
-    Raises LostWorkers where none has come.
+    Waits as long as Dask waits for workers. Raises LostWorkers if no worker has offered a GPU by then.
     """
     deadline = time.monotonic() + parse_timedelta(no_workers_timeout())
     while time.monotonic() < deadline:
@@ -93,17 +96,17 @@ def offered_after_waiting(client: Any) -> set[str]:
             return offered
     raise LostWorkers(
         f"{ENGINE}=gpu, and for {no_workers_timeout()} no worker of the cluster has offered a GPU: start some "
-        f"(dask cuda worker --resources {GPU}=1), or leave {ENGINE} away"
+        f"(dask cuda worker --resources {GPU}=1), or unset {ENGINE}"
     )
 
 
 def is_sent_to_gpu(engine: Engine) -> bool:
-    """Say whether what a task sends out for an engine would reach GPUs, in a task that waits or on a worker."""
+    """Return whether work for an engine would reach GPUs, within a waiting task or on a worker."""
     with waiting_task() as task:
         return isinstance(submission_to(task.client, engine, is_sent_to_gpu).function, SentToGpu)
 
 
 def offered_by_workers(client: Any) -> set[str]:
-    """Return the names of all resources that workers offer."""
+    """Return the names of the resources of all workers."""
     workers = client.scheduler_info(n_workers=-1)["workers"].values()
     return {name for worker in workers for name in worker["resources"]}

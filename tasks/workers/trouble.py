@@ -1,4 +1,4 @@
-"""How a cluster ended, in words that a person can act on."""
+"""Translate errors of Dask about a lost cluster into messages that a person can act on."""
 
 from collections.abc import Iterator
 from concurrent.futures import CancelledError
@@ -13,7 +13,7 @@ from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, no_workers_tim
 
 @contextmanager
 def cluster_explained() -> Iterator[None]:
-    """Turn what Dask raises when a cluster is gone into LostWorkers."""
+    """Raise LostWorkers in place of Dask's errors about a lost cluster."""
     try:
         yield
     except KilledWorker as error:
@@ -22,15 +22,15 @@ def cluster_explained() -> Iterator[None]:
         ) from error
     except (NoValidWorkerError, NoWorkerError) as error:
         raise LostWorkers(
-            f"the Dask cluster has had no worker for {no_workers_timeout()}; start workers, and then the build "
-            "again"
+            f"the Dask cluster has had no worker for {no_workers_timeout()}; start workers, and then start the "
+            "build again"
         ) from error
     except (CancelledError, CommClosedError) as error:
         raise LostWorkers(
-            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached any more; start it "
-            "(zyda up, on one machine), and then the build again: what is finished is kept"
+            "the Dask cluster is gone: its scheduler was stopped, or cannot be reached; start it (zyda up, on one "
+            "machine), and then start the build again: finished work is kept"
         ) from error
-    except OSError as error:  # what Dask raises where nothing listens
+    except OSError as error:  # Dask raises it if no scheduler listens at the address
         if "Timed out trying to connect" not in str(error):
             raise
         raise LostWorkers(f"no Dask scheduler answers: {error}") from error

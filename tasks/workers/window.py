@@ -1,12 +1,10 @@
-"""Many items over the workers of a cluster, some in flight at a time (a window, for back-pressure)."""
+"""Run many items on the workers of a cluster, with a limited number in flight (a window, for back-pressure)."""
 
 import statistics
 import time
 from collections import Counter, deque
 from collections.abc import Callable, Iterable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from contextlib import suppress
-from contextvars import Context
 from dataclasses import dataclass, field
 from itertools import count as count_up
 from queue import Empty, SimpleQueue
@@ -15,22 +13,21 @@ from uuid import uuid4
 
 import distributed
 
-from zyda_flows.tasks.errors import LostWorkers, PoisonShards, all_but_poison
+from zyda_flows.tasks.errors import LostWorkers, PoisonShards
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.workers.attempts import Attempt, Outcome, SetApart
 from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
 from zyda_flows.tasks.workers.engine import ENGINE, Engine, FollowUp
-from zyda_flows.tasks.workers.submission import WAITING, Submission, WaitingTask, submission_to, waiting_task
+from zyda_flows.tasks.workers.submission import Submission, WaitingTask, submission_to, waiting_task
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
 
-AT_ONCE = 8  # items of one task that wait for the cluster side by side
-IN_FLIGHT = 8  # items submitted ahead, for each thread of the cluster
-DEATHS = 3  # workers that an item may take with it beside others
-DEATHS_IN_ALL = 5  # and then, when all others are done
-# What is still running after so long, and so many times as long as half of the others took, is slow.
+IN_FLIGHT = 8  # items submitted ahead per thread of the cluster
+DEATHS = 3  # workers that may die during an item while other items run
+DEATHS_IN_ALL = 5  # total, including the second attempt after all other items
+# An item is slow if it runs longer than both SLOW_SECONDS and SLOW_TIMES the median of the finished items.
 SLOW_SECONDS, SLOW_TIMES = 30.0, 3.0
 LOOK_SECONDS = 1.0
 
@@ -46,15 +43,24 @@ def over_workers(
     gpus: float = 1,
     then: FollowUp | None = None,
 ) -> list[Result]:
-    """Call a function on items over the cluster of which this thread is a worker's; return results in order.
+    """Call a function on items on the cluster of this thread's worker; return results in the order of the items.
 
-    count: called with every result as it comes, and what it took, here. group: of tasks that take about as long,
-    by which Dask knows them. name: of these items. engine: on which workers. gpus: how much of one GPU a call
-    takes, where it is sent to one. then: what follows each result.
+    Args:
+        function: Called on a worker with each item.
+        items: Arguments of the calls.
+        count: Called in this process with each result and the resources that it used; returns the result to keep.
+        group: Name for tasks of about equal duration, by which Dask estimates durations.
+        name: Name of these items, for messages.
+        engine: Engine of the workers.
+        gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
+        then: Work that follows each result.
 
-    The calling task gives its thread back while it waits, or a cluster whose every thread runs such a
-    task would wait for itself. Raises PoisonShards, when all others are done, where an item took one worker after
-    another with it, and LostWorkers where no worker offers the GPU that is asked for.
+    The calling task returns its thread to its worker while it waits. Otherwise a cluster whose threads all run
+    such tasks would wait for itself.
+
+    Raises:
+        PoisonShards: Several workers died during an item; raised after all other items are done.
+        LostWorkers: No worker offers the required GPU, or ALLOWED_DEATHS workers died on the same item.
     """
     with waiting_task() as task:
         window = Window(task, Work(function, engine, gpus, group), then, count, name)
@@ -70,28 +76,12 @@ def over_workers(
             wanted = "".join(error.resource_restrictions)
             raise LostWorkers(
                 f"{name}: for {error.timeout:.0f} s, no worker of the cluster has offered a {wanted}; start some"
-                + (f", or the build again, with {ENGINE}=cpu if none is to come" if wanted == GPU else "")
+                + (f", or start the build again with {ENGINE}=cpu" if wanted == GPU else "")
             ) from error
 
 
-def side_by_side(function: Callable[[Item], Result], items: list[Item], context: Context) -> list[Result]:
-    """Call a function that waits for the cluster on items, some at a time; return results in order.
-
-    context: of each call. Raises what the first failing item raised, when none is under way any more.
-    """
-
-    def call(item: Item) -> Result:
-        of_call = context.copy()
-        of_call.run(WAITING.set, task)
-        return of_call.run(function, item)
-
-    with waiting_task() as task, ThreadPoolExecutor(AT_ONCE) as threads:
-        calls = [threads.submit(call, item) for item in items]
-    return all_but_poison([called.result for called in calls])
-
-
 class Work(NamedTuple):
-    """A function, and where it is called. group: of tasks that take about as long, by which Dask knows them."""
+    """A function, and where to call it. group: name for tasks of about equal duration, for Dask's estimates."""
 
     function: Callable[[Any], Any]
     engine: Engine
@@ -99,15 +89,15 @@ class Work(NamedTuple):
     group: str
 
     def submission(self, client: Any, deaths: int) -> Submission:
-        """Return how it is sent, where each item may have taken so many workers with it."""
+        """Return the submission for items during which `deaths` workers may die."""
         return submission_to(client, self.engine, Attempt(self.function, deaths), self.gpus)
 
 
 @dataclass(eq=False)
-class Call:
-    """One item of some work. place: of its result among the others', or None where it follows one.
+class ItemCall:
+    """One item of some work. place: index of its result, or None if the item follows from another result.
 
-    tries: its futures that are under way, by their keys.
+    tries: the pending futures of the item, by key.
     """
 
     work: Work
@@ -117,10 +107,12 @@ class Call:
 
 
 class Window:
-    """Keeps some items in flight, and some of what follows, so that a million shards do not swamp the scheduler.
+    """Keep a limited number of items and follow-up items in flight.
 
-    An item that takes workers with it is set apart, and tried again when all others are done. The last items are
-    tried on an idle worker, too, where their own are slow: whoever makes it, the result is the same.
+    Without a limit, a million shards would overload the scheduler.
+
+    An item during which workers died is set apart and tried again after all other items. If the last items are
+    slow, they are also tried on idle workers: the result does not depend on the worker.
     """
 
     def __init__(
@@ -136,27 +128,27 @@ class Window:
         self.following = (
             Work(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
         )
-        self.numbers, self.of_this = count_up(), uuid4().hex
-        self.done = SimpleQueue[Any]()  # futures that are
-        self.calls = dict[Any, Call]()  # by the keys of their futures
+        self.numbers, self.token = count_up(), uuid4().hex
+        self.done = SimpleQueue[Any]()  # finished futures
+        self.calls = dict[Any, ItemCall]()  # by the keys of their futures
         self.in_flight = Counter[Work]()
         self.submissions = dict[Work, Submission]()
         self.made = dict[int, Any]()
         self.seconds = list[float]()
-        self.apart = list[tuple[Call, SetApart]]()
+        self.apart = list[tuple[ItemCall, SetApart]]()
 
     def results(self, items: Iterable[Any]) -> list[Any]:
-        """Return the results of items in order. Raises what the first failing item raised, or PoisonShards."""
+        """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
         try:
             self.run(
-                [Call(self.work, item, i) for i, item in enumerate(items)],
+                [ItemCall(self.work, item, i) for i, item in enumerate(items)],
                 DEATHS,
                 max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
             )
             if suspects := self.apart:
                 self.apart = []
-                for _, found in suspects:
-                    warn(f"{self.name}: {found}; it is tried again, with a worker to itself")
+                for _, set_apart in suspects:
+                    warn(f"{self.name}: {set_apart}; it is tried again on a worker that runs nothing else")
                 calls = [call for call, _ in suspects]
                 self.run(calls, DEATHS_IN_ALL, max(1, len(self.client.nthreads())))
         finally:
@@ -165,15 +157,15 @@ class Window:
         if self.apart:
             raise PoisonShards(
                 *(
-                    f"{self.name}: {found}; all others are done; the usual cause is memory: start fewer workers, "
-                    "or, in a stage of a source, make shard_mib smaller in the recipe"
-                    for _, found in self.apart
+                    f"{self.name}: {set_apart}; all others are done; the usual cause is memory: start fewer "
+                    "workers, or, in a stage of a source, make shard_mib smaller in the recipe"
+                    for _, set_apart in self.apart
                 )
             )
         return [self.made[i] for i in range(len(self.made))]
 
-    def run(self, calls: Iterable[Call], deaths: int, most: int) -> None:
-        """Make calls, so many at a time, and those that follow from what they return."""
+    def run(self, calls: Iterable[ItemCall], deaths: int, most: int) -> None:
+        """Run calls and their follow-up calls, with at most `most` of each in flight."""
         waiting, idle_since = deque(calls), 0.0
         self.submissions = {
             work: work.submission(self.client, deaths)
@@ -191,11 +183,11 @@ class Window:
             elif idle_since and time.monotonic() - idle_since > self.slow_seconds():
                 self.try_twice()
 
-    def submit(self, call: Call) -> None:
-        # The first part is the group of the task: Dask moves tasks from a busy worker to an idle one only where it
-        # knows from others of their group how long they take. The last part is of this window alone: of two tasks
-        # with one key Dask would run the first only.
-        key = (call.work.group, f"{self.name}-{next(self.numbers)}-{self.of_this}")
+    def submit(self, call: ItemCall) -> None:
+        # The first part of the key is the group of the task: Dask moves a task from a busy worker to an idle worker
+        # only if it knows the durations of other tasks of the group. The last part is unique to this window: of two
+        # tasks with equal keys Dask would run only the first.
+        key = (call.work.group, f"{self.name}-{next(self.numbers)}-{self.token}")
         function, where = self.submissions[call.work]
         self.in_flight[call.work] += not call.tries
         self.calls[key] = call
@@ -203,25 +195,25 @@ class Window:
         future.add_done_callback(self.done.put)
 
     def next_done(self) -> list[Any]:
-        """Wait for what is done next, a while, and return all that is by then."""
+        """Wait at most LOOK_SECONDS for a finished future; return all futures that are finished by then."""
         done = list[Any]()
         with suppress(Empty):
             done.append(self.done.get(timeout=LOOK_SECONDS))
             while True:
                 done.append(self.done.get_nowait())
-        # without those whose other try was first
+        # skip futures of a call whose other try has finished before
         return [future for future in done if future.key in self.calls]
 
     def take(self, key: Any, outcome: Outcome) -> None:
-        """Take what came of a try."""
+        """Process the outcome of a try."""
         call = self.calls.pop(key, None)
-        if call is None:  # its other try is among those that are done by now
+        if call is None:  # the call's other try has already finished
             return
         del call.tries[key]
         if isinstance(outcome.result, SetApart) and call.tries:
             return
         if call.tries:
-            self.task.leaves_work = True  # Dask cannot stop what has begun
+            self.task.leaves_work = True  # Dask cannot stop running work
             self.client.cancel([*call.tries.values()])
             for key in call.tries:
                 del self.calls[key]
@@ -235,14 +227,14 @@ class Window:
             self.made[call.place] = self.count(outcome.result, outcome.spent)
             if self.then and self.following:
                 for item in self.then.items(outcome.result):
-                    self.submit(Call(self.following, item))
+                    self.submit(ItemCall(self.following, item))
 
     def slow_seconds(self) -> float:
-        """Return after how long what is left is slow."""
+        """Return the seconds after which a running item is slow."""
         return max(SLOW_SECONDS, SLOW_TIMES * statistics.median(self.seconds or [0.0]))
 
     def try_twice(self) -> None:
-        """Try what is left on workers that have nothing to do, one item on each."""
+        """Submit slow items again to idle workers, one item for each idle worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         idle = sum(has_a_thread_idle(worker) for worker in workers)
         slow = [call for call in dict.fromkeys(self.calls.values()) if len(call.tries) == 1]
@@ -251,6 +243,6 @@ class Window:
 
 
 def has_a_thread_idle(worker: Mapping[str, Any]) -> bool:
-    """Say whether a worker has nothing to do for one of its threads, by what its scheduler knows of it."""
+    """Return whether a worker has an idle thread, according to the scheduler's metrics."""
     tasks = worker["metrics"].get("task_counts")
     return tasks is not None and tasks.get("executing", 0) + tasks.get("ready", 0) < worker["nthreads"]

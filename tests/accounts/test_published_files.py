@@ -38,8 +38,8 @@ def files_called(names):
 def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_rows):
     table = file_table(files_called(names))
     parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, group_rows)))
-    found = rows_below(parquet, prefix, ["path", "size"])
-    assert found.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
+    rows = rows_below(parquet, prefix, ["path", "size"])
+    assert rows.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
     assert rows_below(parquet, prefix).schema.equals(SCHEMA)
 
 
@@ -60,18 +60,18 @@ def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
 def test_states_list_each_published_file_once(built):
     recipe = built.load()
     folder, manifest = recipe.folder, manifest_if_there(recipe.folder)
-    found = pa.concat_tables(states(folder, manifest))
+    table = pa.concat_tables(states(folder, manifest))
     there = {path.removeprefix("published/") for path in folder.files("published")}
-    assert sorted(found.column("path").to_pylist()) == sorted(there)
-    assert not len(missing(found))
-    assert not len(possibly_changed(found))
-    assert found.column("checked_at").null_count == 0
-    gone, touched, *_ = listed_files(folder)
-    (built.folder / "out/small/published" / gone.path).unlink()
+    assert sorted(table.column("path").to_pylist()) == sorted(there)
+    assert not len(missing(table))
+    assert not len(possibly_changed(table))
+    assert table.column("checked_at").null_count == 0
+    deleted, touched, *_ = listed_files(folder)
+    (built.folder / "out/small/published" / deleted.path).unlink()
     (built.folder / "out/small/published" / touched.path).touch()
-    found = pa.concat_tables(states(folder, manifest))
-    assert missing(found).column("path").to_pylist() == [gone.path]
-    assert possibly_changed(found).column("path").to_pylist() == [touched.path]
+    table = pa.concat_tables(states(folder, manifest))
+    assert missing(table).column("path").to_pylist() == [deleted.path]
+    assert possibly_changed(table).column("path").to_pylist() == [touched.path]
 
 
 @pytest.mark.parametrize("url", ["memory://stamps", "s3"])
@@ -103,7 +103,7 @@ def test_stray_file_with_an_undecodable_name_leaves_the_corpus_up_to_date(built)
 
 
 DAMAGES = {
-    "is gone": lambda content: None,
+    "is missing": lambda content: None,
     "bytes, expected": lambda content: content[:-30],
     "another footer": lambda content: content[:-20] + bytes([content[-20] ^ 1]) + content[-19:],
 }

@@ -274,14 +274,14 @@ def test_commands_report_a_damaged_published_file_in_one_line(built, place):
         "find": lambda: nearest(recipe, SHARED_BY_ALL),
     }
     for name, damage in DAMAGES.items():
-        whole = {path: path.read_bytes() for path in paths}
-        for path, content in whole.items():
+        contents = {path: path.read_bytes() for path in paths}
+        for path, content in contents.items():
             path.unlink()
             path.write_bytes(damage(content))
-        said = [line for line in map(run_jobs, looks.values()) if line]
-        assert said or name == "a bit"  # the bit may be in an unread part
-        assert all(line.endswith("zyda verify --repair repairs it") for line in said)
-        for path, content in whole.items():
+        errors = [line for line in map(run_jobs, looks.values()) if line]
+        assert errors or name == "a bit"  # the bit may be in an unread part
+        assert all(line.endswith("zyda verify --repair repairs it") for line in errors)
+        for path, content in contents.items():
             path.write_bytes(content)
         tables.FOOTERS.clear()
     for path in paths:

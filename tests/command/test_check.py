@@ -1,4 +1,4 @@
-"""What `zyda check` says of a recipe in which nothing is wrong."""
+"""Test the output of `zyda check` for valid recipes."""
 
 import pytest
 from small_corpus import build_here
@@ -11,13 +11,13 @@ COMPILED = "counted by fastokens, about 100 MB/s of text a core, and checked aga
 BY_LIBRARY = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core: its model is WordLevel, not BPE"
 
 
-def said(recipe, capsys):
+def output_of_check(recipe, capsys):
     check_recipe(recipe, replace=False)
     return " ".join(capsys.readouterr().out.split())
 
 
 @pytest.mark.parametrize("kind", ["byte-level", "word-level"])
-def test_check_says_what_counts_the_tokens_and_about_how_fast(corpus, capsys, kind):
+def test_check_shows_the_token_counter_and_its_speed(corpus, capsys, kind):
     tokenizer = corpus.recipe["tokenizer"]
     if kind == "word-level":
         tokenizer = str(corpus.folder / "words.json")
@@ -25,22 +25,22 @@ def test_check_says_what_counts_the_tokens_and_about_how_fast(corpus, capsys, ki
         words.pre_tokenizer = pre_tokenizers.Whitespace()
         words.save(tokenizer)
     expected = COMPILED if kind == "byte-level" else BY_LIBRARY
-    assert f"{tokenizer}, {expected}" in said(corpus.load(tokenizer=tokenizer), capsys)
+    assert f"{tokenizer}, {expected}" in output_of_check(corpus.load(tokenizer=tokenizer), capsys)
 
 
-def test_check_shows_no_time_that_it_cannot_know(corpus, capsys):
+def test_check_shows_no_duration_before_the_first_build(corpus, capsys):
     recipe = corpus.load()
-    found = said(recipe, capsys)
-    assert found.endswith(f"/published {NO_FAULT}")
-    assert not [word for word in ("second", "minute", "hour", "It takes") if word in found]
+    output = output_of_check(recipe, capsys)
+    assert output.endswith(f"/published {NO_FAULT}")
+    assert not [word for word in ("second", "minute", "hour", "It takes") if word in output]
     build_here(recipe)
-    assert "a build has nothing to do" in said(recipe, capsys)
+    assert "a build has nothing to do" in output_of_check(recipe, capsys)
 
 
-def test_unreadable_files_are_named_before_they_are_set_aside(corpus, capsys):
-    whole, cut = corpus.folder / "in/best-0.parquet", corpus.folder / "in/best-9.parquet"
-    cut.write_bytes(whole.read_bytes()[:-20])
-    assert f"to be set aside: {cut}: " in said(corpus.load(on_bad_rows="set_aside"), capsys)
+def test_check_names_unreadable_files_to_be_set_aside(corpus, capsys):
+    complete, truncated = corpus.folder / "in/best-0.parquet", corpus.folder / "in/best-9.parquet"
+    truncated.write_bytes(complete.read_bytes()[:-20])
+    assert f"to be set aside: {truncated}: " in output_of_check(corpus.load(on_bad_rows="set_aside"), capsys)
     for path in corpus.folder.glob("in/best-[0-8].parquet"):
         path.unlink()
     with pytest.raises(
@@ -49,10 +49,10 @@ def test_unreadable_files_are_named_before_they_are_set_aside(corpus, capsys):
         check_recipe(corpus.load(on_bad_rows="set_aside"), replace=False)
 
 
-def test_sources_that_read_the_same_files_are_named(corpus, capsys):
+def test_check_names_sources_that_read_the_same_files(corpus, capsys):
     best, middle, _ = corpus.recipe["sources"]
     middle["files"] = best["files"]
     shared = len([*corpus.folder.glob(best["files"])])
-    assert f"source middle reads {shared} of the files that source best reads, too" in said(
+    assert f"source middle reads {shared} of the files that source best reads, too" in output_of_check(
         corpus.load(), capsys
     )

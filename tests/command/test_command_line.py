@@ -1,4 +1,4 @@
-"""The command line: help, completion, exit status, plain errors, and what explain says."""
+"""Test the command line: help, completion, exit status, error messages, and the output of `explain`."""
 
 import errno
 import json
@@ -32,24 +32,24 @@ NAMES = [command.name for command in app.registered_commands]
 
 
 def test_commands_are_listed_in_groups():
-    said = zyda("--help")
-    assert said.returncode == 0
-    listed = re.findall(r"^│ ([a-z]+)  ", said.stdout, re.MULTILINE)
-    assert listed == NAMES
-    assert len(re.findall("^╭─ (?!Options)", said.stdout, re.MULTILINE)) == 7
+    completed = zyda("--help")
+    assert completed.returncode == 0
+    names = re.findall(r"^│ ([a-z]+)  ", completed.stdout, re.MULTILINE)
+    assert names == NAMES
+    assert len(re.findall("^╭─ (?!Options)", completed.stdout, re.MULTILINE)) == 7
 
 
 @pytest.mark.parametrize("columns", [60, 80, 120])
 @pytest.mark.parametrize("command", NAMES)
-def test_help_breaks_only_where_the_terminal_ends(command, columns, monkeypatch, capsys):
-    """A line that ends before a word that would have had room is the end of a sentence, or an example."""
+def test_help_wraps_only_at_the_width_of_the_terminal(command, columns, monkeypatch, capsys):
+    """A line may be shorter only at the end of a paragraph: the next word would not fit."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr("sys.argv", ["zyda", command, "--help"])
     with pytest.raises(SystemExit, match="0"):
         main()
-    said = capsys.readouterr().out
-    assert max(map(len, said.splitlines())) == columns
-    prose, _, examples = said.partition("For example:")
+    output = capsys.readouterr().out
+    assert max(map(len, output.splitlines())) == columns
+    prose, _, examples = output.partition("For example:")
     above = prose.partition("╭─")[0].strip("\n ").splitlines()
     for line, following in pairwise(line.strip() for line in above):
         word = following.split(" ")[0]
@@ -58,18 +58,18 @@ def test_help_breaks_only_where_the_terminal_ends(command, columns, monkeypatch,
         assert "zyda " in example
 
 
-def test_version_takes_a_moment():
+def test_version_imports_no_large_library():
     code = (
         "import sys; sys.argv[1:] = ['--version']; from zyda_flows.__main__ import main\n"
         "try: main()\n"
         "finally: print({'prefect', 'dask', 'numpy', 'pyarrow', 'rich'} & sys.modules.keys())"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stdout) == (0, "zyda-flows 0.1.0\nset()\n")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stdout) == (0, "zyda-flows 0.1.0\nset()\n")
 
 
-def test_program_ends_before_python_is_taken_apart():
-    """Threads of libraries may still use it then. What is to be done at the end is done."""
+def test_program_exits_before_python_destroys_objects():
+    """Threads of libraries may still use the objects. Functions registered with atexit run."""
     code = (
         "import atexit; from zyda_flows.__main__ import End\n"
         "class Held:\n"
@@ -78,28 +78,28 @@ def test_program_ends_before_python_is_taken_apart():
         "atexit.register(End(3))\n"
         "atexit.register(print, 'at the end')"
     )
-    said = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
-    assert (said.returncode, said.stdout) == (3, "at the end\n")
+    completed = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert (completed.returncode, completed.stdout) == (3, "at the end\n")
 
 
-def test_output_that_is_closed_or_that_nobody_reads_to_its_end_is_no_traceback(tmp_path):
+def test_closed_output_gives_no_traceback(tmp_path):
     program = f"{sys.executable} -m zyda_flows params --threshold 0.8"
     for line in (f"{program} >&-", f"{program} | true"):
-        said = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
-        assert said.stderr == ""
+        completed = subprocess.run(["bash", "-c", line], capture_output=True, text=True, check=False)
+        assert completed.stderr == ""
 
 
 @pytest.mark.skipif(not os.path.exists("/dev/full"), reason="needs /dev/full")
-def test_output_that_finds_no_room_is_one_line():
+def test_output_on_a_full_disk_is_one_line():
     with open("/dev/full", "w") as full:
         program = [sys.executable, "-m", "zyda_flows", "params", "--threshold", "0.8"]
-        said = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
-    assert said.returncode == 1
-    assert said.stderr == "zyda: the output, or a file of this machine: No space left on device\n"
+        completed = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
+    assert completed.returncode == 1
+    assert completed.stderr == "zyda: the output, or a file of this machine: No space left on device\n"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])
-def test_file_of_this_machine_that_cannot_be_written_is_one_line(monkeypatch, capfd, number):
+def test_unwritable_local_file_is_one_line(monkeypatch, capfd, number):
     from zyda_flows.flows.command import cli
 
     def fail(**_):
@@ -111,7 +111,7 @@ def test_file_of_this_machine_that_cannot_be_written_is_one_line(monkeypatch, ca
 
 
 @pytest.mark.parametrize(
-    ("typed", "offered"),
+    ("line", "offered"),
     [
         ("zyda expl", ["explain"]),
         ("zyda build rec", ["recipes/a.yaml", "recipes/b.yml"]),
@@ -120,19 +120,19 @@ def test_file_of_this_machine_that_cannot_be_written_is_one_line(monkeypatch, ca
         ("zyda status nothing", [""]),
     ],
 )
-def test_shell_completes_commands_and_recipes(tmp_path, typed, offered):
+def test_shell_completes_commands_and_recipes(tmp_path, line, offered):
     (tmp_path / "recipes").mkdir()
-    for name in ("a.yaml", "b.yml", "c.txt", *(["odd[1].yaml"] if "odd" in typed else [])):
+    for name in ("a.yaml", "b.yml", "c.txt", *(["odd[1].yaml"] if "odd" in line else [])):
         (tmp_path / "recipes" / name).touch()
-    asked = {"_ZYDA_COMPLETE": "complete_bash", "COMP_WORDS": typed, "COMP_CWORD": str(typed.count(" "))}
-    said = zyda(cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **asked})
-    assert said.returncode == 0, said.stderr
-    assert said.stdout.removesuffix("\n").split("\n") == offered
+    completion = {"_ZYDA_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(line.count(" "))}
+    completed = zyda(cwd=tmp_path, env={**os.environ, "PYTHONPATH": str(REPOSITORY), **completion})
+    assert completed.returncode == 0, completed.stderr
+    assert completed.stdout.removesuffix("\n").split("\n") == offered
 
 
-def test_shell_gets_a_script_that_completes():
-    said = zyda("--show-completion", "bash")
-    assert "complete -o default -F _zyda_completion zyda" in said.stdout
+def test_completion_script_is_printed():
+    completed = zyda("--show-completion", "bash")
+    assert "complete -o default -F _zyda_completion zyda" in completed.stdout
 
 
 INTERRUPTED = """
@@ -147,18 +147,18 @@ sys.meta_path.insert(0, Interrupts())
 from zyda_flows.__main__ import main
 sys.exit(main())
 """
-KEPT = "; what is finished is kept; start the build again and it goes on from there"
-STARTED = "; what has been started runs on; zyda up starts the rest, zyda down ends it"
+KEPT_HINT = "; finished work is kept; start the build again to continue"
+STARTED_HINT = "; what has been started runs on; zyda up starts the rest, zyda down ends it"
 
 
 @pytest.mark.parametrize(
-    ("command", "module", "said"),
+    ("command", "module", "hint"),
     [
-        ("build RECIPE", "typer", KEPT),
-        ("build RECIPE", "pyarrow", KEPT),
-        ("build RECIPE", "prefect", KEPT),
-        ("build RECIPE", "zyda_flows.flows.build", KEPT),
-        ("up", "zyda_flows.deployments.local", STARTED),
+        ("build RECIPE", "typer", KEPT_HINT),
+        ("build RECIPE", "pyarrow", KEPT_HINT),
+        ("build RECIPE", "prefect", KEPT_HINT),
+        ("build RECIPE", "zyda_flows.flows.build", KEPT_HINT),
+        ("up", "zyda_flows.deployments.local", STARTED_HINT),
         ("try RECIPE", "zyda_flows.tasks.planning.try_rules", ""),
         ("check RECIPE", "zyda_flows.tasks.planning.prepare", ""),
         ("report RECIPE", "matplotlib", ""),
@@ -166,36 +166,36 @@ STARTED = "; what has been started runs on; zyda up starts the rest, zyda down e
         ("params", "numpy", ""),
     ],
 )
-def test_interruption_of_a_command_that_still_imports_is_one_line(corpus, command, module, said, terminal):
+def test_interrupt_during_imports_is_one_line(corpus, command, module, hint, terminal):
     code = INTERRUPTED.replace("AT", repr(module))
     arguments = command.replace("RECIPE", corpus.write()).split()
-    ended = subprocess.run(
+    completed = subprocess.run(
         [sys.executable, "-c", code, *arguments], capture_output=True, text=True, check=False, env=terminal(),
         cwd=REPOSITORY,
     )  # fmt: skip
-    lines = [line for line in ended.stderr.splitlines(keepends=True) if not line.startswith("dashboard")]
-    assert (ended.returncode, lines) == (130, [f"zyda: interrupted{said}\n"])
+    lines = [line for line in completed.stderr.splitlines(keepends=True) if not line.startswith("dashboard")]
+    assert (completed.returncode, lines) == (130, [f"zyda: interrupted{hint}\n"])
 
 
-def test_interruption_of_a_command_that_works_is_one_line(corpus):
-    pages = subprocess.Popen(
+def test_interrupt_of_a_running_command_is_one_line(corpus):
+    process = subprocess.Popen(
         [*COMMAND, "find", corpus.write(), "-"],
         stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
     )  # fmt: skip
-    # All of this is written only when it reads what somebody would type.
-    pages.stdin.write("more than a pipe holds, " * 10_000)
-    pages.send_signal(signal.SIGINT)
-    assert pages.communicate() == ("", "zyda: interrupted\n")
-    assert pages.returncode == 130
+    # The text is larger than the pipe, so write returns only after the command reads its input.
+    process.stdin.write("more than a pipe holds, " * 10_000)
+    process.send_signal(signal.SIGINT)
+    assert process.communicate() == ("", "zyda: interrupted\n")
+    assert process.returncode == 130
 
 
 @pytest.mark.parametrize("command", ["build", "ledger"])
-def test_fault_in_a_recipe_is_a_line_and_exit_status_1(corpus, command):
+def test_fault_in_a_recipe_is_one_line_and_exit_status_1(corpus, command):
     path = corpus.write(dedup={"bands": 7})
-    said = zyda(command, path)
-    assert said.returncode == 1
+    completed = zyda(command, path)
+    assert completed.returncode == 1
     assert re.fullmatch(
-        r"zyda: .*recipe\.yaml:\d+: dedup: values \(128\) must be bands x rows .*\n", said.stderr
+        r"zyda: .*recipe\.yaml:\d+: dedup: values \(128\) must be bands x rows .*\n", completed.stderr
     )
 
 
@@ -204,14 +204,16 @@ def test_faults_in_the_input_are_lines_and_exit_status_1(corpus, tmp_path, serve
         {"name": "a", "files": "in/nothing*"},
         {"name": "b", "files": "in/best-*.parquet", "text": "body"},
     ]
-    alone = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
-    said = zyda("build", corpus.write(sources=sources), env={**alone, "PREFECT_HOME": str(tmp_path / "home")})
-    assert said.returncode == 1
-    first, *others = said.stderr.splitlines()  # and no server is asked
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")}
+    completed = zyda(
+        "build", corpus.write(sources=sources), env={**environment, "PREFECT_HOME": str(tmp_path / "home")}
+    )
+    assert completed.returncode == 1
+    first, *others = completed.stderr.splitlines()  # no server is needed
     assert re.fullmatch(r"zyda: \S+recipe\.yaml:\d+: source a: no file matches .*nothing\*", first)
     assert [": source b, file " in line and "no column 'body'" in line for line in others] == [True, True]
-    again = zyda("build", corpus.write(sources=sources[1:]), env={**os.environ, "PREFECT_API_URL": server})
-    assert len(re.findall(r"^zyda: \S+: source b, file .*no column 'body'", again.stderr, re.MULTILINE)) == 2
+    second = zyda("build", corpus.write(sources=sources[1:]), env={**os.environ, "PREFECT_API_URL": server})
+    assert len(re.findall(r"^zyda: \S+: source b, file .*no column 'body'", second.stderr, re.MULTILINE)) == 2
 
 
 def test_ledger_prints_text_json_and_markdown(corpus, built):
@@ -227,44 +229,44 @@ def test_ledger_prints_text_json_and_markdown(corpus, built):
     assert markdown.startswith("| source | start |")
 
 
-def test_part_of_the_input_is_more_than_nothing_and_no_more_than_all(corpus):
-    for part in ("0", "1.5", "nan", "-1"):
-        said = zyda("build", corpus.write(), f"--sample={part}")
-        assert said.returncode == 2
-        assert "is not a part of the input" in said.stderr
+def test_invalid_sample_is_refused(corpus):
+    for sample in ("0", "1.5", "nan", "-1"):
+        completed = zyda("build", corpus.write(), f"--sample={sample}")
+        assert completed.returncode == 2
+        assert "is not a part of the input" in completed.stderr
 
 
-def test_fault_of_an_option_names_the_option_and_no_line_of_the_recipe(corpus):
-    said = zyda_here("check", corpus.write(), "--storage=nosuch://x")
-    assert said.returncode == 1
-    assert said.stderr.startswith("zyda: --storage: nosuch:// is not a supported kind of URL")
+def test_fault_of_an_option_names_the_option(corpus):
+    completed = zyda_here("check", corpus.write(), "--storage=nosuch://x")
+    assert completed.returncode == 1
+    assert completed.stderr.startswith("zyda: --storage: nosuch:// is not a supported kind of URL")
 
 
-def test_ledger_of_nothing_says_so(corpus):
-    said = zyda_here("ledger", corpus.write())
-    assert said.returncode == 1
-    assert "nothing is published there yet" in said.stderr
+def test_ledger_of_an_unpublished_corpus_fails(corpus):
+    completed = zyda_here("ledger", corpus.write())
+    assert completed.returncode == 1
+    assert "nothing is published there yet" in completed.stderr
 
 
-def test_explain_says_file_row_cluster_decision_and_difference(corpus, built):
-    gone = next(
+def test_explain_shows_file_row_cluster_decision_and_difference(corpus, built):
+    removed = next(
         row for row in table_of(built, "removed") if row["source"] == "middle" and row["kept_doc_id"] == 0
     )
-    said = zyda_here("explain", str(corpus.path), str(gone["doc_id"])).stdout
-    assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", said)
-    assert "It was removed by stage removals, reason duplicate" in said
-    assert "4 documents" in said
-    assert said.count("<- this, removed by deduplication\n") == 1
-    assert said.count("<- kept instead of it\n") == 1
-    assert said.count("<- removed by deduplication\n") == 1
-    assert re.search(r"^-.*edit0", said, re.MULTILINE)
+    output = zyda_here("explain", str(corpus.path), str(removed["doc_id"])).stdout
+    assert re.search(r"source middle, file .*in/middle\.jsonl\.gz, row 0", output)
+    assert "It was removed by stage removals, reason duplicate" in output
+    assert "4 documents" in output
+    assert output.count("<- this, removed by deduplication\n") == 1
+    assert output.count("<- kept instead of it\n") == 1
+    assert output.count("<- removed by deduplication\n") == 1
+    assert re.search(r"^-.*edit0", output, re.MULTILINE)
 
 
-def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
+def test_explain_of_kept_and_filtered_documents(corpus, built):
     assert "It is in the corpus." in zyda_here("explain", str(corpus.path), "0").stdout
     filtered = next(row for row in table_of(built, "removed") if row["reason"] == "keep")
-    said = zyda_here("explain", str(corpus.path), str(filtered["doc_id"])).stdout
-    assert "the recipe's `keep` is not true for it" in said
+    output = zyda_here("explain", str(corpus.path), str(filtered["doc_id"])).stdout
+    assert "the recipe's `keep` is not true for it" in output
 
 
 @pytest.mark.parametrize(
@@ -276,10 +278,10 @@ def test_explain_of_a_document_that_stayed_or_was_filtered(corpus, built):
         (str(9 << 54), "no document of this corpus"),
     ],
 )
-def test_explain_of_an_id_that_is_none(corpus, built, doc_id, fault):
-    said = zyda_here("explain", str(corpus.path), doc_id)
-    assert said.returncode == 1
-    assert fault in said.stderr
+def test_explain_of_an_unknown_id_fails(corpus, built, doc_id, fault):
+    completed = zyda_here("explain", str(corpus.path), doc_id)
+    assert completed.returncode == 1
+    assert fault in completed.stderr
 
 
 def test_every_recipe_of_the_project_loads():
@@ -290,16 +292,16 @@ def test_every_recipe_of_the_project_loads():
 NAMED_LIKE_MODULES = ("distributed", "flows", "json", "multiprocessing", "prefect", "pyarrow", "tasks")
 
 
-def test_files_of_the_folder_that_one_is_in_are_no_code(corpus, terminal):
-    """A person goes into the folder of a dataset, which has files of any name, and builds there."""
+def test_files_of_the_working_directory_are_not_imported(corpus, terminal):
+    """A user may build in the folder of a dataset, whose files can have names of modules."""
     folder = corpus.folder / "in"
     for name in NAMED_LIKE_MODULES:
         (folder / f"{name}.py").write_text(f"open({str(folder / 'ran')!r}, 'a').write({name!r})")
     program = [Path(sys.executable).with_name("zyda"), "build", corpus.write()]
     home = {"PREFECT_HOME": "relative"}
     shutil.copytree(terminal()["PREFECT_HOME"], folder / "relative")
-    said = subprocess.run(
+    completed = subprocess.run(
         program, cwd=folder, env=terminal("other") | home, capture_output=True, text=True, check=False
     )
     assert not (folder / "ran").exists(), (folder / "ran").read_text()
-    assert said.returncode == 0, said.stderr
+    assert completed.returncode == 0, completed.stderr

@@ -1,4 +1,4 @@
-"""`zyda init`: recipes for files of many kinds, which check passes and which build to the documents of the files."""
+"""Test that `zyda init` writes valid recipes for files of many kinds, and that these build all documents."""
 
 import gzip
 import re
@@ -33,7 +33,7 @@ from zyda_flows.tasks.sources.listing import list_files
 
 pytestmark = pytest.mark.slow
 
-# What makes the files, how they are given, and what of the source is written that is no default.
+# For each kind: function that writes the files, the argument of zyda init, and expected fields without a default.
 KINDS = {
     "parquet": (parquet, "flat.parquet", {"url": "link"}),
     "nested": (nested, "nested.parquet", {"text": "body", "url": "meta.url"}),
@@ -57,42 +57,42 @@ KINDS = {
 
 
 @pytest.fixture
-def here(tmp_path, monkeypatch):
-    """Give a folder of this test, in which commands are typed."""
+def working_folder(tmp_path, monkeypatch):
+    """Return an empty folder that is the working directory of the test."""
     monkeypatch.chdir(tmp_path)
     return tmp_path
 
 
-def test_recipes_for_all_kinds_of_files_build_to_their_documents(here, compiled):
-    """One recipe for all: sources in the given order, the columns that were guessed, and each document published."""
+def test_recipe_for_all_kinds_of_files_builds_all_documents(working_folder, compiled):
+    """Check the order of sources, the guessed columns, and the number of published documents."""
     for make, _, _ in KINDS.values():
-        make(here)
+        make(working_folder)
     recipe = written_recipe(*(name for _, name, _ in KINDS.values()))
-    stated = yaml.safe_load((here / "recipe.yaml").read_text())
+    written = yaml.safe_load((working_folder / "recipe.yaml").read_text())
     assert len(recipe.sources) == len(KINDS)
     for source, as_written, (kind, (_, _, expected)) in zip(
-        recipe.sources, stated["sources"], KINDS.items(), strict=True
+        recipe.sources, written["sources"], KINDS.items(), strict=True
     ):
-        own = {name: as_written[name] for name in ("text", "url", "format") if name in as_written}
-        own |= {"extract": source.documents[0].extract} if source.documents else {}
-        assert own == expected, kind
+        written_fields = {name: as_written[name] for name in ("text", "url", "format") if name in as_written}
+        written_fields |= {"extract": source.documents[0].extract} if source.documents else {}
+        assert written_fields == expected, kind
     build_here(recipe)
     counts = {source.name: len(table_of(recipe, source.name)) for source in recipe.sources}
     assert counts == dict.fromkeys(counts, 3)
 
 
-def test_files_that_look_alike_are_one_source_and_others_are_not(here):
-    """A number in a name parts nothing; another format or other columns do, and so does another folder."""
+def test_similar_files_are_grouped_into_a_source(working_folder):
+    """Numbers in names are ignored; formats, columns and folders separate sources."""
     for number in range(12):
-        write_rows(here / f"in/wiki-{number:03}.parquet", [{"text": prose(f"w{number}")}])
-    write_rows(here / "in/news.parquet", [{"headline": "Short", "story": prose("news")}])
-    write_rows(here / "more/b.jsonl", [{"text": prose("b")}])
-    (here / "in/README.md").write_text("About these files.")
-    (here / "in/picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
+        write_rows(working_folder / f"in/wiki-{number:03}.parquet", [{"text": prose(f"w{number}")}])
+    write_rows(working_folder / "in/news.parquet", [{"headline": "Short", "story": prose("news")}])
+    write_rows(working_folder / "more/b.jsonl", [{"text": prose("b")}])
+    (working_folder / "in/README.md").write_text("About these files.")
+    (working_folder / "in/picture.png").write_bytes(b"\x89PNG\r\n\x1a\n")
     recipe = written_recipe("in", "more")
     files = {source.name: len(list_files(source)) for source in recipe.sources}
     assert files == {"wiki": 12, "news": 1, "more": 1} or files == {"news": 1, "wiki": 12, "more": 1}
-    text = (here / "recipe.yaml").read_text()
+    text = (working_folder / "recipe.yaml").read_text()
     assert "files: in/wiki-*.parquet" in text
     assert "picture.png: its ending is that of no format" in text
     assert "README.md" in text
@@ -105,10 +105,11 @@ NAMES = [
 ]  # fmt: skip
 
 
-def test_names_of_columns_are_quoted_where_yaml_asks_for_it(here):
+def test_column_names_are_quoted_for_yaml(working_folder):
     for number, name in enumerate(NAMES):
         write_rows(
-            here / f"f{chr(97 + number)}.jsonl", [{name: prose(name), f"{name} id": "x", "lang": "de"}]
+            working_folder / f"f{chr(97 + number)}.jsonl",
+            [{name: prose(name), f"{name} id": "x", "lang": "de"}],
         )
     recipe = written_recipe(*(f"f{chr(97 + number)}.jsonl" for number in range(len(NAMES))))
     assert [source.text for source in recipe.sources] == NAMES
@@ -120,32 +121,32 @@ PATHS = [
 ]  # fmt: skip
 
 
-def test_paths_with_marks_name_one_file_each(here):
+def test_paths_with_special_characters_match_a_single_file(working_folder):
     for number, path in enumerate(PATHS):
         write_rows(
-            here / path, [{f"text {number}": prose(path)}]
-        )  # in the same column they would be one source
+            working_folder / path, [{f"text {number}": prose(path)}]
+        )  # different columns keep the sources apart
     recipe = written_recipe(*PATHS)
     assert len(recipe.sources) == len(PATHS)
-    found = [[file.url for file in list_files(source)] for source in recipe.sources]
-    assert found == [[str(here / path)] for path in PATHS]
+    urls = [[file.url for file in list_files(source)] for source in recipe.sources]
+    assert urls == [[str(working_folder / path)] for path in PATHS]
 
 
-def test_every_option_of_a_recipe_can_be_chosen(here):
-    """A line that begins with # and no space is one of the recipe without it."""
-    parquet(here)
+def test_every_commented_option_of_a_recipe_is_valid(working_folder):
+    """A line that begins with # without a space is an option; removing the # enables it."""
+    parquet(working_folder)
     written_recipe("flat.parquet")
-    text = (here / "recipe.yaml").read_text()
+    text = (working_folder / "recipe.yaml").read_text()
     options = re.sub(r"^( *)#(?=\S)", r"\1", text, flags=re.MULTILINE)
-    chosen = Counter(re.findall(r"^ *(?:- )?(\w+):", options, re.MULTILINE))
-    chosen.subtract(re.findall(r"^ *(?:- )?(\w+):", text, re.MULTILINE))
-    assert {name for name, count in chosen.items() if count} == {
+    enabled = Counter(re.findall(r"^ *(?:- )?(\w+):", options, re.MULTILINE))
+    enabled.subtract(re.findall(r"^ *(?:- )?(\w+):", text, re.MULTILINE))
+    assert {name for name, count in enabled.items() if count} == {
         "on_bad_rows", "languages", "license", "documents", "license_filter", "clean", "filter", "decontaminate",
         "columns", "keep", "exempt",
     }  # fmt: skip
     evaluated = [{"question": prose("q", 20), "choices": ["a", "b"], "answer": 0}]
-    pq.write_table(pa.Table.from_pylist(evaluated), here / "mmlu.parquet")
-    (here / "recipe.yaml").write_text(options)
+    pq.write_table(pa.Table.from_pylist(evaluated), working_folder / "mmlu.parquet")
+    (working_folder / "recipe.yaml").write_text(options)
     checked = zyda_here("check", "recipe.yaml")
     assert checked.returncode == 0, checked.stderr
     recipe = load_recipe("recipe.yaml")

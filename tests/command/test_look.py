@@ -1,4 +1,4 @@
-"""Looking at a sample: which documents it has, that hostile texts are inert, and that what is said is kept."""
+"""Test `zyda look`: the sampled documents, inert display of hostile texts, and added judgements."""
 
 import json
 import re
@@ -42,12 +42,8 @@ from zyda_flows.tasks.lookup.judgements import (
     Review,
     load_reviews,
     rates_of,
-    read_judgements,
-    save_review,
-    wilson,
 )
 from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of
-from zyda_flows.tasks.publish.differences import side_by_side
 
 HOSTILE = (
     "</script><script>document.title='owned'</script><img src=x onerror=\"document.title='owned'\">"
@@ -57,7 +53,7 @@ HOSTILE = (
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    """Return a published corpus with many duplicates, some of which are hostile, and a rule."""
+    """Return a published corpus with many duplicates, some of them hostile, and documents removed by a rule."""
     corpus = Corpus(tmp_path_factory.mktemp("look"))
     texts = {f"h{i}": f"{HOSTILE} {prose(f'hostile {i}')}" for i in range(12)}
     write_rows(corpus.folder / "in/best-7.parquet", rows(**texts))
@@ -69,7 +65,7 @@ def corpus(tmp_path_factory):
     return corpus
 
 
-def chosen(corpus, **options):
+def sample(corpus, **options):
     return sample_of(corpus.load(), SampleOptions(**options))
 
 
@@ -77,42 +73,42 @@ def ids(items):
     return [(item.doc_id, item.other) for item in items]
 
 
-def test_samples_are_of_what_was_asked_for_and_the_same_for_a_seed(corpus):
+def test_samples_match_the_options_and_are_equal_for_equal_seeds(corpus):
     recipe = corpus.load()
     removed = {row["doc_id"]: row for row in table_of(recipe, "removed")}
-    items = chosen(corpus, items=1000)
+    items = sample(corpus, items=1000)
     assert {item.doc_id: item.other for item in items} == {
         i: row["kept_doc_id"] for i, row in removed.items()
     }
-    some = chosen(corpus, items=5)
-    assert ids(some) == ids(items)[:5] == ids(chosen(corpus, items=5))
-    assert ids(some) != ids(chosen(corpus, items=5, seed=2))
-    rules = chosen(corpus, stage="rules", items=50)
+    first_items = sample(corpus, items=5)
+    assert ids(first_items) == ids(items)[:5] == ids(sample(corpus, items=5))
+    assert ids(first_items) != ids(sample(corpus, items=5, seed=2))
+    rules = sample(corpus, stage="rules", items=50)
     assert (
         {item.doc_id for item in rules}
         == {i for i, row in removed.items() if row["stage"] == "rules"}
         != set()
     )
     assert all(item.other is None and item.reason for item in rules)
-    assert {item.source for item in chosen(corpus, source="worst", items=50)} == {"worst"}
-    kept = {row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)}
-    assert {item.doc_id for item in chosen(corpus, what="kept", items=1000)} == kept
+    assert {item.source for item in sample(corpus, source="worst", items=50)} == {"worst"}
+    kept_ids = {row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)}
+    assert {item.doc_id for item in sample(corpus, what="kept", items=1000)} == kept_ids
     clusters = {row["cluster_id"] for row in table_of(recipe, "clusters")}
     members = {(row["doc_id"], row["cluster_id"]) for row in table_of(recipe, "clusters")}
-    found = chosen(corpus, what="clusters", items=1000)
-    assert {item.doc_id for item in found} == clusters
-    assert all((item.other, item.doc_id) in members for item in found)
+    cluster_items = sample(corpus, what="clusters", items=1000)
+    assert {item.doc_id for item in cluster_items} == clusters
+    assert all((item.other, item.doc_id) in members for item in cluster_items)
 
 
-def test_clusters_of_a_later_round_can_be_looked_at(corpus, tmp_path):
+def test_clusters_of_a_later_round_can_be_sampled(corpus, tmp_path):
     twice = corpus.elsewhere(tmp_path)
     twice.recipe["dedup"] = [{"exact": "text", "scope": "global"}, {"scope": "global"}]
     recipe = twice.load()
     build_here(recipe)
     for number, place in ((1, "clusters"), (2, "clusters2")):
-        found = sample_of(recipe, SampleOptions(what="clusters", round=number, items=1000))
+        items = sample_of(recipe, SampleOptions(what="clusters", round=number, items=1000))
         assert (
-            {item.doc_id for item in found} == {row["cluster_id"] for row in table_of(recipe, place)} != set()
+            {item.doc_id for item in items} == {row["cluster_id"] for row in table_of(recipe, place)} != set()
         )
     with pytest.raises(BadInput, match="--round 3: no clusters of this round are published"):
         sample_of(recipe, SampleOptions(what="clusters", round=3))
@@ -121,16 +117,16 @@ def test_clusters_of_a_later_round_can_be_looked_at(corpus, tmp_path):
 
 
 @pytest.mark.slow
-def test_every_document_is_as_likely_to_be_chosen(corpus):
-    counts = dict.fromkeys((item.doc_id for item in chosen(corpus, items=1000)), 0)
+def test_every_document_is_equally_likely_to_be_sampled(corpus):
+    counts = dict.fromkeys((item.doc_id for item in sample(corpus, items=1000)), 0)
     for seed in range(200):
-        for item in chosen_ids(corpus, seed):
+        for item in sampled_ids(corpus, seed):
             counts[item] += 1
     expected = 200 * 4 / len(counts)
     assert all(abs(count - expected) < 4 * expected**0.5 + 5 for count in counts.values())
 
 
-def chosen_ids(corpus, seed):
+def sampled_ids(corpus, seed):
     from zyda_flows.tasks.lookup.samples import removed_rows
 
     return [
@@ -139,32 +135,24 @@ def chosen_ids(corpus, seed):
     ]
 
 
-def test_texts_are_those_of_the_sources_with_differences_marked(corpus):
+def test_texts_equal_the_sources_with_differences_marked(corpus):
     reader = DocumentReader.of(corpus.load())
-    for item in chosen(corpus, items=1000):
+    for item in sample(corpus, items=1000):
         text = reader.text(item.doc_id)
         assert text_of(reader, item.doc_id) == text
-        assert "".join(one.text for one in item.left) == text
+        assert "".join(span.text for span in item.left) == text
         if item.other is not None:
             other = reader.text(item.other)
-            assert "".join(one.text for one in item.right) == other
-            same = ["".join(one.text for one in side if one.is_same) for side in (item.left, item.right)]
-            assert same[0] == same[1]
+            assert "".join(span.text for span in item.right) == other
+            equal_texts = [
+                "".join(span.text for span in side if span.is_same) for side in (item.left, item.right)
+            ]
+            assert equal_texts[0] == equal_texts[1]
             assert (
-                all(one.is_same for one in item.left)
-                == all(one.is_same for one in item.right)
+                all(span.is_same for span in item.left)
+                == all(span.is_same for span in item.right)
                 == (text == other)
             )
-
-
-def test_long_texts_are_cut_and_say_so():
-    text = "same " * 9000
-    left, right = side_by_side(f"{text}here {text}", f"{text}there {text}")
-    assert "the first" in left[0].text
-    assert left[-1].text == right[-1].text == " …"
-    assert [one.text for one in left if not one.is_same] == ["here"] or any(
-        "here" in one.text for one in left
-    )
 
 
 @pytest.mark.parametrize(
@@ -177,68 +165,29 @@ def test_long_texts_are_cut_and_say_so():
         ({"stage": "filter", "source": "best"}, "no document matches: removed, stage filter"),
     ],
 )
-def test_what_there_is_not_is_said(corpus, options, fault):
+def test_options_without_a_matching_document_raise(corpus, options, fault):
     with pytest.raises(BadInput, match=fault):
-        chosen(corpus, **options)
-
-
-def judged(right, wrong, who="ann", **fields):
-    base = {
-        "source": "best",
-        "stage": "removals",
-        "reason": "duplicate",
-        "at": "2026-01-01T00:00:00Z",
-    } | fields
-    one = [Judgement(doc_id=i, is_right=i < right, **base) for i in range(right + wrong)]
-    return Review(who=who, began="2026-01-01T00:00:00Z", options=SampleOptions(), judgements=tuple(one))
-
-
-def test_rates_have_wilsons_interval_and_the_last_word_counts():
-    (of_source, of_all) = rates_of([judged(8, 2)])
-    assert (of_source.right, of_source.judged, of_source.share) == (8, 10, 0.8)
-    # R: prop.test(8, 10, correct = FALSE)
-    assert of_source.interval == pytest.approx((0.4901625, 0.9433178), abs=1e-6)
-    assert of_all.source == "all"
-    again = judged(10, 0)
-    assert rates_of([judged(8, 2), again])[1].right == 10
-    assert rates_of([judged(8, 2), judged(8, 2, who="ben")])[1].judged == 20
-    assert wilson(0, 5)[0] == 0.0
-    assert wilson(5, 5)[1] == 1.0
-
-
-def test_what_was_said_is_kept_without_texts_and_damage_is_passed_over(corpus, caplog):
-    folder = corpus.load().folder.folder("elsewhere")
-    save_review(folder, judged(3, 1))
-    save_review(folder, judged(1, 1, who="../../ben"))
-    assert all(path.startswith("looked/2026") and path.count("/") == 1 for path in folder.files("looked"))
-    assert [one.who for one in load_reviews(folder)] == ["../../ben", "ann"]
-    path = folder.files("looked")[1]
-    folder.write(path, folder.read(path).replace(b'"is_right":true', b'"is_right":false', 1))
-    assert [one.who for one in load_reviews(folder)] == ["../../ben"]
-    assert "is cut or changed" in caplog.text
-    for content in (b"", b"{}", b'{"who": 1}', b"[]", b'{"who":"a","began":"b","options":{},"more":1}'):
-        with pytest.raises(BadInput, match="expected a file that a page of zyda look"):
-            read_judgements(content)
+        sample(corpus, **options)
 
 
 @pytest.mark.slow
-def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp_path):
+def test_page_in_a_file_is_inert_and_its_judgements_can_be_added(corpus, page, tmp_path):
     file = tmp_path / "look.html"
-    said = zyda_here("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")
-    assert said.returncode == 0, said.stderr
+    completed = zyda_here("look", str(corpus.path), "--items", "40", "--to", str(file), "--as", "cat")
+    assert completed.returncode == 0, completed.stderr
     requests = []
     page.on("request", lambda request: requests.append(request.url))
     page.goto(f"file://{file}")
     total = page.locator("#where").inner_text()
     count = int(re.search(r"of (\d+)", total)[1])
-    is_hostile = 0
+    hostile_texts = 0
     for number in range(count):
         assert page.title() == "small: looking"
         assert page.locator("#texts img, #texts svg, #texts script").count() == 0
-        is_hostile += HOSTILE[:30] in page.locator("pre").first.inner_text()
+        hostile_texts += HOSTILE[:30] in page.locator("pre").first.inner_text()
         page.keyboard.press("r" if number % 4 else "w")
-    texts = ["".join(one.text for one in item.left) for item in chosen(corpus, items=40)]
-    assert is_hostile == sum(HOSTILE[:30] in text for text in texts) >= 10
+    texts = ["".join(span.text for span in item.left) for item in sample(corpus, items=40)]
+    assert hostile_texts == sum(HOSTILE[:30] in text for text in texts) >= 10
     assert page.title() == "small: looking"
     assert requests == [f"file://{file}"]
     expected = [
@@ -248,13 +197,13 @@ def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp
         page.locator("#save").click()
     saved = tmp_path / "looked.json"
     download.value.save_as(saved)
-    assert {one["doc_id"] for one in json.loads(saved.read_text())["judgements"]} == {
+    assert {judgement["doc_id"] for judgement in json.loads(saved.read_text())["judgements"]} == {
         row["doc_id"] for row in table_of(corpus.load(), "removed")
     }
-    before = load_reviews(corpus.load().folder)
+    reviews_before = load_reviews(corpus.load().folder)
     added = zyda_here("look", str(corpus.path), "--add", str(saved))
     assert added.returncode == 0, added.stderr
-    (review,) = [one for one in load_reviews(corpus.load().folder) if one not in before]
+    (review,) = [stored for stored in load_reviews(corpus.load().folder) if stored not in reviews_before]
     assert review.who == "cat"
     rates = {(rate.by, rate.source): rate for rate in rates_of([review])}
     assert {tuple(row[:4]) for row in expected} == {
@@ -267,44 +216,51 @@ def test_page_in_a_file_is_inert_and_its_verdicts_can_be_added(corpus, page, tmp
 
 def test_judgements_of_another_corpus_are_not_added(corpus, tmp_path):
     file = tmp_path / "looked.json"
-    (document,) = chosen(corpus, items=1)
+    (document,) = sample(corpus, items=1)
     for doc_id, source in ((document.doc_id, "nosuch"), (2**60, "best")):
-        one = Judgement(doc_id=doc_id, source=source, is_right=True, at="now")
+        judgement = Judgement(doc_id=doc_id, source=source, is_right=True, at="now")
         file.write_text(
-            Review(who="x", began="now", options=SampleOptions(), judgements=(one,)).model_dump_json()
+            Review(who="x", began="now", options=SampleOptions(), judgements=(judgement,)).model_dump_json()
         )
-        said = zyda_here("look", str(corpus.path), "--add", str(file))
-        assert said.returncode == 1
-        assert said.stderr.count("\n") == 1
-        assert str(doc_id) in said.stderr
+        completed = zyda_here("look", str(corpus.path), "--add", str(file))
+        assert completed.returncode == 1
+        assert completed.stderr.count("\n") == 1
+        assert str(doc_id) in completed.stderr
 
 
-def test_what_several_people_save_of_one_page_is_all_kept(corpus, tmp_path):
+def test_judgements_of_several_people_on_a_page_are_all_stored(corpus, tmp_path):
     file = tmp_path / "looked.json"
-    (document,) = chosen(corpus, items=1)
+    (document,) = sample(corpus, items=1)
     for who, is_right in (("eve", True), ("fay", False)):
-        one = Judgement(doc_id=document.doc_id, source=document.source, is_right=is_right, at="now")
+        judgement = Judgement(doc_id=document.doc_id, source=document.source, is_right=is_right, at="now")
         review = Review(
-            who="writer", began="2026-05-05T00:00:00Z", options=SampleOptions(), judgements=(one,)
+            who="writer", began="2026-05-05T00:00:00Z", options=SampleOptions(), judgements=(judgement,)
         )
         file.write_text(review.model_dump_json(exclude={"added"}))
-        for _ in range(2):  # once more changes nothing
+        for _ in range(2):  # adding a file twice changes nothing
             assert zyda_here("look", str(corpus.path), "--add", str(file), "--as", who).returncode == 0
-    found = [one for one in load_reviews(corpus.load().folder) if one.began == "2026-05-05T00:00:00Z"]
-    assert [(one.who, one.judgements[0].is_right) for one in found] == [("eve", True), ("fay", False)]
+    reviews = [
+        judgement
+        for judgement in load_reviews(corpus.load().folder)
+        if judgement.began == "2026-05-05T00:00:00Z"
+    ]
+    assert [(judgement.who, judgement.judgements[0].is_right) for judgement in reviews] == [
+        ("eve", True),
+        ("fay", False),
+    ]
 
 
-def test_a_port_that_is_taken_is_said_before_the_link(corpus):
-    with socket.socket() as taken:
-        taken.bind(("127.0.0.1", 0))
-        taken.listen()
-        said = zyda("look", str(corpus.path), "--port", str(taken.getsockname()[1]))
-    assert said.returncode == 1
-    assert "the port is in use; choose another" in said.stderr
-    assert not said.stdout
+def test_occupied_port_is_reported_without_a_link(corpus):
+    with socket.socket() as occupied:
+        occupied.bind(("127.0.0.1", 0))
+        occupied.listen()
+        completed = zyda("look", str(corpus.path), "--port", str(occupied.getsockname()[1]))
+    assert completed.returncode == 1
+    assert "the port is in use; choose another" in completed.stderr
+    assert not completed.stdout
 
 
-def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path):
+def test_each_look_has_a_new_login(corpus, monkeypatch, capsys, tmp_path):
     lasting = Api(url="https://127.0.0.1:1/api", login="zyda:of the stack")
     (tmp_path / "zyda").mkdir()
     save_api(lasting, tmp_path / "zyda")
@@ -318,15 +274,15 @@ def test_each_look_has_a_login_of_its_own(corpus, monkeypatch, capsys, tmp_path)
         }
     ):
         for _ in range(2):
-            serve_page(corpus.load(), chosen(corpus, items=1), review, 0)
+            serve_page(corpus.load(), sample(corpus, items=1), review, 0)
             tokens.add(re.search("/#(.+)", capsys.readouterr().out + capsys.readouterr().err)[1])
     assert len(tokens | {lasting.token}) == 3
     assert all(len(token) >= 43 for token in tokens)
 
 
 @contextmanager
-def served(corpus, *more):
-    """Serve a sample by the command; give its link and its process."""
+def serve(corpus, *more):
+    """Serve a sample with `zyda look`; yield the link and the process."""
     process = subprocess.Popen(
         [*COMMAND, "look", str(corpus.path), *more], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
     )
@@ -342,8 +298,8 @@ def served(corpus, *more):
 
 
 @pytest.mark.slow
-def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
-    with served(corpus, "--items", "6", "--as", "dora", "--seed", "7") as (link, process):
+def test_served_page_requires_the_login_and_stores_judgements(corpus, browser):
+    with serve(corpus, "--items", "6", "--as", "dora", "--seed", "7") as (link, process):
         address, token = link.split("/#")
         assert address.startswith("http://127.0.0.1:")
         shell = httpx.get(f"{address}/")
@@ -351,11 +307,13 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
         for headers in ({}, {"Authorization": "Basic eA=="}):
             assert httpx.get(f"{address}/sample", headers=headers).status_code == 401
             assert httpx.post(f"{address}/judgement", headers=headers, content=b"{}").status_code == 401
-        own = {"Authorization": f"Basic {token}"}
-        alien = Judgement(doc_id=5, source="best", is_right=True, at="now").model_dump_json()
-        for content in (b"", b"{}", alien.encode()):
-            assert httpx.post(f"{address}/judgement", headers=own, content=content).status_code == 422
-        assert httpx.post(f"{address}/judgement", headers=own, content=b"x" * 20_000).status_code == 413
+        credentials = {"Authorization": f"Basic {token}"}
+        unknown = Judgement(doc_id=5, source="best", is_right=True, at="now").model_dump_json()
+        for content in (b"", b"{}", unknown.encode()):
+            assert httpx.post(f"{address}/judgement", headers=credentials, content=content).status_code == 422
+        assert (
+            httpx.post(f"{address}/judgement", headers=credentials, content=b"x" * 20_000).status_code == 413
+        )
         page = new_page(browser)
         page.goto(f"{address}/")
         page.get_by_text("Not signed in").wait_for()
@@ -385,7 +343,7 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
             assert page.evaluate("[localStorage.length, sessionStorage.length]") == [0, 0]
     results = zyda_here("look", str(corpus.path), "--results")
     assert "removals: duplicate" in " ".join(results.stdout.split())
-    (review,) = [one for one in load_reviews(corpus.load().folder) if one.who == "dora"]
+    (review,) = [stored for stored in load_reviews(corpus.load().folder) if stored.who == "dora"]
     assert len(review.judgements) == 7
     rates = rates_of([review])
     assert sum(rate.judged for rate in rates if rate.source == "all") == 6
@@ -393,9 +351,9 @@ def test_served_page_needs_the_login_and_keeps_what_is_said(corpus, browser):
     assert b"hostile" not in corpus.load().folder.read(review.path)
 
 
-def test_page_ends_no_element_by_a_text(corpus):
-    items = chosen(corpus, items=40)
+def test_texts_cannot_close_an_element_of_the_page(corpus):
+    items = sample(corpus, items=40)
     review = Review(who="x", began="now", options=SampleOptions())
-    written = look_page("a<b", sample_as_json(items, review, is_served=False))
-    assert written.count("<script") == written.count("</script>") == 2
-    assert "a&lt;b" in written
+    page = look_page("a<b", sample_as_json(items, review, is_served=False))
+    assert page.count("<script") == page.count("</script>") == 2
+    assert "a&lt;b" in page

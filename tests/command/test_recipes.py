@@ -1,4 +1,4 @@
-"""`zyda recipes`: what comes with the package, as a person gets it. And the files of the demo, which are of it."""
+"""Test `zyda recipes`, which lists and copies the recipes of the package, and the files of `zyda demo`."""
 
 import re
 import sys
@@ -19,43 +19,45 @@ NAMES = [
 FOR_EDITORS = r"# yaml-language-server: \$schema=(.*schema\.json)\n"
 
 
-def test_list_has_every_recipe_and_mixture_with_a_sentence():
-    said = zyda_here("recipes").stdout
+def test_list_has_every_recipe_and_mixture_with_a_description():
+    output = zyda_here("recipes").stdout
     rows = [
-        [cell.strip() for cell in line.split("│")[1:3]] for line in said.splitlines() if line.startswith("│")
+        [cell.strip() for cell in line.split("│")[1:3]]
+        for line in output.splitlines()
+        if line.startswith("│")
     ]
     assert [name for name, _ in rows if name] == NAMES
-    assert {bool(sentence) for _, sentence in rows} == {True}
-    assert "5 trillion tokens out of 11.5." in said
+    assert {bool(description) for _, description in rows} == {True}
+    assert "5 trillion tokens out of 11.5." in output
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_copy_is_the_file_with_the_schema_where_it_is(name):
-    said = zyda_here("recipes", name)
+def test_printed_copy_has_the_local_path_of_the_schema(name):
+    completed = zyda_here("recipes", name)
     path = REPOSITORY / (f"{name}.yaml" if name.startswith("mixtures/") else f"recipes/{name}.yaml")
-    head = re.match(FOR_EDITORS, said.stdout)
+    head = re.match(FOR_EDITORS, completed.stdout)
     with open(head[1]) as schema:
         assert schema.read() == path.with_name("schema.json").read_text()
-    assert said.stdout[head.end() :] == path.read_text().partition("\n")[2]
+    assert completed.stdout[head.end() :] == path.read_text().partition("\n")[2]
 
 
 def test_copy_never_overwrites_a_file(tmp_path):
     copy = tmp_path / "my.yaml"
-    said = zyda_here("recipes", "zyda2", "--to", str(copy))
-    assert said.returncode == 0
-    assert said.stdout.endswith(f"zyda check {copy}\n")
+    completed = zyda_here("recipes", "zyda2", "--to", str(copy))
+    assert completed.returncode == 0
+    assert completed.stdout.endswith(f"zyda check {copy}\n")
     assert load_recipe(str(copy)).name == "zyda2"
-    before = copy.read_bytes()
-    again = zyda_here("recipes", "zyda1", "--to", str(copy))
-    assert (again.returncode, again.stderr) == (
+    content = copy.read_bytes()
+    second = zyda_here("recipes", "zyda1", "--to", str(copy))
+    assert (second.returncode, second.stderr) == (
         1,
         f"zyda: {copy}: the file exists; give another name, or remove it\n",
     )
-    assert copy.read_bytes() == before
+    assert copy.read_bytes() == content
 
 
 @pytest.mark.parametrize(
-    ("typed", "fault"),
+    ("arguments", "fault"),
     [
         (
             ["zyda3"],
@@ -65,10 +67,10 @@ def test_copy_never_overwrites_a_file(tmp_path):
         (["zyda2", "--to", "/nowhere/my.yaml"], "/nowhere/my.yaml: No such file or directory"),
     ],
 )
-def test_name_or_place_that_is_none_is_one_line(typed, fault):
-    said = zyda_here("recipes", *typed)
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr.startswith(f"zyda: {fault}")
+def test_unknown_name_or_path_is_one_line(arguments, fault):
+    completed = zyda_here("recipes", *arguments)
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr.startswith(f"zyda: {fault}")
 
 
 def test_demo_without_the_libraries_of_models_has_no_model(tmp_path, monkeypatch, capsys):
@@ -80,13 +82,13 @@ def test_demo_without_the_libraries_of_models_has_no_model(tmp_path, monkeypatch
     assert [source.name for source in recipe.sources if source.classify] == []
     assert [part.name for part in mixture.parts] == ["documentation", "the-rest"]
     monkeypatch.undo()
-    write_demo(tmp_path / "demo", 2)  # they are installed now
+    write_demo(tmp_path / "demo", 2)  # now torch can be imported
     recipe = load_recipe(str(tmp_path / "demo/recipe.yaml"))
     assert [source.name for source in recipe.sources if source.classify] == ["docstrings"]
 
 
 @pytest.mark.parametrize("name", ["recipe", "mixture"])
-def test_demo_leaves_a_file_that_is_not_its_own(tmp_path, name):
+def test_demo_does_not_overwrite_a_changed_file(tmp_path, name):
     path = tmp_path / f"{name}.yaml"
     path.write_text(yaml.safe_dump({"name": "mine"}))
     with pytest.raises(

@@ -1,4 +1,4 @@
-"""`zyda status`: what it says of a corpus and of a server, and that it changes nothing."""
+"""Test the output of `zyda status` for a corpus and a server. The command changes no file."""
 
 import json
 import os
@@ -18,20 +18,20 @@ from zyda_flows.flows.server.liveness import RunHeartbeat, with_heartbeat
 from zyda_flows.tasks.errors import BadRecipe
 
 
-def said_of(corpus):
+def lines_of(corpus):
     return list(corpus_lines(str(corpus.path), None, None))
 
 
-def state_of(folder):
-    """Return every file below a folder with its content and its time."""
+def files_and_times(folder):
+    """Return the content and modification time of every file below a folder."""
     return {
         path: (path.read_bytes(), path.stat().st_mtime_ns) for path in folder.rglob("*") if path.is_file()
     }
 
 
 @pytest.fixture
-def alone(terminal, monkeypatch):
-    """Have no server named or running, for this process."""
+def without_server(terminal, monkeypatch):
+    """Remove the address of a Prefect server from the settings of this process."""
     from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 
     home = terminal()["PREFECT_HOME"]
@@ -39,9 +39,9 @@ def alone(terminal, monkeypatch):
         yield
 
 
-def test_corpus_that_was_never_built(corpus, alone):
+def test_status_of_a_corpus_that_was_never_built(corpus, without_server):
     corpus.write()
-    _, *lines = said_of(corpus)
+    _, *lines = lines_of(corpus)
     assert lines == [
         "nothing is published there yet; zyda build builds the corpus",
         "running builds: none",
@@ -49,35 +49,35 @@ def test_corpus_that_was_never_built(corpus, alone):
     assert not (corpus.folder / "out").exists()
 
 
-def test_corpus_as_it_was_built(corpus, alone):
+def test_status_of_an_unchanged_corpus(corpus, without_server):
     recipe = corpus.load()
     build_here(recipe)
-    before = state_of(corpus.folder)
-    place, published, *lines = said_of(corpus)
+    state_before = files_and_times(corpus.folder)
+    place, published, *lines = lines_of(corpus)
     assert place == f"corpus {recipe.folder.url}/published"
     documents = len(kept_names(recipe))
-    found = re.fullmatch(
+    match = re.fullmatch(
         r"published on \S+ at \S+, \d+ (?:second|minute)s? ago: (\d+) documents, [\d,]+ tokens", published
     )
-    assert found, published
-    assert int(found[1]) == documents
+    assert match, published
+    assert int(match[1]) == documents
     assert lines == [
         "sources: unchanged",
         "recipe: unchanged",
         "up to date: yes",
         "running builds: none",
     ]
-    assert state_of(corpus.folder) == before
+    assert files_and_times(corpus.folder) == state_before
 
 
-def test_what_has_changed_since(corpus, alone):
+def test_status_lists_changes_since_the_build(corpus, without_server):
     build_here(corpus.load())
     write_rows(corpus.folder / "in/best-2.parquet", rows(new=prose("new")))
     write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only")))
     (corpus.folder / "in/best-1.parquet").unlink()
     corpus.write(shard_mib=128)
-    before = state_of(corpus.folder)
-    _, _, best, middle, recipe, todo, _ = said_of(corpus)
+    state_before = files_and_times(corpus.folder)
+    _, _, best, middle, recipe, todo, _ = lines_of(corpus)
     assert re.fullmatch(
         r"source best: files 1 added, 1 removed, for example file://\S+/best-2\.parquet|"
         r"source best: files 1 added, 1 removed, for example /\S+/best-2\.parquet",
@@ -86,10 +86,10 @@ def test_what_has_changed_since(corpus, alone):
     assert middle.startswith("source middle: files 1 changed")
     assert recipe == "recipe: changed in shard_mib"
     assert todo == "up to date: no; start zyda build"
-    assert state_of(corpus.folder) == before
+    assert files_and_times(corpus.folder) == state_before
 
 
-def test_tokenizer_that_was_trained_again(corpus, alone, tmp_path):
+def test_status_reports_a_changed_tokenizer(corpus, without_server, tmp_path):
     tokenizer = tmp_path / "tokenizer.json"
     shutil.copy(corpus.recipe["tokenizer"], tokenizer)
     corpus.recipe["tokenizer"] = str(tokenizer)
@@ -98,90 +98,90 @@ def test_tokenizer_that_was_trained_again(corpus, alone, tmp_path):
     trained["model"]["merges"] = trained["model"]["merges"][:-1]
     tokenizer.write_text(json.dumps(trained))
     assert any(
-        "the tokenizer, a model, a list or this program has changed" in line for line in said_of(corpus)
+        "the tokenizer, a model, a list or this program has changed" in line for line in lines_of(corpus)
     )
 
 
-def test_published_file_that_somebody_deleted(corpus, alone):
+def test_status_reports_a_missing_published_file(corpus, without_server):
     recipe = corpus.load()
     build_here(recipe)
     (corpus.folder / "out/small/published/README.md").unlink()
-    assert "published files: 1 missing, 0 possibly changed" in said_of(corpus)
-    assert "up to date: no; start zyda build" in said_of(corpus)
+    assert "published files: 1 missing, 0 possibly changed" in lines_of(corpus)
+    assert "up to date: no; start zyda build" in lines_of(corpus)
 
 
-def test_sources_that_cannot_be_listed(corpus, alone):
+def test_status_reports_sources_that_cannot_be_listed(corpus, without_server):
     build_here(corpus.load())
     for path in corpus.folder.glob("in/best-*"):
         path.unlink()
     assert any(
-        line.startswith("its sources cannot be listed: source best: no file") for line in said_of(corpus)
+        line.startswith("its sources cannot be listed: source best: no file") for line in lines_of(corpus)
     )
 
 
-def test_recipe_that_cannot_be_read(corpus, alone):
+def test_status_of_an_invalid_recipe_raises(corpus, without_server):
     corpus.write(name="../x")
     with pytest.raises(BadRecipe):
-        said_of(corpus)
+        lines_of(corpus)
 
 
-def test_nothing_runs(alone):
+def test_status_without_a_server(without_server):
     assert list(machine_lines()) == ["nothing runs here; start it with: zyda up"]
 
 
-def test_server_that_does_not_answer_is_one_line(tmp_path):
-    said = zyda(
+def test_unreachable_server_is_one_line(tmp_path):
+    completed = zyda(
         "status",
         env={**os.environ, "PREFECT_HOME": str(tmp_path), "PREFECT_API_URL": "http://127.0.0.1:9/api"},
     )
-    assert (said.returncode, said.stdout) == (1, "")
-    assert said.stderr == (
-        "zyda: http://127.0.0.1:9/api: no Prefect server answers there, and PREFECT_API_URL says it should\n"
+    assert (completed.returncode, completed.stdout) == (1, "")
+    assert completed.stderr == (
+        "zyda: http://127.0.0.1:9/api: no Prefect server answers at this PREFECT_API_URL\n"
     )
 
 
-def test_runs_of_a_server(server, corpus):
-    """A build that runs, one whose process is gone, and one that failed."""
+def test_status_lists_running_finished_and_failed_builds(server, corpus):
+    """The builds are: a running build, which then completes, and a failed build."""
     plan = corpus.load()
-    seen = list[list[str]]()
+    outputs = list[list[str]]()
 
     @flow(name="build", flow_run_name="build living", persist_result=False)
-    def lives_now():
+    def succeed():
         with with_heartbeat(lock_name(plan)):
-            seen.extend([list(machine_lines()), said_of(corpus)])
+            outputs.extend([list(machine_lines()), lines_of(corpus)])
 
     @flow(name="build", flow_run_name="build failing", persist_result=False)
-    def fails():
+    def fail():
         raise ValueError("of no use\nat all")
 
-    lives_now()
+    succeed()
     with pytest.raises(ValueError, match="of no use"):
-        fails()
-    of_server, of_recipe = seen
-    assert any(re.search(r"Running +for \d+ (second|minute)s? +build living$", line) for line in of_server)
-    assert re.fullmatch(r"running build: Running for \d+ (second|minute)s? build living", of_recipe[-1])
+        fail()
+    server_lines, recipe_lines = outputs
+    assert any(re.search(r"Running +for \d+ (second|minute)s? +build living$", line) for line in server_lines)
+    assert re.fullmatch(r"running build: Running for \d+ (second|minute)s? build living", recipe_lines[-1])
     lines = list(machine_lines())
     assert any(re.search(r"Completed +\d+ (second|minute)s? ago +build living$", line) for line in lines)
     assert any(re.search(r"Failed .* build failing: .*of no use$", line) for line in lines)
-    assert said_of(corpus)[-1] == "running builds: none on this server"
+    assert lines_of(corpus)[-1] == "running builds: none on this server"
 
 
-def test_run_whose_process_is_gone_is_said_to_be(server):
+def test_run_of_an_ended_process_is_reported(server):
     from prefect.states import Running
 
     @flow(name="build", flow_run_name="build gone", persist_result=False)
-    def gone():
+    def empty_flow():
         pass
 
     with get_client(sync_client=True) as client:
-        run = client.create_flow_run(gone, name="build gone", state=Running())
-        life = RunHeartbeat(
+        run = client.create_flow_run(empty_flow, name="build gone", state=Running())
+        heartbeat = RunHeartbeat(
             run=str(run.id), holds="nothing", host=socket.gethostname(), pid=2**22 - 1, birth="-"
         )
-        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=life.name, limit=1))
+        client.create_global_concurrency_limit(GlobalConcurrencyLimitCreate(name=heartbeat.name, limit=1))
         try:
             assert any("build gone; its process has ended" in line for line in machine_lines())
             assert client.read_flow_run(run.id).state_name == "Running"
         finally:
             client.delete_flow_run(run.id)
-            client.delete_global_concurrency_limit_by_name(life.name)
+            client.delete_global_concurrency_limit_by_name(heartbeat.name)

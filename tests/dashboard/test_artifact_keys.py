@@ -1,9 +1,9 @@
-"""What the dashboard's artifacts are called."""
+"""Test the keys of the dashboard's artifacts."""
 
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 
 
-def test_two_corpora_never_share_a_key(corpus):
+def test_different_corpora_have_different_keys(corpus):
     dot, dash = corpus.load(name="a.b"), corpus.load(name="a-b")
     elsewhere = corpus.load(name="a-b", storage=str(corpus.folder / "elsewhere"))
     keys = {artifact_key(recipe, "funnel") for recipe in (dot, dash, elsewhere)}

@@ -1,6 +1,5 @@
-"""The page of a build: what it says at each moment, and that it adds up."""
+"""Test the live page of a build: its content at each state, and that its counts add up."""
 
-import html
 import re
 import time
 from contextlib import nullcontext
@@ -9,78 +8,18 @@ from itertools import pairwise
 from types import SimpleNamespace
 
 import pytest
+from live_pages import Clock, Future, progress_report, receipt, rows_of, stage_of
 from prefect.exceptions import UnfinishedRun
 from rich.console import Console
-from small_corpus import QUALITY, build_here
+from small_corpus import QUALITY
 
 from zyda_flows.flows.dashboard import live_artifact, progress_bars
 from zyda_flows.flows.dashboard.live_page import MOST_SOURCES, page_of
 from zyda_flows.flows.dashboard.state import BuildState
-from zyda_flows.flows.reporting.markdown import bar, duration, table, unwrap, without_code
-from zyda_flows.tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.flows.reporting.markdown import bar, duration
 
 
-class Clock:
-    """A clock that goes when it is told."""
-
-    now = 100.0
-
-    def __call__(self):
-        return self.now
-
-
-class Future:
-    """A task of Prefect's, which is over when it has a result."""
-
-    def __init__(self):
-        self.over, self.found = False, None
-        self.wrapped_future = self
-
-    def done(self):
-        return self.over
-
-    def end(self, result):
-        self.over, self.found = True, result
-
-    def result(self, **_):
-        return self.found
-
-
-def receipt(stage, source, entering, removed=0, aside=0):
-    def counts(n):
-        return Counts(documents=n, tokens=10 * n, bytes=50 * n)
-
-    return Receipt(
-        stage=stage, source=source, key="0" * 20, path="", identity="", entering=counts(entering),
-        out=counts(entering - removed - aside), removed=counts(removed), set_aside=counts(aside),
-    )  # fmt: skip
-
-
-def reports(stage, source, done, total, documents, bytes_of_one=10**6):
-    seen = {"documents": documents, "tokens": 10 * documents, "bytes": bytes_of_one * documents}
-    return {"stage": stage, "source": source, "done": done, "total": total, "seen": seen}
-
-
-def rows_of(page, title):
-    """Return the table below a title: a dictionary for each line, by the names of the columns."""
-    below = page.partition(f"## {title}\n")[2]
-    lines = below[below.index("| ") :].split("\n\n")[0].splitlines()
-    names, _, *rows = ([cell.strip() for cell in line.strip("| \n").split("|")] for line in lines)
-    padded = [re.split(r" ?\| ?", line.strip())[1:-1] for line in lines[2:]]
-    assert len(rows) == len(padded)
-    return [dict(zip(names, row, strict=True)) for row in padded]
-
-
-@pytest.fixture
-def state(corpus):
-    return BuildState(corpus.load(), clock=Clock())
-
-
-def stage_of(page, name):
-    return next(row for row in rows_of(page, "Stages") if row["stage"] == name)
-
-
-def test_page_has_every_stage_and_source_before_anything_is_done(state):
+def test_page_lists_every_stage_and_source_at_the_start(state):
     page = page_of(state)
     assert (
         "To come: prepare, ingest, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit, "
@@ -93,21 +32,21 @@ def test_page_has_every_stage_and_source_before_anything_is_done(state):
 
 
 @pytest.mark.parametrize("is_compiled", [True, False])
-def test_page_says_that_kernels_are_compiled_where_they_are(state, is_compiled):
+def test_page_shows_that_kernels_are_compiled(state, is_compiled):
     state.is_compiled = is_compiled
     assert ("compiles its kernels first" in page_of(state)) is not is_compiled
     state.rows["ingest"].began = state.rows["ingest"].ended = state.clock()
     assert "compiles" not in page_of(state)
 
 
-def test_page_says_what_counts_tokens_for_as_long_as_they_are_counted(state):
+def test_page_shows_the_token_counter_during_ingest(state):
     state.counting = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core"
     assert f" · tokens are {state.counting}\n" in page_of(state)
     state.rows["ingest"].began = state.rows["ingest"].ended = state.clock()
     assert state.counting not in page_of(state)
 
 
-def test_stages_that_are_done_are_named_and_no_more_until_the_end(state):
+def test_completed_stages_are_listed_in_one_line_until_the_end(state):
     for stage in ("prepare", "ingest"):
         task = Future()
         state.wait_for(stage, task)
@@ -117,7 +56,7 @@ def test_stages_that_are_done_are_named_and_no_more_until_the_end(state):
             else []
         )
     state.look()
-    state.hear(reports("minhash", "best", 1, 2, 5))
+    state.hear(progress_report("minhash", "best", 1, 2, 5))
     page = page_of(state)
     assert "2 of 13 are done: prepare, ingest\n" in page
     assert [row["stage"] for row in rows_of(page, "Stages")] == ["minhash"]
@@ -125,15 +64,15 @@ def test_stages_that_are_done_are_named_and_no_more_until_the_end(state):
     assert len(rows_of(page_of(state), "Stages")) == 13
 
 
-def test_what_loses_more_than_half_is_marked_and_said(state):
-    for stage, gone in (("ingest", 0), ("removals", 51)):
+def test_losses_of_more_than_half_are_marked(state):
+    for stage, removed in (("ingest", 0), ("removals", 51)):
         task = Future()
         state.wait_for(stage, task)
         task.end(
             [
-                receipt(stage, "best", 100, gone),
+                receipt(stage, "best", 100, removed),
                 receipt(stage, "middle", 100),
-                receipt(stage, "worst", 100, gone and 50),
+                receipt(stage, "worst", 100, removed and 50),
             ]
         )
     state.look()
@@ -144,46 +83,46 @@ def test_what_loses_more_than_half_is_marked_and_said(state):
     assert page.count("🔴") == 2
 
 
-def test_page_moves_with_the_reports_of_workers_and_says_speed_and_time(state):
-    state.hear(reports("ingest", "best", 0, 10, 0))
+def test_page_shows_progress_speed_and_time_from_worker_reports(state):
+    state.hear(progress_report("ingest", "best", 0, 10, 0))
     state.look()
     state.clock.now += 20
-    state.hear(reports("ingest", "best", 5, 10, 100))
-    state.hear(reports("ingest", "middle", 0, 10, 0))
+    state.hear(progress_report("ingest", "best", 5, 10, 100))
+    state.hear(progress_report("ingest", "middle", 0, 10, 0))
     ingest = stage_of(page_of(state), "ingest")
-    assert ingest["done"] == f"{bar(1 / 6, 6)} 17 %"  # the third source counts as much as the others
+    assert ingest["done"] == f"{bar(1 / 6, 6)} 17 %"  # each of the three sources counts a third
     assert ingest["MB/s"] == "5.0"
     assert ingest["time"] == "20 s, 1 min 28 s left"
     best, middle, *_ = rows_of(page_of(state), "Sources")
     assert (best["at"], best["documents"], middle["documents"]) == ("ingest", "100", "")
 
 
-def test_a_finished_stage_says_what_its_receipts_say_whatever_was_reported_of_it(state):
+def test_completed_stage_shows_its_receipts_and_ignores_reports(state):
     task = Future()
     state.wait_for("ingest", task)
-    state.hear(reports("ingest", "best", 3, 10, 30))  # the rest was reported by a worker that was killed
+    state.hear(progress_report("ingest", "best", 3, 10, 30))  # a killed worker reported the other shards
     task.end([receipt("ingest", source, 100, aside=2) for source in ("best", "middle", "worst")])
     state.look()
     page = page_of(state)
     assert "1 of 13 are done: ingest\n" in page
-    state.hear(reports("ingest", "best", 4, 10, 40))  # late
+    state.hear(progress_report("ingest", "best", 4, 10, 40))  # a late report
     assert page_of(state) == page
     state.finish()
     ingest = stage_of(page_of(state), "ingest")
     assert (ingest["done"], ingest["documents"], ingest["tokens"]) == (f"{bar(1, 6)} 100 %", "294", "2,940")
 
 
-def test_stage_moves_where_no_source_has_text(state):
+def test_stage_shows_progress_if_no_source_has_text(state):
     task = Future()
     state.wait_for("ingest", task)
     task.end([receipt("ingest", source, 0) for source in ("best", "middle", "worst")])
     state.look()
-    state.hear(reports("minhash", "best", 5, 10, 0))
+    state.hear(progress_report("minhash", "best", 5, 10, 0))
     minhash = stage_of(page_of(state), "minhash")
     assert minhash["done"] == f"{bar(1 / 6, 6)} 17 %"
 
 
-def test_sources_that_a_stage_does_not_look_at_pass_it(state):
+def test_sources_skipped_by_a_stage_keep_their_counts(state):
     for stage, receipts in {
         "ingest": [receipt("ingest", source, 100) for source in ("best", "middle", "worst")],
         "removals": [receipt("removals", "best", 100), receipt("removals", "middle", 100, 40),
@@ -195,21 +134,21 @@ def test_sources_that_a_stage_does_not_look_at_pass_it(state):
         task.end(receipts)
     state.finish()
     page = page_of(state)
-    of_stages = {row["stage"]: row for row in rows_of(page, "Stages")}
-    assert (of_stages["filter"]["documents"], of_stages["filter"]["removed"]) == ("244", "6")
-    assert of_stages["filter"]["kept"] == "81.3%"
-    best, middle, worst, whole = rows_of(page, "Sources")
+    stage_rows = {row["stage"]: row for row in rows_of(page, "Stages")}
+    assert (stage_rows["filter"]["documents"], stage_rows["filter"]["removed"]) == ("244", "6")
+    assert stage_rows["filter"]["kept"] == "81.3%"
+    best, middle, worst, total = rows_of(page, "Sources")
     assert (middle["documents"], middle["removed by removals"], middle["removed by filter"]) == (
         "54",
         "40",
         "6",
     )
-    assert (best["kept"], worst["kept"], whole["documents"]) == ("100.0%", "90.0%", "244")
-    assert "at" not in whole
+    assert (best["kept"], worst["kept"], total["documents"]) == ("100.0%", "90.0%", "244")
+    assert "at" not in total
     assert "complete" in page
 
 
-def test_build_that_finds_damage_begins_again_on_its_page(state):
+def test_restarted_build_resets_its_page(state):
     task = Future()
     state.wait_for("ingest", task)
     task.end([receipt("ingest", "best", 5)])
@@ -219,7 +158,7 @@ def test_build_that_finds_damage_begins_again_on_its_page(state):
     assert "To come: prepare, ingest, " in page_of(state)
 
 
-def test_failed_task_ends_a_stage_of_which_nothing_is_known(state):
+def test_failed_task_is_shown_without_counts(state):
     task = Future()
     state.wait_for("ingest", task)
     task.end(ValueError("no"))
@@ -240,101 +179,101 @@ def test_page_of_many_sources_is_short_and_adds_up(corpus):
     assert len(rows) == MOST_SOURCES + 1
     assert rows[-2]["source"] == "141 others"
     assert rows[-1]["documents"] == f"{sum(range(201)):,}"
-    listed = sum(int(row["documents"].replace(",", "")) for row in rows[:-1])
-    assert listed == sum(range(201))
+    documents = sum(int(row["documents"].replace(",", "")) for row in rows[:-1])
+    assert documents == sum(range(201))
     assert len(page) < 10_000
 
 
-def test_time_left_is_not_said_before_anybody_can_know(state):
+def test_time_left_is_not_shown_before_a_tenth_is_done(state):
     assert state.seconds_left() is None
     for source in ("best", "middle", "worst"):
-        state.hear(reports("ingest", source, 0, 20, 0))
+        state.hear(progress_report("ingest", source, 0, 20, 0))
     state.look()
     state.clock.now += 1
-    state.hear(reports("ingest", "best", 1, 20, 1))
+    state.hear(progress_report("ingest", "best", 1, 20, 1))
     state.look()
-    assert state.seconds_left() is None  # less than a tenth of it is done
+    assert state.seconds_left() is None  # less than a tenth of ingest is done
     for done in range(2, 15):
         state.clock.now += 5
         for source in ("best", "middle", "worst"):
-            state.hear(reports("ingest", source, done, 20, done))
+            state.hear(progress_report("ingest", source, done, 20, done))
         state.look()
-    assert 30 < state.seconds_left() < 350  # 30 s of ingest, and what comes after it
+    assert 30 < state.seconds_left() < 350  # 30 s of ingest, and the later stages
     state.finish()
     assert state.seconds_left() is None
 
 
-def test_shard_that_takes_long_moves_while_it_is_under_way(state):
-    def inside(shard, part):
+def test_progress_within_a_shard_is_shown(state):
+    def fraction_after(shard, part):
         state.hear({"stage": "publish", "source": "worst", "shard": shard, "part": part})
         return state.rows["publish"].cells["worst"].fraction()
 
-    state.hear(reports("publish", "worst", 0, 4, 0))
-    assert inside("a", 0.5) == 0.125
-    assert inside("b", 0.7) == pytest.approx(0.3)
-    assert inside("a", 0.9) == pytest.approx(0.4)
-    state.hear(reports("publish", "worst", 1, 4, 10))  # whose name nobody has said
+    state.hear(progress_report("publish", "worst", 0, 4, 0))
+    assert fraction_after("a", 0.5) == 0.125
+    assert fraction_after("b", 0.7) == pytest.approx(0.3)
+    assert fraction_after("a", 0.9) == pytest.approx(0.4)
+    state.hear(progress_report("publish", "worst", 1, 4, 10))  # a report without the name of its shard
     assert 0.4 < state.rows["publish"].cells["worst"].fraction() < 0.7
-    state.hear(reports("publish", "worst", 4, 4, 10))
+    state.hear(progress_report("publish", "worst", 4, 4, 10))
     assert state.rows["publish"].cells["worst"].fraction() == 1
 
 
-def test_time_left_of_a_model_is_known_by_its_size_and_then_by_its_pace(corpus):
+def test_time_left_of_a_model_is_estimated_by_size_and_then_by_speed(corpus):
     corpus.recipe["sources"][2]["classify"] = {"model": str(QUALITY), "keep": ["High"]}
     state = BuildState(corpus.load(), clock=Clock())
     task = Future()
     state.wait_for("ingest", task)
-    state.hear(reports("ingest", "worst", 0, 10, 0))
+    state.hear(progress_report("ingest", "worst", 0, 10, 0))
     state.clock.now += 5
     task.end([receipt("ingest", source, 10_000) for source in ("best", "middle", "worst")])
     state.look()
     model = state.clockwork.parts["classify"].left(1)
     assert 5 < model < 30
-    state.hear(reports("classify", "worst", 0, 10, 0))
+    state.hear(progress_report("classify", "worst", 0, 10, 0))
     state.look()
-    left = []
+    estimates = []
     for done in range(1, 10):
         state.clock.now += 100
-        state.hear(reports("classify", "worst", done, 10, 1000 * done, bytes_of_one=50))
+        state.hear(progress_report("classify", "worst", done, 10, 1000 * done, bytes_per_document=50))
         state.look()
-        left.append(state.seconds_left())
-    said = [seconds for seconds in left if seconds is not None]
-    assert len(said) >= 7
-    assert said == sorted(said, reverse=True)  # it never grows while the model goes on as it did
-    of_what_is_true = [found / (100 * to_come) for to_come, found in enumerate(said[::-1], 1)]
-    assert all(0.7 < share < 1.5 for share in of_what_is_true), of_what_is_true
+        estimates.append(state.seconds_left())
+    shown = [seconds for seconds in estimates if seconds is not None]
+    assert len(shown) >= 7
+    assert shown == sorted(shown, reverse=True)  # the estimate does not increase at constant speed
+    ratios = [estimate / (100 * to_come) for to_come, estimate in enumerate(shown[::-1], 1)]
+    assert all(0.7 < share < 1.5 for share in ratios), ratios
 
 
-def test_what_was_made_before_says_nothing_of_how_fast_it_goes(state):
-    before, now = Future(), Future()
-    state.wait_for("ingest", before)
-    state.wait_for("ingest", now)
+def test_cached_results_do_not_count_for_the_speed(state):
+    cached, running = Future(), Future()
+    state.wait_for("ingest", cached)
+    state.wait_for("ingest", running)
     state.look()
     state.clock.now += 4
-    before.end([receipt("ingest", source, 10**6) for source in ("best", "middle")])
-    state.hear(reports("ingest", "worst", 0, 500, 0))
+    cached.end([receipt("ingest", source, 10**6) for source in ("best", "middle")])
+    state.hear(progress_report("ingest", "worst", 0, 500, 0))
     state.look()
     state.clock.now += 60
-    state.hear(reports("ingest", "worst", 5, 500, 10))
+    state.hear(progress_report("ingest", "worst", 5, 500, 10))
     ingest = stage_of(page_of(state), "ingest")
     assert ingest["MB/s"] == "0.2"
-    # Another 495 shards; the weights of sources that are done are not known before ingest is over, and stand for more.
+    # 495 shards remain. The weights of completed sources are unknown during ingest and raise the estimate.
     assert re.search(r"h( \d+ min)? left", ingest["time"])
 
 
-def test_pace_is_that_of_the_last_minutes(state):
-    state.hear(reports("ingest", "best", 0, 100, 0))
+def test_speed_is_measured_over_the_last_minutes(state):
+    state.hear(progress_report("ingest", "best", 0, 100, 0))
     for done in (90, 91, 92, 93, 94, 95, 96):
         state.look()
         state.clock.now += 100
-        state.hear(reports("ingest", "best", done, 100, done))
+        state.hear(progress_report("ingest", "best", done, 100, done))
     fraction = state.fraction_of(state.rows["ingest"])
     left = state.seconds_left_of(state.rows["ingest"])
     assert left == pytest.approx(100 * (1 - fraction) / (0.01 / 3), rel=0.01)
 
 
 @pytest.mark.parametrize("last", ["good", "held up"])
-def test_stage_that_was_held_up_is_not_over(state, last):
+def test_stage_with_an_unfinished_task_is_not_complete(state, last):
     good, held_up = Future(), Future()
     for task in (good, held_up):
         state.wait_for("minhash", task)
@@ -350,13 +289,13 @@ def test_stage_that_was_held_up_is_not_over(state, last):
     assert stage_of(page_of(state), "minhash")["done"] == f"{bar(1 / 3, 6)} 33 %"
 
 
-def test_reports_of_sources_that_the_build_has_not_are_left_out(state):
-    state.hear(reports("ingest", "of another build", 5, 10, 100))
+def test_reports_of_unknown_sources_are_ignored(state):
+    state.hear(progress_report("ingest", "of another build", 5, 10, 100))
     assert "another" not in page_of(state)
     assert "To come: prepare, ingest, " in page_of(state)
 
 
-def test_build_that_waits_for_another_says_so_and_begins_then(state):
+def test_waiting_build_shows_the_reason_and_restarts_its_clock(state):
     state.wait("another build of it is running")
     state.clock.now += 30
     page = page_of(state)
@@ -366,7 +305,7 @@ def test_build_that_waits_for_another_says_so_and_begins_then(state):
     assert "running for 2 s" in page_of(state)
 
 
-def test_page_is_not_at_100_per_cent_before_all_is_shown(state):
+def test_page_shows_100_per_cent_only_at_the_end(state):
     for row in state.rows.values():
         row.began = row.ended = state.clock()
     page = page_of(state)
@@ -377,102 +316,49 @@ def test_page_is_not_at_100_per_cent_before_all_is_shown(state):
     assert "**100 %**" in page_of(state)
 
 
-def test_stage_of_a_name_that_no_build_has_is_left_out(state):
-    before = page_of(state)
-    state.hear(reports("audit texts", None, 1, 2, 0))
+def test_unknown_stages_are_ignored(state):
+    page_before = page_of(state)
+    state.hear(progress_report("audit texts", None, 1, 2, 0))
     state.wait_for("note", Future())
-    assert page_of(state) == before
+    assert page_of(state) == page_before
 
 
-def test_bars_are_full_only_where_all_is_done():
-    assert [bar(part, 4) for part in (0, 0.5, 0.999, 1)] == ["░░░░", "██░░", "███░", "████"]
-
-
-def test_page_is_written_every_few_seconds_however_often_it_changes(monkeypatch, corpus):
-    clock, written = Clock(), []
+def test_page_is_written_at_a_fixed_interval(monkeypatch, corpus):
+    clock, write_times = Clock(), []
     state = SimpleNamespace(look=lambda: None, recipe=corpus.load())
 
     def wait(seconds):
         clock.now += seconds
         return clock.now > 160
 
-    client = SimpleNamespace(update_artifact=lambda *_: written.append(clock.now))
+    client = SimpleNamespace(update_artifact=lambda *_: write_times.append(clock.now))
     monkeypatch.setattr(live_artifact, "get_client", lambda **_: nullcontext(client))
     monkeypatch.setattr(live_artifact, "page_of", lambda *_: f"at {clock.now}")
     live_artifact.keep_written(None, state, [], SimpleNamespace(wait=wait))
     assert state.counting.startswith("counted by ")
-    assert len(written) == 20
-    assert {later - earlier for earlier, later in pairwise(written)} == {live_artifact.WRITE_SECONDS}
+    assert len(write_times) == 20
+    assert {later - earlier for earlier, later in pairwise(write_times)} == {live_artifact.WRITE_SECONDS}
 
 
-@pytest.mark.parametrize(
-    ("seconds", "said"),
-    [
-        (0.4, "0 s"),
-        (59, "59 s"),
-        (200, "3 min 20 s"),
-        (7_500, "2 h 5 min"),
-        (90_000, "1 d 1 h"),
-        (3600, "1 h"),
-    ],
-)
-def test_durations_are_said_as_people_do(seconds, said):
-    assert duration(seconds) == said
-
-
-def test_names_with_bars_and_breaks_stay_in_their_cell():
-    assert table(["a"], [["x | y\nz"]]).splitlines()[2] == "| x \\| y z |"
-
-
-@pytest.mark.parametrize(
-    "link",
-    [
-        "[x](javascript:alert(1))", "[x]( JavaScript:alert(1))", "[x](java&#115;cript:alert(1))", "[x](<javascript:a>)",
-        "[x](<java\tscript:a>)", "<javascript:alert(1)>", "[x][1]\n\n[1]: javascript:alert(1)", "[x](data:text/html,a)",
-        "[x](vbscript:a)", "[x](\njavascript:a)", "![x](javascript:a)", "[x](file:///etc/passwd)",
-    ],
-)  # fmt: skip
-def test_links_that_a_browser_would_run_lead_nowhere(link):
-    assert not re.search(
-        r"script:|data:text|file:", html.unescape(without_code(link)).replace("\t", ""), re.IGNORECASE
-    )
-
-
-@pytest.mark.parametrize(
-    "text", ["[a](/runs) [b](https://x.y/z) ![c](data:image/svg+xml;base64,PHN2) [d](#e) <a@b> 1 < x: y > 2"]
-)
-def test_other_links_stay(text):
-    assert without_code(text) == text
-
-
-def test_paragraphs_are_unwrapped_and_blocks_are_not(corpus):
-    recipe = corpus.load()
-    build_here(recipe)
-    text = "One\ntwo.\n\n- three\n  four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter\nit.\n"
-    assert unwrap(text) == (
-        "One two.\n\n- three four\n- five\n\n```yaml\na: 1\nb: 2\n```\n\n| a |\n|---|\n| b |\nAfter it.\n"
-    )
-
-
-def test_line_is_said_each_minute_where_there_is_no_terminal(corpus, monkeypatch):
-    said, clock = StringIO(), Clock()
+def test_progress_line_is_printed_each_minute_without_a_terminal(corpus, monkeypatch):
+    output, clock = StringIO(), Clock()
     monkeypatch.setattr(progress_bars.time, "monotonic", clock)
     state = BuildState(corpus.load(), clock)
-    state.followers.append(progress_bars.Lines(Console(file=said)))
-    state.hear(reports("ingest", "best", 1, 4, 10))
-    assert not said.getvalue()
+    state.followers.append(progress_bars.ProgressLines(Console(file=output)))
+    state.hear(progress_report("ingest", "best", 1, 4, 10))
+    assert not output.getvalue()
     clock.now += progress_bars.SECONDS_BETWEEN_LINES
-    state.hear(reports("ingest", "best", 2, 4, 20))
-    state.hear(reports("ingest", "best", 3, 4, 30))
-    assert said.getvalue() == "1 min: ingest 2/4 shards\n"
+    state.hear(progress_report("ingest", "best", 2, 4, 20))
+    state.hear(progress_report("ingest", "best", 3, 4, 30))
+    assert output.getvalue() == "1 min: ingest 2/4 shards\n"
 
 
-def test_host_that_limits_requests_is_named_for_as_long_as_it_is_waited_for(corpus, monkeypatch):
+def test_host_that_limits_requests_is_shown_during_the_wait(corpus, monkeypatch):
     state = BuildState(corpus.load(), clock=Clock())
-    state.hear(reports("ingest", "best", 0, 3, 0))
+    state.hear(progress_report("ingest", "best", 0, 3, 0))
     now = int(time.time()) + 0.5
     state.hear({"host": "huggingface.co", "until": now + 600})
-    state.hear({"host": "huggingface.co", "until": now + 30})  # another worker's, which began to wait before
+    state.hear({"host": "huggingface.co", "until": now + 30})  # an earlier wait of another worker
     assert f"huggingface.co limits requests: waiting for {duration(600)}" in page_of(state)
     monkeypatch.setattr(time, "time", lambda: now + 601)
     assert "limits requests" not in page_of(state)

@@ -1,6 +1,6 @@
-"""The time that is left, of builds that were recorded: what their pages knew, and when they ended.
+"""Test the estimate of the remaining time on recorded builds.
 
-A recording has a line for each thing that the page of a real build was told, with the seconds at which it was.
+A recording has a line for each event that the page of a real build received, with its time in seconds.
 """
 
 import gzip
@@ -28,22 +28,22 @@ class Clock:
 
 
 class Future:
-    """A task of Prefect's, which is over when the recording says so."""
+    """A Prefect future that is done when the recording contains its receipts."""
 
-    found = None
+    receipts = None
 
     def __init__(self):
         self.wrapped_future = self
 
     def done(self):
-        return self.found is not None
+        return self.receipts is not None
 
     def result(self, **_):
-        return self.found
+        return self.receipts
 
 
 class Recording:
-    """A recorded build, as its page saw it."""
+    """A recorded build: the events that its page received."""
 
     def __init__(self, name):
         with gzip.open(BUILDS / f"{name}.jsonl.gz", "rt") as lines:
@@ -60,7 +60,9 @@ class Recording:
         match event["kind"]:
             case "begin":
                 self.state.begin()
-                for stage in self.state.rows.keys() - self.stages:  # there was none when this was recorded
+                for stage in (
+                    self.state.rows.keys() - self.stages
+                ):  # the stage did not exist when the build was recorded
                     del self.state.rows[stage]
             case "hear":
                 self.state.hear(event["report"])
@@ -70,11 +72,13 @@ class Recording:
                 self.state.wait_for(event["stage"], task)
             case "take":
                 task = self.futures[event["stage"]].pop(0)
-                task.found = [Receipt(key="0" * 20, path="", identity="", **one) for one in event["receipts"]]
+                task.receipts = [
+                    Receipt(key="0" * 20, path="", identity="", **receipt) for receipt in event["receipts"]
+                ]
                 self.state.look()
 
     def updates(self):
-        """Yield at each update of the page how much of the time is over, what was left, and what it said."""
+        """Yield at each update: elapsed share, actual seconds left, and estimated seconds left (or None)."""
         self.clock.now = self.began
         while self.clock.now < self.ended:
             now = self.clock.now
@@ -87,15 +91,15 @@ class Recording:
 
 
 @pytest.mark.parametrize("name", sorted(path.name.partition(".")[0] for path in BUILDS.glob("*.jsonl.gz")))
-def test_time_left_is_true_within_a_factor_of_two_in_nine_of_ten_updates(name):
+def test_time_left_is_within_a_factor_of_two_in_nine_of_ten_updates(name):
     recording = Recording(name)
     assert recording.ended - recording.began > 180
     updates = [update for update in recording.updates() if not recording.state.is_at_end]
-    said = [(true, left) for _, true, left in updates if left is not None]
-    right = [(true, left) for true, left in said if true / 2 <= left <= 2 * true]
-    assert len(right) >= 0.9 * len(said), f"{len(right)} of {len(said)}: {said}"
-    first = next(over for over, _, left in updates if left is not None)
+    estimates = [(actual, left) for _, actual, left in updates if left is not None]
+    accurate = [(actual, left) for actual, left in estimates if actual / 2 <= left <= 2 * actual]
+    assert len(accurate) >= 0.9 * len(estimates), f"{len(accurate)} of {len(estimates)}: {estimates}"
+    first = next(elapsed for elapsed, _, left in updates if left is not None)
     assert all(
-        left is not None for over, _, left in updates if over > first
-    )  # once said, it is said at each update
+        left is not None for elapsed, _, left in updates if elapsed > first
+    )  # after the first estimate, each update has an estimate
     assert first < 0.35

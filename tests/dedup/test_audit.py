@@ -22,7 +22,7 @@ from zyda_flows.tasks.dedup.audit import AuditedRound
 from zyda_flows.tasks.dedup.likeness import steps_between
 from zyda_flows.tasks.dedup.pairings import (
     Chosen,
-    Members,
+    ClusterMembers,
     even_shares,
     first_of_each,
     hash_ids,
@@ -186,7 +186,7 @@ def test_large_clusters_and_many_removals_return_few_rows(corpus):
     )
     assert len(Chosen(recipe.folder, shard, 1, 902)()) == 1
     clusters = np.unique(np.array([row["cluster_id"] for row in table_of(recipe, "clusters")], np.uint64))
-    assert len(Members(recipe.folder, shard, clusters)()) <= 33
+    assert len(ClusterMembers(recipe.folder, shard, clusters)()) <= 33
 
 
 @given(st.dictionaries(st.sampled_from("abcdef"), st.integers(1, 50)), st.integers(1, 120))

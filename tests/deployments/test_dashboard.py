@@ -1,4 +1,4 @@
-"""What a person sees who starts a build in Prefect's dashboard and watches it, in a real browser."""
+"""Start and watch builds in Prefect's dashboard, in a real browser."""
 
 import json
 import re
@@ -20,18 +20,18 @@ BUILD = "build/build"
 
 @pytest.fixture(scope="module")
 def slow(tmp_path_factory):
-    """Give a corpus that takes some seconds to build: 60 MB of text in a dozen files."""
-    made = Corpus(tmp_path_factory.mktemp("slow"))
+    """Return a corpus that takes several seconds to build: 60 MB of text in a dozen files."""
+    corpus = Corpus(tmp_path_factory.mktemp("slow"))
     for i in range(12):
         texts = {
             f"l{i}_{j}": " ".join([prose(f"l{j % 40}")] * 5 + [prose(f"own {i} {j}", 60)]) for j in range(400)
         }
         write_rows(
-            made.folder / f"in/worst-{i + 2}.arrow", [{"name": n, "text": t} for n, t in texts.items()]
+            corpus.folder / f"in/worst-{i + 2}.arrow", [{"name": n, "text": t} for n, t in texts.items()]
         )
-    made.recipe |= {"name": "slow", "shard_mib": 2}
-    made.write()
-    return made
+    corpus.recipe |= {"name": "slow", "shard_mib": 2}
+    corpus.write()
+    return corpus
 
 
 def dashboard(stack):
@@ -50,10 +50,10 @@ def started(client, corpus):
 
 
 def artifacts_of(client, run):
-    """Return the artifacts of a run that have a name, by what that says they are."""
-    of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
-    found = client.read_artifacts(artifact_filter=of_run, limit=50)
-    return {one.key.split("-")[-2]: one for one in found if one.key}
+    """Return the named artifacts of a run by the kind in their key, such as `build`."""
+    run_filter = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run.id]))
+    artifacts = client.read_artifacts(artifact_filter=run_filter, limit=50)
+    return {artifact.key.split("-")[-2]: artifact for artifact in artifacts if artifact.key}
 
 
 def wait_until_over(client, run):
@@ -67,7 +67,7 @@ def progress_in(text):
 
 @pytest.fixture(scope="module")
 def watched(stack, slow):
-    """Build it; give its run, and the pages that it had, one after another."""
+    """Build the slow corpus. Return its run and the successive contents of its page."""
     pages = list[str]()
     with get_client(sync_client=True) as client:
         run = started(client, slow)
@@ -95,38 +95,38 @@ def as_number(cell):
     return int(cell.replace(",", "") or 0)
 
 
-def test_page_of_a_build_moves(watched):
+def test_page_of_a_build_shows_increasing_progress(watched):
     _, pages = watched
-    seen = [progress_in(page) for page in pages]
-    assert seen == sorted(seen)
-    assert seen[-1] == 100
-    assert len({*seen}) >= 3, seen
+    percentages = [progress_in(page) for page in pages]
+    assert percentages == sorted(percentages)
+    assert percentages[-1] == 100
+    assert len({*percentages}) >= 3, percentages
 
 
-def test_last_page_of_a_build_adds_up_to_its_ledger(watched, slow):
+def test_last_page_of_a_build_has_the_sums_of_the_ledger(watched, slow):
     _, pages = watched
     lines = json.loads(published(slow.load()).read("ledger.json"))
-    of_stages = {row["stage"]: row for row in table_below(pages[-1], "Stages")}
-    of_sources = {row["source"].strip("*"): row for row in table_below(pages[-1], "Sources")}
+    stage_rows = {row["stage"]: row for row in table_below(pages[-1], "Stages")}
+    source_rows = {row["source"].strip("*"): row for row in table_below(pages[-1], "Sources")}
     for stage in {line["stage"] for line in lines}:
-        of_stage = [line for line in lines if line["stage"] == stage]
-        shown = of_stages[stage]
-        assert as_number(shown["documents"]) == sum(line["documents"] for line in of_stage)
-        assert as_number(shown["tokens"]) == sum(line["tokens"] for line in of_stage)
-        assert as_number(shown["removed"]) == sum(line["removed_documents"] for line in of_stage)
+        stage_lines = [line for line in lines if line["stage"] == stage]
+        shown = stage_rows[stage]
+        assert as_number(shown["documents"]) == sum(line["documents"] for line in stage_lines)
+        assert as_number(shown["tokens"]) == sum(line["tokens"] for line in stage_lines)
+        assert as_number(shown["removed"]) == sum(line["removed_documents"] for line in stage_lines)
     for line in lines:
         if line["stage"] == "publish":
-            assert as_number(of_sources[line["source"]]["documents"]) == line["documents"]
-            assert as_number(of_sources[line["source"]]["tokens"]) == line["tokens"]
+            assert as_number(source_rows[line["source"]]["documents"]) == line["documents"]
+            assert as_number(source_rows[line["source"]]["tokens"]) == line["tokens"]
         if line["removed_documents"]:
-            gone = of_sources[line["source"]][f"removed by {line['stage']}"]
-            assert as_number(gone) == line["removed_documents"]
-    whole = sum(line["documents"] for line in lines if line["stage"] == "publish")
-    assert as_number(of_sources["total"]["documents"]) == whole
+            removed = source_rows[line["source"]][f"removed by {line['stage']}"]
+            assert as_number(removed) == line["removed_documents"]
+    total = sum(line["documents"] for line in lines if line["stage"] == "publish")
+    assert as_number(source_rows["total"]["documents"]) == total
 
 
 @pytest.mark.parametrize("size", SIZES)
-def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
+def test_dashboard_shows_the_page_accounts_and_report_of_a_build(
     stack, watched, slow, browser, tmp_path, size
 ):
     run, _ = watched
@@ -138,9 +138,9 @@ def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
     page.get_by_text("Progress").first.wait_for()
     page.screenshot(path=tmp_path / "artifacts.png")
     with get_client(sync_client=True) as client:
-        found = artifacts_of(client, run)
-    assert set(found) == {"build", "corpus", "report"}
-    page.goto(f"{dashboard(stack)}/artifacts/artifact/{found['build'].id}")
+        artifacts = artifacts_of(client, run)
+    assert set(artifacts) == {"build", "corpus", "report"}
+    page.goto(f"{dashboard(stack)}/artifacts/artifact/{artifacts['build'].id}")
     page.get_by_text("slow: complete").wait_for()
     page.get_by_text("100 %").first.wait_for()
     widths = page.locator("table").first.evaluate(
@@ -148,14 +148,14 @@ def test_person_sees_the_page_the_accounts_and_the_report_of_a_build(
     )
     assert widths[0] <= widths[1] + 1  # no column is cut off
     page.screenshot(path=tmp_path / "page.png")
-    place = page.get_by_role("link", name="accounts").get_attribute("href")  # it opens a page of its own
-    page.goto(f"{dashboard(stack)}{place}")
+    accounts_path = page.get_by_role("link", name="accounts").get_attribute("href")  # it opens another page
+    page.goto(f"{dashboard(stack)}{accounts_path}")
     page.get_by_text("The corpus and its accounts").first.wait_for()
-    assert place.endswith(str(found["corpus"].id))
-    page.goto(f"{dashboard(stack)}/artifacts/artifact/{found['corpus'].id}")
+    assert accounts_path.endswith(str(artifacts["corpus"].id))
+    page.goto(f"{dashboard(stack)}/artifacts/artifact/{artifacts['corpus'].id}")
     assert_drawn(page)
     page.screenshot(path=tmp_path / "accounts.png")
-    page.goto(f"{dashboard(stack)}/artifacts/artifact/{found['report'].id}")
+    page.goto(f"{dashboard(stack)}/artifacts/artifact/{artifacts['report'].id}")
     assert_drawn(page)
     page.screenshot(path=tmp_path / "report.png")
 
@@ -170,16 +170,16 @@ def assert_drawn(page):
 def test_page_is_legible_in_the_new_dashboard_on_light_and_dark(stack, watched, browser, tmp_path, scheme):
     run, _ = watched
     with get_client(sync_client=True) as client:
-        found = artifacts_of(client, run)
+        artifacts = artifacts_of(client, run)
     page = signed_in(browser, link(stack), viewport={"width": 1280, "height": 1000}, color_scheme=scheme)
     for name in ("build", "corpus"):
-        page.goto(f"{dashboard(stack)}/v2/artifacts/artifact/{found[name].id}")
+        page.goto(f"{dashboard(stack)}/v2/artifacts/artifact/{artifacts[name].id}")
         page.get_by_text("removals").first.wait_for()
         page.screenshot(path=tmp_path / f"{name}.png")
     assert_drawn(page)
 
 
-def test_person_starts_a_build_by_the_form(stack, browser, tmp_path):
+def test_form_starts_a_build(stack, browser, tmp_path):
     page = signed_in(browser, link(stack), viewport={"width": 1400, "height": 1000})
     corpus = Corpus(tmp_path)
     corpus.recipe["name"] = "by-form"
@@ -198,51 +198,51 @@ def test_person_starts_a_build_by_the_form(stack, browser, tmp_path):
         page.get_by_role("button", name="Submit").click()
         page.get_by_text("scheduled to start").first.wait_for()
         page.screenshot(path=tmp_path / "started.png")
-        of_recipe = [
+        recipe_runs = [
             r for r in client.read_flow_runs(limit=50) if r.parameters.get("recipe") == str(corpus.path)
         ]
-        (run,) = of_recipe
+        (run,) = recipe_runs
         assert wait_until_over(client, run).state.is_completed()
         page.goto(f"{dashboard(stack)}/runs")
         page.get_by_text("build by-form").first.wait_for()
 
 
-def test_person_sees_why_a_build_failed_and_what_to_do(stack, browser, tmp_path):
+def test_dashboard_shows_the_cause_and_remedy_of_a_failed_build(stack, browser, tmp_path):
     page = signed_in(browser, link(stack), viewport={"width": 1400, "height": 1000})
     corpus = Corpus(tmp_path)
     corpus.recipe["name"] = "bad"
-    late = [
+    valid_rows = [
         {"name": f"n{i}", "text": prose(f"n{i % 50}")} for i in range(4000)
-    ]  # what is looked into first is fine
-    write_rows(tmp_path / "in/worst-2.jsonl.zst", [*late, {"name": "n", "text": 1}])
+    ]  # more valid rows than the check before the build reads
+    write_rows(tmp_path / "in/worst-2.jsonl.zst", [*valid_rows, {"name": "n", "text": 1}])
     corpus.write()
     with get_client(sync_client=True) as client:
         run = wait_until_over(client, started(client, corpus))
-        found = artifacts_of(client, run)
-    what, todo = "source worst, file", "on_bad_rows: set_aside"
-    assert what in run.state.message.splitlines()[0]
+        artifacts = artifacts_of(client, run)
+    location, advice = "source worst, file", "on_bad_rows: set_aside"
+    assert location in run.state.message.splitlines()[0]
     assert "row 4000 (line 4001)" in run.state.message
-    assert todo in run.state.message
-    failure = found["failure"].data.replace("\\", "")  # before what would be taken for Markdown
-    assert f"{what} {tmp_path}/in/worst-2.jsonl.zst, row 4000 (line 4001)" in failure
-    assert todo in failure
-    assert "failed" in found["build"].data.splitlines()[0]
-    assert what in found["build"].data
+    assert advice in run.state.message
+    failure = artifacts["failure"].data.replace("\\", "")  # backslashes that escape Markdown
+    assert f"{location} {tmp_path}/in/worst-2.jsonl.zst, row 4000 (line 4001)" in failure
+    assert advice in failure
+    assert "failed" in artifacts["build"].data.splitlines()[0]
+    assert location in artifacts["build"].data
     page.goto(f"{dashboard(stack)}/runs/flow-run/{run.id}")
     page.get_by_text("Artifacts", exact=True).click()
     page.get_by_text("Why it failed").first.wait_for()
-    page.goto(f"{dashboard(stack)}/artifacts/artifact/{found['failure'].id}")
+    page.goto(f"{dashboard(stack)}/artifacts/artifact/{artifacts['failure'].id}")
     page.get_by_text("bad was not built").wait_for()
     page.get_by_text("What to do").wait_for()
     page.screenshot(path=tmp_path / "failure.png")
 
 
-def test_recipe_that_is_not_there_is_a_failure_with_its_path(stack, tmp_path):
+def test_missing_recipe_fails_the_run_with_the_path_in_the_message(stack, tmp_path):
     corpus = Corpus(tmp_path)
     with get_client(sync_client=True) as client:
         run = wait_until_over(client, started(client, corpus))
-        found = artifacts_of(client, run)
+        artifacts = artifacts_of(client, run)
     assert run.state.is_failed()
     assert run.name == "build recipe.yaml"
     assert str(corpus.path) in run.state.message
-    assert str(corpus.path) in found["failure"].data.replace("\\", "")
+    assert str(corpus.path) in artifacts["failure"].data.replace("\\", "")

@@ -1,4 +1,4 @@
-"""Who may start anything while `zyda up` runs: its user, and nobody else."""
+"""Access to the services of `zyda up`: only its user can read data and start runs."""
 
 import asyncio
 import http.server
@@ -25,8 +25,8 @@ from zyda_flows.flows.server.login import SIGN_IN, Api, saved_api
 
 pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
-OPEN = {("GET", "/health"), ("GET", "/ready")}  # say that the server lives, and nothing else
-# What a page of the web would do: find a deployment, and run it with a command of its own.
+OPEN = {("GET", "/health"), ("GET", "/ready")}  # health checks without data
+# Requests of a malicious web page: list deployments and runs, and set a variable.
 ATTACK = """
 async (api) => {
   const ask = (path, content) => fetch(api + path, {
@@ -51,7 +51,7 @@ def api(stack):
 
 
 def pages_api(api):
-    """Return the address that the dashboard's own pages ask; programs have another, with TLS."""
+    """Return the API address for the dashboard's pages. Programs use another address, with TLS."""
     return f"{api.dashboard}/api"
 
 
@@ -69,7 +69,7 @@ def status_of(url, method="GET", content=None, **headers):
         return error.code
 
 
-def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
+def test_all_routes_of_the_api_require_the_login(api):
     from prefect.server.api.server import create_api_app
 
     routes = {
@@ -78,7 +78,7 @@ def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
         for method in map(str.upper, methods)
     }
     assert len(routes) > 150
-    taken = {
+    open_routes = {
         (method, path)
         for method, path in routes
         if status_of(
@@ -86,7 +86,7 @@ def test_whoever_has_no_login_gets_nothing_from_any_route_of_the_api(api):
         )
         != 401
     }
-    assert taken == OPEN & routes
+    assert open_routes == OPEN & routes
 
 
 @pytest.mark.parametrize("login", [None, "", ":", "zyda:", "zyda:guessed", "admin:pass"])
@@ -98,7 +98,7 @@ def test_wrong_logins_are_refused(api, login):
 
 @pytest.mark.parametrize("path", SOCKETS)
 @pytest.mark.parametrize("protocols", [None, ["prefect"]])
-def test_sockets_give_and_take_nothing_without_the_login(api, path, protocols):
+def test_sockets_are_closed_without_the_login(api, path, protocols):
     async def talk():
         url = pages_api(api).replace("http://", "ws://") + path
         async with websockets.connect(url, subprotocols=protocols, origin="http://evil.example") as socket:
@@ -109,7 +109,7 @@ def test_sockets_give_and_take_nothing_without_the_login(api, path, protocols):
         asyncio.run(talk())
 
 
-def test_a_run_brings_no_command_environment_or_folder_of_its_own(stack, tmp_path):
+def test_run_of_a_deployment_cannot_set_command_environment_or_folder(stack, tmp_path):
     with get_client(sync_client=True) as client:
         build = client.read_deployment_by_name("build/build")
         for name, value in {
@@ -121,26 +121,26 @@ def test_a_run_brings_no_command_environment_or_folder_of_its_own(stack, tmp_pat
                 )
         template = client.read_work_pool("zyda").base_job_template
     assert template["variables"]["properties"] == {}
-    assert "{{" not in json.dumps(template)  # nothing of it comes from a run
+    assert "{{" not in json.dumps(template)  # a run cannot set any value
     assert not [*tmp_path.iterdir()]
 
 
 @pytest.mark.parametrize("key", [None, "once"])
-def test_what_a_run_brings_besides_its_parameters_is_left_out(stack, api, key):
-    """Whoever makes a run without its deployment's route is not held by the pool's template."""
+def test_job_variables_of_a_run_are_dropped(stack, api, key):
+    """The template of the work pool does not restrict runs that are created without a deployment."""
     headers = {"authorization": f"Basic {api.token}", "content-type": "application/json"}
 
-    def ask(path, content):
+    def post(path, content):
         request = urllib.request.Request(f"{pages_api(api)}{path}", json.dumps(content).encode(), headers)
         with urllib.request.urlopen(request, timeout=HANG) as answer:
             return json.loads(answer.read())
 
-    flow = ask("/flows/", {"name": "brings"})["id"]
+    flow = post("/flows/", {"name": "brings"})["id"]
     variables = {"env": {"PYTHONPATH": "/somewhere"}, "command": "touch x", "working_dir": "/"}
-    asked = {"flow_id": flow, "idempotency_key": key, "state": {"type": "PENDING"}}
-    run = ask("/flow_runs/", {**asked, "job_variables": variables})
-    (read,) = ask("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
-    assert read["job_variables"] in ({}, None)
+    flow_run = {"flow_id": flow, "idempotency_key": key, "state": {"type": "PENDING"}}
+    run = post("/flow_runs/", {**flow_run, "job_variables": variables})
+    (stored_run,) = post("/flow_runs/filter", {"flow_runs": {"id": {"any_": [run["id"]]}}})
+    assert stored_run["job_variables"] in ({}, None)
 
 
 @pytest.mark.parametrize("page", ["docs", "redoc", "openapi.json"])
@@ -148,9 +148,7 @@ def test_no_page_loads_scripts_of_another_site(api, page):
     assert status_of(f"{api.dashboard}/{page}") == 404
 
 
-def test_what_workers_keep_on_disk_and_prefects_history_are_where_nobody_else_reads_or_writes(
-    stack, monkeypatch
-):
+def test_files_of_workers_and_prefect_are_private_to_the_user(stack, monkeypatch):
     monkeypatch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
     parts = load_stack().parts
     scheduler, workers = (psutil.Process(parts[name].pid) for name in ("scheduler", "dask-workers"))
@@ -163,7 +161,7 @@ def test_what_workers_keep_on_disk_and_prefects_history_are_where_nobody_else_re
 
 @pytest.fixture
 def page_of_another_site():
-    """Give the port of a site that shows one page."""
+    """Yield the port of another web site with a single page."""
 
     class Page(http.server.BaseHTTPRequestHandler):
         def do_GET(self):
@@ -180,7 +178,7 @@ def page_of_another_site():
         site.shutdown()
 
 
-def test_no_page_shows_the_dashboard_inside_itself(api):
+def test_dashboard_cannot_be_framed(api):
     for path in ("/runs", "/v2/runs", SIGN_IN, "/api/health"):
         request = urllib.request.Request(f"{api.dashboard}{path}", headers={"Accept": "text/html"})
         with urllib.request.urlopen(request) as answer:
@@ -188,21 +186,21 @@ def test_no_page_shows_the_dashboard_inside_itself(api):
             assert "frame-ancestors 'none'" in answer.headers["Content-Security-Policy"].split("; ")
 
 
-def test_page_of_another_site_starts_and_reads_nothing(api, browser_with_local_names, page_of_another_site):
+def test_page_of_another_site_cannot_use_the_api(api, browser_with_local_names, page_of_another_site):
     page = new_page(browser_with_local_names)
     page.goto(f"http://evil.example:{page_of_another_site}/")
     assert page.evaluate(ATTACK, pages_api(api)) == ["TypeError: Failed to fetch"] * 3
 
 
-def test_page_whose_name_becomes_our_address_starts_and_reads_nothing(api, browser_with_local_names):
-    """By DNS rebinding: the browser takes the server for the page's own."""
+def test_dns_rebinding_cannot_use_the_api(api, browser_with_local_names):
+    """DNS rebinding: the browser treats the server as the origin of the page."""
     port = api.dashboard.rpartition(":")[2]
     page = new_page(browser_with_local_names)
     page.goto(f"http://evil.example:{port}/api/health")
     assert page.evaluate(ATTACK, f"http://evil.example:{port}/api") == [401] * 3
 
 
-def test_dasks_dashboard_talks_to_its_own_pages_alone(stack, monkeypatch):
+def test_dasks_dashboard_rejects_other_origins(stack, monkeypatch):
     monkeypatch.setenv("PREFECT_HOME", stack["PREFECT_HOME"])
     address = load_stack().parts["scheduler"].dashboard
 
@@ -222,7 +220,7 @@ def test_dasks_dashboard_talks_to_its_own_pages_alone(stack, monkeypatch):
     assert asyncio.run(answer_to("http://evil.example", "/status/ws", **as_bokeh)) == 403
     assert asyncio.run(answer_to(ours, "/status/ws", **as_bokeh)) == 101
     assert asyncio.run(answer_to(ours, "/eventstream")) == 404
-    # A page whose name becomes our address asks by its own name.
+    # After DNS rebinding, a page still sends its own host name.
     for path, upgrade in (("/status", ""), ("/eventstream", UPGRADE), ("/status/ws", UPGRADE)):
         with socket.create_connection(("127.0.0.1", port)) as connection:
             head = f"GET {path} HTTP/1.1\r\nHost: {evil}\r\nOrigin: http://{evil}\r\n{upgrade}\r\n"
@@ -238,8 +236,8 @@ UPGRADE = (
 
 
 @pytest.mark.parametrize("name", ["127.0.0.1", "localhost"])
-def test_pages_of_the_dashboard_ask_nobody_else(api, page, name):
-    """Neither the old ones nor the new ones, which know a service that counts their users."""
+def test_pages_of_the_dashboard_contact_no_other_host(api, page, name):
+    """The pages of the new dashboard could contact a service that counts users."""
     hosts = set()
     page.on("request", lambda request: hosts.add(urlsplit(request.url).netloc))
     page.goto(api.link)
@@ -252,15 +250,13 @@ def test_pages_of_the_dashboard_ask_nobody_else(api, page, name):
     assert hosts - {""} <= {f"127.0.0.1:{port}", f"localhost:{port}"}
 
 
-def test_person_is_signed_in_by_the_link_and_asked_for_the_login_without(api, page, tmp_path):
+def test_link_signs_in_and_other_pages_ask_for_the_login(api, page, tmp_path):
     page.goto(f"{api.dashboard}/deployments")
     page.get_by_placeholder("Enter password").or_(page.locator("input[type=password]")).first.wait_for()
     page.screenshot(path=tmp_path / "asked.png")
     page.goto(api.link)
     page.wait_for_url("**/runs")
-    page.goto(
-        f"{api.dashboard}{SIGN_IN}#d3Jvbmc6bG9naW4="
-    )  # as a page of another site may have the browser do
+    page.goto(f"{api.dashboard}{SIGN_IN}#d3Jvbmc6bG9naW4=")  # another site may open this link in the browser
     page.wait_for_url("**/runs")
     page.goto(f"{api.dashboard}/deployments")
     page.get_by_text("build", exact=True).first.wait_for()
@@ -269,7 +265,7 @@ def test_person_is_signed_in_by_the_link_and_asked_for_the_login_without(api, pa
     page.get_by_text("build", exact=True).first.wait_for()
 
 
-def test_link_is_said_and_login_is_in_no_file_that_others_read_and_in_no_command(stack, api):
+def test_up_prints_the_link_and_the_login_stays_private(stack, api):
     home = Path(stack["PREFECT_HOME"], "zyda")
     assert f"dashboard        {api.link}\n" in zyda("up", env=stack).stdout
     assert f"{SIGN_IN}#" in api.link
@@ -285,9 +281,9 @@ def test_link_is_said_and_login_is_in_no_file_that_others_read_and_in_no_command
             continue
 
 
-def test_terminal_that_names_the_stack_without_its_login_is_let_in_by_the_file_of_the_user(stack):
+def test_commands_read_the_login_from_the_file_of_the_user(stack):
     assert "no run" not in zyda("status", env=stack).stderr
-    elsewhere = {**stack, "PREFECT_HOME": str(Path(stack["PREFECT_HOME"]).parent)}
-    said = zyda("status", env=elsewhere)
-    assert (said.returncode, len(said.stderr.splitlines())) == (1, 1)
-    assert "the Prefect server wants another login than PREFECT_API_AUTH_STRING has" in said.stderr
+    other_home = {**stack, "PREFECT_HOME": str(Path(stack["PREFECT_HOME"]).parent)}
+    process = zyda("status", env=other_home)
+    assert (process.returncode, len(process.stderr.splitlines())) == (1, 1)
+    assert "the Prefect server refuses the login in PREFECT_API_AUTH_STRING" in process.stderr

@@ -1,4 +1,4 @@
-"""What of the set-ups can be checked without a container engine or the charts."""
+"""Checks of the files in infra/ that need neither a container engine nor the Helm charts."""
 
 import atexit
 import contextlib
@@ -30,13 +30,13 @@ INFRA = REPOSITORY / "infra"
 def test_compose_file_follows_the_specification():
     pytest.importorskip("check_jsonschema")
     command = ["--builtin-schema", "vendor.compose-spec", str(INFRA / "compose.yaml")]
-    said = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-m", "check_jsonschema", *command], capture_output=True, text=True, check=False
     )
-    assert said.returncode == 0, said.stdout + said.stderr
+    assert process.returncode == 0, process.stdout + process.stderr
 
 
-def test_header_of_the_compose_file_and_its_example_name_the_variables_that_it_needs():
+def test_compose_header_and_example_list_the_required_variables():
     content = (INFRA / "compose.yaml").read_text()
     needed = set(re.findall(r"\$\{(\w+):\?", content))
     used = set(re.findall(r"(?<!\$)\$\{(\w+)", content))
@@ -51,7 +51,7 @@ def test_header_of_the_compose_file_and_its_example_name_the_variables_that_it_n
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.gpu"])
-def test_images_are_sent_what_they_copy_and_nothing_else(name):
+def test_dockerignore_allows_exactly_the_copied_paths(name):
     copied = {
         source
         for line in (INFRA / name).read_text().splitlines()
@@ -66,7 +66,7 @@ def test_images_are_sent_what_they_copy_and_nothing_else(name):
 
 
 def values_in(content, name=""):
-    """Yield every value of a YAML tree with the name of its field."""
+    """Yield (field name, value) for every scalar of a YAML tree."""
     if isinstance(content, dict):
         for key, value in content.items():
             yield from values_in(value, str(key))
@@ -93,14 +93,14 @@ def test_file_is_yaml_without_a_credential(path):
 @pytest.mark.parametrize("name", ["dask.yaml", "leases.yaml", "network.yaml"])
 def test_manifests_follow_the_schemas_of_kubernetes(name):
     kubernetes_validate = pytest.importorskip("kubernetes_validate")
-    found = documents(INFRA / "kubernetes" / name)
-    assert found
-    for manifest in found:
+    manifests = documents(INFRA / "kubernetes" / name)
+    assert manifests
+    for manifest in manifests:
         kubernetes_validate.validate(manifest, "1.33", strict=True)
 
 
 def containers():
-    """Yield the command of every container that starts a part of Dask, as a list."""
+    """Yield the command of every container that starts a part of Dask, as a list of arguments."""
     for manifest in documents(INFRA / "kubernetes/dask.yaml"):
         if manifest["kind"] == "Deployment":
             yield from (c["command"] for c in manifest["spec"]["template"]["spec"]["containers"])
@@ -109,7 +109,7 @@ def containers():
 
 
 @pytest.mark.parametrize("command", list(containers()), ids=" ".join)
-def test_command_is_one_that_dask_has(command):
+def test_commands_are_valid_for_dask(command):
     program, part, *arguments = command
     assert program == "dask"
     if part == "cuda":
@@ -121,7 +121,7 @@ def test_command_is_one_that_dask_has(command):
     assert main.make_context(part, arguments).params["preload_argv"] == ()
 
 
-def test_worker_of_prefects_chart_finds_what_it_starts_by():
+def test_images_have_the_entrypoint_of_prefects_chart():
     for name in ("Dockerfile", "Dockerfile.gpu"):
         text = (INFRA / name).read_text()
         assert re.search(r"apt-get install .*\btini\b", text)
@@ -129,7 +129,7 @@ def test_worker_of_prefects_chart_finds_what_it_starts_by():
 
 
 @pytest.mark.parametrize("name", ["Dockerfile", "Dockerfile.gpu"])
-def test_image_copies_what_there_is_and_has_the_settings_of_the_workers(name):
+def test_images_copy_existing_paths_and_have_the_worker_settings(name):
     text = (INFRA / name).read_text()
     copied = [
         part for line in re.findall(r"^COPY (?!--)(.+)$", text, re.MULTILINE) for part in line.split()[:-1]
@@ -149,26 +149,26 @@ def test_every_part_of_dask_in_containers_has_the_key():
     assert services["certificate"]["command"] == "python -m zyda_flows.deployments.make_certificate /tls"
 
 
-def test_containers_have_the_bounds_and_closed_pages_of_the_stack():
+def test_containers_have_the_limits_and_scheduler_preload_of_the_stack():
     services = documents(INFRA / "compose.yaml")[0]["services"]
     scheduler, worker = (services[name]["environment"] for name in ("dask-scheduler", "dask-worker"))
-    of_pods = [
-        {one["name"]: one.get("value") for one in container["env"]}
+    pod_environments = [
+        {variable["name"]: variable.get("value") for variable in container["env"]}
         for manifest in documents(INFRA / "kubernetes/dask.yaml")
         if manifest["kind"] == "Deployment"
         for container in manifest["spec"]["template"]["spec"]["containers"]
     ]
     length = "DASK_DISTRIBUTED__ADMIN__LOW_LEVEL_LOG_LENGTH"
-    assert len(of_pods) == 3
-    assert {one[length] for one in (scheduler, worker, *of_pods)} == {short_logs()[length]}
-    assert scheduler[SCHEDULER_PRELOAD] == of_pods[0][SCHEDULER_PRELOAD] == OWN_SCHEDULER
+    assert len(pod_environments) == 3
+    assert {variable[length] for variable in (scheduler, worker, *pod_environments)} == {short_logs()[length]}
+    assert scheduler[SCHEDULER_PRELOAD] == pod_environments[0][SCHEDULER_PRELOAD] == OWN_SCHEDULER
     chart = documents(INFRA / "kubernetes/prefect-server-values.yaml")[0]["server"]["env"]
     for name, value in retention().items():
         assert services["prefect"]["environment"][name] == value
         assert {"name": name, "value": value} in chart
 
 
-def test_every_server_of_prefect_asks_for_a_login_and_its_pool_takes_no_command_from_a_run():
+def test_prefect_servers_require_a_login_and_pools_ignore_commands_of_runs():
     services = documents(INFRA / "compose.yaml")[0]["services"]
     server, worker = services["prefect"]["environment"], services["worker"]
     assert server["PREFECT_SERVER_API_AUTH_STRING"].startswith("${PREFECT_LOGIN:?")
@@ -203,27 +203,27 @@ def test_every_pod_that_talks_to_dask_has_the_key():
         assert {"name": "tls", "mountPath": "/tls", "readOnly": True} in mounts
 
 
-def test_policies_name_pods_that_there_are_and_leave_dask_to_our_own_alone():
+def test_network_policies_allow_only_our_pods_to_reach_dask():
     labels = {
         m["metadata"]["name"] for m in documents(INFRA / "kubernetes/dask.yaml") if m["kind"] == "Deployment"
     }
     policies = {m["metadata"]["name"]: m["spec"] for m in documents(INFRA / "kubernetes/network.yaml")}
-    named = {
+    pod_names = {
         value
         for name, value in values_in(list(policies.values()))
         if name in ("app", "values") and str(value).startswith("dask")
     }
-    assert named == labels
+    assert pod_names == labels
     for policy in policies.values():
         assert policy["policyTypes"] == ["Ingress"]
         assert all("podSelector" in peer for rule in policy["ingress"] for peer in rule["from"])
 
 
-def test_certificates_print_the_settings_that_kubectl_and_docker_read(tmp_path):
+def test_make_certificate_prints_the_dask_environment(tmp_path):
     command = ["-m", "zyda_flows.deployments.make_certificate", str(tmp_path / "tls"), "--seen-at", "/tls"]
-    said = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
+    process = subprocess.run([sys.executable, *command], capture_output=True, text=True, check=True)
     assert (
-        dict(line.split("=", 1) for line in said.stdout.splitlines())
+        dict(line.split("=", 1) for line in process.stdout.splitlines())
         == dask_key_pair(Path("/tls")).dask_environment()
     )
     assert {path.name for path in (tmp_path / "tls").iterdir()} == {"dask-certificate.pem", "dask-key.pem"}
@@ -231,17 +231,17 @@ def test_certificates_print_the_settings_that_kubectl_and_docker_read(tmp_path):
 
 @pytest.fixture
 def on_slurm(tmp_path, monkeypatch):
-    """Give a function that runs infra/slurm.py; SLURM is not here: what would be submitted is looked at instead."""
-    made = {}
+    """Return a function that runs infra/slurm.py with a fake SLURM and returns the submitted options."""
+    cluster_options = {}
 
     class SLURMCluster:
         scheduler_address = "tls://10.0.0.1:8786"
 
         def __init__(self, **options):
-            made.update(options)
+            cluster_options.update(options)
 
         def scale(self, jobs):
-            made["jobs"] = jobs
+            cluster_options["jobs"] = jobs
 
     for program in ("sbatch", "scancel"):
         path = tmp_path / "bin" / program
@@ -253,11 +253,11 @@ def on_slurm(tmp_path, monkeypatch):
     monkeypatch.setenv("PATH", str(tmp_path / "bin"), prepend=os.pathsep)
     monkeypatch.setitem(sys.modules, "dask_jobqueue", SimpleNamespace(SLURMCluster=SLURMCluster))
     monkeypatch.setattr(time, "sleep", Mock(side_effect=SystemExit))
-    at_exit = []
+    exit_calls = []
 
-    def register(function, *given, **options):
-        if function is subprocess.run:  # and not of a library that is imported meanwhile
-            at_exit.append(partial(function, *given, **options))
+    def register(function, *positional, **options):
+        if function is subprocess.run:  # libraries register functions too
+            exit_calls.append(partial(function, *positional, **options))
 
     monkeypatch.setattr(atexit, "register", register)
 
@@ -265,23 +265,43 @@ def on_slurm(tmp_path, monkeypatch):
         monkeypatch.setattr(sys, "argv", ["slurm.py", *arguments, "--tls", str(tmp_path)])
         with pytest.raises(SystemExit):
             runpy.run_path(str(INFRA / "slurm.py"), run_name="__main__")
-        return made, at_exit
+        return cluster_options, exit_calls
 
     return run
 
 
-def test_cluster_on_slurm_has_a_key_and_listens_where_it_is_told(on_slurm, tmp_path):
-    made, at_exit = on_slurm("--interface", "ib0")
-    assert (made["interface"], made["protocol"], made["jobs"]) == ("ib0", "tls://", 1)
-    assert made["security"].get_tls_config_for_role("worker")["key"] == str(tmp_path / "dask-key.pem")
-    assert any("COMM__TLS__WORKER__KEY" in line for line in made["job_script_prologue"])
+def test_slurm_cluster_has_a_key_and_listens_on_the_interface(on_slurm, tmp_path):
+    cluster_options, at_exit = on_slurm("--interface", "ib0")
+    assert (cluster_options["interface"], cluster_options["protocol"], cluster_options["jobs"]) == (
+        "ib0",
+        "tls://",
+        1,
+    )
+    assert cluster_options["security"].get_tls_config_for_role("worker")["key"] == str(
+        tmp_path / "dask-key.pem"
+    )
+    assert any("COMM__TLS__WORKER__KEY" in line for line in cluster_options["job_script_prologue"])
     assert not at_exit
 
 
-def test_cluster_on_slurm_has_jobs_with_gpus_beside_those_with_cores(on_slurm, tmp_path):
-    asked = ["--queue", "cpu", "--gpu-jobs", "4", "--gpu-queue", "gpu", "--gpus", "8", "--interface", "ib0"]
-    made, at_exit = on_slurm(*asked)
-    assert (made["queue"], made["worker_extra_args"]) == ("cpu", ["--resources", "CPU=1"])
+def test_slurm_cluster_has_gpu_jobs_and_cpu_jobs(on_slurm, tmp_path):
+    arguments = [
+        "--queue",
+        "cpu",
+        "--gpu-jobs",
+        "4",
+        "--gpu-queue",
+        "gpu",
+        "--gpus",
+        "8",
+        "--interface",
+        "ib0",
+    ]
+    cluster_options, at_exit = on_slurm(*arguments)
+    assert (cluster_options["queue"], cluster_options["worker_extra_args"]) == (
+        "cpu",
+        ["--resources", "CPU=1"],
+    )
     options, _, script = (tmp_path / "sbatch").read_text().partition("#!/bin/bash\n")
     assert {"--array=1-4", "--partition=gpu", "--gres=gpu:8", "--mem=262144M"} <= set(options.split())
     *exports, command = script.splitlines()
@@ -295,11 +315,11 @@ def test_cluster_on_slurm_has_jobs_with_gpus_beside_those_with_cores(on_slurm, t
     assert (tmp_path / "scancel").read_text().split() == ["42"]
 
 
-def test_cluster_on_slurm_by_ucx_has_no_key_that_nobody_would_ask_for(on_slurm, tmp_path):
-    made, _ = on_slurm("--gpu-jobs", "1", "--ucx")
-    assert (made["protocol"], made["security"]) == ("ucx://", None)
+def test_slurm_cluster_with_ucx_has_no_key(on_slurm, tmp_path):
+    cluster_options, _ = on_slurm("--gpu-jobs", "1", "--ucx")
+    assert (cluster_options["protocol"], cluster_options["security"]) == ("ucx://", None)
     script = (tmp_path / "sbatch").read_text()
-    assert "TLS" not in script + "".join(made["job_script_prologue"])
+    assert "TLS" not in script + "".join(cluster_options["job_script_prologue"])
     assert "export DASK_DISTRIBUTED_UCXX__CREATE_CUDA_CONTEXT=true" in script
     words = shlex.split(script.splitlines()[-1])
     assert words[words.index("--protocol") + 1] == "ucx"
@@ -321,15 +341,15 @@ ODD_SIZES = [
 
 
 @pytest.mark.parametrize("odd", ODD_SIZES)
-def test_odd_sizes_of_jobs_on_slurm_are_said_before_any_is_started(on_slurm, tmp_path, odd, capsys):
-    made, _ = on_slurm("--gpu-jobs", "1", odd)
+def test_invalid_slurm_sizes_are_rejected_before_jobs_start(on_slurm, tmp_path, odd, capsys):
+    cluster_options, _ = on_slurm("--gpu-jobs", "1", odd)
     assert f"argument {odd.split('=')[0]}: " in capsys.readouterr().err
-    assert not made
+    assert not cluster_options
     assert not (tmp_path / "sbatch").exists()
 
 
 def dask_cuda_worker(arguments):
-    """Have dask-cuda's own command line read the arguments of a worker, where it is installed."""
+    """Parse arguments with the command line of dask-cuda if it is installed."""
     with contextlib.suppress(ImportError):
         from dask_cuda.cli import worker
 

@@ -1,4 +1,4 @@
-"""Which ports `zyda up` takes, and what it says of it."""
+"""The choice of ports by `zyda up`, and its messages about taken ports."""
 
 import socket
 
@@ -6,14 +6,14 @@ from zyda_flows.deployments import local
 from zyda_flows.deployments.stack import Stack
 
 
-def test_port_that_another_program_has_is_said(monkeypatch):
-    said = []
-    with socket.create_server(("127.0.0.1", 0)) as other:
-        taken = other.getsockname()[1]
+def test_taken_port_is_replaced_with_a_single_message(monkeypatch):
+    messages = []
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        taken = server.getsockname()[1]
         monkeypatch.setitem(local.PREFERRED_PORTS, "server", taken)
         stack = Stack()
-        port = local.port_for(stack, "server", said.append)
+        port = local.port_for(stack, "server", messages.append)
     assert port != taken
-    assert said == [f"port {taken} is taken by another program; the server listens on {port}"]
-    assert local.port_for(stack, "server", said.append) == port
-    assert len(said) == 1
+    assert messages == [f"port {taken} is taken by another program; the server listens on {port}"]
+    assert local.port_for(stack, "server", messages.append) == port
+    assert len(messages) == 1

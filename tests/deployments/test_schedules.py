@@ -1,4 +1,4 @@
-"""Watching by schedule: a person says how often, and the build comes by itself."""
+"""Schedules of `zyda watch`: changed sources start builds automatically."""
 
 import re
 from datetime import timedelta
@@ -11,7 +11,7 @@ from prefect.concurrency.sync import concurrency
 from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
-from zyda_flows.deployments.local import register
+from zyda_flows.deployments.registration import register
 from zyda_flows.deployments.schedules import NotUnderstood, duration, in_words
 from zyda_flows.deployments.stack import load_stack
 from zyda_flows.flows.command.cli import main
@@ -24,20 +24,22 @@ pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("s
 
 @pytest.fixture(scope="module")
 def watched_corpora(tmp_path_factory):
-    """Give two corpora that are built already."""
-    found = []
+    """Return two corpora that are already built."""
+    corpora = []
     for name in ("first", "second"):
         corpus = Corpus(tmp_path_factory.mktemp(name))
         corpus.recipe |= {"name": name, "sources": corpus.recipe["sources"][:1]}
         build_here(corpus.load())
-        found.append(corpus)
-    return found
+        corpora.append(corpus)
+    return corpora
 
 
 def watch(stack, *arguments):
-    said = zyda("watch", *map(str, arguments), env={k: v for k, v in stack.items() if k != "PREFECT_API_URL"})
-    assert said.returncode == 0, said.stderr
-    return said.stdout
+    process = zyda(
+        "watch", *map(str, arguments), env={k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
+    )
+    assert process.returncode == 0, process.stderr
+    return process.stdout
 
 
 def listed(stack):
@@ -46,18 +48,18 @@ def listed(stack):
 
 def has_build(corpus):
     with get_client(sync_client=True) as client:
-        found = runs_in(client, StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, flows=["build"])
-    return any(run.parameters["recipe"] == str(corpus.path) for run in found)
+        runs = runs_in(client, StateType.PENDING, StateType.RUNNING, StateType.COMPLETED, flows=["build"])
+    return any(run.parameters["recipe"] == str(corpus.path) for run in runs)
 
 
 def runs_to_come():
     with get_client(sync_client=True) as client:
-        known = client.read_deployment_by_name("watch/watch")
-        runs = client.get_scheduled_flow_runs_for_deployments([known.id])
+        deployment = client.read_deployment_by_name("watch/watch")
+        runs = client.get_scheduled_flow_runs_for_deployments([deployment.id])
         return len(runs)
 
 
-def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselves(stack, watched_corpora):
+def test_two_watched_recipes_are_built_automatically(stack, watched_corpora):
     for corpus in watched_corpora:
         assert "watching every" in watch(stack, corpus.path, "--every", "20s")
     names = sorted(corpus.folder.name for corpus in watched_corpora)
@@ -67,7 +69,7 @@ def test_two_recipes_are_watched_side_by_side_and_their_builds_come_by_themselve
     try:
         wait_for(lambda: all(map(has_build, watched_corpora)), every=1)
     finally:
-        for corpus in watched_corpora:  # saying it again changes how often
+        for corpus in watched_corpora:  # a second call changes the interval
             watch(stack, corpus.path, "--every", "1h")
     assert listed(stack) == [("1h", name) for name in names]
     for corpus in watched_corpora:
@@ -83,12 +85,12 @@ def test_registering_the_deployments_again_keeps_the_schedules(stack, watched_co
     assert listed(stack) == before
     wait_for(runs_to_come, every=1)
     with get_client(sync_client=True) as client:
-        known = client.read_deployment_by_name("watch/watch")
-        scheduled = client.get_scheduled_flow_runs_for_deployments([known.id])
-    assert {run.name for run in scheduled} == {"recipe.yaml (scheduled)"}  # and not two words of Prefect's
+        deployment = client.read_deployment_by_name("watch/watch")
+        scheduled = client.get_scheduled_flow_runs_for_deployments([deployment.id])
+    assert {run.name for run in scheduled} == {"recipe.yaml (scheduled)"}  # not a random name by Prefect
 
 
-def test_stop_stops(stack, watched_corpora):
+def test_stop_ends_the_schedule(stack, watched_corpora):
     first, second = watched_corpora
     assert "no longer watched" in watch(stack, first.path, "--stop")
     assert "was not watched" in watch(stack, first.path, "--stop")
@@ -98,8 +100,8 @@ def test_stop_stops(stack, watched_corpora):
     assert runs_to_come() == 0
 
 
-def test_second_look_in_the_same_moment_leaves_the_corpus_to_the_first(stack, corpus):
-    """Else it would find the listing as the first saw it, and take an upload that goes on for finished."""
+def test_simultaneous_second_look_skips_the_corpus(stack, corpus):
+    """Otherwise the second look would see the listing of the first, and consider an unfinished upload finished."""
     path, name = corpus.write(), f"{lock_name(corpus.load())}-look"
     assert not is_held(name)
     with concurrency(name, lease_duration=LEASE_SECONDS):
@@ -109,24 +111,24 @@ def test_second_look_in_the_same_moment_leaves_the_corpus_to_the_first(stack, co
 
 
 @pytest.mark.parametrize(("text", "seconds"), [("30s", 30), ("15m", 900), ("1h", 3600), ("2d", 172800)])
-def test_durations_are_read_and_written(text, seconds):
+def test_durations_are_parsed_and_formatted(text, seconds):
     assert duration(text) == timedelta(seconds=seconds)
     assert in_words(duration(text)) == text
 
 
-def test_looks_that_would_not_end_before_the_next_are_refused():
-    with pytest.raises(NotUnderstood, match=r"--every 9s: .* give 10s or more"):
+def test_too_short_intervals_raise():
+    with pytest.raises(NotUnderstood, match="--every 9s: expected 10s or more, because"):
         duration("9s")
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "0s", "-1h", "1.5h", "1 h", "1w", "99999999d"])
-def test_other_durations_are_refused(text):
+def test_invalid_durations_raise(text):
     with pytest.raises(NotUnderstood, match="30s, 15m, 1h or 1d"):
         duration(text)
 
 
 @pytest.mark.parametrize(
-    ("arguments", "said"),
+    ("arguments", "message"),
     [
         (["{}", "--every", "soon"], r"--every soon: expected a whole number and a unit: 30s, 15m, 1h or 1d"),
         (["{}", "--every", "1h"], r"nothing runs that could watch; start it with: zyda up"),
@@ -141,10 +143,10 @@ def test_other_durations_are_refused(text):
         (["nothing.yaml", "--every", "1h"], r".*nothing\.yaml: cannot be read: .*"),
     ],
 )
-def test_what_cannot_be_watched_is_one_line(corpus, tmp_path, arguments, said, monkeypatch, capsys):
+def test_errors_of_watch_are_single_lines(corpus, tmp_path, arguments, message, monkeypatch, capsys):
     path = corpus.write()
-    monkeypatch.setattr("sys.argv", ["zyda", "watch", *(one.format(path) for one in arguments)])
+    monkeypatch.setattr("sys.argv", ["zyda", "watch", *(argument.format(path) for argument in arguments)])
     monkeypatch.delenv("PREFECT_API_URL", raising=False)
     with temporary_settings({PREFECT_HOME: tmp_path / "home"}, restore_defaults={PREFECT_API_URL}):
         assert main() == 1
-    assert re.fullmatch(f"zyda: {said}\n", capsys.readouterr().err)
+    assert re.fullmatch(f"zyda: {message}\n", capsys.readouterr().err)

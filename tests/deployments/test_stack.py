@@ -44,16 +44,14 @@ DEFINITIONS = yaml.safe_load((REPOSITORY / "deployments/prefect.yaml").read_text
 
 @pytest.fixture(scope="module")
 def corpus(tmp_path_factory):
-    made = Corpus(tmp_path_factory.mktemp("stack-corpus"))
-    made.recipe["sources"] = made.recipe["sources"][
-        :2
-    ]  # each task of a source takes a build a tenth of a second
-    made.write()
-    return made
+    small = Corpus(tmp_path_factory.mktemp("stack-corpus"))
+    small.recipe["sources"] = small.recipe["sources"][:2]  # each task of a source takes a tenth of a second
+    small.write()
+    return small
 
 
 def run(name, **parameters):
-    """Run a deployment and wait for its end; return the flow run."""
+    """Run a deployment, wait for its end, and return the flow run."""
     from prefect.deployments import run_deployment
 
     return run_deployment(name, parameters=parameters, poll_interval=1)
@@ -61,22 +59,22 @@ def run(name, **parameters):
 
 def flow_runs(prefix):
     with get_client(sync_client=True) as client:
-        return [found for found in client.read_flow_runs(limit=100) if found.name.startswith(prefix)]
+        return [flow_run for flow_run in client.read_flow_runs(limit=100) if flow_run.name.startswith(prefix)]
 
 
 def test_up_again_starts_nothing(stack):
     home = stack["PREFECT_HOME"]
     before = Path(f"{home}/zyda/stack.json").read_text()
-    said = zyda("up", env=stack)
-    assert "starting" not in said.stdout
-    assert "dashboard" in said.stdout
+    process = zyda("up", env=stack)
+    assert "starting" not in process.stdout
+    assert "dashboard" in process.stdout
     assert Path(f"{home}/zyda/stack.json").read_text() == before
 
 
 def test_everything_listens_on_the_loopback_address(stack):
-    found = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
+    saved_stack = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
     listening = set()
-    for part in found.parts.values():
+    for part in saved_stack.parts.values():
         process = psutil.Process(part.pid)
         for member in [process, *process.children(recursive=True)]:
             listening |= {
@@ -86,11 +84,11 @@ def test_everything_listens_on_the_loopback_address(stack):
 
 
 def scheduler_of(stack):
-    found = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
-    return found.parts["scheduler"].address
+    saved_stack = Stack.model_validate_json(Path(f"{stack['PREFECT_HOME']}/zyda/stack.json").read_text())
+    return saved_stack.parts["scheduler"].address
 
 
-def test_dask_takes_no_work_from_who_has_not_the_key(stack):
+def test_dask_rejects_clients_without_the_key(stack):
     home, address = Path(stack["PREFECT_HOME"], "zyda"), scheduler_of(stack)
     certificate, key = home / "dask-certificate.pem", home / "dask-key.pem"
     for place, files in [
@@ -102,33 +100,33 @@ def test_dask_takes_no_work_from_who_has_not_the_key(stack):
     assert code_run_by(address, certificate, certificate, key, seconds=HANG).stdout == f"{os.getuid()}\n"
 
 
-def test_key_is_readable_by_its_owner_alone(stack):
+def test_key_is_readable_only_by_its_owner(stack):
     for name in ("dask-certificate.pem", "dask-key.pem"):
         assert stat.S_IMODE(Path(stack["PREFECT_HOME"], "zyda", name).stat().st_mode) == 0o600
 
 
-def test_settings_of_the_stack_can_be_had_for_other_programs(stack):
+def test_up_prints_the_settings_for_other_programs(stack):
     program = "import distributed; print(distributed.Client().submit(sum, [1, 2]).result())"
     home = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
     settings = zyda("up", "--env", env=home).stdout
     assert f"export PREFECT_API_URL={stack['PREFECT_API_URL']}\n" in settings
-    said = subprocess.run(
+    process = subprocess.run(
         ["sh", "-c", f"{settings}\n{shlex.quote(sys.executable)} -c {shlex.quote(program)}"],
         env=home, capture_output=True, text=True, check=False,
     )  # fmt: skip
-    assert said.stdout == "3\n", said.stderr
+    assert process.stdout == "3\n", process.stderr
 
 
-def test_registered_deployments_are_those_of_the_file(stack):
+def test_registered_deployments_equal_the_file(stack):
     with get_client(sync_client=True) as client:
-        found = {one.name: one for one in client.read_deployments()}
-    assert set(found) == {one["name"] for one in DEFINITIONS["deployments"]}
-    assert set(found) == {"build", "watch", "report", "export", "push", "bandings", "mix"}
+        deployments = {deployment.name: deployment for deployment in client.read_deployments()}
+    assert set(deployments) == {deployment["name"] for deployment in DEFINITIONS["deployments"]}
+    assert set(deployments) == {"build", "watch", "report", "export", "push", "bandings", "mix"}
     for definition in DEFINITIONS["deployments"]:
-        assert found[definition["name"]].description.strip() == definition["description"].strip()
-        assert found[definition["name"]].tags == definition["tags"]
+        assert deployments[definition["name"]].description.strip() == definition["description"].strip()
+        assert deployments[definition["name"]].tags == definition["tags"]
     tags = [{*definition["tags"]} - {"zyda"} for definition in DEFINITIONS["deployments"]]
-    # By these the dashboard shows builds without looks.
+    # With these tags the dashboard shows builds without the runs of the watcher.
     assert tags == [{"build"}, {"watch"}, {"report"}, {"export"}, {"push"}, {"bandings"}, {"mix"}]
 
 
@@ -137,7 +135,7 @@ def test_form_of_a_build_has_help_and_rejects_a_bad_value(stack):
         build = client.read_deployment_by_name("build/build")
         properties = build.parameter_openapi_schema["properties"]
         assert set(properties) == {"recipe", "storage", "sample", "replace"}
-        assert all(one.get("description") for one in properties.values())
+        assert all(field.get("description") for field in properties.values())
         with pytest.raises(Exception, match="maximum"):
             client.create_flow_run_from_deployment(build.id, parameters={"recipe": "x.yaml", "sample": 2})
 
@@ -154,25 +152,27 @@ def test_deployments_build_and_report(stack, corpus):
 
 
 def test_deployments_export_and_try_bandings(stack, corpus):
-    to = corpus.folder / "exported"
-    options = {"to": str(to), "format": "parquet", "columns": ["doc_id", "name"]}
+    target = corpus.folder / "exported"
+    options = {"to": str(target), "format": "parquet", "columns": ["doc_id", "name"]}
     assert run("export/export", recipe=str(corpus.path), **options).state.is_completed()
     recipe = corpus.load()
     for source in recipe.sources:
         exported = [
-            row for path in sorted((to / source.name).glob("*")) for row in pq.read_table(path).to_pylist()
+            row
+            for path in sorted((target / source.name).glob("*"))
+            for row in pq.read_table(path).to_pylist()
         ]
         assert exported == [
             {"doc_id": row["doc_id"], "name": row["name"]} for row in table_of(recipe, source.name)
         ]
     assert run("bandings/bandings", recipe=str(corpus.path), thresholds=[0.5, 0.9]).state.is_completed()
-    assert [one.threshold for one in tried_before(recipe.folder).tried] == [0.5, 0.9]
+    assert [tried.threshold for tried in tried_before(recipe.folder).tried] == [0.5, 0.9]
     failed = run("export/export", recipe=str(corpus.path), to=str(corpus.folder / "out"))
     assert failed.state.is_failed()
     assert "this is the folder of the corpus" in failed.state.message
 
 
-def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_path):
+def test_mix_on_the_cluster_equals_a_local_mix(stack, corpus, tmp_path):
     parts = [{"name": source, "source": source, "weight": 1} for source in ("best", "middle")]
     options = {"parts": parts, "budget": {"tokens": 2000}, "formats": ["megatron", "text"]}
     path = mixture_file(tmp_path, [corpus], **options)
@@ -186,10 +186,10 @@ def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_p
         k: v for k, v in expected.items() if not k.endswith(".json")
     }
     with get_client(sync_client=True) as client:
-        found = [one for one in client.read_artifacts(limit=200) if one.key]
-    tables = [one for one in found if one.key.startswith("mixture-mixture")]
+        artifacts = [artifact for artifact in client.read_artifacts(limit=200) if artifact.key]
+    tables = [artifact for artifact in artifacts if artifact.key.startswith("mixture-mixture")]
     assert [row["name"] for row in json.loads(tables[0].data)] == ["best", "middle"]
-    (page,) = [one.data for one in found if one.key.startswith("mixture-mix-")]
+    (page,) = [artifact.data for artifact in artifacts if artifact.key.startswith("mixture-mix-")]
     assert page.startswith("# mixture: complete")
     for row in ("| best | ", "| middle | ", "| tokens | ", "| shuffle of ids | "):
         assert row in page
@@ -202,14 +202,14 @@ def test_deployment_mixes_on_the_cluster_what_is_mixed_here(stack, corpus, tmp_p
 def test_dashboard_has_the_page_the_accounts_and_the_report(stack, corpus):
     recipe = corpus.load()
     with get_client(sync_client=True) as client:
-        found = {one.key: one for one in client.read_artifacts(limit=200) if one.key}
-    assert {artifact_key(recipe, what) for what in ("build", "corpus", "report")} <= set(found)
-    assert "| total |" in found[artifact_key(recipe, "corpus")].data
-    assert "middle" in found[artifact_key(recipe, "build")].data
+        artifacts = {artifact.key: artifact for artifact in client.read_artifacts(limit=200) if artifact.key}
+    assert {artifact_key(recipe, kind) for kind in ("build", "corpus", "report")} <= set(artifacts)
+    assert "| total |" in artifacts[artifact_key(recipe, "corpus")].data
+    assert "middle" in artifacts[artifact_key(recipe, "build")].data
 
 
 def test_build_starts_when_sources_have_changed_and_settled(stack, corpus):
-    """The looks run here; test_schedules.py has those of the deployment, on its schedule."""
+    """Runs the watcher in this process. test_schedules.py tests its deployment and schedule."""
     recipe, path = corpus.load(), str(corpus.path)
     builds = len(flow_runs("build"))
     assert not watch(path).changes
@@ -221,7 +221,7 @@ def test_build_starts_when_sources_have_changed_and_settled(stack, corpus):
     assert len(flow_runs("build")) == builds + 1
 
 
-def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, corpus):
+def test_simultaneous_builds_of_a_corpus_complete_in_sequence(stack, corpus):
     from prefect.deployments import run_deployment
 
     write_rows(corpus.folder / "in/best-3.parquet", rows(twice=prose("twice")))
@@ -229,14 +229,16 @@ def test_two_builds_of_one_corpus_at_once_end_well_one_after_the_other(stack, co
         run_deployment("build/build", parameters={"recipe": str(corpus.path)}, timeout=0) for _ in range(2)
     ]
     with get_client(sync_client=True) as client:
-        wait_for(lambda: all(client.read_flow_run(one.id).state.is_final() for one in started), every=1)
-        runs = [client.read_flow_run(one.id) for one in started]
-        assert all(one.state.is_completed() for one in runs), [one.state for one in runs]
-        corpora = []
-        for one in runs:
-            mine = [task for task in task_runs_of(client, one.id) if task.start_time]
-            corpora.append((min(task.start_time for task in mine), max(task.end_time for task in mine)))
-    (_, first_end), (second_start, _) = sorted(corpora)
+        wait_for(
+            lambda: all(client.read_flow_run(flow_run.id).state.is_final() for flow_run in started), every=1
+        )
+        runs = [client.read_flow_run(flow_run.id) for flow_run in started]
+        assert all(flow_run.state.is_completed() for flow_run in runs), [flow_run.state for flow_run in runs]
+        periods = []
+        for flow_run in runs:
+            tasks = [task for task in task_runs_of(client, flow_run.id) if task.start_time]
+            periods.append((min(task.start_time for task in tasks), max(task.end_time for task in tasks)))
+    (_, first_end), (second_start, _) = sorted(periods)
     assert first_end <= second_start
     assert "twice" in kept_names(corpus.load())
 
@@ -245,44 +247,46 @@ ANY_WORKER = "prefect worker start --pool zyda --name local"
 
 
 def up_twice_at_once(environment):
-    """Say `zyda up` twice in the same moment; return what each printed, the one that had to wait last."""
-    both = [
+    """Run `zyda up` twice at the same time. Return the outputs; the output of the process that waited is the second."""
+    processes = [
         subprocess.Popen(
             [*COMMAND, "up", "--workers", "2"], env=environment, stdout=subprocess.PIPE, text=True
         )
         for _ in range(2)
     ]
-    said = [one.communicate()[0] for one in both]
-    assert [one.returncode for one in both] == [0, 0]
-    return sorted(said, key=lambda text: "waiting for its end" in text)
+    outputs = [process.communicate()[0] for process in processes]
+    assert [process.returncode for process in processes] == [0, 0]
+    return sorted(outputs, key=lambda text: "waiting for its end" in text)
 
 
 def running_for(home):
-    """Return the command lines of the processes of a Prefect home, without Python's own arguments."""
-    found = []
+    """Return the command lines of the processes of a Prefect home, without the arguments for Python."""
+    commands = []
     for process in psutil.process_iter(["cmdline", "status"]):
         with contextlib.suppress(psutil.Error):
             is_ours = process.environ().get("PREFECT_HOME") == str(home)
             if is_ours and process.info["status"] != psutil.STATUS_ZOMBIE:
-                found.append(" ".join(process.info["cmdline"][2:]))
-    return found
+                commands.append(" ".join(process.info["cmdline"][2:]))
+    return commands
 
 
-def test_down_stops_everything_and_up_remembers_on_the_same_ports(stack):
+def test_up_after_down_keeps_the_history_and_the_ports(stack):
     home = stack["PREFECT_HOME"]
-    found = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
+    saved_stack = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
     environment = {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
     before = saved_api(Path(home, "zyda"))
     assert zyda("down", env=environment).returncode == 0
-    assert not pids_alive() & {part.pid for part in found.parts.values()}
+    assert not pids_alive() & {part.pid for part in saved_stack.parts.values()}
     assert zyda("down", env=environment).stdout == "nothing was running\n"
-    said, waited = up_twice_at_once(environment)
-    assert "another `zyda up` or `zyda down` is under way; waiting for its end" in waited
-    assert [one for one in running_for(home) if "worker start" in one] == [ANY_WORKER]
-    again = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
-    assert [part.address for part in again.parts.values()] == [part.address for part in found.parts.values()]
-    assert f"Dask's dashboard {again.parts['scheduler'].dashboard}\n" in said
-    assert again.parts["scheduler"].dashboard == found.parts["scheduler"].dashboard
-    assert saved_api(Path(home, "zyda")).login != before.login  # who had the old one has nothing any more
+    first, second = up_twice_at_once(environment)
+    assert "another `zyda up` or `zyda down` is under way; waiting for its end" in second
+    assert [command for command in running_for(home) if "worker start" in command] == [ANY_WORKER]
+    restarted = Stack.model_validate_json(Path(f"{home}/zyda/stack.json").read_text())
+    assert [part.address for part in restarted.parts.values()] == [
+        part.address for part in saved_stack.parts.values()
+    ]
+    assert f"Dask's dashboard {restarted.parts['scheduler'].dashboard}\n" in first
+    assert restarted.parts["scheduler"].dashboard == saved_stack.parts["scheduler"].dashboard
+    assert saved_api(Path(home, "zyda")).login != before.login  # the old login is no longer valid
     with use_api(saved_api(Path(home, "zyda"))):
         assert flow_runs("build")

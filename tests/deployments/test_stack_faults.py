@@ -1,4 +1,4 @@
-"""What `zyda up` does when parts of what it started have died, and what the builds on it do."""
+"""`zyda up` and its builds after services of the stack were killed."""
 
 import contextlib
 import os
@@ -37,15 +37,13 @@ def parts(stack):
 
 
 def unset(stack):
-    """Return the environment of a terminal of the stack's owner, who has set nothing."""
+    """Return the environment of the stack's owner without PREFECT_API_URL."""
     return {k: v for k, v in stack.items() if k != "PREFECT_API_URL"}
 
 
-def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_stack(
-    larger, undisturbed, stack
-):
+def test_killed_scheduler_fails_the_build_and_up_restarts_the_services(larger, undisturbed, stack):
     before = parts(stack)
-    build = start_build(larger.write(), unset(stack))  # it finds the stack by itself
+    build = start_build(larger.write(), unset(stack))  # it detects the stack
     wait_for(lambda: is_under_way(larger), process=build)
     psutil.Process(before.parts["scheduler"].pid).kill()
     _, errors = build.communicate()
@@ -54,37 +52,43 @@ def test_killed_dask_scheduler_ends_the_build_with_one_line_and_up_repairs_the_s
     on_stack, _, end = errors.splitlines()
     assert on_stack == "using the server and the cluster of `zyda up`"
     assert end.startswith("zyda: the Dask cluster is gone: ")
-    said = zyda("up", "--workers", "2", env=unset(stack)).stdout
+    output = zyda("up", "--workers", "2", env=unset(stack)).stdout
     for name in ("scheduler", "dask-workers", "worker"):
-        assert f"starting the {name}\n" in said
-    assert "starting the server" not in said
+        assert f"starting the {name}\n" in output
+    assert "starting the server" not in output
     after = parts(stack)
     assert {name: part.address for name, part in after.parts.items()} == {
         name: part.address for name, part in before.parts.items()
     }
-    done = zyda("build", larger.write(), env=unset(stack))
-    assert done.returncode == 0, done.stderr
+    finished = zyda("build", larger.write(), env=unset(stack))
+    assert finished.returncode == 0, finished.stderr
     assert contents(larger.load()) == undisturbed
     with get_client(sync_client=True) as client:
         (last,) = client.read_flow_runs(sort="START_TIME_DESC", limit=1)
-    assert sorted(last.tags) == ["build", "zyda"]  # as runs of the deployment have, by which builds are found
+    assert sorted(last.tags) == [
+        "build",
+        "zyda",
+    ]  # the tags of runs of the deployment, which searches for builds use
 
 
 def children_that_stay(pid):
-    """Wait until a process has started its workers: on a busy machine it may be about to, with helpers that end."""
-    seen = []
+    """Wait until the children of a process no longer change, and return them.
+
+    On a busy machine, workers may not be started yet, and short-lived helpers may still run.
+    """
+    children = []
 
     def are_the_same():
-        before, seen[:] = [*seen], psutil.Process(pid).children(recursive=True)
+        before, children[:] = [*children], psutil.Process(pid).children(recursive=True)
         time.sleep(1)
-        return len(seen) > 1 and before == seen
+        return len(children) > 1 and before == children
 
     wait_for(are_the_same)
-    return seen
+    return children
 
 
 def kill_all(stack):
-    """Take the power away from everything that runs at once."""
+    """Kill all processes of the stack, like a power failure."""
     family = []
     for part in stack.parts.values():
         process = psutil.Process(part.pid)
@@ -96,17 +100,17 @@ def kill_all(stack):
 
 
 def pages_of(run):
-    """Return what the artifacts of a flow run show, by their keys without the corpus's digest."""
+    """Return the contents of the artifacts of a flow run, by their keys without the digest of the corpus."""
     with get_client(sync_client=True) as client:
-        of_run = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
+        run_filter = ArtifactFilter(flow_run_id=ArtifactFilterFlowRunId(any_=[run]))
         return {
-            one.key.rpartition("-")[0]: one.data
-            for one in client.read_artifacts(artifact_filter=of_run)
-            if one.key
+            artifact.key.rpartition("-")[0]: artifact.data
+            for artifact in client.read_artifacts(artifact_filter=run_filter)
+            if artifact.key
         }
 
 
-def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
+def test_build_after_a_power_failure_equals_an_undisturbed_build(larger, undisturbed, stack):
     from prefect.deployments import run_deployment
 
     recipe, path = larger.load(), larger.write()
@@ -115,9 +119,9 @@ def test_machine_restarted_in_the_middle_of_a_build(larger, undisturbed, stack):
     wait_for(lambda: is_under_way(larger))
     assert not recipe.folder.exists("published")
     kill_all(before)
-    said = zyda("up", "--workers", "2", env=unset(stack))
-    assert said.returncode == 0, said.stderr
-    assert "marked the run `build small` as crashed" in said.stdout
+    process = zyda("up", "--workers", "2", env=unset(stack))
+    assert process.returncode == 0, process.stderr
+    assert "marked the run `build small` as crashed" in process.stdout
     assert parts(stack).ports == before.ports
     with use_api(saved_api(Path(stack["PREFECT_HOME"], "zyda"))):
         assert_restarted_build_is_whole(broken, larger, undisturbed)
@@ -137,58 +141,60 @@ def assert_restarted_build_is_whole(broken, larger, undisturbed):
         (task.name, task.state_name) for task in tasks
     ]
     page = pages_of(broken.id)["small-build"]
-    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nWhen it last said something: ")
-    assert not is_asked_for(path, None, None)  # so that the watcher asks again
+    assert page.startswith(f"# small: crashed\n\n{state.message}\n\nLast report: ")
+    assert not is_asked_for(path, None, None)  # so that the watcher starts another build
     run = run_deployment("build/build", parameters={"recipe": path}, poll_interval=1)
     assert run.state.is_completed(), run.state
     with get_client(sync_client=True) as client:
-        logged = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))
-    assert not [log.message for log in logged if "waiting" in log.message]  # for what the dead one held
+        logs = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run.id])))
+    assert not [log.message for log in logs if "waiting" in log.message]  # for locks of the dead run
     assert contents(recipe) == undisturbed
 
 
-def test_children_of_a_killed_part_are_stopped_before_it_starts_again(stack):
-    before, its_login = parts(stack).parts["dask-workers"], saved_api(Path(stack["PREFECT_HOME"], "zyda"))
+def test_children_of_a_killed_service_are_stopped_before_its_restart(stack):
+    before, old_login = parts(stack).parts["dask-workers"], saved_api(Path(stack["PREFECT_HOME"], "zyda"))
     children = children_that_stay(before.pid)
     for child in children:
         with contextlib.suppress(psutil.NoSuchProcess):  # a helper that has ended
-            child.suspend()  # or they would see that their parent is gone
+            child.suspend()  # otherwise they would notice that their parent has ended
     psutil.Process(before.pid).kill()
     psutil.Process(parts(stack).parts["server"].pid).kill()
-    said = zyda("up", "--workers", "2", env=unset(stack)).stdout
-    assert "stopped what was left of the dask-workers, which had died" in said
-    assert "starting the dask-workers" in said
+    output = zyda("up", "--workers", "2", env=unset(stack)).stdout
+    assert "stopped remaining processes of the dask-workers, which had died" in output
+    assert "starting the dask-workers" in output
     assert not pids_alive() & {child.pid for child in children}
-    # Anybody could listen on the server's port while it was dead, and be told its login by all that waited for it.
-    now = saved_api(Path(stack["PREFECT_HOME"], "zyda"))
-    assert (now.url, refuses_login(now), refuses_login(its_login)) == (its_login.url, False, True)
+    # While the server was dead, another program could listen on its port and receive the login from waiting clients.
+    login = saved_api(Path(stack["PREFECT_HOME"], "zyda"))
+    assert (login.url, refuses_login(login), refuses_login(old_login)) == (old_login.url, False, True)
 
 
-def test_what_an_interrupted_up_has_started_is_known_to_down(terminal):
-    alone = terminal()
+def test_down_stops_the_services_of_an_interrupted_up(terminal):
+    environment = terminal()
     starting = subprocess.Popen(
         [*COMMAND, "up", "--workers", "1"],
-        env=alone, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
+        env=environment, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True,
     )  # fmt: skip
-    wait_for(Path(alone["PREFECT_HOME"], "zyda/server.log").exists, process=starting)  # and not yet an answer
+    wait_for(
+        Path(environment["PREFECT_HOME"], "zyda/server.log").exists, process=starting
+    )  # before the server answers
     os.killpg(starting.pid, signal.SIGINT)  # to all processes of the terminal, as Ctrl-C does
     _, errors = starting.communicate()
     assert (starting.returncode, len(errors.splitlines())) == (130, 1)
     assert errors.endswith("what has been started runs on; zyda up starts the rest, zyda down ends it\n")
-    begun = parts(alone).parts
-    assert list(begun) in (["server"], ["server", "scheduler"])
-    assert [part.runs for part in begun.values()] == [True] * len(begun)
-    said = zyda("status", env=alone)
-    assert "worker           does not run; zyda up starts it" in said.stdout, said
-    assert "stopping the server\n" in zyda("down", env=alone).stdout
-    assert not [part for part in begun.values() if part.runs]
+    services = parts(environment).parts
+    assert list(services) in (["server"], ["server", "scheduler"])
+    assert [part.runs for part in services.values()] == [True] * len(services)
+    status = zyda("status", env=environment)
+    assert "worker           does not run; zyda up starts it" in status.stdout, status
+    assert "stopping the server\n" in zyda("down", env=environment).stdout
+    assert not [part for part in services.values() if part.runs]
 
 
-def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_path, monkeypatch):
+def test_service_that_ctrl_c_ends_before_its_session_is_started_again(tmp_path, monkeypatch):
     started, popen = [], subprocess.Popen
 
     def begin(command, **options):
-        # What is ended so is not Python yet, which would come to its own end.
+        # The signal arrives before Python starts, so Python cannot handle it.
         started.append(popen(command if started else ["sleep", str(HANG)], **options))
         if len(started) == 1:
             started[0].send_signal(signal.SIGINT)
@@ -197,7 +203,7 @@ def test_part_that_ctrl_c_ends_before_it_has_its_session_is_started_again(tmp_pa
 
     monkeypatch.setattr(processes.subprocess, "Popen", begin)
     process = processes.start("part", ["http.server", "0", "--bind", "127.0.0.1"], {}, tmp_path)
-    assert [one.returncode for one in started] == [-signal.SIGINT, None]
+    assert [child.returncode for child in started] == [-signal.SIGINT, None]
     assert process is started[1]
     process.terminate()
     process.wait()
@@ -211,8 +217,8 @@ time.sleep({HANG})
 """
 
 
-def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it_ended(monkeypatch):
-    monkeypatch.setattr(processes, "STOP_SECONDS", HANG)  # as long as it would wait for what never comes
+def test_children_of_an_unreaped_service_are_stopped_without_waiting(monkeypatch):
+    monkeypatch.setattr(processes, "STOP_SECONDS", HANG)  # long enough to fail the test if `stop` waits
     with subprocess.Popen([sys.executable, "-c", PARENT_THAT_DOES_NOT_ASK], stdout=subprocess.PIPE) as parent:
         killed = psutil.Process(int(parent.stdout.readline()))
         part = ServiceProcess(name="part", pid=killed.pid, birth=birth_of(killed))
@@ -223,5 +229,5 @@ def test_what_a_killed_part_has_left_is_stopped_at_once_where_nobody_asks_how_it
         assert killed.status() == psutil.STATUS_ZOMBIE
         assert processes.stop(part)
         assert child.pid not in pids_alive()
-        assert not processes.stop(part)  # nothing is left of it
+        assert not processes.stop(part)  # no process is left
         parent.kill()

@@ -1,4 +1,4 @@
-"""Lists of domains and addresses: each published form is read, or the lines that cannot be are named."""
+"""Test lists of domains and addresses: each published format is read, and unreadable lines are reported."""
 
 import gzip
 
@@ -26,18 +26,18 @@ LINES = [
 ]  # fmt: skip
 
 
-def judged(folder, content, addresses, kind="domains"):
-    """Return which of some addresses break a rule of one list."""
+def breaks_rule(folder, content, addresses, kind="domains"):
+    """Return, for each address, whether it matches the list with this content."""
     path = folder / "list"
     path.write_bytes(content)
     rules = planned_url_rules(UrlRules(**{kind: [str(path)]}))
-    found = url_columns(rules, pa.table({"url": pa.array(addresses, pa.string())}))
-    return found[f"url_rules.{kind}"].is_valid().to_pylist()
+    columns = url_columns(rules, pa.table({"url": pa.array(addresses, pa.string())}))
+    return columns[f"url_rules.{kind}"].is_valid().to_pylist()
 
 
 @pytest.mark.parametrize("end", ["\n", "\r\n", "\r"])
 @pytest.mark.parametrize("encoding", ["utf-8", "utf-8-sig", "utf-16"])
-def test_published_forms_of_lists_of_domains_are_read(tmp_path, encoding, end):
+def test_published_formats_of_domain_lists_are_read(tmp_path, encoding, end):
     content = end.join(LINES).encode(encoding)
     pages = [f"http://www.{name}/page" if name[0] != "1" else f"http://{name}/" for name in LISTED]
     others = [
@@ -47,8 +47,8 @@ def test_published_forms_of_lists_of_domains_are_read(tmp_path, encoding, end):
         "http://hosts/",
         "http://example/",
     ]
-    assert judged(tmp_path, content, pages + others) == [True] * len(pages) + [False] * len(others)
-    assert judged(tmp_path, gzip.compress(content), pages[:3]) == [True] * 3
+    assert breaks_rule(tmp_path, content, pages + others) == [True] * len(pages) + [False] * len(others)
+    assert breaks_rule(tmp_path, gzip.compress(content), pages[:3]) == [True] * 3
 
 
 @pytest.mark.parametrize(
@@ -67,16 +67,16 @@ def test_published_forms_of_lists_of_domains_are_read(tmp_path, encoding, end):
         ("page.example CNAME .", "'CNAME' is not a domain"),
     ],
 )
-def test_lines_in_no_known_form_are_named(tmp_path, line, fault):
+def test_lines_of_unknown_format_raise_with_their_number(tmp_path, line, fault):
     with pytest.raises(BadInput) as caught:
-        judged(tmp_path, f"# list\nok.example\n{line}\nlast.example\n{line}".encode(), [])
-    said = str(caught.value)
-    assert "url_rules.domains: " in said
-    assert "list: 2 of its 5 lines are not in a known form; line 3: " in said
-    assert fault in said
+        breaks_rule(tmp_path, f"# list\nok.example\n{line}\nlast.example\n{line}".encode(), [])
+    message = str(caught.value)
+    assert "url_rules.domains: " in message
+    assert "list: 2 of its 5 lines are not in a known form; line 3: " in message
+    assert fault in message
 
 
-def test_lists_of_addresses_have_folders_and_whole_domains(tmp_path):
+def test_address_lists_contain_folders_and_whole_domains(tmp_path):
     lines = [
         "page.example/a/*",
         "https://one.example/x?q=1 # note",
@@ -86,7 +86,7 @@ def test_lists_of_addresses_have_folders_and_whole_domains(tmp_path):
     addresses = ["http://page.example/a/b", "//page.example/a", "page.example/ab", "one.example/x?q=1",
                  "one.example/x", "https://rule.example/b/c", "whole.example/y"]  # fmt: skip
     expected = [True, True, False, True, False, True, True]
-    assert judged(tmp_path, "\n".join(lines).encode(), addresses, "urls") == expected
+    assert breaks_rule(tmp_path, "\n".join(lines).encode(), addresses, "urls") == expected
 
 
 WORST = {
@@ -117,11 +117,11 @@ def long_rules(tmp_path_factory):
 
 
 @pytest.mark.parametrize("kind", WORST)
-def test_long_addresses_take_time_in_proportion(long_rules, kind):
+def test_long_addresses_take_linear_time(long_rules, kind):
     denied = DenyList(request for line in ("x.example", "y.example/*") for request in requests_of(line))
     denied.url_hashes.add("0" * 64)
 
-    def all_of_it(text):
+    def use_text(text):
         url_columns(long_rules, pa.table({"url": pa.array([text, f"https://{text}"])}))
         denied.has_address(text)
         normalise_domain(text)
@@ -130,10 +130,10 @@ def test_long_addresses_take_time_in_proportion(long_rules, kind):
         except ValueError:
             fields_of("x.org")
 
-    assert grows_linearly(all_of_it, WORST[kind], 4_000)
+    assert grows_linearly(use_text, WORST[kind], 4_000)
 
 
-def test_folders_of_an_address_are_those_before_each_slash():
+def test_folders_of_an_address_end_before_each_slash():
     address = "x.org/a//b?c/d"
     assert [address[:end] for end in folder_ends(address)] == ["x.org", "x.org/a", "x.org/a/"]
     assert normalise_address("x.org/a/../b//c")[1] == "x.org/b//c"

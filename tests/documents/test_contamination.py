@@ -1,4 +1,7 @@
-"""What the corpus has often is judged by where it stands, for each source by its own thresholds, and accounted."""
+"""Test which phrases of evaluation items count as frequent: by their surroundings and each source's thresholds.
+
+The published table `contamination` has the counts.
+"""
 
 import json
 
@@ -17,11 +20,11 @@ SECRET = {"question": "Which of these is the answer to all questions of this set
 ITEMS = [LEAKED, SHORT, QUOTING, TINY, SECRET]
 
 
-def answered(item):
+def with_answer(item):
     return f"{item['question']} {item['answer']}"
 
 
-def around(name, text):
+def surround(name, text):
     return f"{prose(f'{name} before', 60)} {text} {prose(f'{name} behind', 60)}"
 
 
@@ -32,8 +35,8 @@ def set_file(corpus):
     return str(path)
 
 
-def building(corpus, **steps):
-    """Load a recipe whose sources have these steps `decontaminate`, in their files `in/NAME-0.parquet`."""
+def load_with_sources(corpus, **steps):
+    """Load a recipe with a source per step `decontaminate`; source NAME has the file `in/NAME-0.parquet`."""
     sources = [
         {"name": name, "files": f"in/{name}-0.parquet", "documents": [{"decontaminate": step}]}
         for name, step in steps.items()
@@ -41,19 +44,19 @@ def building(corpus, **steps):
     return corpus.load(sources=sources)
 
 
-def test_copies_and_near_copies_of_a_page_do_not_protect_an_item(corpus, set_file):
-    page = around("page", answered(LEAKED))
-    near = around("near", answered(SHORT)).split()
+def test_copies_and_near_copies_of_a_page_do_not_make_its_phrases_frequent(corpus, set_file):
+    page = surround("page", with_answer(LEAKED))
+    near = surround("near", with_answer(SHORT)).split()
     texts = {"one": prose("one")}
     texts |= {f"copy{n}": page for n in range(101)}
     texts |= {
-        f"head{n}": f"Mirror {n} of the page. {around('head', answered(QUOTING))} seen {n} times"
+        f"head{n}": f"Mirror {n} of the page. {surround('head', with_answer(QUOTING))} seen {n} times"
         for n in range(101)
     }
     texts |= {f"near{n}": " ".join([*near[:50], f"edit{n}", *near[51:]]) for n in range(101)}
-    texts |= {f"bare{n}": f"{answered(LEAKED)} {n}" for n in range(101)}
+    texts |= {f"bare{n}": f"{with_answer(LEAKED)} {n}" for n in range(101)}
     write_rows(corpus.folder / "in/best-0.parquet", rows(**texts))
-    recipe = building(corpus, best={"sets": {"beans": set_file}})
+    recipe = load_with_sources(corpus, best={"sets": {"beans": set_file}})
     ledger = build_here(recipe)
     assert kept_names(recipe) == {"one"}
     assert ledger.removed("decontaminate").documents == 404
@@ -62,22 +65,24 @@ def test_copies_and_near_copies_of_a_page_do_not_protect_an_item(corpus, set_fil
     assert "| 404 |" in recipe.folder.read("published/README.md").decode()
 
 
-def test_each_source_is_judged_and_accounted_by_its_own_thresholds(corpus, set_file):
-    public = [around(f"public{n}", f"{PUBLIC} fences") for n in range(8)]
-    metals = [around(f"metal{n}", SHORT["question"]) for n in range(8)]
-    leaks = [around("leak", answered(SHORT)), around("leak too", answered(QUOTING))]
+def test_each_source_has_its_own_thresholds_and_row_of_the_contamination_table(corpus, set_file):
+    public = [surround(f"public{n}", f"{PUBLIC} fences") for n in range(8)]
+    metals = [surround(f"metal{n}", SHORT["question"]) for n in range(8)]
+    leaks = [surround("leak", with_answer(SHORT)), surround("leak too", with_answer(QUOTING))]
     texts = [*public, *metals, *leaks]
     names = ("best", "middle", "worst")
     for name in names:
-        # Other words around: of each public text there are 24 surroundings.
-        own = {f"{name}{n}": text if n > 15 else around(f"{name}{n}", text) for n, text in enumerate(texts)}
-        write_rows(corpus.folder / f"in/{name}-0.parquet", rows(**own))
+        # Each document has different words around its text: 24 surroundings for each public text.
+        documents = {
+            f"{name}{n}": text if n > 15 else surround(f"{name}{n}", text) for n, text in enumerate(texts)
+        }
+        write_rows(corpus.folder / f"in/{name}-0.parquet", rows(**documents))
     sets = {"sets": {"beans": set_file}}
     steps = {
         "best": sets, "middle": {**sets, "frequent_documents": 7, "answer_within": 90},
         "worst": {**sets, "frequent_documents": 7, "action": "cut"},
     }  # fmt: skip
-    recipe = building(corpus, **steps)
+    recipe = load_with_sources(corpus, **steps)
     ledger = build_here(recipe)
     metal_pages, all_pages = ({f"{{}}{n}" for n in numbers} for numbers in (range(8, 16), range(18)))
     kept = {name.format("best") for name in metal_pages}
@@ -90,8 +95,8 @@ def test_each_source_is_judged_and_accounted_by_its_own_thresholds(corpus, set_f
         assert (row["items"], row["too_short"], row["unanswered"]) == (5, 1, 1)
     counts = {name: (row["too_frequent"], row["frequent"] > 10) for name, row in accounts.items()}
     assert counts == {"best": (0, False), "middle": (1, True), "worst": (0, False)}
-    went = {name: ledger.removed("decontaminate", name).documents for name in names}
-    assert went == {"best": 10, "middle": 1, "worst": 0}
+    removed = {name: ledger.removed("decontaminate", name).documents for name in names}
+    assert removed == {"best": 10, "middle": 1, "worst": 0}
     card = recipe.folder.read("published/README.md").decode()
     for name, most, answers in (("best", 100, 100), ("middle", 7, 90), ("worst", 7, 100)):
         _, _, account = card.partition(f"Sources {name}:")
@@ -100,7 +105,7 @@ def test_each_source_is_judged_and_accounted_by_its_own_thresholds(corpus, set_f
         assert f"within {answers} words" in account
         row = accounts[name]
         assert (
-            f"| beans | 5 | 1 | 1 | {row['too_frequent']} | {row['phrases']} | {row['frequent']} | {went[name]} |"
+            f"| beans | 5 | 1 | 1 | {row['too_frequent']} | {row['phrases']} | {row['frequent']} | {removed[name]} |"
             in account
         )
         assert ("passages that contain items" in account) == (name == "worst")

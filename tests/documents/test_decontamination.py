@@ -1,23 +1,19 @@
-"""Items of evaluation sets are found in documents in whatever form, and what only looks like them is not."""
+"""Test that items of evaluation sets are found in documents in each form, and similar texts are not matched."""
 
-import gzip
-import json
 from unittest.mock import Mock
 
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-import zstandard
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.tasks.documents import item_search
-from zyda_flows.tasks.documents.evaluation_sets import items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import planned_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.documents.item_words import word_hashes, word_places
-from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.ingest import file_pieces
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
@@ -50,7 +46,7 @@ QUOTING = {
 ITEMS = [LONG, SHORT, SHORTER, TINY, QUOTING]
 
 
-def answered(item):
+def with_answer(item):
     return f"{item['question']} {item['choices'][item['answer']]}"
 
 
@@ -62,13 +58,13 @@ def set_file(corpus):
 
 
 @pytest.fixture
-def asking(corpus, set_file):
-    """Give what loads a recipe that looks for the set in some texts, with what else its step says."""
+def recipe_with(corpus, set_file):
+    """Return a function that writes texts and loads a recipe that searches them for the set."""
 
-    def load(texts, **said):
+    def load(texts, **settings):
         if texts:
             write_rows(corpus.folder / "in/best-0.parquet", rows(**texts))
-        step = {"decontaminate": {"sets": {"beans": str(set_file)}, **said}}
+        step = {"decontaminate": {"sets": {"beans": str(set_file)}, **settings}}
         return corpus.load(sources=[{"name": "best", "files": "in/best-0.parquet"}], documents=[step])
 
     return load
@@ -79,26 +75,26 @@ def removed(recipe):
 
 
 PLANTED = {
-    "as it is": answered(LONG),
-    "other case": answered(LONG).upper(),
-    "other punctuation": answered(LONG).replace(",", " --").replace("?", " ...").replace(" ", "  "),
-    "across lines": answered(LONG).replace(" ", "\n\t"),
+    "unchanged": with_answer(LONG),
+    "other case": with_answer(LONG).upper(),
+    "other punctuation": with_answer(LONG).replace(",", " --").replace("?", " ...").replace(" ", "  "),
+    "across lines": with_answer(LONG).replace(" ", "\n\t"),
     "with choices": f"{LONG['question']}\n(A) {' (B) '.join(LONG['choices'])}\nAnswer: B",
-    "cut": f"... {answered(LONG)[60:]}",
-    "in a long page": f"{prose('a', 500)} {answered(LONG)} {prose('b', 500)}",
+    "cut": f"... {with_answer(LONG)[60:]}",
+    "in a long page": f"{prose('a', 500)} {with_answer(LONG)} {prose('b', 500)}",
     "short": f"Quiz! {SHORT['question']} It is MERCURY.",
-    "with its answer behind it": f"{prose('c', 50)} whales breathe through a blowhole on top of the head",
+    "answer after the question": f"{prose('c', 50)} whales breathe through a blowhole on top of the head",
 }
 HALVES = [" ".join(words) for words in (LONG["question"].split()[:18], LONG["question"].split()[18:])]
 INNOCENT = {
     "the question alone": LONG["question"] + prose("d", 200),
     "the answer far away": f"{SHORT['question']} {prose('e', 200)} mercury",
     "the answer alone": f"{prose('f', 30)} the time of watering",
-    "a part": " ".join(answered(LONG).split()[:15]) + " the time of watering",
+    "a part": " ".join(with_answer(LONG).split()[:15]) + " the time of watering",
     "parts far from each other": f"{HALVES[0]} {prose('i', 300)} {HALVES[1]} the time of watering",
-    "what is too short": f"Why? because {prose('g', 30)}",
-    "a public text that is quoted": f"{PUBLIC}, and so there are no fences. {prose('h', 50)}",
-    "other words": answered(LONG)
+    "too short": f"Why? because {prose('g', 30)}",
+    "quoted public text": f"{PUBLIC}, and so there are no fences. {prose('h', 50)}",
+    "other words": with_answer(LONG)
     .replace("beans", "peas")
     .replace("weighs", "counts")
     .replace("change", "vary"),
@@ -106,29 +102,34 @@ INNOCENT = {
 
 
 @pytest.mark.parametrize("form", PLANTED)
-def test_an_item_is_found_in_whatever_form(set_file, form):
-    assert held([PLANTED[form]], set_file) == [True]
+def test_item_is_found_in_each_form(set_file, form):
+    assert contain_item([PLANTED[form]], set_file) == [True]
 
 
 @pytest.mark.parametrize("form", INNOCENT)
-def test_what_looks_like_an_item_is_none(set_file, form):
-    is_quoted = form == "a public text that is quoted"
-    assert held([INNOCENT[form]], set_file, frequent=PUBLIC if is_quoted else "") == [False]
+def test_similar_text_is_not_an_item(set_file, form):
+    is_quoted = form == "quoted public text"
+    assert contain_item([INNOCENT[form]], set_file, frequent=PUBLIC if is_quoted else "") == [False]
 
 
-def held(texts, set_file, *, frequent=""):
-    """Say which texts hold an item. frequent: words whose phrases are no evidence."""
+def contain_item(texts, set_file, *, frequent=""):
+    """Return, for each text, whether it contains an item. frequent: a text whose phrases are no evidence."""
     from zyda_flows.tasks.documents.decontaminate import share_of
 
-    looking = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
-    phrases, found = looking.run(pa.array([*texts, frequent], pa.large_string()))
-    dropped = {one["phrase"] for one in phrases[-1].as_py() or ()}
-    return [any(share_of(item, dropped) >= 0.5 for item in items or ()) for items in found[:-1].to_pylist()]
+    search = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
+    phrases, items_by_text = search.run(pa.array([*texts, frequent], pa.large_string()))
+    dropped = {phrase["phrase"] for phrase in phrases[-1].as_py() or ()}
+    return [
+        any(share_of(item, dropped) >= 0.5 for item in items or ())
+        for items in items_by_text[:-1].to_pylist()
+    ]
 
 
-def test_documents_go_with_their_evidence_and_nobody_goes_for_them(asking):
-    leak = f"{prose('leak', 60)} {answered(LONG)}"
-    recipe = asking({"one": prose("one"), "leak": leak, "copy": leak + " too", "short": PLANTED["short"]})
+def test_contaminated_documents_are_removed_with_evidence_and_remove_no_duplicates(recipe_with):
+    leak = f"{prose('leak', 60)} {with_answer(LONG)}"
+    recipe = recipe_with(
+        {"one": prose("one"), "leak": leak, "copy": leak + " too", "short": PLANTED["short"]}
+    )
     ledger = build_here(recipe)
     assert kept_names(recipe) == {"one"}
     rows_by_place = {row["doc_id"] & 0xFFFF: row for row in removed(recipe).values()}
@@ -138,46 +139,53 @@ def test_documents_go_with_their_evidence_and_nobody_goes_for_them(asking):
     assert leak[rows_by_place[1]["at"] :].startswith(LONG["question"])
     assert rows_by_place[3]["item"] == 1
     assert ledger.removed("decontaminate").documents == 3
-    assert not ledger.removed("removals").documents  # the two that are like each other went before
-    (one,) = table_of(recipe, "contamination")
-    assert (one["items"], one["too_short"], one["unanswered"], one["frequent"]) == (5, 1, 0, 0)
+    assert not ledger.removed(
+        "removals"
+    ).documents  # the two similar documents were removed before deduplication
+    (account,) = table_of(recipe, "contamination")
+    assert (account["items"], account["too_short"], account["unanswered"], account["frequent"]) == (
+        5,
+        1,
+        0,
+        0,
+    )
     card = recipe.folder.read("published/README.md").decode()
     assert "| beans | 5 | 1 | 0 | 0 |" in card
     assert "it contains a question of beans with its answer" in card
 
 
-def test_what_the_corpus_has_often_is_no_evidence(asking):
-    """A quoting question is found by what is its own alone, and a public text goes for no question."""
+def test_frequent_phrases_are_no_evidence(recipe_with):
+    """A question that quotes a public text matches only by its own words; documents with the public text are kept."""
     public = {f"public{n}": f"{prose(f'p{n}', 20)} {PUBLIC} fences" for n in range(8)}
-    leak = {"one": prose("one"), "leak": answered(QUOTING)}
-    often = asking({**public, **leak}, frequent_documents=7)
+    leak = {"one": prose("one"), "leak": with_answer(QUOTING)}
+    often = recipe_with({**public, **leak}, frequent_documents=7)
     build_here(often)
     assert kept_names(often) == {"one", *public}
     assert table_of(often, "contamination")[0]["frequent"] > 5
-    rare = asking({}, frequent_documents=50)
+    rare = recipe_with({}, frequent_documents=50)
     build_here(rare)
     assert kept_names(rare) == {"one"}
 
 
-def test_documents_are_marked_where_the_recipe_says_so(asking):
-    recipe = asking({"one": prose("one"), "leak": answered(LONG)}, action="mark")
+def test_action_mark_keeps_documents_and_names_the_sets(recipe_with):
+    recipe = recipe_with({"one": prose("one"), "leak": with_answer(LONG)}, action="mark")
     build_here(recipe)
     marks = {row["name"]: row["contamination"] for row in table_of(recipe, "best")}
     assert marks == {"one": None, "leak": ["beans"]}
     assert "contamination` names the sets" in recipe.folder.read("published/README.md").decode()
 
 
-def test_passages_are_cut_where_the_recipe_says_so(asking, set_file):
+def test_action_cut_removes_only_the_passages(recipe_with, set_file):
     around, before = prose("around", 200), prose("before", 20)
     texts = {
-        "one": prose("one"), "leak": f"{before}\n\n{answered(LONG)}; {around}", "alone": answered(LONG),
+        "one": prose("one"), "leak": f"{before}\n\n{with_answer(LONG)}; {around}", "alone": with_answer(LONG),
         "apart": f"{LONG['question']} {before} {LONG['choices'][1]}; {around}",
-        "twice": f"{answered(LONG)} {around} {before} {answered(LONG).upper()}! {around}",
-        "nested": f"{around} {' '.join(LONG['question'].split()[:20])} {answered(LONG)} "
+        "twice": f"{with_answer(LONG)} {around} {before} {with_answer(LONG).upper()}! {around}",
+        "nested": f"{around} {' '.join(LONG['question'].split()[:20])} {with_answer(LONG)} "
         f"{' '.join(LONG['question'].split()[20:])} {LONG['choices'][1]}",
         "unanswered": f"{LONG['question']} {around}",
     }  # fmt: skip
-    recipe = asking(texts, action="cut")
+    recipe = recipe_with(texts, action="cut")
     ledger = build_here(recipe)
     published = {row["name"]: row for row in table_of(recipe, "best")}
     assert {name: row["text"] for name, row in published.items() if name != "nested"} == {
@@ -195,205 +203,79 @@ def test_passages_are_cut_where_the_recipe_says_so(asking, set_file):
     (cleaned,) = pq.read_table(f"{recipe.folder.url}/published/cleaned.parquet").to_pylist()
     assert (cleaned["cleaning"], cleaned["documents"]) == ("decontaminate", 5)
     assert ledger.removed("decontaminate").documents == 0
-    assert not any(held([row["text"] for row in published.values() if row["name"] != "unanswered"], set_file))
+    assert not any(
+        contain_item([row["text"] for row in published.values() if row["name"] != "unanswered"], set_file)
+    )
     assert (
         "The passages that contain items were cut from the documents"
         in recipe.folder.read("published/README.md").decode()
     )
 
 
-def test_a_column_of_that_name_is_carried_under_another(asking, corpus):
-    row = {"name": "leak", "text": answered(LONG), "contamination": "its own"}
+def test_source_column_named_contamination_is_renamed(recipe_with, corpus):
+    row = {"name": "leak", "text": with_answer(LONG), "contamination": "its own"}
     write_rows(corpus.folder / "in/best-0.parquet", [row])
-    recipe = asking({}, action="mark")
+    recipe = recipe_with({}, action="mark")
     build_here(recipe)
     (published,) = table_of(recipe, "best")
     assert (published["contamination"], published["source_contamination"]) == (["beans"], "its own")
 
 
-def test_where_a_set_lies_and_how_it_is_written_again_changes_no_key(set_file):
-    one = planned_set("a", EvaluationSet(files=[str(set_file)]))
-    another = set_file.rename(set_file.with_name("moved.parquet"))
-    assert planned_set("a", EvaluationSet(files=[str(another)])).model_dump() == one.model_dump()
+def test_moving_a_set_does_not_change_its_key(set_file):
+    planned = planned_set("a", EvaluationSet(files=[str(set_file)]))
+    moved = set_file.rename(set_file.with_name("moved.parquet"))
+    assert planned_set("a", EvaluationSet(files=[str(moved)])).model_dump() == planned.model_dump()
 
 
-def test_another_share_reads_no_text_again(asking, monkeypatch):
-    texts = {"one": prose("one"), "cut": " ".join(answered(LONG).split()[8:])}
-    before = asking(texts, share=0.9)
-    build_here(before)
-    assert kept_names(before) == {"one", "cut"}
+def test_changed_share_does_not_read_texts_again(recipe_with, monkeypatch):
+    texts = {"one": prose("one"), "cut": " ".join(with_answer(LONG).split()[8:])}
+    strict = recipe_with(texts, share=0.9)
+    build_here(strict)
+    assert kept_names(strict) == {"one", "cut"}
     monkeypatch.setattr(file_pieces, "ingest_chunks", None)
-    recipe = asking({}, share=0.3)
+    recipe = recipe_with({}, share=0.3)
     build_here(recipe)
     assert kept_names(recipe) == {"one"}
 
 
-def test_a_trial_shows_the_items(asking):
-    trial = try_steps(asking({"one": prose("one"), "leak": answered(LONG)}), 10)
+def test_trial_shows_the_items(recipe_with):
+    trial = try_steps(recipe_with({"one": prose("one"), "leak": with_answer(LONG)}), 10)
     assert trial.remaining == 1
     (example,) = trial.rules["decontaminate"].examples
     assert example.value.startswith("beans, item 0: A gardener waters")
 
 
-def test_explain_says_which_item_of_which_set(asking, capsys):
-    recipe = asking({"leak": answered(LONG), "one": prose("one")})
+def test_explain_names_the_item_and_its_set(recipe_with, capsys):
+    recipe = recipe_with({"leak": with_answer(LONG), "one": prose("one")})
     build_here(recipe)
     (doc_id,) = removed(recipe)
     print_explanation(explain(recipe, str(doc_id)))
     assert "it contains a question of beans with its answer" in " ".join(capsys.readouterr().out.split())
 
 
-FORMS = {
-    "letters": {"question": "q", "choices": {"text": ["x", "y"], "label": ["A", "B"]}, "answerKey": "B"},
-    "endings": {"ctx": "q", "endings": ["x", "y"], "label": "1"},
-    "blank": {"sentence": "q _", "option1": "x", "option2": "y", "answer": "2"},
-    "solutions": {"goal": "q", "sol1": "x", "sol2": "y", "label": 1},
-    "words": {"question": "q", "answer": "y"},
-    "aliases": {"question": "q", "answer": {"value": "y", "aliases": ["z"]}},
-    "spans": {"question": "q", "answers": {"text": ["y", "z"], "answer_start": [1, 2]}},
-}
-
-
-@pytest.mark.parametrize("form", FORMS)
-def test_columns_of_known_sets_say_what_is_question_and_answer(tmp_path, form):
-    path = tmp_path / "set.jsonl.gz"
-    path.write_bytes(gzip.compress(json.dumps(FORMS[form]).encode() + b"\n\n"))
-    (item,) = items_of(planned_set("a", EvaluationSet(files=[str(path)])))
-    assert (item.question, item.answer) == (("q y", None) if form == "blank" else ("q", "y"))
-
-
-SECRET = [
-    {"ctx": "q", "endings": ["x", "y"], "label": ""}, {"goal": "q", "sol1": "x", "sol2": "y", "label": -1},
-    {"question": "q", "answer": None}, {"question": "q", "choices": {"text": ["x"], "label": ["A"]}, "answerKey": ""},
-]  # fmt: skip
-
-
-@pytest.mark.parametrize("row", SECRET, ids=["endings", "solutions", "words", "letters"])
-def test_a_secret_answer_is_none(tmp_path, row):
-    path = tmp_path / "set.jsonl"
-    path.write_text(json.dumps(row))
-    with pytest.raises(BadInput, match="none of its 1 items has an answer"):
-        list(items_of(planned_set("a", EvaluationSet(files=[str(path)]))))
-
-
-@pytest.mark.parametrize("answer", [1, "1", "B", 1.0], ids=repr)
-def test_choices_are_named_by_place_or_letter(tmp_path, answer):
-    path = tmp_path / "set.jsonl"
-    path.write_text(json.dumps({"question": "q", "choices": ["x", "y"], "answer": answer}))
-    (item,) = items_of(planned_set("a", EvaluationSet(files=[str(path)])))
-    assert item.answer == "y"
-
-
-def test_all_frames_of_a_compressed_set_are_read_and_a_cut_one_is_told(tmp_path):
-    path = tmp_path / "set.jsonl.zst"
-    lines = [json.dumps({"question": f"q{n}", "answer": "y"}).encode() + b"\n" for n in range(2)]
-    content = b"".join(map(zstandard.compress, lines))
-    path.write_bytes(content)
-    assert [item.question for item in items_of(planned_set("a", EvaluationSet(files=[str(path)])))] == [
-        "q0",
-        "q1",
-    ]
-    path.write_bytes(content[:-3])
-    with pytest.raises(BadInput, match="cannot be read as Parquet or JSON Lines"):
-        list(items_of(planned_set("a", EvaluationSet(files=[str(path)]))))
-
-
-def test_templates_say_it_of_others(tmp_path):
-    path = tmp_path / "set.jsonl"
-    path.write_text('{"task": "q", "options": ["x", "y"], "right": 1}')
-    said = EvaluationSet(files=[str(path)], question="{{ task }}", answer="{{ options[right] }}")
-    assert [(item.question, item.answer) for item in items_of(planned_set("a", said))] == [("q", "y")]
-
-
-BAD = {
-    "no such file": (None, {}, r"set.jsonl"),
-    "no JSON": ("\n{", {}, "line 1: invalid JSON"),
-    "no object": ("[1]", {}, "line 0: not a JSON object"),
-    "nothing": ("\n", {}, "it has no items"),
-    "unknown columns": ('{"a": "q", "b": "y"}', {}, "over its columns: a, b"),
-    "no answers": ('{"question": "q", "answer": ""}', {}, "none of its 1 items has an answer"),
-    "nothing that is long enough": (
-        '{"question": "Why?", "answer": "No."}',
-        {},
-        "an answer and at least 6 words",
-    ),
-    "no such choice": (
-        '{"question": "q", "choices": ["x"], "answer": 4}',
-        {},
-        "row 0: the template of its question or answer fails",
-    ),
-    "no such column": ('{"a": "q"}', {"question": "{{ b }}"}, "'b' is undefined"),
-    "a template that does more": ('{"a": "q"}', {"question": "{{ a.__class__.mro() }}"}, "is unsafe"),
-}
-
-
-@pytest.mark.parametrize("fault", BAD)
-def test_a_set_that_cannot_be_read_is_told_with_its_place(corpus, fault):
-    content, said, expected = BAD[fault]
-    path = corpus.folder / "set.jsonl"
-    if content is not None:
-        path.write_text(content)
-    recipe = corpus.load(documents=[{"decontaminate": {"sets": {"mine": {"files": str(path), **said}}}}])
-    with pytest.raises((BadRecipe, BadInput), match="mine") as error:
-        build_here(recipe)
-    assert expected in str(error.value)
-
-
-@pytest.mark.parametrize(
-    ("said", "expected"),
-    [
-        ({}, "sets"), ({"sets": {}}, "sets"), ({"sets": {"a": "x"}, "share": 0}, "share"),
-        ({"sets": {"a": {"files": "x", "answer": "{{ b }}"}}}, "give `question`, too"),
-        ({"sets": {"a/b": "x"}}, "a/b"), ({"sets": {"a": "x"}, "action": "drop"}, "action"),
-    ],
-)  # fmt: skip
-def test_a_step_that_says_too_little_is_refused(corpus, said, expected):
-    with pytest.raises(BadRecipe, match=expected):
-        corpus.load(documents=[{"decontaminate": said}])
-
-
-def test_sets_are_named_once_and_mean_one_thing(corpus):
-    step = {"decontaminate": {"sets": {"a": "x"}}}
-    with pytest.raises(BadRecipe, match="decontaminate is given twice"):
-        corpus.load(documents=[step, step])
-    sources = [{"name": name, "files": f"in/{name}-0.*"} for name in ("best", "worst")]
-    sources[1]["documents"] = [{"decontaminate": {"sets": {"a": "y"}}}]
-    with pytest.raises(BadRecipe, match="the evaluation set a of source worst differs"):
-        corpus.load(sources=sources, documents=[step])
-
-
-def test_a_set_that_changes_while_a_build_runs_is_told(tmp_path):
-    path = tmp_path / "set.jsonl"
-    path.write_text('{"question": "q", "answer": "y"}')
-    planned = planned_set("a", EvaluationSet(files=[str(path)]))
-    path.write_text('{"question": "q", "answer": "z"}')
-    with pytest.raises(BadInput, match="changed while it was read"):
-        list(items_of(planned))
-
-
-def test_sets_beside_a_recipe_are_found_there(corpus, set_file):
+def test_path_of_a_set_is_relative_to_the_recipe(corpus, set_file):
     path = corpus.write(documents=[{"decontaminate": {"sets": {"beans": "set.parquet"}}}])
     (step,) = load_recipe(path).documents
     assert step.decontaminate.sets["beans"].files == (str(set_file),)
 
 
-def test_words_are_found_again_in_a_text_whatever_stands_between():
+def test_places_of_words_are_found_between_any_separators():
     text = "one  -- two,\n three \u2026 four\x1ffive\u2003six\u0085seven"
-    found = [text[start:stop] for start, stop in word_places(text)]
-    assert found == ["one", "two", "three", "four", "five", "six", "seven"]
+    words = [text[start:stop] for start, stop in word_places(text)]
+    assert words == ["one", "two", "three", "four", "five", "six", "seven"]
 
 
 @settings(max_examples=200, deadline=None)
 @given(st.text(max_size=60))
-def test_words_of_a_text_are_those_that_are_hashed(text):
+def test_number_of_word_places_equals_number_of_word_hashes(text):
     text = text.encode("utf-8", "ignore").decode()
     words, _ = word_hashes(pa.array([text], pa.large_string()))
     assert len(word_places(text)) == len(words)
 
 
-def test_a_dump_of_a_set_is_read_once(set_file, monkeypatch):
-    """Its words are found once, however many items it holds."""
-    found = Mock(wraps=item_search.word_places)
-    monkeypatch.setattr(item_search, "word_places", found)
-    assert held(["\n".join(map(answered, ITEMS))], set_file) == [True]
-    assert found.call_count == 1
+def test_words_of_a_document_with_many_items_are_located_only_once(set_file, monkeypatch):
+    """The number of items does not change the number of searches."""
+    spy = Mock(wraps=item_search.word_places)
+    monkeypatch.setattr(item_search, "word_places", spy)
+    assert contain_item(["\n".join(map(with_answer, ITEMS))], set_file) == [True]
+    assert spy.call_count == 1

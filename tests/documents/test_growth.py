@@ -1,4 +1,4 @@
-"""Rules on documents take time in proportion to a document, also to the worst."""
+"""Test that rules take time in proportion to the length of a document, also for the worst documents."""
 
 import json
 
@@ -28,13 +28,13 @@ LICENCES = {
 
 
 @pytest.mark.parametrize("kind", LICENCES)
-def test_licences(kind):
-    said = {"column": "license", "keep": ["MIT"], "names": {}}
+def test_license_names_are_parsed_in_linear_time(kind):
+    step = {"column": "license", "keep": ["MIT"], "names": {}}
 
-    def judge(text):
-        license_columns(said, pa.table({"license": [text]}))
+    def parse(text):
+        license_columns(step, pa.table({"license": [text]}))
 
-    assert grows_linearly(judge, LICENCES[kind], 2_000)
+    assert grows_linearly(parse, LICENCES[kind], 2_000)
 
 
 MANY = [{"question": prose(f"question {n}", 12), "answer": prose(f"answer {n}", 4)} for n in range(500)]
@@ -54,28 +54,28 @@ TEXTS = {
     "many items": lambda n: " ".join(
         f"{MANY[i % 1000]['question']} {MANY[i % 1000]['answer']}" for i in range(n)
     ),
-    "an answer of many items": "a dozen of these or of those ".__mul__,
-    "questions of many items": lambda n: " ".join(f"why {MANY[i % 1000]['question']}" for i in range(n)),
+    "answer shared by many items": "a dozen of these or of those ".__mul__,
+    "many short questions": lambda n: " ".join(f"why {MANY[i % 1000]['question']}" for i in range(n)),
 }
 
 
 @pytest.fixture(scope="module")
-def looking(tmp_path_factory):
+def search(tmp_path_factory):
     path = tmp_path_factory.mktemp("sets") / "set.jsonl"
-    beans = {
+    item = {
         "question": "how many beans are there in the jar on the table today",
         "answer": "a dozen of them",
     }
-    path.write_text("\n".join(map(json.dumps, [beans, *MANY])))
+    path.write_text("\n".join(map(json.dumps, [item, *MANY])))
     return search_for((planned_set("beans", EvaluationSet(files=[str(path)])),), 100)
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", TEXTS)
-def test_items_of_evaluation_sets(looking, kind):
-    def look(text):
+def test_evaluation_items_are_found_in_linear_time(search, kind):
+    def search_text(text):
         texts = pa.array([text], pa.large_string())
-        looking.run(texts)
-        looking.cut(texts, 0.5)
+        search.run(texts)
+        search.cut(texts, 0.5)
 
-    assert grows_linearly(look, TEXTS[kind], 500)
+    assert grows_linearly(search_text, TEXTS[kind], 500)

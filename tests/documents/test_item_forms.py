@@ -1,4 +1,4 @@
-"""Items of nine evaluation sets are found in the formats that pages and dumps have, and not in real text."""
+"""Test that items of nine evaluation sets are found in the formats of pages and dumps, and not in real texts."""
 
 import csv
 import html
@@ -15,11 +15,11 @@ import pytest
 from small_corpus import prose
 
 from zyda_flows.tasks.documents.decontaminate import share_of
-from zyda_flows.tasks.documents.evaluation_sets import Item, items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, planned_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
-OF_EACH = 20  # items of a set
+ITEMS_PER_SET = 20  # items drawn from a set
 SAMPLE = [
     {
         "question": "Which of these do whales breathe through, and not gills?",
@@ -60,26 +60,26 @@ def latex(item):
 
 
 def with_soft_hyphens(item):
-    return re.sub(r"(\w{3})(?=\w{2})", "\\1\u00ad", whole(item))
+    return re.sub(r"(\w{3})(?=\w{2})", "\\1\u00ad", question_and_answer(item))
 
 
 def with_hyphens(item):
-    """Break every fifth word that is long enough, as a text in narrow columns has them."""
-    words = whole(item).split()
+    """Hyphenate every fifth word that is long enough, as texts in narrow columns are."""
+    words = question_and_answer(item).split()
     for number in range(0, len(words), 5):
         words[number] = re.sub(r"^([^\W\d_]{3})([^\W\d_]{3,})", "\\1-\n  \\2", words[number])
     return " ".join(words)
 
 
-def whole(item):
+def question_and_answer(item):
     return f"{item.question} {item.answer}"
 
 
 def full_width(text):
-    return "".join("\u3000" if letter == " " else wide(letter) for letter in text)
+    return "".join("\u3000" if letter == " " else widen(letter) for letter in text)
 
 
-def wide(letter):
+def widen(letter):
     return chr(ord(letter) + 0xFEE0) if "!" <= letter <= "~" else letter
 
 
@@ -95,83 +95,88 @@ FORMS = {
     "LaTeX": latex,
     "soft hyphens": with_soft_hyphens,
     "hyphens at line ends": with_hyphens,
-    "underscores": lambda item: "_".join(whole(item).split()),
-    "zero width": lambda item: "\u200b".join(whole(item)),
-    "full width": lambda item: full_width(whole(item)),
+    "underscores": lambda item: "_".join(question_and_answer(item).split()),
+    "zero width": lambda item: "\u200b".join(question_and_answer(item)),
+    "full width": lambda item: full_width(question_and_answer(item)),
 }  # fmt: skip
 
 
-def looked_for(paths):
+def search_of_files(paths):
     sets = [planned_set(path.stem, EvaluationSet(files=[str(path)])) for path in paths]
     return search_for(tuple(sets), 100), sets
 
 
-def found(looking, texts):
-    """Return which texts hold which items, none of whose phrases is frequent: set and row."""
-    _, held = looking.run(pa.array(texts, pa.large_string()))
+def found_in(search, texts):
+    """Return the (set, row) of the items in each text. No phrase counts as frequent."""
+    _, items_by_text = search.run(pa.array(texts, pa.large_string()))
     return [
         {(item["set"], item["row"]) for item in items or () if share_of(item, ()) >= 0.5}
-        for items in held.to_pylist()
+        for items in items_by_text.to_pylist()
     ]
 
 
 @pytest.fixture(scope="module")
 def evaluation_sets(shared):
-    """Give the search for nine sets, and 20 items of each that have eight words or more with their answers."""
-    looking, sets = looked_for(sorted((shared / "evals").glob("*.parquet")))
+    """Return the search for nine sets, and 20 items of each with at least eight words including the answer."""
+    search, sets = search_of_files(sorted((shared / "evals").glob("*.parquet")))
     assert len(sets) == 9
     chance = random.Random(47)
-    chosen = list[tuple[str, Item]]()
-    for one in sets:
+    chosen = list[tuple[str, EvaluationItem]]()
+    for planned in sets:
         items = (
-            Item(item.row, item.question, item.answer or "") for item in items_of(one) if item.answer != ""
+            EvaluationItem(item.row, item.question, item.answer or "")
+            for item in items_of(planned)
+            if item.answer != ""
         )
-        long = [item for item in items if len(re.findall(r"\w+", whole(item))) >= 8]
-        chosen += [(one.name, item) for item in chance.sample(long, OF_EACH)]
-    return looking, chosen
+        long = [item for item in items if len(re.findall(r"\w+", question_and_answer(item))) >= 8]
+        chosen += [(planned.name, item) for item in chance.sample(long, ITEMS_PER_SET)]
+    return search, chosen
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("form", FORMS)
-def test_items_of_real_sets_are_found(evaluation_sets, form):
-    looking, chosen = evaluation_sets
+def test_items_of_published_sets_are_found(evaluation_sets, form):
+    search, chosen = evaluation_sets
     pages = [f"{prose(n, 60)}\n{FORMS[form](item)}\n{prose(-n, 60)}" for n, (_, item) in enumerate(chosen, 1)]
-    of_pages = found(looking, pages)
-    count = sum((name, item.row) in held for held, (name, item) in zip(of_pages, chosen, strict=True))
+    found_items = found_in(search, pages)
+    count = sum(
+        (name, item.row) in items_of_page
+        for items_of_page, (name, item) in zip(found_items, chosen, strict=True)
+    )
     least = 0.9 if form in {"underscores", "zero width", "full width"} else 0.95
     assert count >= least * len(chosen)
 
 
-def test_no_real_document_holds_an_item(evaluation_sets, shared):
+def test_no_real_document_contains_an_item(evaluation_sets, shared):
     folders = ("peps", "powershell-7.6", "powershell-concepts")
     paths = chain(*((shared / "corpora" / folder).glob("*.parquet") for folder in folders))
     texts = [text for path in paths for text in pq.read_table(path).column("text").to_pylist()]
     assert len(texts) > 1_800
-    assert not any(found(evaluation_sets[0], texts))
+    assert not any(found_in(evaluation_sets[0], texts))
 
 
 @pytest.mark.parametrize("form", [form for form in FORMS if form != "attributes"])
 def test_items_of_a_small_set_are_found(tmp_path, form):
     path = tmp_path / "own.jsonl"
     path.write_text("\n".join(map(json.dumps, SAMPLE)))
-    looking, (of_set,) = looked_for([path])
-    items = [*items_of(of_set)]
+    search, (planned,) = search_of_files([path])
+    items = [*items_of(planned)]
     pages = [f"{prose(n, 60)}\n{FORMS[form](item)}\n{prose(-n, 60)}" for n, item in enumerate(items, 1)]
-    assert found(looking, pages) == [{("own", item.row)} for item in items]
+    assert found_in(search, pages) == [{("own", item.row)} for item in items]
 
 
-def test_item_of_a_language_without_spaces_is_found_in_attributes(tmp_path):
+def test_item_in_a_language_without_spaces_is_found_in_attributes(tmp_path):
     path = tmp_path / "own.jsonl"
     path.write_text("\n".join(map(json.dumps, SAMPLE[-2:])))
-    looking, (of_set,) = looked_for([path])
-    for n, item in enumerate(items_of(of_set)):
+    search, (planned,) = search_of_files([path])
+    for n, item in enumerate(items_of(planned)):
         for form in ("<item q='{}' a='{}'/>", '<img alt="{}"> {}'):
             page = f"{prose(n, 60)} {form.format(item.question, item.answer)} {prose(-n, 60)}"
-            assert found(looking, [page]) == [{("own", item.row)}], page
+            assert found_in(search, [page]) == [{("own", item.row)}], page
 
 
 APART = {
-    "an answer that the question has itself": "The opposite of the number -7 is which of these numbers?",
+    "answer within the question": "The opposite of the number -7 is which of these numbers?",
     "the question alone": "Café owners often buy",
     "the answer alone": "beans that were roasted the day before",
     "the answer first": "beans that were roasted the day before Café owners often buy",
@@ -180,8 +185,8 @@ APART = {
 }  # fmt: skip
 
 
-def test_halves_of_a_short_item_have_to_stand_near_each_other(tmp_path):
+def test_question_and_answer_of_a_short_item_match_only_near_each_other(tmp_path):
     path = tmp_path / "own.jsonl"
     path.write_text("\n".join(map(json.dumps, SAMPLE)))
-    looking, _ = looked_for([path])
-    assert not any(found(looking, [f"{prose('a', 40)} {text} {prose('b', 40)}" for text in APART.values()]))
+    search, _ = search_of_files([path])
+    assert not any(found_in(search, [f"{prose('a', 40)} {text} {prose('b', 40)}" for text in APART.values()]))

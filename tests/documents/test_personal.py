@@ -1,4 +1,4 @@
-"""Personal data in a build: what is put in its place, counted by kind and source, and nothing of it elsewhere."""
+"""Test personal data in a build: replacements, their counts by kind and source, and no copy elsewhere."""
 
 import logging
 
@@ -22,7 +22,7 @@ ALL = dict.fromkeys(("mail", "ip", "phone", "card", "iban"), True)
 
 @pytest.fixture
 def personal(corpus):
-    """The small corpus with documents of two sources that have personal data."""
+    """Return the small corpus with additional documents of two sources that contain personal data."""
     write_rows(
         corpus.folder / "in/best-5.parquet",
         rows(mails=MAILS + prose("mails"), many=MAILS * 3 + prose("many"), card=CARD + prose("card")),
@@ -36,7 +36,7 @@ def text_of(recipe, source, name):
     return row["text"]
 
 
-def test_what_was_replaced_is_counted_by_kind_and_source(personal, capsys):
+def test_replacements_are_counted_by_kind_and_source(personal, capsys):
     recipe = personal.load(documents=[{"clean": {"newlines": True, "pii": ALL | {"card": "[card]"}}}])
     ledger = build_here(recipe)
     mails = "Write to email@example.com or to firstname.lastname@example.org. "
@@ -50,9 +50,9 @@ def test_what_was_replaced_is_counted_by_kind_and_source(personal, capsys):
     }
     times = {place: row["replaced"] for place, row in counted.items() if row["replaced"]}
     assert times == {("best", ".mail"): 8, ("best", ".card"): 1, ("worst", ".ip"): 1}
-    of_mails = counted["best", ".mail"]
-    assert of_mails["documents"] == 2
-    assert of_mails["characters_after"] - of_mails["characters_before"] == 4 * (len(mails) - len(MAILS))
+    mail_counts = counted["best", ".mail"]
+    assert mail_counts["documents"] == 2
+    assert mail_counts["characters_after"] - mail_counts["characters_before"] == 4 * (len(mails) - len(MAILS))
     assert counted["best", ""]["documents"] == 3
     with recipe.folder.open("published/cleaned.parquet") as file:
         assert pq.read_table(file) == ledger.cleaned()
@@ -71,31 +71,31 @@ def test_what_was_replaced_is_counted_by_kind_and_source(personal, capsys):
     assert "pii.card" not in trial.cleaned
 
 
-def test_personal_data_is_nowhere_but_in_the_sources(personal, caplog, capfd):
+def test_no_stored_file_and_no_log_contains_removed_personal_data(personal, caplog, capfd):
     caplog.set_level(logging.DEBUG)
     recipe = personal.load(documents=[{"clean": {"pii": ALL}}, {"measure": "pii"}])
     build_here(recipe)
     for path in recipe.folder.files(""):
         content = bytes_of(recipe.folder, path)
         assert not any(secret.encode() in content for secret in SECRETS), path
-    said = caplog.text + "".join(capfd.readouterr())
-    assert not any(secret in said for secret in SECRETS)
+    output = caplog.text + "".join(capfd.readouterr())
+    assert not any(secret in output for secret in SECRETS)
 
 
 def bytes_of(folder: Folder, path: str) -> bytes:
-    """Return a file, a table as it is without compression."""
+    """Return the content of a file; for Parquet, the decompressed rows as text."""
     with folder.open(path) as file:
         if path.endswith(".parquet"):
             return repr(pq.read_table(file).to_pylist()).encode()
         return file.read()
 
 
-def test_counts_are_columns_and_too_many_let_a_document_go(personal):
+def test_measured_counts_are_columns_and_counts_above_the_limit_remove_documents(personal):
     step = {"filter": {"pii": {"mail": [None, 3]}, "mine": {"pii.card": [None, 0]}}}
     recipe = personal.load(documents=[{"measure": "pii"}, step])
     build_here(recipe)
-    gone = {row["reason"]: row for row in table_of(recipe, "removed") if row["stage"] == "rules"}
-    assert {(reason, row["value"], row["threshold"]) for reason, row in gone.items()} == {
+    removed = {row["reason"]: row for row in table_of(recipe, "removed") if row["stage"] == "rules"}
+    assert {(reason, row["value"], row["threshold"]) for reason, row in removed.items()} == {
         ("pii.mail", 6, 3), ("mine.pii.card", 1, 0)}  # fmt: skip
     assert {"mails", "addresses"} <= kept_names(recipe)
     (mails,) = [row for row in table_of(recipe, "best") if row["name"] == "mails"]
@@ -104,7 +104,7 @@ def test_counts_are_columns_and_too_many_let_a_document_go(personal):
     assert addresses["pii_ip"] == 1
 
 
-def test_clean_takes_the_field_s_defaults_and_any_text(personal):
+def test_clean_pii_accepts_default_and_custom_replacements(personal):
     texts = pa.array([MAILS + ADDRESSES + CARD, "", MAILS], pa.large_string())
 
     def cleaned(**pii):
@@ -113,18 +113,18 @@ def test_clean_takes_the_field_s_defaults_and_any_text(personal):
 
     assert cleaned().text.to_pylist() == cleaned(mail=True, ip=True).text.to_pylist()
     assert CARD in cleaned().text[0].as_py()
-    without = cleaned(mail="", ip=False)
-    assert without.text.to_pylist()[2] == "Write to  or to . "
-    assert list(without.cleaned) == ["pii", "pii.mail"]
-    assert without.cleaned["pii.mail"].replaced == 4
-    same = cleaned(ip="8.8.4.4")
-    assert (same.cleaned["pii"].documents, same.cleaned["pii.ip"].replaced) == (
+    removed = cleaned(mail="", ip=False)
+    assert removed.text.to_pylist()[2] == "Write to  or to . "
+    assert list(removed.cleaned) == ["pii", "pii.mail"]
+    assert removed.cleaned["pii.mail"].replaced == 4
+    unchanged = cleaned(ip="8.8.4.4")
+    assert (unchanged.cleaned["pii"].documents, unchanged.cleaned["pii.ip"].replaced) == (
         0,
         1,
-    )  # nothing became another
+    )  # the replacement equals the original
 
 
-def test_text_of_personal_data_alone_is_emptied_and_goes(personal):
+def test_document_of_personal_data_only_is_removed_as_emptied(personal):
     write_rows(personal.folder / "in/best-6.parquet", rows(alone="ann@mail.test"))
     recipe = personal.load(documents=[{"clean": {"pii": {"mail": ""}}}])
     build_here(recipe)
@@ -133,8 +133,8 @@ def test_text_of_personal_data_alone_is_emptied_and_goes(personal):
     ]
 
 
-def test_order_of_the_kinds_of_personal_data_changes_no_plan(personal):
+def test_order_of_the_kinds_does_not_change_the_plan(personal):
     assert Cleaning(pii={"mail": "", "ip": False}).model_dump()["pii"] == {"mail": ""}
-    orders = [{"ip": True, "mail": True}, {"mail": True, "ip": True, "card": False}]
-    plans = [plan_documents(personal.load(documents=[{"clean": {"pii": one}}]), "best") for one in orders]
+    settings = [{"ip": True, "mail": True}, {"mail": True, "ip": True, "card": False}]
+    plans = [plan_documents(personal.load(documents=[{"clean": {"pii": pii}}]), "best") for pii in settings]
     assert plans[0] == plans[1]

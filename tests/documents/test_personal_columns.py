@@ -1,4 +1,4 @@
-"""Personal data in the columns beside the text: replaced in named columns, whatever texts are nested in."""
+"""Test the replacement of personal data in named columns, including texts nested in lists, structs and JSON."""
 
 import json
 
@@ -27,21 +27,21 @@ TYPED = {
 
 
 @pytest.mark.parametrize("kind", TYPED, ids=str)
-def test_texts_of_each_type_are_cleaned_and_the_type_stays(kind):
+def test_texts_in_columns_of_each_type_are_cleaned_and_the_type_is_kept(kind):
     expected = json.loads(json.dumps(TYPED[kind]).replace(MAIL, "<M>").replace(ADDRESS, "<I>"))
     whole = pa.table({"a": pa.array(TYPED[kind], kind), "b": [MAIL] * 4})
-    for table, left in ((whole, expected), (whole.slice(1, 3), expected[1:]), (whole.slice(4), [])):
+    for table, values in ((whole, expected), (whole.slice(1, 3), expected[1:]), (whole.slice(4), [])):
         cleaned, counts = with_clean_columns(table, {**PII, "columns": ["a"]})
         cleaned.validate(full=True)
         assert cleaned.schema == table.schema
-        assert cleaned.column("a").to_pylist() == left
+        assert cleaned.column("a").to_pylist() == values
         assert cleaned.column("b").to_pylist() == table.column("b").to_pylist()
     _, counts = with_clean_columns(whole, {**PII, "columns": ["a"]})
     assert {name: count.replaced for name, count in counts.items()} == {
         "mail in a": json.dumps(TYPED[kind]).count(MAIL), "ip in a": 1}  # fmt: skip
 
 
-def test_json_stays_json_and_names_of_fields_stay():
+def test_cleaned_json_is_valid_and_keeps_its_field_names():
     value = {"k\n": f"\n{MAIL}", "n": 1e300, "big": 2**70, MAIL: [None, True, f'"{ADDRESS}"']}
     table = pa.table([pa.array([json.dumps(value), None])], schema=pa.schema([json_field("a")]))
     cleaned, _ = with_clean_columns(table, {**PII, "columns": ["a"]})
@@ -53,18 +53,18 @@ def test_json_stays_json_and_names_of_fields_stay():
 @pytest.mark.parametrize(
     "kind", [pa.int64(), pa.binary(), pa.list_(pa.float64()), pa.map_(pa.string(), pa.string())]
 )
-def test_column_without_texts_is_refused_and_not_left_as_it_is(kind):
+def test_column_without_texts_raises(kind):
     with pytest.raises(ValueError, match=r"column 'a' has the type .*, which contains no texts"):
         with_clean_columns(pa.table({"a": pa.array([], kind)}), {**PII, "columns": ["a"]})
 
 
-def test_named_columns_are_clean_in_all_that_is_published(corpus):
-    found = [{"name": f"doc {i}", "author_mail": f"jo{i}@mail.test", "by": [{"ip": "8.8.4.4"}], "other": f"ed{i}@mail.test",
+def test_named_columns_are_cleaned_in_all_published_tables(corpus):
+    documents = [{"name": f"doc {i}", "author_mail": f"jo{i}@mail.test", "by": [{"ip": "8.8.4.4"}], "other": f"ed{i}@mail.test",
               "text": prose(f"doc {i}") if i else "x"} for i in range(3)]  # fmt: skip
-    write_rows(corpus.folder / "in/best-5.parquet", found)
+    write_rows(corpus.folder / "in/best-5.parquet", documents)
     best = [{"name": "best", "files": "in/best-*.parquet"}]
-    own = {"clean": {"pii": {"mail": "<M>", "ip": True, "columns": ["author_mail", "by"]}}}
-    recipe = corpus.load(documents=[own, {"filter": {"zyda1": {"length": 5}}}], sources=best)
+    step = {"clean": {"pii": {"mail": "<M>", "ip": True, "columns": ["author_mail", "by"]}}}
+    recipe = corpus.load(documents=[step, {"filter": {"zyda1": {"length": 5}}}], sources=best)
     ledger = build_here(recipe)
     kept = [row for row in table_of(recipe, "best") if row["author_mail"]]
     assert {(row["author_mail"], row["by"][0]["ip"]) for row in kept} == {("<M>", "22.214.171.124")}

@@ -1,4 +1,4 @@
-"""The steps of the raw web: rules on addresses, extraction, languages; and rounds over a column."""
+"""Test the steps for raw web pages (address rules, extraction, languages) and deduplication by a column."""
 
 import gzip
 import json
@@ -65,30 +65,30 @@ def rules(tmp_path_factory):
         ("https://play.example/даром", None), ("https://xn--a.example/%FF%D1", None),
     ],
 )  # fmt: skip
-def test_address_goes_by_the_first_rule_that_it_breaks(rules, address, rule):
-    found = url_columns(rules, pa.table({"url": pa.array([address], pa.string())}))
-    assert [kind for kind, notes in found.items() if notes[0].is_valid] == (
+def test_address_is_removed_by_the_first_matching_rule(rules, address, rule):
+    columns = url_columns(rules, pa.table({"url": pa.array([address], pa.string())}))
+    assert [kind for kind, notes in columns.items() if notes[0].is_valid] == (
         [f"url_rules.{rule}"] if rule else []
     )
 
 
-def test_many_domains_are_held_as_hashes(tmp_path):
+def test_long_domain_list_matches_by_hashes(tmp_path):
     (tmp_path / "domains").write_text("".join(f"host{i}.example\n" for i in range(100_000)))
     rules = planned_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
     addresses = [f"https://www.host{i}.example/" for i in range(99_990, 100_010)]
-    found = url_columns(rules, pa.table({"url": addresses}))["url_rules.domains"]
-    assert found.is_valid().to_pylist() == [True] * 10 + [False] * 10
+    notes = url_columns(rules, pa.table({"url": addresses}))["url_rules.domains"]
+    assert notes.is_valid().to_pylist() == [True] * 10 + [False] * 10
 
 
 @pytest.fixture(scope="module")
 def languages(tmp_path_factory):
-    """Give a model that tells two languages apart, and texts in both."""
+    """Return a model that distinguishes two languages, and texts in both."""
     return train_model(tmp_path_factory.mktemp("model")), TEXTS
 
 
 @pytest.fixture(scope="module")
 def pages(languages, tmp_path_factory):
-    """Give the folder of a recipe for pages in two languages, of which some have the same address."""
+    """Return the folder of a recipe for pages in two languages, some with equal addresses."""
     model, texts = languages
     folder = tmp_path_factory.mktemp("pages")
     rows = [
@@ -96,8 +96,8 @@ def pages(languages, tmp_path_factory):
             "url": f"https://{'bad' if i % 5 == 0 else 'good'}.example/{label}/{i // 2}",
             "text": f"<html><body><main><h1>{i}</h1><p>{text} {i}. {text}</p></main></body></html>",
         }
-        for label, of_label in texts.items()
-        for i, text in enumerate(of_label[:20])
+        for label, texts_of_label in texts.items()
+        for i, text in enumerate(texts_of_label[:20])
     ]
     rows += [
         {"url": "https://good.example/empty", "text": "<html><script>1</script></html>"},
@@ -124,7 +124,7 @@ sources: [{{name: pages, files: pages.jsonl}}]
     return folder
 
 
-def test_every_page_is_kept_or_gone_for_one_reason(pages):
+def test_every_page_is_kept_or_removed_with_a_single_reason(pages):
     published = pages / "out/web/published"
     reasons = pq.read_table(published / "reasons.parquet").to_pylist()
     assert {row["reason"]: row["documents"] for row in reasons} == {
@@ -138,15 +138,15 @@ def test_every_page_is_kept_or_gone_for_one_reason(pages):
     assert all("<" not in row["text"] and row["text"].startswith(("#", *"0123456789")) for row in kept)
 
 
-def test_page_that_goes_by_its_address_is_never_extracted_and_has_no_tokens(pages):
+def test_page_removed_by_its_address_is_not_extracted_and_has_no_tokens(pages):
     published = pages / "out/web/published"
-    gone = pq.read_table(published / "reasons.parquet").to_pylist()
-    assert {row["tokens"] for row in gone if row["reason"] == "url_rules.domains"} == {0}
+    reasons = pq.read_table(published / "reasons.parquet").to_pylist()
+    assert {row["tokens"] for row in reasons if row["reason"] == "url_rules.domains"} == {0}
     cleaned = pq.read_table(published / "cleaned.parquet").to_pylist()
     assert [(row["cleaning"], row["documents"]) for row in cleaned] == [("extract-fast", 34)]
 
 
-def test_ledger_of_languages_adds_up(pages):
+def test_documents_by_language_add_up(pages):
     rows = pq.read_table(pages / "out/web/published/languages.parquet").to_pylist()
     by_language = {}
     for row in rows:
@@ -166,7 +166,7 @@ def test_ledger_shows_languages(pages, capsys):
 
 
 @pytest.mark.parametrize("content", [b"", b"PAR1 cut", None])
-def test_damaged_accounts_are_one_line(pages, content):
+def test_damaged_language_table_raises_with_a_remedy(pages, content):
     file = pages / "out/web/published/languages.parquet"
     whole = file.read_bytes()
     if content is None:
@@ -183,7 +183,7 @@ def test_damaged_accounts_are_one_line(pages, content):
 
 
 @pytest.mark.parametrize(
-    ("steps", "said"),
+    ("steps", "message"),
     [
         ([{"extract": "slow"}], "extract: unknown extractor slow; use one of fast, structured"),
         ([{"filter": "fineweb"}, {"extract": "fast"}], "filter is before extract but reads texts"),
@@ -203,19 +203,19 @@ def test_damaged_accounts_are_one_line(pages, content):
         ([{"language_id": {"model": "MODEL", "keep": ["de"]}}], r"de is not a file; .*: `\{de: 0\.65\}`"),
     ],
 )
-def test_invalid_step_raises(pages, languages, steps, said):
+def test_invalid_step_raises(pages, languages, steps, message):
     model = str(languages[0])
     text = json.dumps(steps).replace("MODEL", model)
     recipe = (pages / "recipe.yaml").read_text()
     (pages / "other.yaml").write_text(
         f"{recipe.partition('documents:')[0]}documents: {text}\nsources:{recipe.rpartition('sources:')[2]}"
     )
-    with pytest.raises(BadRecipe, match=said):
+    with pytest.raises(BadRecipe, match=message):
         build_here(load_recipe(str(pages / "other.yaml")))
 
 
 @pytest.mark.parametrize(
-    ("change", "said"),
+    ("change", "message"),
     [
         (
             ("url_rules: {domains", "url_rules: {column: adress, domains"),
@@ -224,16 +224,16 @@ def test_invalid_step_raises(pages, languages, steps, said):
         (("column: url", "column: adress"), "dedup: no source has the column 'adress' of a round"),
     ],
 )
-def test_column_that_no_file_of_named_columns_has_is_told(pages, change, said):
+def test_missing_column_of_a_parquet_source_raises(pages, change, message):
     rows = [json.loads(line) for line in (pages / "pages.jsonl").read_text().splitlines()]
     pq.write_table(pa.Table.from_pylist(rows), pages / "pages.parquet")
     recipe = (pages / "recipe.yaml").read_text().replace("pages.jsonl", "pages.parquet")
     (pages / "other.yaml").write_text(recipe.replace(*change).replace("name: web", "name: columns"))
-    with pytest.raises(BadRecipe, match=said):
+    with pytest.raises(BadRecipe, match=message):
         build_here(load_recipe(str(pages / "other.yaml")))
 
 
-def test_page_of_nothing_goes_as_one_without_text_does(pages):
+def test_empty_page_is_removed_like_a_page_without_text(pages):
     rows = [{"url": "https://good.example/", "text": text} for text in ("", "<p></p>", prose("x", 40))]
     (pages / "nothing.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = (pages / "recipe.yaml").read_text().replace("pages.jsonl", "nothing.jsonl")
@@ -242,7 +242,7 @@ def test_page_of_nothing_goes_as_one_without_text_does(pages):
     assert ledger.removed_by("rules")["extract-fast.emptied"].documents == 2
 
 
-def test_column_that_no_document_has_leaves_all_in_place(pages, caplog):
+def test_round_on_a_column_without_values_keeps_all_documents(pages, caplog):
     recipe = (
         (pages / "recipe.yaml")
         .read_text()
@@ -254,7 +254,7 @@ def test_column_that_no_document_has_leaves_all_in_place(pages, caplog):
     assert "no document has a value in 'gone', so this round keeps all documents" in caplog.text
 
 
-def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
+def test_only_the_page_on_which_extraction_fails_is_removed(pages, monkeypatch):
     def breaking(html):
         if ">3<" in html:
             raise RecursionError("too deep")
@@ -274,7 +274,7 @@ def test_page_that_breaks_its_extractor_goes_by_itself(pages, monkeypatch):
     ] * 2
 
 
-def test_rules_on_addresses_and_languages_are_tried_on_extracted_texts(pages):
+def test_trial_applies_address_and_language_rules_to_extracted_texts(pages):
     trial = try_steps(load_recipe(str(pages / "recipe.yaml")), 42)
     assert trial.rules["url_rules.domains"].total == 8
     assert trial.rules["language_id.language"].total >= 16
@@ -283,7 +283,7 @@ def test_rules_on_addresses_and_languages_are_tried_on_extracted_texts(pages):
     assert limits(trial.rules["url_rules.domains"]) == "its domain or a parent of its domain is in a list"
 
 
-def test_pages_that_all_go_by_their_addresses_have_no_tokens_either(pages):
+def test_source_removed_entirely_by_addresses_has_no_tokens(pages):
     rows = [{"url": "https://bad.example/", "text": f"<p>{prose(str(i), 50)}"} for i in range(5)]
     (pages / "bad.jsonl").write_text("".join(json.dumps(row) + "\n" for row in rows))
     recipe = (
@@ -297,7 +297,7 @@ def test_pages_that_all_go_by_their_addresses_have_no_tokens_either(pages):
     assert (ledger.of("ingest").documents, ledger.of("ingest").tokens) == (5, 0)
 
 
-def test_function_of_ones_own_extracts_too(pages, monkeypatch, tmp_path):
+def test_custom_function_extracts_pages(pages, monkeypatch, tmp_path):
     (tmp_path / "own_pages.py").write_text(
         "import pyarrow.compute as pc\n\n\ndef bare(pages):\n"
         "    return pc.replace_substring_regex(pages, '<[^>]*>', '')\n"
@@ -310,8 +310,8 @@ def test_function_of_ones_own_extracts_too(pages, monkeypatch, tmp_path):
     texts = [row["text"] for row in pq.read_table(pages / "out/own/published/pages").to_pylist()]
     assert texts
     assert not any("<" in text for text in texts)
-    gone = ledger.removed_by("rules")
-    assert (gone["url_rules.domains"].documents, gone["url_rules.domains"].tokens) == (8, 0)
+    removed = ledger.removed_by("rules")
+    assert (removed["url_rules.domains"].documents, removed["url_rules.domains"].tokens) == (8, 0)
 
 
 CODE = "if x:\n    return {}\n}\n" * 30
@@ -321,7 +321,7 @@ WITH_STRUCTURE = f"""<main><h1>Usage</h1><p>{prose("a", 60)}. The words of it ha
 
 
 @pytest.mark.parametrize("extract", ["fast", "structured"])
-def test_rules_for_prose_leave_code_and_tables_of_markdown_alone(pages, extract, capsys):
+def test_rules_for_prose_ignore_code_and_tables_of_markdown(pages, extract, capsys):
     (pages / "structure.jsonl").write_text(json.dumps({"text": WITH_STRUCTURE}) + "\n")
     steps = [
         {"extract": extract},
@@ -343,9 +343,9 @@ sources: [{{name: pages, files: structure.jsonl}}]
     build_here(load_recipe(str(pages / "structure.yaml")))
     published = pages / f"out/structure-{extract}/published"
     if extract == "fast":
-        (gone,) = pq.read_table(published / "removed").to_pylist()
-        assert gone["reason"] == "gopher-quality.mean_word_length"
-        print_explanation(explain(load_recipe(str(pages / "structure.yaml")), str(gone["doc_id"])))
+        (removed,) = pq.read_table(published / "removed").to_pylist()
+        assert removed["reason"] == "gopher-quality.mean_word_length"
+        print_explanation(explain(load_recipe(str(pages / "structure.yaml")), str(removed["doc_id"])))
         assert re.search(r"text, extracted by fast:\n  Usage\n", capsys.readouterr().out)
         return
     (kept,) = pq.read_table(published / "pages").to_pylist()
@@ -370,7 +370,7 @@ def test_extractor_that_is_not_installed_raises_before_work_begins(pages, monkey
         build_here(load_recipe(str(pages / "other.yaml")))
 
 
-def test_column_of_a_round_has_to_be_carried(pages):
+def test_round_on_a_column_that_is_not_carried_raises(pages):
     recipe = (
         (pages / "recipe.yaml").read_text().replace("files: pages.jsonl", "files: pages.jsonl, columns: []")
     )

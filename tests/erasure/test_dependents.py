@@ -80,20 +80,25 @@ def test_all_places_with_a_document_are_listed_with_the_next_step(made):
     for name in ("exports/lines", "out", "exports", "fetched", "fetched-b", "copy", "mixes", "half"):
         search.look_into(str(folder / name))
     search.follow(Subject(PublishedCorpus.at(str(folder / "out/mine")), np.array(sorted(ids), np.uint64)))
-    found = [(one.kind, one.url.removeprefix(f"{folder}/"), one.documents) for one in search.dependents]
-    assert len(found) == len({*found})  # although a folder is searched twice
-    versions = {url for kind, url, _ in found if kind in {"mixture", "unfinished mix"}}
+    dependents = [
+        (dependent.kind, dependent.url.removeprefix(f"{folder}/"), dependent.documents)
+        for dependent in search.dependents
+    ]
+    assert len(dependents) == len({*dependents})  # although a folder is searched twice
+    versions = {url for kind, url, _ in dependents if kind in {"mixture", "unfinished mix"}}
     expected = {
         ("export", "exports/lines", 2), ("export", "exports/parquet", 1), ("export", "exports/plain", 0),
         ("export", "exports/columns", 2), ("copied sources", "fetched", 2), ("copied sources", "fetched-b", 1),
         ("copy", "copy/mine/published", 2), ("same sources", "out/sampled/published", 2),
         ("token ids", "mixes/text/mixture/work", 2), ("token ids", "mixes/cut/mixture/work", 2),
     }  # fmt: skip
-    assert {one for one in found if one[0] not in {"mixture", "unfinished mix"}} == expected
+    assert {
+        dependent for dependent in dependents if dependent[0] not in {"mixture", "unfinished mix"}
+    } == expected
     assert {url.rpartition("/")[0] for url in versions} == {"mixes/text/mixture", "mixes/cut/mixture"}
-    assert {count for kind, _, count in found if kind == "mixture"} == {2}
-    assert all(one.todo == TODO[one.kind] for one in search.dependents)
-    (note,) = [one.note for one in search.dependents if one.url.endswith("exports/plain")]
+    assert {count for kind, _, count in dependents if kind == "mixture"} == {2}
+    assert all(dependent.todo == TODO[dependent.kind] for dependent in search.dependents)
+    (note,) = [dependent.note for dependent in search.dependents if dependent.url.endswith("exports/plain")]
     assert note == "no doc_ids of a, so it may have more documents"
     assert search.not_searched == [f"{folder}/half/mine/work/ingest: texts of a corpus that is not published"]
 

@@ -67,7 +67,10 @@ def mine(corpus):
 
 
 def places(found):
-    return {(one.source, one.row, one.likeness is None, one.stage) for one in found.documents}
+    return {
+        (document.source, document.row, document.likeness is None, document.stage)
+        for document in found.documents
+    }
 
 
 def published_texts(recipe):
@@ -143,12 +146,12 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
     assert files_with(ASKED, out / "mine") == before
     assert not list((out / "mine").glob("denied/*"))
 
-    done = zyda(*command, "--yes", env=home)
-    assert done.returncode == 0, done.stderr
-    assert "INFO" not in done.stderr
-    assert "derived/published has 1 document of mine" in done.stdout
-    assert "later/published has 1 document of mine" in done.stdout
-    assert "nowhere: the folder is empty or missing" in done.stdout
+    finished = zyda(*command, "--yes", env=home)
+    assert finished.returncode == 0, finished.stderr
+    assert "INFO" not in finished.stderr
+    assert "derived/published has 1 document of mine" in finished.stdout
+    assert "later/published has 1 document of mine" in finished.stdout
+    assert "nowhere: the folder is empty or missing" in finished.stdout
     assert files_with(ASKED, out / "mine") == []
     assert files_with(ASKED, mine.folder / "home") == []
     assert not [path for path in (out / "mine").rglob("*") if path.is_file() and names_page(path)]
@@ -172,13 +175,13 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
     now = published_files(recipe)
     assert all(now.get(file.path) != file.sha256 for file in certificate.removed_files)
     assert all(now[file.path] == file.sha256 for file in certificate.new_files)
-    assert sorted((one.kind, one.of) for one in certificate.dependents) == [
+    assert sorted((dependent.kind, dependent.of) for dependent in certificate.dependents) == [
         ("against", "mine"), ("made from", "mine"), ("mixture", "derived"), ("mixture", "mine"),
         ("token ids", "derived"), ("token ids", "mine"),
     ]  # fmt: skip
     ids = token_ids(ASKED)
-    for one in certificate.dependents:
-        for at in one.positions:
+    for dependent in certificate.dependents:
+        for at in dependent.positions:
             stored = np.fromfile(place / f"megatron/{at.output}.bin", np.uint16)
             assert stored[at.start : at.start + at.tokens].tolist()[: len(ids)] == ids
 
@@ -189,7 +192,9 @@ def test_command_removes_requested_documents_and_certifies_it(mine, made_with_it
 
 def names_page(path):
     values, content = decoded(path)
-    return any("jane.example" in one or "Jane Doe" in one for one in (*texts_in(values), *texts_in(content)))
+    return any(
+        "jane.example" in text or "Jane Doe" in text for text in (*texts_in(values), *texts_in(content))
+    )
 
 
 @pytest.mark.slow
@@ -214,7 +219,7 @@ def test_documents_of_all_sources_are_matched_and_counted_by_kind(mine, steps):
 
 
 def jaccard(text, other):
-    sets = [{one[i : i + 25] for i in range(len(one) - 24)} for one in (text, other)]
+    sets = [{document[i : i + 25] for i in range(len(document) - 24)} for document in (text, other)]
     return len(sets[0] & sets[1]) / len(sets[0] | sets[1])
 
 
@@ -254,8 +259,8 @@ def test_equal_text_is_removed_after_the_rounds_change(mine, dedup, caplog):
 
 def test_exact_request_removes_equal_texts_only(mine):
     build_here(mine.load())
-    found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), alike=False)
-    assert places(found) >= {("pages", 1, True, None), ("others", 5, True, "removals")}
+    requested, recipe, certificate = forget(mine, asking(domains=["jane.example"]), alike=False)
+    assert places(requested) >= {("pages", 1, True, None), ("others", 5, True, "removals")}
     assert ASKED not in published_texts(recipe)
     assert edited(ASKED, 3) in published_texts(recipe)
     assert certificate.came_in == 1
@@ -278,10 +283,10 @@ def test_duplicates_of_a_removed_document_are_not_published(mine, dedup):
     mine.recipe["sources"].append({"name": "loud", "files": "in/loud.jsonl", "url": "address"})
     build_here(mine.load(dedup=dedup))
     before = len(published_texts(mine.load())) + len(table_of(mine.load(), "loud"))
-    found, recipe, certificate = forget(mine, asking(domains=["jane.example"]), dedup=dedup)
+    requested, recipe, certificate = forget(mine, asking(domains=["jane.example"]), dedup=dedup)
     after = [*published_texts(recipe), *[row["text"] for row in table_of(recipe, "loud")]]
-    went = [one for one in found.documents if one.stage is None]
-    assert (certificate.came_in, len(after)) == (0, before - len(went))
+    published = [document for document in requested.documents if document.stage is None]
+    assert (certificate.came_in, len(after)) == (0, before - len(published))
     assert not [text for text in after if text.lower() == ASKED.lower()] or dedup == {"exact": "text"}
     assert ASKED not in after
 
@@ -304,8 +309,8 @@ def test_unpublished_later_copies_are_erased_by_the_next_request(mine):
     mine.recipe["sources"].append({"name": "new", "files": "in/new.jsonl"})
     build_here(mine.load())
     assert files_with(ASKED, mine.folder / "out/mine")
-    found, recipe, _ = forget(mine, asking(domains=["jane.example"]))
-    assert places(found) == {("new", 0, True, "deny")}
+    requested, recipe, _ = forget(mine, asking(domains=["jane.example"]))
+    assert places(requested) == {("new", 0, True, "deny")}
     write_report(recipe)
     assert files_with(ASKED, mine.folder / "out/mine") == []
 
@@ -327,8 +332,10 @@ def test_row_set_aside_is_removed_by_its_content(mine):
     build_here(mine.load())
     (mine.folder / "asked.txt").write_text(f"{PAGE}\n")
     _, recipe, _ = forget(mine, asking([str(mine.folder / "asked.txt")], columns=["author=Jane Doe"]))
-    left = {row["row"]: row["content"] for row in table_of(recipe, "set_aside") if "pages-2" in row["file"]}
-    assert [not left[row] for row in sorted(left)] == [*BROKEN_LINES.values()]
+    remaining = {
+        row["row"]: row["content"] for row in table_of(recipe, "set_aside") if "pages-2" in row["file"]
+    }
+    assert [not remaining[row] for row in sorted(remaining)] == [*BROKEN_LINES.values()]
 
 
 def test_no_file_of_the_corpus_contains_the_removed_document(mine):
@@ -344,8 +351,10 @@ def test_no_file_of_the_corpus_contains_the_removed_document(mine):
     _, recipe, _ = forget(mine, asking(columns=["author=Jane Doe"], domains=["jane.example"]))
     write_report(recipe)
     (asked,) = (mine.folder / "out/mine/denied").iterdir()  # a domain is written without a hash
-    left = [path for path in (mine.folder / "out/mine").rglob("*") if path.is_file() and names_page(path)]
-    assert left == [asked]
+    remaining = [
+        path for path in (mine.folder / "out/mine").rglob("*") if path.is_file() and names_page(path)
+    ]
+    assert remaining == [asked]
 
 
 def test_text_with_editor_line_ends_matches_the_document(mine):
@@ -362,19 +371,21 @@ def test_text_with_editor_line_ends_matches_the_document(mine):
     }
     for encoding, mark in marks.items():
         file.write_bytes(mark + content.encode(encoding))
-        asked = asking(texts=[text_in(str(file))])
-        assert [one.row for one in find_documents(mine.load(), asked, in_turn, alike=False).documents] == [0]
-    found, recipe, _ = forget(mine, asking(texts=[f"{rows[0]['text']}\n"]))
-    assert [one.file.rpartition("/")[2] for one in found.documents] == ["pages-9.jsonl"]
+        request = asking(texts=[text_in(str(file))])
+        assert [
+            document.row for document in find_documents(mine.load(), request, in_turn, alike=False).documents
+        ] == [0]
+    requested, recipe, _ = forget(mine, asking(texts=[f"{rows[0]['text']}\n"]))
+    assert [document.file.rpartition("/")[2] for document in requested.documents] == ["pages-9.jsonl"]
     assert rows[0]["text"] not in published_texts(recipe)
 
 
 def test_source_without_the_requested_column_is_noted(mine):
     mine.recipe["sources"][1].pop("url")
     build_here(mine.load())
-    found = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
-    assert found.documents == []
-    assert sorted(found.notes) == [
+    requested = find_documents(mine.load(), asking(domains=["nobody.example"], columns=["autor=x"]), in_turn)
+    assert requested.documents == []
+    assert sorted(requested.notes) == [
         "source others: it has no column autor, so the request matches no document of it by that column",
         "source others: it has no column url, so the request matches no document of it by that column",
         "source pages: it has no column autor, so the request matches no document of it by that column",
@@ -384,7 +395,7 @@ def test_source_without_the_requested_column_is_noted(mine):
 def test_request_killed_before_its_list_leaves_no_trace(mine, monkeypatch):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
-    found = find_documents(recipe, asked, in_turn)
+    requested = find_documents(recipe, asked, in_turn)
     write = Folder.write
 
     def dies_at_the_list(folder, path, *rest, **more):
@@ -394,11 +405,11 @@ def test_request_killed_before_its_list_leaves_no_trace(mine, monkeypatch):
 
     monkeypatch.setattr(Folder, "write", dies_at_the_list)
     with pytest.raises(KeyboardInterrupt):
-        promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+        promise(recipe, asked, requested, Search(), new_lines(recipe, asked, requested))
     monkeypatch.undo()
     assert len(recipe.folder.files("forgotten")) == 1
     assert unfinished(recipe.folder) == recipe.folder.files("forgotten") == []
-    found, recipe, certificate = forget(mine, asked)
+    requested, recipe, certificate = forget(mine, asked)
     assert ASKED not in published_texts(recipe)
     assert certificate.removed_files
 
@@ -427,7 +438,7 @@ def test_build_with_a_damaged_deny_list_is_an_error(mine, lost):
     build_here(mine.load())
 
 
-def test_unknown_files_beside_the_corpus_are_ignored(mine, caplog):
+def test_unknown_files_next_to_the_corpus_are_ignored(mine, caplog):
     build_here(mine.load())
     for path in ("denied/.DS_Store", "forgotten/.DS_Store", "forgotten/cut.json"):
         mine.load().folder.write(path, b"\0")
@@ -444,7 +455,7 @@ def test_corpus_made_from_an_earlier_version_is_matched_by_ids(mine, made_with_i
     search = Search()
     search.look_into(str(out))
     search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
-    assert {(one.kind, one.of, one.documents) for one in search.dependents} == {
+    assert {(dependent.kind, dependent.of, dependent.documents) for dependent in search.dependents} == {
         ("made from", "mine", 1), ("mixture", "mine", 1), ("mixture", "derived", 1), ("token ids", "mine", 1),
         ("token ids", "derived", 1),
     }  # fmt: skip
@@ -452,22 +463,22 @@ def test_corpus_made_from_an_earlier_version_is_matched_by_ids(mine, made_with_i
 
 @pytest.mark.slow
 @pytest.mark.parametrize(
-    "asked",
+    "options",
     [
         {"columns": ["author=Jane Doe"]},
         {"texts": [ASKED]},
         {"domains": ["jane.example"]},
         {"ids": ["row 1 of pages-1"]},
     ],
-    ids=lambda asked: next(iter(asked)),
+    ids=lambda options: next(iter(options)),
 )
-def test_document_is_removed_by_any_kind_of_entry(mine, asked):
+def test_document_is_removed_by_any_kind_of_entry(mine, options):
     build_here(mine.load())
-    if "ids" in asked:
+    if "ids" in options:
         (doc_id,) = ids_of(mine.load(), ASKED)
-        asked = {"ids": [f"{doc_id:#x}, {doc_id}"]}
-    found, recipe, certificate = forget(mine, asking(**asked))
-    assert places(found) >= {
+        options = {"ids": [f"{doc_id:#x}, {doc_id}"]}
+    requested, recipe, certificate = forget(mine, asking(**options))
+    assert places(requested) >= {
         ("pages", 1, True, None), ("others", 2, False, "removals"), ("others", 5, True, "removals"),
     }  # fmt: skip
     write_report(recipe)
@@ -535,12 +546,12 @@ def test_removed_documents_are_not_in_samples(mine):
 def test_interrupted_request_is_finished_by_the_next_call(mine, server):
     build_here(mine.load())
     recipe, asked = mine.load(), asking(domains=["jane.example"])
-    found = find_documents(recipe, asked, in_turn)
-    promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    requested = find_documents(recipe, asked, in_turn)
+    promise(recipe, asked, requested, Search(), new_lines(recipe, asked, requested))
     assert len(unfinished(recipe.folder)) == 1
-    done = zyda("forget", str(mine.path), env=using(server))
-    assert done.returncode == 0, done.stderr
-    assert "removed 4 documents; certificate:" in done.stdout
+    finished = zyda("forget", str(mine.path), env=using(server))
+    assert finished.returncode == 0, finished.stderr
+    assert "removed 4 documents; certificate:" in finished.stdout
     assert unfinished(recipe.folder) == []
     assert ASKED not in published_texts(mine.load())
 
@@ -573,7 +584,7 @@ def test_copy_and_another_version_are_found(mine):
     for name in ("copied", "older", "out"):
         search.look_into(str(mine.folder / name))
     search.follow(Subject(PublishedCorpus.at(mine.load().folder.url), np.array([doc_id], np.uint64)))
-    assert {(one.kind, one.note, one.documents) for one in search.dependents} == {
+    assert {(dependent.kind, dependent.note, dependent.documents) for dependent in search.dependents} == {
         ("copy", "", 1), ("copy", "another version of it", 1),
     }  # fmt: skip
 

@@ -83,8 +83,8 @@ def letters(corpus):
 
 
 def rows_found(corpus, *texts, **options):
-    found = find_documents(corpus.load(), asking(texts=texts), in_turn, **options)
-    return {corpus.names[one.row] for one in found.documents}, len(found.documents)
+    requested = find_documents(corpus.load(), asking(texts=texts), in_turn, **options)
+    return {corpus.names[document.row] for document in requested.documents}, len(requested.documents)
 
 
 def test_all_forms_of_a_text_are_matched_and_removed(letters):
@@ -129,8 +129,8 @@ def test_copy_in_a_longer_page_is_matched_by_signatures(corpus):
     dedup = {"bands": 64, "rows": 2, "scope": "across"}  # which shares buckets also at 0.3
     recipe = corpus.load(name="mine", sources=sources, dedup=dedup)
     build_here(recipe)
-    found = find_documents(recipe, asking(texts=[copy]), in_turn)
-    names = {rows[one.row]["name"]: one.likeness for one in found.documents}
+    requested = find_documents(recipe, asking(texts=[copy]), in_turn)
+    names = {rows[document.row]["name"]: document.likeness for document in requested.documents}
     assert {*names} == {"some more", "twice as long"}
     assert all(likeness > 0.85 for likeness in names.values())  # they contain the whole text
     assert find_documents(recipe, asking(texts=[copy]), in_turn, alike=False).documents == []
@@ -153,8 +153,8 @@ def test_letters_match_a_plain_implementation():
     ]
     texts += ["\ufdfa" * 1000, "\ufdfaa" * 999]
     texts += ["".join(map(chr, range(start, start + 256))) for start in range(0, 0xD800, 256)]
-    found = [bytes(one).decode() for one in letters_in(pa.array(texts, pa.large_string()))]
-    for text, letters in zip(texts, found, strict=True):
+    contents = [bytes(content).decode() for content in letters_in(pa.array(texts, pa.large_string()))]
+    for text, letters in zip(texts, contents, strict=True):
         assert unicodedata.normalize("NFKD", letters) == plain_letters(text), text[:50]
 
 

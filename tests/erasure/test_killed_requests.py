@@ -37,24 +37,28 @@ def forget_or_finish(path):
     """Run the steps of `zyda forget` in this process, or finish an interrupted request."""
     recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
     if not begun:
-        asking = RequestReader()
-        asking.add_columns(["name=asked"])
-        asked = asking.request(())
-        found = find_documents(recipe, asked, in_turn)
-        begun = [promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))]
+        reader = RequestReader()
+        reader.add_columns(["name=asked"])
+        removal_request = reader.request(())
+        documents = find_documents(recipe, removal_request, in_turn)
+        begun = [
+            promise(
+                recipe, removal_request, documents, Search(), new_lines(recipe, removal_request, documents)
+            )
+        ]
     recipe = load_recipe(path)
     build_here(recipe)
     remove(recipe, orphans_of(recipe))
-    (certificate,) = [finish(recipe, one) for one in begun]
+    (certificate,) = [finish(recipe, promised) for promised in begun]
     return certificate
 
 
-def told(certificate):
+def without_times(certificate):
     """Return a certificate without times, and without the digests of files that contain times."""
-    told = certificate.model_dump(exclude=TIMES)
+    content = certificate.model_dump(exclude=TIMES)
     for name in ("removed_files", "new_files"):
-        told[name] = sorted(re.sub(r"files-[0-9a-f]{8}", "files", file["path"]) for file in told[name])
-    return told
+        content[name] = sorted(re.sub(r"files-[0-9a-f]{8}", "files", file["path"]) for file in content[name])
+    return content
 
 
 @pytest.fixture(scope="module")
@@ -79,13 +83,13 @@ def copied(corpus, folder):
 
 
 @pytest.mark.slow
-def test_certificate_after_an_interruption_equals_an_undisturbed_one(corpus, tmp_path):
-    expected = told(forget_or_finish(copied(corpus, tmp_path / "undisturbed")))
+def test_certificate_after_an_interruption_equals_an_undisturbed_certificate(corpus, tmp_path):
+    expected = without_times(forget_or_finish(copied(corpus, tmp_path / "undisturbed")))
     assert [of["documents"] for of in expected["gone"]] == [1, 2]
     for number, (name, moment) in enumerate(MOMENTS.items()):
         path = copied(corpus, tmp_path / str(number))
         assert run_and_kill(moment, forget_or_finish, path) == -signal.SIGKILL, name
         certificate = forget_or_finish(path)
-        assert told(certificate) == expected | {"corpus": "mine"}, name
+        assert without_times(certificate) == expected | {"corpus": "mine"}, name
         assert files_with(ASKED, tmp_path / str(number) / "out") == [], name
         assert not unfinished(load_recipe(path).folder)

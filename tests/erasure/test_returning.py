@@ -34,9 +34,13 @@ def test_text_removed_by_a_rule_is_denied_after_its_file_and_the_rule_change(cor
     for name, alike in (("near", True), ("exact", False)):
         recipe = corpus.load(name=name, sources=sources, documents=strict)
         build_here(recipe)
-        asked = asking(ids=[str(min(ids_of_removed(recipe)))])
-        found, recipe, _ = forget(corpus, asked, alike=alike, name=name, sources=sources, documents=strict)
-        assert [(one.row, one.stage, found.notes) for one in found.documents] == [(0, "rules", [])]
+        request = asking(ids=[str(min(ids_of_removed(recipe)))])
+        requested, recipe, _ = forget(
+            corpus, request, alike=alike, name=name, sources=sources, documents=strict
+        )
+        assert [(document.row, document.stage, requested.notes) for document in requested.documents] == [
+            (0, "rules", [])
+        ]
         write_rows(corpus.folder / "in/all.jsonl", [{"text": text} for text in [*texts, prose("later")]])
         for steps in (strict[:1], []):
             recipe = corpus.load(name=name, sources=sources, documents=steps)
@@ -59,9 +63,9 @@ def test_missing_source_is_noted(corpus):
         stored.unlink(missing_ok=True)  # during the search
         return in_turn(function, items)
 
-    found = find_documents(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
-    assert len(found.documents) == 1
-    assert "all.jsonl: 1 of its rows can be matched by their ids alone" in found.notes[0]
+    requested = find_documents(recipe, asking(ids=[str(*ids_of_removed(recipe))]), without_file)
+    assert len(requested.documents) == 1
+    assert "all.jsonl: 1 of its rows can be matched by their ids alone" in requested.notes[0]
 
 
 def test_certificate_counts_documents_published_again_without_new_files(corpus):
@@ -72,9 +76,9 @@ def test_certificate_counts_documents_published_again_without_new_files(corpus):
     recipe = corpus.load(name="mine", sources=sources)
     build_here(recipe)
     assert texts_of(recipe, "second") == []
-    asked = asking(texts=[text])
-    found = find_documents(recipe, asked, in_turn, alike=False)
-    certificate = promise(recipe, asked, found, Search(), new_lines(recipe, asked, found))
+    request = asking(texts=[text])
+    requested = find_documents(recipe, request, in_turn, alike=False)
+    certificate = promise(recipe, request, requested, Search(), new_lines(recipe, request, requested))
     # It is interrupted here, and the sources have other files when it is finished.
     write_rows(corpus.folder / "in/first-2.jsonl", [{"text": prose(f"new {i}")} for i in range(5)])
     with (corpus.folder / "in/first.jsonl").open("a") as file:

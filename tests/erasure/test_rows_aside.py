@@ -125,19 +125,23 @@ def test_deny_lists_match_all_readable_content_of_rows(broken):
     lines = dict(zip(LINES, contents_of(recipe, "lines"), strict=True))
     assert {line: content is None for line, content in lines.items()} == LINES
     assert all(content == line.encode() for line, content in lines.items() if content is not None)
-    is_denied = [one for one in TABLE.values() if one is not None]
+    is_denied = [value for value in TABLE.values() if value is not None]
     assert [content is None for content in contents_of(recipe, "table")] == is_denied
     rows = [row for row in table_of(recipe, "set_aside") if row["source"] == "rows"]
     assert [(row["row"], row["content"] is None, row["columns"] is None) for row in rows] == [
         (1, True, True), (2, True, True), (3, False, False),
     ]  # fmt: skip
     assert json.loads(rows[2]["columns"]) == {"url": "https://b.example/3", "author": "b"}
-    asked = ("jane.example", "Jane Doe", "Jane \\u0044oe")
+    names = ("jane.example", "Jane Doe", "Jane \\u0044oe")
     for path in (broken.folder / "out/mine/published").rglob("*"):
         if path.is_file():
             values, content = decoded(path)
-            found = [one for one in (*texts_in(values), *texts_in(content)) if any(a in one for a in asked)]
-            assert all("Jane Doering" in one or "Jane Doe," in one for one in found), path
+            texts = [
+                value
+                for value in (*texts_in(values), *texts_in(content))
+                if any(name in value for name in names)
+            ]
+            assert all("Jane Doering" in value or "Jane Doe," in value for value in texts), path
     # Without the list, all is published, and the rows of the list alone are made again.
     recipe = broken.load(publish_set_aside=True)
     build_here(recipe)
@@ -149,10 +153,10 @@ def test_removed_row_is_denied_after_its_file_changes(broken):
     broken.recipe["publish_set_aside"] = True
     build_here(broken.load())
     cut = '{"text": "' + OTHER  # a request for the text matches a part of it
-    found, recipe, _ = forget(
+    requested, recipe, _ = forget(
         broken, asking(domains=["jane.example"], columns=["author=Jane Doe"], texts=[OTHER + " and more."])
     )
-    assert {one.stage for one in found.documents} == {"set aside"}
+    assert {document.stage for document in requested.documents} == {"set aside"}
     assert contents_of(recipe, "lines")[[*LINES].index(cut)] == b""
     assert files_with(OTHER, broken.folder / "out/mine") == []
     for name, line in (("lines.jsonl", json.dumps(GOOD | {"text": prose("later")})), ("table.csv", "n9,a,b")):
@@ -181,8 +185,8 @@ def test_row_requested_by_id_is_matched_by_its_content_in_the_source(broken):
     build_here(broken.load())
     place = [*LINES].index('{"text": "' + OTHER) + 1
     first = broken.load().folder  # the source is number 0, its file too: the id is the row
-    found, recipe, _ = forget(broken, asking(ids=[str(place)]))
-    assert [(one.row, one.stage) for one in found.documents] == [(place, "set aside")]
+    requested, recipe, _ = forget(broken, asking(ids=[str(place)]))
+    assert [(document.row, document.stage) for document in requested.documents] == [(place, "set aside")]
     assert first.exists("denied")
     with (broken.folder / "in/lines.jsonl").open("a") as file:
         file.write(json.dumps(GOOD | {"text": prose("later")}) + "\n")

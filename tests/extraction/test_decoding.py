@@ -40,7 +40,7 @@ def test_encoding_is_detected_without_a_declaration():
 
 
 @pytest.mark.parametrize("charset", ["latin1", "ISO-8859-1", "ascii", ' "iso-8859-1" '])
-def test_names_are_those_of_the_encoding_standard(charset):
+def test_names_follow_the_encoding_standard(charset):
     assert decoded(b"\x93a\x94", charset) == "“a”"
 
 
@@ -100,8 +100,8 @@ def test_page_with_a_wrong_header_is_removed_with_a_reason(name):
         decoded(f"<p>{RUSSIAN}".encode("cp1251"), "windows-1251"),
         f"<p>{'Good words. ' * 20}\ufffd",
     ]
-    found = extracted(pa.array(pages, pa.large_string()), name)
-    texts, reasons = found.texts.to_pylist(), found.reasons.to_pylist()
+    extracted_texts = extracted(pa.array(pages, pa.large_string()), name)
+    texts, reasons = extracted_texts.texts.to_pylist(), extracted_texts.reasons.to_pylist()
     assert texts == ["", RUSSIAN.strip(), f"{'Good words. ' * 20}\ufffd"]
     assert reasons[1:] == [None, None]
     assert "characters are U+FFFD" in reasons[0]

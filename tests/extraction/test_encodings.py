@@ -111,7 +111,7 @@ LABELS = {
 
 
 @pytest.mark.parametrize(("name", "labels"), LABELS.items())
-def test_labels_are_those_of_the_standard(name, labels):
+def test_labels_equal_the_standard(name, labels):
     content = bytes(range(256)) + "ÄÖ漢字".encode() * 2
     for label in labels.split():
         assert decoded(content, f" {label.upper()}\t") == decoded(content, name)

@@ -1,4 +1,4 @@
-"""Every visible word of the main content of a page is in its text, whatever its script, its length and its element."""
+"""The text contains every visible word of the main content, for all scripts, lengths and elements."""
 
 import random
 from html import unescape
@@ -68,12 +68,12 @@ EXTRACTORS = pytest.mark.parametrize("extract", [main_content, structured_text])
 
 
 def reference(word, rng):
-    """Write the characters of a word as references, one of the forms for each."""
+    """Return the characters of a word as references in random forms."""
     return "".join(rng.choice(["&#{};", "&#x{:x};", "&#X{:04X};", "&#0{};"]).format(ord(c)) for c in word)
 
 
 def sentence(words, rng):
-    """Return HTML of some words, in elements within a sentence or as they are."""
+    """Return HTML of words, some of them in inline elements."""
     parts = []
     for k, word in enumerate(words):
         html = reference(word, rng) if rng.random() < 0.2 else word
@@ -94,17 +94,17 @@ def sentence(words, rng):
 
 
 def page(words, rng):
-    """Return a page of sentences in all kinds of blocks, and the characters of its words in their order."""
-    said, blocks = [], []
+    """Return a page of sentences in all kinds of blocks, and the characters of its words in order."""
+    page_words, blocks = [], []
     for block in rng.sample(BLOCKS, len(BLOCKS)):
         sentences = [
             [words[0], *rng.choices(words, k=rng.randint(1, 6)), words[0]] for _ in range(block.count("{}"))
         ]
-        if rng.random() < 0.4:  # one word alone, often of one character
+        if rng.random() < 0.4:  # a single word, often of a single character
             sentences = [rng.choices(words) for _ in sentences]
-        said += [word for one in sentences for word in one]
-        blocks.append(block.format(*(sentence(one, rng) for one in sentences)))
-    return PAGE.format("".join(blocks)), "".join(said)
+        page_words += [word for words_of_sentence in sentences for word in words_of_sentence]
+        blocks.append(block.format(*(sentence(words_of_sentence, rng) for words_of_sentence in sentences)))
+    return PAGE.format("".join(blocks)), "".join(page_words)
 
 
 @EXTRACTORS
@@ -112,10 +112,10 @@ def page(words, rng):
 def test_every_word_in_every_script_is_in_the_text(extract, script):
     rng = random.Random(script)
     for _ in range(12):
-        html, said = page(SCRIPTS[script].split(), rng)
+        html, characters = page(SCRIPTS[script].split(), rng)
         text = extract(html)
-        wanted = {*said}
-        assert "".join(c for c in text if c in wanted) == said
+        wanted = {*characters}
+        assert "".join(c for c in text if c in wanted) == characters
 
 
 @EXTRACTORS
@@ -134,7 +134,7 @@ def test_every_word_in_every_script_is_in_the_text(extract, script):
     ],
 )
 @pytest.mark.parametrize("element", ["b", "td", "rb", "h2", "li", "code", "pre", "custom-element", "mi"])
-def test_one_character_is_kept_however_it_is_written(extract, inner, element):
+def test_single_character_is_kept_in_all_forms(extract, inner, element):
     within = {"td": "<table><tr>{}<td>a</table>", "rb": "<ruby>{}</ruby>", "mi": "<math><mfrac>{}</math>"}
     html = within.get(element, "<ul>{}</ul>" if element == "li" else "{}").format(
         f"<{element}>{inner}</{element}>"
@@ -160,13 +160,13 @@ def test_one_character_is_kept_however_it_is_written(extract, inner, element):
         ("Text before it.<p><time>3 May</time></p><p><button>Accept</button></p>", "Text before it."),
     ],
 )
-def test_what_is_kept_of_lone_characters_and_of_dates(extract, html, text):
+def test_lone_characters_and_dates_are_kept(extract, html, text):
     assert extract(PAGE.format(f"<p>{html}")) == text
 
 
 @EXTRACTORS
-def test_every_character_with_a_name_is_kept_where_it_stands_alone(extract):
-    """Those for private use are pictures. In Markdown, some characters are escaped by a backslash."""
+def test_every_lone_character_with_a_name_is_kept(extract):
+    """Characters for private use are pictures. In Markdown, some characters are escaped by a backslash."""
     names = [name for name, text in html5.items() if text.strip() and not "\ue000" <= text <= "\uf8ff"]
     paragraphs = "".join(f"<p>a{i} <b>&{name}</b> b{i}</p>\n" for i, name in enumerate(names))
     text = extract(f"<main><p>{'Some words of prose. ' * 30}</p>{paragraphs}</main>").replace("\\", "")
@@ -181,7 +181,7 @@ def test_every_character_with_a_name_is_kept_where_it_stands_alone(extract):
 
 
 @EXTRACTORS
-def test_a_page_that_has_all_characters_of_marks_is_refused(extract):
+def test_page_with_all_marker_characters_raises(extract):
     taken = "".join(map(chr, (*range(1, 9), *range(14, 28), 127))) + "".join(
         f"&#x{c:x};" for c in range(0xFDD1, 0xFDF0)
     )
@@ -191,5 +191,5 @@ def test_a_page_that_has_all_characters_of_marks_is_refused(extract):
 
 
 def test_resiliparse_still_drops_lone_characters():
-    """If this fails, resiliparse was mended: remove `tasks/extraction/lone_characters.py` (docs/design.md)."""
+    """If this fails, resiliparse is fixed: remove `tasks/extraction/lone_characters.py` (docs/design.md)."""
     assert extract_plain_text(PAGE.format("<p>a <b>猫</b> b"), main_content=True) == "a b"

@@ -1,4 +1,4 @@
-"""What pages say by their form is in their text: numbers of lists, indentation of code; links to edit are not."""
+"""Texts keep the numbers of lists and the indentation of code, and omit links for editing."""
 
 import pytest
 
@@ -35,8 +35,8 @@ def lines(extract, html):
     ],
 )
 def test_items_have_the_numbers_of_the_page(extract, html, expected):
-    found = [line.replace("• ", "* ").replace("- x", "* x") for line in lines(extract, html)]
-    assert found == expected
+    items = [line.replace("• ", "* ").replace("- x", "* x") for line in lines(extract, html)]
+    assert items == expected
 
 
 @EXTRACTORS
@@ -48,7 +48,7 @@ def test_items_have_the_numbers_of_the_page(extract, html, expected):
         "<span class=editsection>[<a href=x>編集</a>]</span>",
     ],
 )
-def test_links_to_edit_a_section_are_no_words_of_its_heading(extract, link):
+def test_edit_links_of_headings_are_removed(extract, link):
     html = f"<h2><span class=mw-headline>Title</span>{link}</h2><p>Text.</p><h3>Other{link}</h3><p>More."
     assert [line.strip("# ") for line in lines(extract, html)] == ["Title", "Text.", "Other", "More."]
 
@@ -64,11 +64,11 @@ def test_code_in_cells_keeps_its_indentation(code):
 
 
 @EXTRACTORS
-def test_entities_and_places_to_break_a_word_are_kept_as_they_are(extract):
+def test_entities_and_word_break_opportunities_are_unchanged(extract):
     html = "<p>a<wbr>b soft\xadhyphen &shy;x &nbsp;y &lt;tag&gt; &copy; &#x1F600; &hellip; <q>c</q> H<sub>2</sub>O"
     assert lines(extract, html) == ["ab soft\xadhyphen \xadx \xa0y <tag> © 😀 … c H2O"]
 
 
-def test_breaks_in_cells_part_lines():
+def test_breaks_in_cells_separate_lines():
     text = structured_text(PAGE.format("<table><tr><td>a<br>b<td>c<tr><td>e<wbr>f<td>g&shy;h</table>"))
     assert text.endswith("| a<br>b | c |\n| --- | --- |\n| ef | g\xadh |")

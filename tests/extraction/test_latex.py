@@ -62,12 +62,12 @@ def test_latex_is_markdown(latex, text):
     assert text_of_latex(latex).rstrip() == text
 
 
-def test_macros_that_stand_for_each_other_are_refused():
+def test_circular_macros_raise():
     with pytest.raises(ValueError, match="nested deeper than 200"):
         text_of_latex(r"\newcommand{\a}{\b}\newcommand{\b}{\a}\a")
 
 
-def test_braces_and_lists_without_end_take_no_time():
+def test_unclosed_braces_and_lists_are_fast():
     assert text_of_latex(r"\emph{" * 100_000 + "a") == "a\n"
     with pytest.raises((ValueError, RecursionError)):
         text_of_latex(r"\begin{itemize}\item " * 10_000)
@@ -91,7 +91,7 @@ INPUT = {"b.tex": b"INPUTTED"}
         ("a\r\n\r\nb", "a\n\nb"),
     ],
 )  # fmt: skip
-def test_comments_and_inputs_are_found_where_they_are_no_code(body, expected):
+def test_comments_and_inputs_in_code_are_ignored(body, expected):
     head = "\\documentclass{a}\n\\begin{document}\n"
     latex, main = latex_of({"main.tex": (head + body).encode(), **INPUT})
     assert (latex, main) == (head + expected, "main.tex")

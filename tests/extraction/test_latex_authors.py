@@ -47,7 +47,7 @@ def same(latex, text):
         (r"\DeclarePairedDelimiter{\abs}{\lvert}{\rvert}$\abs{x}$ $\abs*{y}$", r"$\lvert x \rvert$ $\lvert y \rvert$"),
     ],
 )  # fmt: skip
-def test_macros_are_in_their_places(latex, text):
+def test_macros_are_expanded(latex, text):
     same(latex, text)
 
 
@@ -76,7 +76,7 @@ def test_macros_are_in_their_places(latex, text):
         (r"\begin{document}a\begin{comment}\end{document}\end{comment}b\iffalse\end{document}\fi c\end{document}", "ab c"),
     ],
 )  # fmt: skip
-def test_hidden_text_is_left_out_and_no_more(latex, text):
+def test_only_hidden_text_is_removed(latex, text):
     same(latex, text)
 
 
@@ -123,7 +123,7 @@ def test_quantities_are_numbers_with_units(latex, text):
          "U.S. and « a » Fe II 5″ a b c d"),
     ],
 )  # fmt: skip
-def test_letters_and_signs_are_those_that_are_set(latex, text):
+def test_letters_and_signs_are_converted(latex, text):
     if text == "Strase":
         latex, text = latex.replace(r"Stra\"se", 'Stra"se'), "Straße „Zitat“ Über ä Kaffee-Ersatz schn «x»"
     same(latex, text)
@@ -174,11 +174,11 @@ def test_shorthands_of_russian():
         (r"\begin{thebibliography}{9}\bibitem{x} Gone.\end{thebibliography}\begin{references}Gone\end{references}a", "a"),
     ],
 )  # fmt: skip
-def test_environments_are_those_of_their_packages(latex, text):
+def test_environments_of_packages_are_converted(latex, text):
     same(latex, text)
 
 
-def test_commands_that_have_no_arguments_end_nowhere():
+def test_commands_without_arguments_do_not_consume_text():
     for end in ("", "{", "[", "\\", "*", "{}", "[}", "%", "$", "\n\n"):
         for name in ("newcommand", "def", "let", "SI", "num", "newtheorem", "verb", "if", "ifx", "ifnum", "ifcase", "begin",
                      "end", "'", "c", "newenvironment", "csname", "futurelet", "NewDocumentCommand", "DeclareSIUnit"):  # fmt: skip

@@ -143,11 +143,11 @@ def test_eprints_take_time_in_proportion(kind):
     "form", [lambda n: b"\n" * n, lambda n: b"<!--" * n, lambda n: b"%" * n, lambda n: b"PK\3\4" * n]
 )
 def test_kinds_of_files_are_found_in_proportion(form):
-    def found(files):
+    def kinds_of(files):
         with pytest.raises(NoLatex):
             latex_of(files)
 
-    assert grows_linearly(found, lambda n: {"a": form(n), "00README.XXX": b" a" * 9_000}, 200_000)
+    assert grows_linearly(kinds_of, lambda n: {"a": form(n), "00README.XXX": b" a" * 9_000}, 200_000)
 
 
 def test_many_files_take_time_in_proportion():

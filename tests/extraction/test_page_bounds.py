@@ -107,13 +107,11 @@ def test_time_grows_with_the_size_of_a_page(name):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("extract", [main_content, structured_text])
-def test_no_hostile_page_costs_more_than_its_bounds(extract):
+def test_hostile_pages_stay_within_their_limits(extract):
     pages = {name: BEFORE + page for name, page in {**REFUSED, **BOMBS}.items()}
-    found = run_bounded(
-        lambda: {name: outcome(extract, page) for name, page in pages.items()}, cpu_seconds=100
-    )
-    assert {name for name, result in found.result.items() if isinstance(result, str)} == {*REFUSED}
-    assert max(found.result[name] for name in BOMBS) < 4_000_000
+    run = run_bounded(lambda: {name: outcome(extract, page) for name, page in pages.items()}, cpu_seconds=100)
+    assert {name for name, result in run.result.items() if isinstance(result, str)} == {*REFUSED}
+    assert max(run.result[name] for name in BOMBS) < 4_000_000
 
 
 def test_scripts_after_a_drawing_are_no_markup():
@@ -127,17 +125,17 @@ def test_scripts_after_a_drawing_are_no_markup():
             measured(f"<main>{drawing}<svg>{script}<p>text")
 
 
-def test_attributes_are_bounded_by_what_they_cost():
+def test_attributes_are_limited_by_their_cost():
     many = "<p " + "".join(f"a{i}=x " for i in range(4000)) + ">text"
     assert measured(many).html == many
     with pytest.raises(ValueError, match="attributes cost too much"):
         measured(many * 40)
 
 
-def test_no_real_page_is_refused(shared):
+def test_real_pages_are_accepted(shared):
     with (shared / "web/pages/pages.warc.gz").open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
-        pages = [decoded(one.reader.read(), one.http_charset) for one in records]
+        pages = [decoded(record.reader.read(), record.http_charset) for record in records]
     assert len(pages) > 300
     with replaced_limits(html_work=limits().html_work // 10, html_tags=limits().html_tags // 10):
         for page in pages:
@@ -177,12 +175,12 @@ def many(tag, count):
     ],
     ids=["closed by a block", "closed by the next paragraph", "in cells", "around rules"],
 )
-def test_formatting_that_each_block_opens_again_is_counted(page):
-    """The standard opens what a block left open again in each block behind it: millions of elements of 200 kB."""
+def test_reopened_formatting_is_counted(page):
+    """The standard reopens unclosed formatting in each following block: 200 kB can become millions of elements."""
     with pytest.raises(ValueError, match="tags with the formatting that blocks open again"):
         main_content(page)
 
 
-def test_formatting_that_is_closed_or_within_a_sentence_costs_nothing_more():
+def test_closed_and_inline_formatting_is_not_counted_again():
     page = f"<p>{many('b', 300)}{'<i>word</i> ' * 20_000}{'</b>' * 300}</p>" + "<p>word</p>" * 2_000
     assert main_content(page).count("word") == 22_000

@@ -68,7 +68,7 @@ def test_lists_nest_and_are_numbered(html, expected):
     assert written(html) == expected
 
 
-def test_code_in_a_cell_stands_apart_from_the_words_around_it():
+def test_code_in_a_cell_is_separated_from_surrounding_words():
     text = written("<table><tr><th>k<th>v<tr><td>a<pre>x\ny</pre>b<td>c</table>")
     assert text == "| k | v |\n| --- | --- |\n| a<br>```<br>x<br>y<br>```<br>b | c |"
 
@@ -291,14 +291,14 @@ for name, page in json.load(open(sys.argv[1])).items():
 """
 
 
-def test_hostile_pages_end_no_process(tmp_path):
+def test_hostile_pages_do_not_end_the_process(tmp_path):
     (tmp_path / "pages.json").write_text(json.dumps(HOSTILE))
     command = [sys.executable, "-c", ALL, str(tmp_path / "pages.json")]
-    ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert ended.returncode == 0, ended.stderr[-2000:]
-    said = [json.loads(line) for line in ended.stdout.splitlines()]
-    assert len(said) == 2 * len(HOSTILE)
-    refused = {name for name, result, _ in said if result.startswith("ValueError")}
+    process = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
+    assert process.returncode == 0, process.stderr[-2000:]
+    results = [json.loads(line) for line in process.stdout.splitlines()]
+    assert len(results) == 2 * len(HOSTILE)
+    refused = {name for name, result, _ in results if result.startswith("ValueError")}
     assert refused == {"divs", "tables", "cells", "math", "bold", "attributes", "bodies", "hidden depth", "self-closed", "in a drawing"}  # fmt: skip
 
 
@@ -310,13 +310,15 @@ def test_fragments_of_pages_are_extracted(extract, page):
     assert isinstance(extract(page), str)
 
 
-def test_main_content_of_real_pages_is_found_as_well_as_resiliparse_does(shared):
+def test_main_content_of_real_pages_is_as_good_as_resiliparse(shared):
     folder = shared / "web/pages"
-    truth = {address.strip(): one for address, one in json.loads((folder / "truth.json").read_text()).items()}
+    truth = {
+        address.strip(): record for address, record in json.loads((folder / "truth.json").read_text()).items()
+    }
     scores = dict.fromkeys([main_content, structured_text], 0.0)
     with (folder / "pages.warc.gz").open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
-        pages = [(one.headers["WARC-Target-URI"], one.reader.read()) for one in records][::5]
+        pages = [(record.headers["WARC-Target-URI"], record.reader.read()) for record in records][::5]
     for extract in scores:
         right = wrong = missed = 0
         for address, content in pages:

@@ -62,7 +62,7 @@ def article(text, number=1):
     )
 
 
-def test_names_of_namespaces_are_those_of_the_head_of_a_dump(tmp_path):
+def test_names_of_namespaces_come_from_the_head_of_a_dump(tmp_path):
     text = "a [[Bild_werk:x.jpg|b [[c]]]] [[ bild werk : y]] [[Kategorie:z]] [[Klangwerk:k]] [[Bildwerk:d]] e"
     (tmp_path / "dump.xml").write_text(HEAD.replace("Bild_werk", "Bild werk") + article(text))
     documents, bad, _ = read_file(tmp_path / "dump.xml")
@@ -91,7 +91,7 @@ BOMBS = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", BOMBS)
-def test_bomb_in_a_dump_is_bad_and_costs_little(name, tmp_path):
+def test_bomb_in_a_dump_is_rejected_at_low_cost(name, tmp_path):
     ending, make = BOMBS[name]
     path = tmp_path / f"dump.xml{ending}"
     path.write_bytes(make())

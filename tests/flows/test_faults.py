@@ -1,4 +1,4 @@
-"""What a build does when what it stands on breaks: it ends like one that was left alone, or says why not."""
+"""Builds with failing storage, servers and clusters: the corpus is equal, or the build fails with a clear message."""
 
 import contextlib
 import json
@@ -26,7 +26,7 @@ pytestmark = [pytest.mark.slow, pytest.mark.early(2)]
 
 @pytest.fixture
 def broken_s3(s3):
-    """Give a proxy before the S3 server, and the environment to go through it."""
+    """Yield a proxy in front of the S3 server, and the environment to use it."""
     with Proxy(int(os.environ["AWS_ENDPOINT_URL"].rpartition(":")[2])) as proxy:
         yield proxy, {"AWS_ENDPOINT_URL": f"http://{proxy.address}"}
 
@@ -38,15 +38,15 @@ def corpus_on_s3(larger, s3, name):
 IMPATIENT_S3 = json.dumps({"config_kwargs": {"read_timeout": 2}})
 
 
-def test_store_that_breaks_some_requests_and_a_dozen_one_after_another(
+def test_build_on_a_store_with_failing_requests_equals_an_undisturbed_build(
     larger, undisturbed, broken_s3, s3, server
 ):
     proxy, environment = broken_s3
     proxy.answers_500, proxy.resets, proxy.cuts_bodies, proxy.stalls_bodies = 0.05, 0.03, 0.02, 0.02
     proxy.away_from, proxy.to_refuse = b"/work/ingest/", 12
     path, recipe = corpus_on_s3(larger, s3, "breaks")
-    done = zyda("build", path, env=using(server, FSSPEC_S3=IMPATIENT_S3, **environment))
-    assert done.returncode == 0, done.stderr[-3000:]
+    finished = zyda("build", path, env=using(server, FSSPEC_S3=IMPATIENT_S3, **environment))
+    assert finished.returncode == 0, finished.stderr[-3000:]
     assert proxy.broken["answers_500"] > 3
     assert proxy.broken["resets"] > 3
     assert proxy.broken["cuts_bodies"]
@@ -57,7 +57,7 @@ def test_store_that_breaks_some_requests_and_a_dozen_one_after_another(
 
 @pytest.fixture
 def flipping_s3(broken_s3, monkeypatch):
-    """Have this process reach S3 through a proxy that flips a bit in some of the artifacts."""
+    """Connect this process to S3 through a proxy that flips a bit in some artifacts."""
     proxy, environment = broken_s3
     proxy.only, proxy.flips_bodies = b"/work/", 0.1
     file_system = fsspec.get_filesystem_class("s3")
@@ -68,11 +68,11 @@ def flipping_s3(broken_s3, monkeypatch):
     file_system.clear_instance_cache()
 
 
-def test_bit_that_a_store_flips_in_its_answers_reaches_no_corpus(corpus, flipping_s3, s3):
+def test_bits_that_a_store_flips_never_reach_the_corpus(corpus, flipping_s3, s3):
     build_here(corpus.load())
     recipe = corpus.load(storage=f"{s3}/flips")
     for _ in range(5):
-        with contextlib.suppress(Denied, Unavailable):  # Prefect's tasks would try again
+        with contextlib.suppress(Denied, Unavailable):  # Prefect's tasks would retry
             build_here(recipe)
     assert flipping_s3.broken["flips_bodies"]
     flipping_s3.flips_bodies = 0
@@ -80,7 +80,7 @@ def test_bit_that_a_store_flips_in_its_answers_reaches_no_corpus(corpus, flippin
     assert contents(recipe) == contents(corpus.load())
 
 
-def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_path):
+def test_build_on_a_full_disk_fails_with_the_cause_and_resumes(larger, undisturbed, server, tmp_path):
     disk = tmp_path / "disk"
     disk.mkdir()
     if subprocess.run(
@@ -91,30 +91,30 @@ def test_full_disk_is_said_and_loses_nothing(larger, undisturbed, server, tmp_pa
         filler = disk / "filler"
         filler.write_bytes(bytes(4_040_000))
         path = larger.write(storage=str(disk))
-        said = zyda("build", path, env=using(server, PREFECT_TASK_DEFAULT_RETRIES="0"))
-        assert said.returncode == 1
-        assert "No space left on device" in said.stderr
+        failed = zyda("build", path, env=using(server, PREFECT_TASK_DEFAULT_RETRIES="0"))
+        assert failed.returncode == 1
+        assert "No space left on device" in failed.stderr
         filler.unlink()
-        again = zyda("build", path, env=using(server))
-        assert again.returncode == 0, again.stderr
+        finished = zyda("build", path, env=using(server))
+        assert finished.returncode == 0, finished.stderr
         assert contents(larger.load(storage=str(disk))) == undisturbed
     finally:
         subprocess.run(["umount", str(disk)], check=False)
 
 
-ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; what is finished is kept; start the build again .*\n"
+ONE_LINE = r"dashboard: http://127\.0\.0\.1:\d+/zyda/sign-in#\S+\nzyda: {}; finished work is kept; start the build again .*\n"
 
 
 @pytest.mark.parametrize(
-    ("number", "status", "said"),
+    ("number", "status", "message"),
     [
         (signal.SIGINT, 130, "interrupted"),
         (signal.SIGTERM, 143, "ended by SIGTERM"),
         (signal.SIGKILL, -9, None),
     ],
 )
-def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, status, said):
-    """The signal goes to all processes of the terminal, as Ctrl-C does."""
+def test_signal_ends_a_build_and_its_processes(larger, terminal, number, status, message):
+    """The signal is sent to all processes of the terminal, like Ctrl-C."""
     build = start_build(larger.write(), terminal())
     wait_for(lambda: is_under_way(larger), process=build)
     family = family_of(build)
@@ -122,8 +122,8 @@ def test_signal_ends_a_build_and_all_that_it_started(larger, terminal, number, s
     os.killpg(build.pid, number)
     _, errors = build.communicate()
     assert build.returncode == status, errors
-    if said:
-        assert re.fullmatch(ONE_LINE.format(said), errors)
+    if message:
+        assert re.fullmatch(ONE_LINE.format(message), errors)
     assert not alive_after(HANG, family)
 
 
@@ -143,7 +143,7 @@ with end_in_order():
 """
 
 
-def test_signal_that_comes_out_as_another_error_is_still_one_line():
+def test_signal_that_raises_another_error_is_reported_in_a_single_line():
     ended = subprocess.run([sys.executable, "-c", SWALLOWED], capture_output=True, text=True, check=False)
     assert ended.returncode == 143
     assert re.fullmatch(r"zyda: ended by SIGTERM\n", ended.stderr)
@@ -166,7 +166,7 @@ with end_in_order():
 """
 
 
-def test_signal_that_comes_while_garbage_is_collected_ends_the_build_all_the_same():
+def test_signal_during_garbage_collection_ends_the_build():
     ended = subprocess.run(
         [sys.executable, "-c", IN_THE_COLLECTOR], capture_output=True, text=True, check=False
     )
@@ -174,26 +174,24 @@ def test_signal_that_comes_while_garbage_is_collected_ends_the_build_all_the_sam
     assert re.fullmatch(r"zyda: interrupted\n", ended.stderr)
 
 
-def test_lost_server_of_its_own_ends_the_build_with_one_line_which_then_resumes(
-    larger, undisturbed, terminal, server
-):
+def test_build_without_its_server_fails_with_a_single_line_and_resumes(larger, undisturbed, terminal, server):
     build = start_build(larger.write(), terminal())
     wait_for(lambda: is_under_way(larger), process=build)
-    (found,) = (
-        one
-        for one in family_of(build)
-        if one.cmdline()[1:3] == ["-m", "zyda_flows.flows.server.prefect_server"]
+    (server_process,) = (
+        process
+        for process in family_of(build)
+        if process.cmdline()[1:3] == ["-m", "zyda_flows.flows.server.prefect_server"]
     )
-    found.kill()
+    server_process.kill()
     _, errors = build.communicate()
     assert build.returncode == 1
     assert re.fullmatch(ONE_LINE.format(r"the Prefect server at http://\S+ is gone"), errors)
-    done = zyda("build", larger.write(), env=using(server))
-    assert done.returncode == 0, done.stderr
+    finished = zyda("build", larger.write(), env=using(server))
+    assert finished.returncode == 0, finished.stderr
     assert contents(larger.load()) == undisturbed
 
 
-def test_cluster_without_workers_is_waited_for_aloud_and_then_given_up(larger, server):
+def test_build_without_workers_warns_and_fails_after_the_timeout(larger, server):
     with distributed.LocalCluster(n_workers=0, dashboard_address="127.0.0.1:0") as cluster:
         cluster.scheduler.no_workers_timeout = HANG
         build = start_build(
@@ -214,12 +212,12 @@ def test_cluster_without_workers_is_waited_for_aloud_and_then_given_up(larger, s
         waiting,
     )
     assert end.startswith(
-        "zyda: the Dask cluster has had no worker for 25s; start workers, and then the build"
+        "zyda: the Dask cluster has had no worker for 25s; start workers, and then start the build"
     )
 
 
-def test_cluster_that_is_not_there_is_one_line(larger, server):
-    said = zyda(
+def test_missing_cluster_fails_with_a_single_line(larger, server):
+    failed = zyda(
         "build", larger.write(),
         env={
             **os.environ,
@@ -228,17 +226,17 @@ def test_cluster_that_is_not_there_is_one_line(larger, server):
             "DASK_DISTRIBUTED__COMM__TIMEOUTS__CONNECT": "3s",
         },
     )  # fmt: skip
-    assert said.returncode == 1
-    _, end = said.stderr.splitlines()
+    assert failed.returncode == 1
+    _, end = failed.stderr.splitlines()
     assert re.fullmatch(r"zyda: no Dask scheduler answers: .*", end)
 
 
-def test_two_builds_from_two_prefect_servers_at_once_number_every_file_once(larger, undisturbed, terminal):
-    """No server knows of the other, so both builds run; what they share is the storage."""
+def test_simultaneous_builds_of_two_servers_number_every_file_once(larger, undisturbed, terminal):
+    """The servers do not know each other, so both builds run on the same storage."""
     builds = [start_build(larger.write(), terminal(name)) for name in ("one", "other")]
     for build in builds:
-        _, said = build.communicate()
-        assert build.returncode == 0, said
+        _, errors = build.communicate()
+        assert build.returncode == 0, errors
     recipe = larger.load()
     assert contents(recipe) == undisturbed
     for files in load_register(recipe.folder).files.values():

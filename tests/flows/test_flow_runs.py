@@ -1,4 +1,4 @@
-"""The flow itself: a real Prefect server, a real Dask cluster, killed workers, interrupted builds."""
+"""The build flow with a real Prefect server and Dask cluster, killed workers and interrupted builds."""
 
 import contextlib
 import json
@@ -48,7 +48,7 @@ STAGES = pipeline.names()
 
 @pytest.fixture(scope="module")
 def judged_inputs(tmp_path_factory, compiled):
-    """Give a corpus of several shards in each source, with a model and all that a round can do."""
+    """Return a corpus of several shards in each source, with a quality model and all options of a round."""
     corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
@@ -70,18 +70,18 @@ def judged_inputs(tmp_path_factory, compiled):
 
 @pytest.fixture(scope="module")
 def judged_undisturbed(judged_inputs):
-    """Give the digests of the files that a build of it publishes."""
+    """Return the digests of the published files of an undisturbed build of the corpus."""
     return published_undisturbed(judged_inputs)
 
 
 @pytest.fixture
 def judged(judged_inputs, tmp_path):
-    """Give the same corpus, to be built in a folder of the test's own."""
+    """Return the same corpus with another output folder for each test."""
     return judged_inputs.elsewhere(tmp_path)
 
 
 def task_states(count):
-    """Return the state of every task run of the last flow run, by the task run's name."""
+    """Return the state of every task run of the last flow run, by name of the task run."""
     with get_client(sync_client=True) as client:
         last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
         runs = []
@@ -98,9 +98,7 @@ def how_often(client, run, name):
     return [task.name for task in task_runs_of(client, run.id)].count(name)
 
 
-def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached(
-    judged, judged_undisturbed, build
-):
+def test_flow_equals_a_build_without_prefect_and_the_second_run_is_cached(judged, judged_undisturbed, build):
     ledger = build(judged.write())
     recipe = judged.load()
     assert contents(recipe) == judged_undisturbed
@@ -112,16 +110,16 @@ def test_flow_gives_the_corpus_of_its_functions_and_the_second_run_is_all_cached
     expected |= {step.name for step in steps if not step.sources}
     assert {"classify worst", "filter worst"} == {
         name for name in expected if name.startswith(("classify", "filter"))
-    }  # no task for a source of which nothing is asked
+    }  # sources without a model or filter have no task
     expected |= {"other corpora", "corpus", "note", "accounts", "report"}
-    states = task_states(len(expected))  # the server hears of task runs a moment after they end
+    states = task_states(len(expected))  # the server receives states with a delay
     assert set(states) == expected
     not_cached = {name for name, state in states.items() if state != "Cached"}
     assert not_cached == {"prepare", "other corpora", "corpus", "note", "accounts", "report"}
 
 
 @pytest.mark.parametrize("workers", [1, 3])
-def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed, server, workers):
+def test_corpus_does_not_depend_on_the_number_of_workers(larger, undisturbed, server, workers):
     from zyda_flows.flows.build import build
     from zyda_flows.tasks.stage.runner import task_runner
 
@@ -133,9 +131,7 @@ def test_corpus_does_not_depend_on_how_many_workers_make_it(larger, undisturbed,
     assert contents(larger.load()) == undisturbed
 
 
-def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_manifest_is_gone(
-    larger, undisturbed, build
-):
+def test_changed_prefect_cache_and_missing_manifests_are_ignored(larger, undisturbed, build):
     build(larger.write())
     recipe = larger.load()
     folder = recipe.folder
@@ -152,14 +148,14 @@ def test_what_prefect_remembers_counts_for_nothing_where_it_is_changed_or_its_ma
     folder.delete("published")
     build(larger.write())
     assert contents(recipe) == undisturbed
-    # Now Prefect remembers all stages, and each would be found to be gone only when it is read.
+    # Prefect's cache has all stages now, but their results are missing when they are read.
     folder.delete("work/manifests")
     folder.delete("published")
     with get_client(sync_client=True) as client:
         before = len(runs_in(client, *StateType, flows=["build"]))
         build(larger.write())
         runs = runs_in(client, *StateType, flows=["build"])
-        assert len(runs) == before + 1  # all of them are done again in one go
+        assert len(runs) == before + 1  # a single run repeats all stages
         last = max(runs, key=lambda run: run.start_time)
         prepared = partial(how_often, client, last, "prepare")
         wait_for(prepared, every=0.5)
@@ -176,7 +172,7 @@ def test_fault_in_a_source_fails_the_run_with_source_file_and_row(larger, build)
         build(larger.write())
 
 
-def test_source_without_documents_is_told_also_where_losses_are_looked_at(larger, build):
+def test_source_without_documents_raises_also_with_max_loss(larger, build):
     write_rows(larger.folder / "in/empty.jsonl", [{"text": None}])
     larger.recipe["sources"][-1] = {
         "name": "worst", "files": [f"{larger.folder}/in/empty.jsonl"], "on_bad_rows": "set_aside"
@@ -185,30 +181,32 @@ def test_source_without_documents_is_told_also_where_losses_are_looked_at(larger
         build(larger.write(max_loss=0.9))
 
 
-def test_store_that_is_away_when_the_ledger_is_shown_is_asked_again(corpus, server, monkeypatch):
-    asked, recipe = [], corpus.load()
+def test_ledger_is_read_again_if_the_store_is_unavailable(corpus, server, monkeypatch):
+    calls, recipe = [], corpus.load()
     ledger, open_corpus = build_here(recipe), PublishedCorpus.of
 
     def away_at_first(recipe):
-        asked.append(recipe)
-        if len(asked) == 1:
+        calls.append(recipe)
+        if len(calls) == 1:
             raise Unavailable("the store is away")
         return open_corpus(recipe)
 
     monkeypatch.setattr(PublishedCorpus, "of", away_at_first)
     flow(lambda: show_ledger(recipe, ledger), name="shows")()
-    assert len(asked) == 2
+    assert len(calls) == 2
 
 
 def wait_until_logged(text):
-    """Wait until the last flow run's log, of which the server is told a moment later, has a text."""
+    """Wait until the log of the last flow run, which the server receives with a delay, contains a text."""
     with get_client(sync_client=True) as client:
         last = client.read_flow_runs(sort="START_TIME_DESC", limit=1)[0]
-        of_run = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[last.id]))
-        wait_for(lambda: any(text in line.message for line in client.read_logs(of_run, limit=200)), every=0.5)
+        log_filter = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[last.id]))
+        wait_for(
+            lambda: any(text in line.message for line in client.read_logs(log_filter, limit=200)), every=0.5
+        )
 
 
-def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corpus, build):
+def test_slow_tokenizer_is_logged_in_the_run(corpus, build):
     path = str(corpus.folder / "words.json")
     Tokenizer(models.WordLevel({"a": 0, "?": 1}, unk_token="?")).save(path)
     build(corpus.write(tokenizer=path))
@@ -217,17 +215,17 @@ def test_log_of_the_run_says_that_a_tokenizer_is_counted_by_its_own_library(corp
 
 def runs_of(corpus):
     with get_client(sync_client=True) as client:
-        found = runs_in(client, *StateType, flows=["build"])
-    return [run for run in found if run.parameters["recipe"] == str(corpus.path)]
+        runs = runs_in(client, *StateType, flows=["build"])
+    return [run for run in runs if run.parameters["recipe"] == str(corpus.path)]
 
 
 def workers_of(process):
-    """Return the living workers of a build; one that was just killed is still among its children."""
-    found = []
+    """Return the living workers of a build. Killed workers are still among its children."""
+    workers = []
     for child in psutil.Process(process.pid).children(recursive=True):
         with contextlib.suppress(psutil.NoSuchProcess):
-            found += [child] if is_forked(child.parent()) or "spawn_main" in started_as(child) else []
-    return found
+            workers += [child] if is_forked(child.parent()) or "spawn_main" in started_as(child) else []
+    return workers
 
 
 def started_as(process):
@@ -242,39 +240,45 @@ def has_begun(folder, stage):
     return bool(folder.files(f"work/{stage}")) if stage != "published" else folder.exists("published")
 
 
-def test_worker_killed_in_the_middle_of_every_stage_changes_nothing(judged, judged_undisturbed, server):
+def test_build_with_a_killed_worker_in_each_stage_equals_an_undisturbed_build(
+    judged, judged_undisturbed, server
+):
     recipe = judged.load()
     process = start_build(judged.write(), using(server))
-    waiting = [stage for stage in STAGES if stage != "decisions"]  # one file, and as good as at once
+    waiting = [
+        stage for stage in STAGES if stage != "decisions"
+    ]  # has a single file and takes almost no time
     while process.poll() is None:
         if waiting and has_begun(recipe.folder, waiting[0]):
             for worker in workers_of(process)[:1]:
                 with contextlib.suppress(
                     psutil.NoSuchProcess
-                ):  # it ended by itself meanwhile: another one then
+                ):  # the worker has ended since: try another worker
                     worker.send_signal(signal.SIGKILL)
                     waiting.pop(0)
         time.sleep(0.02)
-    said = process.communicate()[1]
-    assert process.returncode == 0, said[-3000:]
+    errors = process.communicate()[1]
+    assert process.returncode == 0, errors[-3000:]
     assert not waiting
     assert contents(recipe) == judged_undisturbed
     page = last_page_of(recipe)
     assert page.startswith("# small: complete")
     table = page.partition("## Stages")[2].partition("##")[0]
-    rows = [line for line in table.splitlines() if line.startswith("|")][2:]  # below head and rule
+    rows = [line for line in table.splitlines() if line.startswith("|")][
+        2:
+    ]  # without the two lines of the header
     assert len(rows) >= len(STAGES)
     unfinished = [row for row in rows if "100 %" not in row]
-    assert not unfinished  # also of stages whose reports died with a worker
+    assert not unfinished  # also stages whose reports were lost with a worker
 
 
 def last_page_of(recipe):
     with get_client(sync_client=True) as client:
-        its_key = ArtifactFilter(key=ArtifactFilterKey(any_=[artifact_key(recipe, "build")]))
-        return client.read_artifacts(artifact_filter=its_key, sort="CREATED_DESC", limit=1)[0].data
+        key_filter = ArtifactFilter(key=ArtifactFilterKey(any_=[artifact_key(recipe, "build")]))
+        return client.read_artifacts(artifact_filter=key_filter, sort="CREATED_DESC", limit=1)[0].data
 
 
-def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, undisturbed, server):
+def test_repeatedly_interrupted_build_equals_an_undisturbed_build(larger, undisturbed, server):
     recipe = larger.load()
     chance = random.Random(11)
     path = larger.write()
@@ -283,10 +287,10 @@ def test_build_interrupted_again_and_again_ends_like_one_that_was_not(larger, un
             wait_for(lambda stage=stage: has_begun(recipe.folder, stage), process=process)
             time.sleep(chance.uniform(0, 0.5))
             os.killpg(process.pid, signal.SIGKILL)
-    done = zyda("build", path, env=using(server))
-    assert done.returncode == 0, done.stderr
+    finished = zyda("build", path, env=using(server))
+    assert finished.returncode == 0, finished.stderr
     assert last_page_of(recipe).startswith("# small: complete")
-    assert {run.state_name for run in runs_of(larger)} == {"Completed", "Crashed"}  # and none Running
+    assert {run.state_name for run in runs_of(larger)} == {"Completed", "Crashed"}  # none is Running
     assert contents(recipe) == undisturbed
 
 
@@ -294,13 +298,13 @@ def test_cluster_on_this_machine_listens_on_the_loopback_address():
     from zyda_flows.tasks.workers.dask_cluster import open_cluster
 
     with open_cluster():
-        me = psutil.Process()
-        family = [me, *me.children(recursive=True)]
+        this_process = psutil.Process()
+        family = [this_process, *this_process.children(recursive=True)]
         connections = [c for member in family for c in member.net_connections("inet")]
         assert {c.laddr.ip for c in connections if c.status == psutil.CONN_LISTEN} == {"127.0.0.1"}
 
 
-def test_first_builds_may_ask_for_their_corpus_in_the_same_moment(server):
-    with ThreadPoolExecutor(8) as threads:  # each in this context, or it would not know of the server
-        asked = [threads.submit(copy_context().run, is_held, "zyda-first") for _ in range(8)]
-    assert not any(one.result() for one in asked)
+def test_first_locks_of_a_corpus_can_be_read_simultaneously(server):
+    with ThreadPoolExecutor(8) as threads:  # threads need this context, which has the server
+        futures = [threads.submit(copy_context().run, is_held, "zyda-first") for _ in range(8)]
+    assert not any(future.result() for future in futures)

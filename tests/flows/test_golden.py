@@ -1,7 +1,7 @@
-"""The same input gives the same corpus as when these digests were written.
+"""The corpora of fixed inputs have the recorded digests.
 
-A change that gives another one has to raise the VERSION of the stage that it is in, or corpora from before would
-keep what it made. Then write the new digest here.
+A change of the result must increase the VERSION of its stage. Otherwise existing corpora keep the old results. Then
+write the new digest here.
 """
 
 import hashlib
@@ -39,12 +39,12 @@ BROKEN = b'{"name": "broken", "text": 1}\n{"name": "late", "stars": 1, "text": "
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", GOLDEN)
-def test_corpus_is_the_one_that_it_was(corpus, name):
-    asked, expected = GOLDEN[name]
+def test_corpus_has_the_recorded_digest(corpus, name):
+    options, expected = GOLDEN[name]
     (corpus.folder / "in/middle-1.jsonl").write_bytes(BROKEN)
     corpus.recipe["sources"][1]["files"] = "in/middle*.jsonl*"
-    dedup = asked.get("rounds", {name: value for name, value in asked.items() if name != "documents"})
-    recipe = corpus.load(dedup=dedup, documents=asked.get("documents", []), on_bad_rows="set_aside")
+    dedup = options.get("rounds", {name: value for name, value in options.items() if name != "documents"})
+    recipe = corpus.load(dedup=dedup, documents=options.get("documents", []), on_bad_rows="set_aside")
     ledger = build_here(recipe)
     tables = {
         place: table_of(recipe, place) for place in (*ledger.sources, "removed", "clusters", "set_aside")

@@ -1,4 +1,4 @@
-"""The README and the pages of docs/: every command in them runs, and there is no other."""
+"""Every command in the README and in the pages of docs/ runs, and every command of the program is in the README."""
 
 import os
 import re
@@ -20,30 +20,32 @@ pytestmark = [pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 PAGES = ("README.md", "docs/first-corpus.md", "docs/recipe.md", "docs/operations.md")
 README = "\n".join((REPOSITORY / page).read_text() for page in PAGES)
 PROGRAMS = r"(?:zyda|make)"
-# In their order: a corpus is built before it is looked into, and what is watched is no longer in the end.
+# The commands run in this order: the corpus is built first, and watching ends last.
 LAST = "zyda watch RECIPE --stop"
 
 
 def commands():
-    """Return the command lines of the pages: in blocks, in the comments there, and in sentences."""
+    """Return the command lines in code blocks, in comments of code blocks, and in sentences."""
     lines = re.findall(rf"^(?: {{4}})?({PROGRAMS} .*)$", README, re.MULTILINE)
-    found = [re.split(r" +#", line)[0].strip() for line in lines]
-    found += [said for line in lines for said in re.findall(r"#.*(zyda \w+ RECIPE(?: --\w+)+)", line)]
-    found += re.findall(rf"`([^`\n]*\b{PROGRAMS} [^`\n]*)`", README)
-    return sorted(dict.fromkeys(found), key=lambda line: line == LAST)
+    command_lines = [re.split(r" +#", line)[0].strip() for line in lines]
+    command_lines += [
+        command for line in lines for command in re.findall(r"#.*(zyda \w+ RECIPE(?: --\w+)+)", line)
+    ]
+    command_lines += re.findall(rf"`([^`\n]*\b{PROGRAMS} [^`\n]*)`", README)
+    return sorted(dict.fromkeys(command_lines), key=lambda line: line == LAST)
 
 
-def test_commands_are_found():
-    """That a command is overlooked is seen where those are missing that surely are there."""
-    found = commands()
+def test_examples_of_commands_are_in_the_pages():
+    """Checks `commands` with examples of each kind."""
+    command_lines = commands()
     for line in ("make run", "zyda build RECIPE", 'eval "$(zyda up --env)"', "zyda watch --list", LAST):
-        assert line in found
-    assert len(found) > 25
+        assert line in command_lines
+    assert len(command_lines) > 25
 
 
 @pytest.fixture(scope="module")
 def terminal_of_a_reader(running_stack, tmp_path_factory):
-    """Give a function that runs a line in a shell, where `zyda` is this project's, and returns what it said."""
+    """Yield a function that runs a line in a shell with the `zyda` of this project, and returns the finished process."""
     folder = tmp_path_factory.mktemp("reader")
     program = folder / "bin/zyda"
     program.parent.mkdir()
@@ -55,14 +57,14 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
         "PYTHONPATH": str(REPOSITORY),
     }
 
-    def run(line, **more):
+    def run(line, **variables):
         program, *arguments = shlex.split(line)
         if program == "zyda" and arguments[0] in WITHOUT_SERVER:
             with chdir(folder):
                 return zyda_here(*arguments)
         return subprocess.run(
             ["bash", "-c", line], cwd=folder, capture_output=True, text=True, check=False,
-            env={**environment, **more},
+            env={**environment, **variables},
         )  # fmt: skip
 
     corpus = Corpus(folder)
@@ -71,20 +73,20 @@ def terminal_of_a_reader(running_stack, tmp_path_factory):
     mixture_file(folder, [corpus], parts=[{"name": "all", "epochs": 1}], budget=...)
     (folder / "text.txt").write_text(prose("best alone"))
     for line in ("zyda up", "zyda build recipe.yaml"):
-        said = run(line)
-        assert said.returncode == 0, said.stderr
+        process = run(line)
+        assert process.returncode == 0, process.stderr
     yield run
     run("zyda watch recipe.yaml --stop")
 
 
 @pytest.fixture(scope="module")
 def hub():
-    made = StandInHub()
-    yield made
-    made.close()
+    stand_in = StandInHub()
+    yield stand_in
+    stand_in.close()
 
 
-# What they do needs no server, so they run in the process of the tests.
+# These commands need no server, so they run in the process of the tests.
 WITHOUT_SERVER = {
     "audit",
     "check",
@@ -101,8 +103,8 @@ WITHOUT_SERVER = {
     "verify",
     "--version",
 }
-WANTS_MORE = r"Missing argument|zyda: give a RECIPE"
-STANDS_FOR = {
+MISSING_ARGUMENT = r"Missing argument|zyda: give a RECIPE"
+PLACEHOLDERS = {
     "RECIPE": "recipe.yaml",
     "DOC_ID": "0",
     "FILE-OR-TEXT": "text.txt",
@@ -120,48 +122,52 @@ STANDS_FOR = {
 
 
 def as_typed(line):
-    """Return a line with real things in the place of what stands for them."""
-    for name, real in STANDS_FOR.items():
+    """Return a line with real values for its placeholders."""
+    for name, real in PLACEHOLDERS.items():
         line = re.sub(rf"(?<!\S){re.escape(name)}(?!\S)", real, line)
     return line
 
 
 @pytest.mark.parametrize("line", [line for line in commands() if "zyda " in line])
 def test_command_of_the_readme_runs(line, terminal_of_a_reader, hub, tmp_path):
-    typed = as_typed(line)
-    assert not re.search(r"\b[A-Z]{2,}|\.\.\.", typed), "what stands for what here?"
-    more = {}
-    if typed == "zyda down":  # not the one that other tests use
-        more = {"PREFECT_HOME": str(tmp_path)}
-    elif typed.startswith("zyda push "):
-        more = {
+    command = as_typed(line)
+    assert not re.search(r"\b[A-Z]{2,}|\.\.\.", command), "PLACEHOLDERS lacks a placeholder of this line"
+    variables = {}
+    if command == "zyda down":  # another stack than the stack of other tests
+        variables = {"PREFECT_HOME": str(tmp_path)}
+    elif command.startswith("zyda push "):
+        variables = {
             "HF_ENDPOINT": hub.endpoint,
             "HF_TOKEN": "hf_write",
             "HF_HUB_DISABLE_XET": "1",
             "HF_HUB_OFFLINE": "0",
         }
-    elif typed.startswith("zyda look "):
-        typed += f" --to {tmp_path}/look.html"  # or it serves until somebody ends it
-    elif typed.startswith("zyda init "):
-        typed += f" --output {tmp_path}/new.yaml --tokenizer {shlex.quote(str(TOKENIZER))}"
-    elif typed.startswith("zyda demo "):
-        typed += " --documents 20"
-    elif typed.startswith("zyda forget "):
-        typed += " --yes"  # or it asks
-    said = terminal_of_a_reader(typed, **more)
-    if re.fullmatch(r"zyda [a-z]+", typed) and re.search(WANTS_MORE, said.stderr):  # a command's name alone
-        said = terminal_of_a_reader(f"{typed} --help")
-    assert said.returncode == 0, said.stderr
-    assert "zyda: " not in said.stderr
+    elif command.startswith("zyda look "):
+        command += f" --to {tmp_path}/look.html"  # without --to the command serves until a signal
+    elif command.startswith("zyda init "):
+        command += f" --output {tmp_path}/new.yaml --tokenizer {shlex.quote(str(TOKENIZER))}"
+    elif command.startswith("zyda demo "):
+        command += " --documents 20"
+    elif command.startswith("zyda forget "):
+        command += " --yes"  # without --yes the command asks
+    process = terminal_of_a_reader(command, **variables)
+    if re.fullmatch(r"zyda [a-z]+", command) and re.search(
+        MISSING_ARGUMENT, process.stderr
+    ):  # only the name of a command
+        process = terminal_of_a_reader(f"{command} --help")
+    assert process.returncode == 0, process.stderr
+    assert "zyda: " not in process.stderr
 
 
 @pytest.mark.slow
 @pytest.mark.skipif(not shutil.which("make"), reason="needs make")
 @pytest.mark.parametrize("line", [line for line in commands() if line.startswith("make ")])
-def test_target_of_the_readme_is_there(line):
-    """They build environments, or do what these tests are part of: make itself says what it would do."""
-    said = subprocess.run([*line.split(), "-n"], cwd=REPOSITORY, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stderr
+def test_make_target_of_the_readme_exists(line):
+    """A dry run: the targets build environments or run these tests."""
+    process = subprocess.run(
+        [*line.split(), "-n"], cwd=REPOSITORY, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stderr
 
 
 def test_every_command_is_in_the_readme():
@@ -173,7 +179,7 @@ def test_every_command_is_in_the_readme():
 
 
 @pytest.mark.slow
-def test_design_shows_the_stages_in_their_order():
+def test_design_page_lists_the_stages_in_order():
     design = (REPOSITORY / "docs/design.md").read_text()
     design = " ".join(design.split())
     assert " -> ".join(["prepare", *pipeline.names()]) in design

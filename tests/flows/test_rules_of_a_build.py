@@ -32,11 +32,17 @@ from zyda_flows.tasks.sources.register import Register, extend_register, load_re
 from zyda_flows.tasks.stage.verdicts import Trail
 
 ALL = {row["name"] for found in SOURCES.values() for row in found}
-ACCOUNTED = ("ingest", "minhash", "removals", "filter", "publish")  # of a recipe without models and rules
+ACCOUNTED = (
+    "ingest",
+    "minhash",
+    "removals",
+    "filter",
+    "publish",
+)  # stages of a recipe without models and rules
 DUPLICATES = {"middle_copy", "worst_copy", "exact_copy_of_middle_alone", "same_short"}
 
 
-def test_best_source_keeps_its_internal_duplicates_and_the_others_lose_theirs(corpus):
+def test_best_source_keeps_its_internal_duplicates(corpus):
     recipe = corpus.load()
     build_here(recipe)
     assert kept_names(recipe) == ALL - DUPLICATES - {"middle_alone"}
@@ -48,19 +54,19 @@ def test_global_scope_keeps_one_document_of_each_cluster(corpus):
     assert kept_names(recipe) == ALL - DUPLICATES - {"middle_alone", "its_internal_copy", "twin_2"}
 
 
-def test_word_shingles_find_what_differs_in_case_and_punctuation_alone(corpus):
+def test_word_shingles_ignore_case_and_punctuation(corpus):
     shouted = prose("middle alone").upper().replace(" ", ", ")
     write_rows(corpus.folder / "in/worst-2.jsonl.zst", rows(shouted=shouted, no_words="!?! ..."))
     write_rows(corpus.folder / "in/best-2.parquet", rows(no_words_either="... !"))
-    for shingle, found in (("characters", {"shouted"}), ("words", set())):
+    for shingle, expected in (("characters", {"shouted"}), ("words", set())):
         recipe = corpus.load(name=f"by-{shingle}", dedup={"shingle": shingle})
         build_here(recipe)
         names = kept_names(recipe)
-        assert names & {"shouted"} == found
+        assert names & {"shouted"} == expected
         assert {"no_words", "no_words_either"} < names
 
 
-def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
+def test_removed_documents_have_place_reason_and_kept_document(corpus):
     recipe = corpus.load()
     build_here(recipe)
     removed = {
@@ -80,22 +86,22 @@ def test_every_removed_document_says_where_why_and_what_was_kept(corpus):
 
 
 @pytest.mark.parametrize("bits", [BITS, (8, 24, 32)], ids=str)
-def test_ids_say_source_file_and_row(bits):
-    _, of_file, of_row = bits
+def test_ids_encode_source_file_and_row(bits):
+    _, file_bits, row_bits = bits
     for place in ((0, 0, 0), (1, 2, 3), tuple((1 << n) - 1 for n in bits)):
         source, file, row = place
-        doc_id = source << of_file + of_row | file << of_row | row
+        doc_id = source << file_bits + row_bits | file << row_bits | row
         assert doc_id < 1 << 64
         assert split(doc_id, bits) == place
         if bits == BITS:
             assert (split(doc_id), first_id(source, file) + row) == (place, doc_id)
 
 
-def test_corpus_is_the_same_whatever_the_numbers_of_its_sources(corpus):
-    """Those of a corpus that has had a thousand others are larger than a byte can say."""
+def test_corpus_does_not_depend_on_the_numbers_of_its_sources(corpus):
+    """The numbers of a corpus with a thousand earlier sources need more than a byte."""
     few, many = corpus.load(), corpus.load(name="many")
-    gone = {f"gone{number}": number for number in range(MAX_SOURCES - 3)}
-    extend_register(many.folder, Register(), Register(sources=gone))
+    earlier = {f"gone{number}": number for number in range(MAX_SOURCES - 3)}
+    extend_register(many.folder, Register(), Register(sources=earlier))
     build_here(few)
     build_here(many)
     assert {split(row["doc_id"])[0] for row in table_of(many, "best")} == {MAX_SOURCES - 3}
@@ -140,38 +146,38 @@ def test_ledger_has_a_line_for_every_stage_and_source_and_adds_up(corpus):
 def test_texts_and_other_columns_are_published_unchanged(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    given = {row["name"]: row for found in SOURCES.values() for row in found}
+    inputs = {row["name"]: row for source_rows in SOURCES.values() for row in source_rows}
     for source in ("best", "middle", "worst"):
         for row in table_of(recipe, source):
-            assert {name: row[name] for name in ("name", "stars", "text")} == given[row["name"]]
+            assert {name: row[name] for name in ("name", "stars", "text")} == inputs[row["name"]]
 
 
-def test_built_twice_writes_nothing_the_second_time(corpus):
+def test_second_build_writes_nothing(corpus):
     recipe = corpus.load()
     build_here(recipe)
     folder = recipe.folder
     before = {path: folder.fs.info(folder.path(path))["mtime"] for path in folder.files("work/ingest")}
-    everything, corpus_before = set(folder.files("")), contents(recipe)
+    paths, corpus_before = set(folder.files("")), contents(recipe)
     build_here(recipe)
-    assert set(folder.files("")) == everything
+    assert set(folder.files("")) == paths
     assert contents(recipe) == corpus_before
     after = {path: folder.fs.info(folder.path(path))["mtime"] for path in folder.files("work/ingest")}
     assert after == before
 
 
 def places(recipe):
-    """Return source, file and row of every document that is in the corpus, and of every removed one."""
+    """Return (source, file, row) of every published document, and of every removed document."""
     from zyda_flows.tasks.lookup.document_reader import DocumentReader
 
-    looked_up = DocumentReader.of(recipe)
+    reader = DocumentReader.of(recipe)
     kept = [row["doc_id"] for source in recipe.sources for row in table_of(recipe, source.name)]
-    gone = [row["doc_id"] for row in table_of(recipe, "removed")]
+    removed = [row["doc_id"] for row in table_of(recipe, "removed")]
 
-    def of(doc_ids):
-        found = map(looked_up.place, doc_ids)
-        return {(place.source, place.file, place.row) for place in found}
+    def places_of(doc_ids):
+        positions = map(reader.place, doc_ids)
+        return {(place.source, place.file, place.row) for place in positions}
 
-    return of(kept), of(gone)
+    return places_of(kept), places_of(removed)
 
 
 def band_files(recipe):
@@ -179,7 +185,7 @@ def band_files(recipe):
     return {path: folder.read(path) for path in folder.files("work/minhash")}
 
 
-def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shards(corpus):
+def test_band_keys_of_ingest_equal_band_keys_of_minhash(corpus):
     words = {"shingle": "words", "bands": 16}
     recipe = corpus.load()
     build_here(recipe)
@@ -199,26 +205,26 @@ def test_ingest_makes_the_same_band_keys_in_passing_as_the_stage_makes_from_shar
     assert band_files(fresh) == from_shards
 
 
-def test_minhash_does_not_read_the_shards_that_were_just_ingested(corpus):
+def test_minhash_does_not_read_newly_ingested_shards(corpus):
     recipe = corpus.load()
     inputs = prepare.prepare.fn(recipe)
-    trails = [Trail(one.source, [ingest(recipe, one)]) for one in inputs]
+    trails = [Trail(source_inputs.source, [ingest(recipe, source_inputs)]) for source_inputs in inputs]
     folder = recipe.folder
     for path in folder.files("work/ingest"):
         if path.endswith(".parquet"):
             folder.delete(path)
-    (only,) = rounds_of(recipe)
-    assert [minhash(only, trail).out for trail in trails] == [trail.remaining for trail in trails]
+    (dedup_round,) = rounds_of(recipe)
+    assert [minhash(dedup_round, trail).out for trail in trails] == [trail.remaining for trail in trails]
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("scope", ["across", "global"])
-def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(corpus, scope):
+def test_added_file_is_processed_alone_and_equals_a_full_build(corpus, scope):
     recipe = corpus.load(dedup={"scope": scope})
     build_here(recipe)
     folder = recipe.folder
     before = set(folder.files("work"))
-    # Its name sorts before the others': the order in which files arrived must not matter.
+    # The file sorts before the other files: the order of arrival must not matter.
     new = rows(
         new_copy_of_last=prose("last alone"),
         new_alone=prose("new alone"),
@@ -236,7 +242,7 @@ def test_added_file_costs_its_shards_and_gives_what_a_build_from_nothing_gives(c
     assert "last_alone" not in kept_names(recipe)
 
 
-def test_file_that_changed_or_went_away_takes_its_documents_along(corpus):
+def test_documents_of_changed_and_deleted_files_are_removed(corpus):
     recipe = corpus.load()
     build_here(recipe)
     write_rows(corpus.folder / "in/middle.jsonl.gz", rows(only=prose("only")))
@@ -247,7 +253,7 @@ def test_file_that_changed_or_went_away_takes_its_documents_along(corpus):
     assert not {"twin_1", "best_of_all", "best_alone"} & names
 
 
-def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(corpus, monkeypatch):
+def test_build_with_an_outdated_register_raises_unavailable(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
     folder = recipe.folder
@@ -264,7 +270,7 @@ def test_build_that_read_the_register_before_another_wrote_to_it_begins_again(co
     assert load_register(folder).entries == 3
 
 
-def test_sample_is_a_corpus_of_its_own_and_always_the_same(corpus):
+def test_sample_is_a_separate_and_deterministic_corpus(corpus):
     write_rows(corpus.folder / "in/best-2.parquet", rows(**{f"n{i}": prose(f"n{i}", 40) for i in range(400)}))
     recipe = corpus.load(sample=0.2)
     ledger = build_here(recipe)
@@ -289,7 +295,7 @@ def test_small_shards_give_the_same_corpus(corpus):
     ("most", "rows_of_range", "files"),
     [(64, 8 << 20, range(2, 8)), (64, 16, range(2, 8)), (3, 16, range(20, 60))],
 )
-def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, most, rows_of_range, files):
+def test_band_files_of_many_shards_are_merged(corpus, monkeypatch, most, rows_of_range, files):
     for i in range(70):
         write_rows(corpus.folder / f"in/worst-{i:03d}.arrow", rows(**{f"m{i}": prose(f"m{i % 69}")}))
     monkeypatch.setattr(merging, "GROUP_SHARDS", most)
@@ -305,7 +311,7 @@ def test_source_of_many_shards_has_its_band_files_merged(corpus, monkeypatch, mo
     assert "m69" not in names
 
 
-def test_file_that_comes_or_goes_changes_one_group_of_merged_band_files():
+def test_added_or_deleted_file_changes_few_groups_of_merged_band_files():
     shards = [SimpleNamespace(name=f"{i:06d}-000-000") for i in range(0, 40_000, 2)]
     before = merging.groups_of(shards, 1)
     sizes = [len(group) for group in before]
@@ -321,7 +327,7 @@ def test_file_that_comes_or_goes_changes_one_group_of_merged_band_files():
     assert in_order == ["10-000-000", "999999-000-000", "1000000-000-000"]
 
 
-def test_files_that_came_between_others_are_merged_in_the_order_of_their_numbers(corpus, monkeypatch):
+def test_band_files_are_merged_in_the_order_of_file_numbers(corpus, monkeypatch):
     monkeypatch.setattr(merging, "GROUP_SHARDS", 4)
     recipe = corpus.load(dedup={"scope": "global"})
     for odd in (0, 1):
@@ -335,7 +341,7 @@ def test_files_that_came_between_others_are_merged_in_the_order_of_their_numbers
         assert table.equals(table.sort_by([(name, "ascending") for name in table.column_names]))
 
 
-def test_text_column_of_another_name_and_columns_with_our_names(corpus):
+def test_source_columns_with_reserved_names_are_renamed(corpus):
     table = pa.table({"body": ["a b c", "d e f"], "doc_id": ["x", "y"], "text": [1, 2]})
     pq.write_table(table, corpus.folder / "in/other.parquet")
     source = {
@@ -352,18 +358,18 @@ def test_text_column_of_another_name_and_columns_with_our_names(corpus):
     assert row["source_text"] == 1
 
 
-def test_columns_that_disagree_between_rows_are_kept_as_json(corpus):
-    found = [{"text": "one two", "meta": {"a": 1}}, {"text": "three four", "meta": "b"}, {"text": "five"}]
-    write_rows(corpus.folder / "in/mixed.jsonl", found)
+def test_columns_with_mixed_types_are_kept_as_json(corpus):
+    documents = [{"text": "one two", "meta": {"a": 1}}, {"text": "three four", "meta": "b"}, {"text": "five"}]
+    write_rows(corpus.folder / "in/mixed.jsonl", documents)
     recipe = corpus.load(sources=[{"name": "mixed", "files": "in/mixed.jsonl"}])
     build_here(recipe)
     assert [row["meta"] for row in table_of(recipe, "mixed")] == ['{"a":1}', '"b"', None]
 
 
-def test_reader_never_sees_half_of_a_corpus(corpus):
+def test_manifest_lists_all_published_files(corpus):
     recipe = corpus.load()
     build_here(recipe)
     first = contents(recipe)
-    named = manifest_if_there(recipe.folder).accounts
-    listed = {file.path: file.sha256 for file in (*listed_files(recipe.folder), *named)}
+    accounts = manifest_if_there(recipe.folder).accounts
+    listed = {file.path: file.sha256 for file in (*listed_files(recipe.folder), *accounts)}
     assert listed == {path: first[path] for path in first.keys() - {"manifest.json", "files.parquet"}}

@@ -1,4 +1,4 @@
-"""States of runs: their messages say what a run did, and what a person has to look at comes first."""
+"""Messages of run states: they summarise the run, and problems come first."""
 
 import ast
 from pathlib import Path
@@ -19,7 +19,7 @@ from zyda_flows.flows.server.run_states import completed
 from zyda_flows.tasks.accounts.ledger_summary import large_losses
 
 
-def test_a_source_that_rules_empty_is_the_first_sentence(corpus):
+def test_message_begins_with_a_source_without_remaining_documents(corpus):
     shouting = {f"loud{i}": f"SHOUTING {i} IS NOT PROSE, " * 30 for i in range(3)}
     write_rows(corpus.folder / "in/loud.jsonl", rows(**shouting))
     corpus.recipe["sources"].append(
@@ -34,7 +34,7 @@ def test_a_source_that_rules_empty_is_the_first_sentence(corpus):
     assert last == f"{ledger.of('publish').sentence()} are published in {recipe.folder.url}/published."
 
 
-def test_status_shows_losses_of_builds_that_are_complete():
+def test_status_shows_losses_of_completed_builds():
     def line(message):
         state = Completed(message=message)
         return outcome_line(
@@ -46,23 +46,25 @@ def test_status_shows_losses_of_builds_that_are_complete():
 
 
 def test_every_flow_ends_with_a_message():
-    """As each flow is written: what it returns is the state of its run."""
-    seen = set()
+    """Checks the source: each flow returns the state of its run."""
+    flow_names = set()
     for path in Path(flows.__file__).parent.glob("*.py"):
         tree = ast.parse(path.read_text(encoding="utf-8"))
         for node in ast.walk(tree):
             if isinstance(node, ast.FunctionDef) and any(
-                "flow(" in ast.unparse(one) for one in node.decorator_list
+                "flow(" in ast.unparse(child) for child in node.decorator_list
             ):
-                seen.add(node.name)
-                ends = [ast.unparse(one.value) for one in ast.walk(node) if isinstance(one, ast.Return)]
-                assert ends
-                assert all(end.startswith(("completed(", "told(", "as_failed(")) for end in ends), path
-    assert seen == {"build", "mix", "report", "export", "push", "watch", "try_bandings"}
+                flow_names.add(node.name)
+                returned = [
+                    ast.unparse(child.value) for child in ast.walk(node) if isinstance(child, ast.Return)
+                ]
+                assert returned
+                assert all(end.startswith(("completed(", "told(", "as_failed(")) for end in returned), path
+    assert flow_names == {"build", "mix", "report", "export", "push", "watch", "try_bandings"}
 
 
 @pytest.mark.slow
-def test_who_calls_a_flow_gets_its_value_and_the_server_its_message(server):
+def test_call_of_a_flow_returns_its_value_and_sets_the_message(server):
     @flow(persist_result=False)
     def counting():
         return completed([1, 2], "two numbers were counted.", "no more.")
@@ -74,7 +76,7 @@ def test_who_calls_a_flow_gets_its_value_and_the_server_its_message(server):
 
 
 @pytest.mark.slow
-def test_no_state_of_a_run_on_our_server_is_without_a_message(server):
+def test_all_states_of_a_run_have_a_message(server):
     @flow(persist_result=False)
     def silent():
         return 1
@@ -84,7 +86,7 @@ def test_no_state_of_a_run_on_our_server_is_without_a_message(server):
         run = client.read_flow_run(state.state_details.flow_run_id)
         states = client.read_flow_run_states(run.id)
     assert run.state.message == "It ended well."
-    assert {one.name: one.message for one in states} == {
+    assert {past.name: past.message for past in states} == {
         "Pending": "It is about to begin.",
         "Running": "It is running; its artifacts show its progress.",
         "Completed": "It ended well.",

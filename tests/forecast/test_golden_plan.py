@@ -1,6 +1,6 @@
-"""Plans of trials that are written out here, beside what the planner gave before stages stated their costs.
+"""Compare plans of constructed trials with the figures of a former planner.
 
-The figures in tests/data/plans.json were made by that planner (commit a4add6a), whose formulas knew the stages by name.
+That planner (commit a4add6a) had a formula for each stage name, and wrote tests/data/plans.json.
 """
 
 import json
@@ -12,7 +12,7 @@ from small_corpus import QUALITY, REPOSITORY
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line
 from zyda_flows.tasks.forecast.plan import Planning
-from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Part, Trial
+from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Trial, TrialPart
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
@@ -21,8 +21,8 @@ from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.storage.artifacts import Counts
 
 GOLDEN = json.loads((REPOSITORY / "tests/data/plans.json").read_text(encoding="utf-8"))
-OF_SOURCES = ("ingest", "rules", "minhash", "removals", "filter", "publish")
-OF_ROUNDS = ("edges", "clusters", "own_clusters", "decisions", "overlap")
+SOURCE_STAGES = ("ingest", "rules", "minhash", "removals", "filter", "publish")
+ROUND_STAGES = ("edges", "clusters", "own_clusters", "decisions", "overlap")
 CLASSIFIED = [
     {"name": "best", "files": "in/best-*.parquet", "classify": {"model": str(QUALITY)}},
     {"name": "middle", "files": "in/middle*.jsonl.gz"},
@@ -37,7 +37,7 @@ CASES = {
 }  # fmt: skip
 
 
-def spent(chance, *, reads_inputs=False):
+def random_spending(chance, *, reads_inputs=False):
     return Spent(
         calls=1,
         cpu=chance.uniform(0.1, 4.0),
@@ -52,7 +52,7 @@ def spent(chance, *, reads_inputs=False):
 
 
 def trial_of(recipe, chance):
-    """Return what a trial of the first sources could have measured."""
+    """Return a trial of the first two sources with random measurements."""
     tried = [source.name for source in recipe.sources][:2]
     trial, lines = Trial(warming=3.5), []
     for source in tried:
@@ -61,10 +61,14 @@ def trial_of(recipe, chance):
             tokens = chance.randrange(100_000, 900_000)
             documents = Counts(documents=chance.randrange(500, 3000), tokens=tokens, bytes=5 * tokens)
             parts.append(
-                Part(2.5e6, 3000, documents, 1, chance.randrange(5), spent(chance, reads_inputs=True))
+                TrialPart(
+                    2.5e6, 3000, documents, 1, chance.randrange(5), random_spending(chance, reads_inputs=True)
+                )
             )
-            for stage in (*OF_SOURCES, "minhash2", "removals2") if len(recipe.rounds) > 1 else OF_SOURCES:
-                taken = spent(chance, reads_inputs=stage == "ingest")
+            for stage in (
+                (*SOURCE_STAGES, "minhash2", "removals2") if len(recipe.rounds) > 1 else SOURCE_STAGES
+            ):
+                taken = random_spending(chance, reads_inputs=stage == "ingest")
                 trial.calls.setdefault((stage, source), Calls()).add(5.0 * tokens, taken)
         for stage in ("ingest", "rules", "filter"):
             out, removed = (
@@ -83,22 +87,28 @@ def trial_of(recipe, chance):
 
 
 def add_corpus_stages(trial, recipe, chance):
-    """Add what stages about the corpus could have taken, and what was taken beside the calls of each."""
+    """Add random measurements of the corpus stages, and of the work of each stage outside its calls."""
     for dedup_round in rounds_of(recipe):
-        for stage in (*OF_ROUNDS, "index") if recipe.publish_bands else OF_ROUNDS:
+        for stage in (*ROUND_STAGES, "index") if recipe.publish_bands else ROUND_STAGES:
             for _ in range(8 if stage in {"edges", "index"} else 1):
-                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(0, spent(chance))
+                trial.calls.setdefault((dedup_round.name_of(stage), None), Calls()).add(
+                    0, random_spending(chance)
+                )
     for stage, calls in {"contamination": 6, "corpus": 40}.items():
         for _ in range(calls):
-            trial.calls.setdefault((stage, None), Calls()).add(0, spent(chance))
+            trial.calls.setdefault((stage, None), Calls()).add(0, random_spending(chance))
     for stage, _ in [*trial.calls]:
-        trial.rest[stage] = replace(spent(chance), calls=0)
-    audits = [one.name_of("audit") for one in rounds_of(recipe) if one.dedup.has_signatures]
-    trial.rest |= {name: replace(spent(chance), calls=0) for name in ("prepare", *audits)}
+        trial.rest[stage] = replace(random_spending(chance), calls=0)
+    audits = [
+        round_with_audit.name_of("audit")
+        for round_with_audit in rounds_of(recipe)
+        if round_with_audit.dedup.has_signatures
+    ]
+    trial.rest |= {name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)}
 
 
 def planning_of(recipe, files):
-    """Return a planning of a recipe whose sources have so many files, of which 64 were looked into."""
+    """Return the planning of a recipe whose sources have `files` files each; the first 64 were inspected."""
     chosen = [
         [
             InputFile(url=f"{source.name}/{i}", name=f"{i}", version="1", size=50_000_000 + 1000 * i,
@@ -108,31 +118,35 @@ def planning_of(recipe, files):
         for source in recipe.sources
     ]  # fmt: skip
     survey = SourceSurvey(Register(), chosen, chosen, {}, [])
-    known = {source.name: of[:64] for source, of in zip(recipe.sources, chosen, strict=True)}
+    known = {
+        source.name: source_files[:64] for source, source_files in zip(recipe.sources, chosen, strict=True)
+    }
     chance = random.Random(7)
-    return Planning(recipe, survey, known, trial_of(recipe, chance), replace(spent(chance), calls=64))
+    return Planning(
+        recipe, survey, known, trial_of(recipe, chance), replace(random_spending(chance), calls=64)
+    )
 
 
 def figures_of(planning, workers):
-    """Return all figures of a plan, but for the texts of an audit, which had no tasks before."""
+    """Return all figures of a plan except the audit texts, which the former planner did not plan."""
     plan = planning.plan(workers, 8 << 30)
-    stages = [one for one in plan.stages if one.stage != "audit texts"]
+    stages = [stage for stage in plan.stages if stage.stage != "audit texts"]
     figures = plan.model_dump(mode="json", exclude={"made_at", "recipe", "notes", "faults"})
-    by_name = {one.stage: asdict(one.spent) | {"most": one.most_clustered} for one in stages}
+    by_name = {stage.stage: asdict(stage.spent) | {"most": stage.most_clustered} for stage in stages}
     return figures | {"stages": by_name, "seconds": planning.seconds(stages, plan.threads).model_dump()}
 
 
-def flat(figures, place=""):
-    """Yield the numbers of figures that are nested in each other, with their places."""
+def flatten(figures, place=""):
+    """Yield the path and value of each number in nested figures."""
     if isinstance(figures, dict | list):
         for name, value in figures.items() if isinstance(figures, dict) else enumerate(figures):
-            yield from flat(value, f"{place}/{name}")
+            yield from flatten(value, f"{place}/{name}")
     else:
         yield place, figures
 
 
 @pytest.mark.parametrize("case", CASES)
-def test_plan_is_as_before_stages_stated_their_costs(corpus, case):
+def test_plan_equals_the_plan_of_the_former_planner(corpus, case):
     changes, files, workers = CASES[case]
-    made = figures_of(planning_of(corpus.load(**changes), files), workers)
-    assert dict(flat(made)) == pytest.approx(dict(flat(GOLDEN[case])), rel=1e-9)
+    figures = figures_of(planning_of(corpus.load(**changes), files), workers)
+    assert dict(flatten(figures)) == pytest.approx(dict(flatten(GOLDEN[case])), rel=1e-9)

@@ -1,4 +1,4 @@
-"""The tasks that a plan expects of each stage, beside those that a build of the same recipe then has."""
+"""Compare the planned tasks of each stage with the executed tasks of a build of the same recipe."""
 
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -22,32 +22,32 @@ NEVER = DocumentFilter("odd", version=1, verdicts=lambda _: VERDICTS.empty_table
 
 @stage("odd", NEVER.key)
 def odd(recipe, trail):
-    """Remove nothing: a stage that the planner has never heard of, with a job for each shard."""
+    """Remove no document. The planner has no special case for this stage, which has a job for each shard."""
     return run_filter(recipe, trail, NEVER)
 
 
-def counted(name, jobs, **options):
-    """Return a stage about the corpus that counts the shards, in the jobs that a function makes of them."""
+def corpus_stage(name, jobs, **options):
+    """Return a corpus stage that counts shards. jobs: function that groups the shards into jobs."""
 
     def key(recipe, trails):
         return stage_key(name, 1, None, *(identity for trail in trails for identity in trail.identities))
 
     @stage(name, key, scope="corpus", inputs=("trails",), **options)
     def count(recipe, trails):
-        shards = [one.shard for trail in trails for one in load_histories(recipe.folder, trail)]
+        shards = [history.shard for trail in trails for history in load_histories(recipe.folder, trail)]
         fan_out(len, jobs(shards), stage=name, source=None)
         return Manifest(stage=name)
 
     return count
 
 
-BY_SHARD = counted("heavy", lambda shards: [[shard] for shard in shards])
-TOGETHER = counted("together", lambda shards: [shards], cost=ONCE)
+BY_SHARD = corpus_stage("heavy", lambda shards: [[shard] for shard in shards])
+TOGETHER = corpus_stage("together", lambda shards: [shards], cost=ONCE)
 
 
 @pytest.fixture(scope="module")
 def crowded(tmp_path_factory):
-    """Give a corpus of two sources of many files, in each of which is a near-duplicate, and every kind of step."""
+    """Return a corpus of two sources of many files, with a near-duplicate per file and every kind of step."""
     corpus = Corpus(tmp_path_factory.mktemp("crowded"))
     for i in range(FILES):
         documents = {f"m{i}_{j}": prose(f"m{i}_{j}", 200 + 37 * (j % 9)) for j in range(DOCUMENTS)}
@@ -78,7 +78,7 @@ def crowded(tmp_path_factory):
 
 @pytest.fixture(scope="module")
 def tasks(crowded):
-    """Plan and build the corpus; return the tasks of each stage that were planned and that were run."""
+    """Plan and build the corpus; return the planned and the executed tasks of each stage."""
     with pytest.MonkeyPatch.context() as patch:
         before, *after = pipeline.PIPELINE
         patch.setattr(pipeline, "PIPELINE", (before, odd, *after[:-1], BY_SHARD, TOGETHER, after[-1]))
@@ -87,21 +87,21 @@ def tasks(crowded):
         run = dict[str, int]()
         with telling(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
             build_here(recipe)
-    return {one.stage: one.spent.calls for one in plan.stages}, run
+    return {stage.stage: stage.spent.calls for stage in plan.stages}, run
 
 
-def test_stages_that_the_planner_does_not_know_have_a_task_for_each_shard(tasks):
+def test_unknown_stages_are_planned_with_one_task_per_shard(tasks):
     planned, run = tasks
     assert planned["odd"] == run["odd"] == 2 * FILES
     assert planned["heavy"] == run["heavy"] == 2 * FILES
     assert planned["together"] == run["together"] == 1
 
 
-def test_every_stage_is_planned_with_the_tasks_that_it_runs(tasks):
+def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
     planned, run = tasks
     assert planned.keys() >= {name for name, calls in run.items() if calls}
-    # The trial has no model and publishes no documents that its answers remove. Of an audit, the
-    # batches of pairs are not one for each shard.
+    # `corpus`: the trial runs no model, so it publishes no documents that a model removes. `audit`: the number
+    # of batches of pairs differs from the number of shards.
     nearly = {"corpus": 0.25, "audit": 0.1, "audit2": 1}
     wrong = {
         name: (planned[name], calls)

@@ -102,9 +102,9 @@ def signatures_on_device(rapids, kernels, text, ends, tile=sketching.TILE, **siz
 def test_signatures_of_characters_equal_the_cpu(rapids, width, values, bands, tile):
     text = buffers(HOSTILE)
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
-    assert np.array_equal(found, expected)
-    keys = sketching.band_keys(rapids.xp, rapids.to_device(found), bands=bands)
+    signatures = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
+    assert np.array_equal(signatures, expected)
+    keys = sketching.band_keys(rapids.xp, rapids.to_device(signatures), bands=bands)
     assert np.array_equal(rapids.to_host(keys), sketch.band_keys(expected, bands=bands))
 
 
@@ -112,15 +112,15 @@ def test_signatures_of_characters_equal_the_cpu(rapids, width, values, bands, ti
 def test_words_and_their_signatures_equal_the_cpu(rapids, width, values, tile):
     words, ends = word_hashes(pa.array(HOSTILE, pa.large_string()))
     text = map(rapids.to_device, (*buffers(HOSTILE), folded_characters()))
-    found, found_ends, is_unsafe = map(rapids.to_host, wording.word_hashes(rapids.xp, *text))
+    device_words, device_ends, is_unsafe = map(rapids.to_host, wording.word_hashes(rapids.xp, *text))
     assert np.array_equal(is_unsafe, may_change(*buffers(HOSTILE), folded_characters()))
     for i in np.flatnonzero(~is_unsafe):
-        assert np.array_equal(found[found_ends[i] : found_ends[i + 1]], words[ends[i] : ends[i + 1]]), (
-            HOSTILE[i]
-        )
+        assert np.array_equal(
+            device_words[device_ends[i] : device_ends[i + 1]], words[ends[i] : ends[i + 1]]
+        ), HOSTILE[i]
     size = {"width": width, "values": values}
     expected = sketch.word_signatures(words, ends, **size)
-    sketches = signatures_on_device(rapids, WORD_KERNELS, found, found_ends, tile=tile, **size)
+    sketches = signatures_on_device(rapids, WORD_KERNELS, device_words, device_ends, tile=tile, **size)
     assert np.array_equal(sketches[~is_unsafe], expected[~is_unsafe])
 
 
@@ -134,10 +134,10 @@ def test_words_and_their_signatures_equal_the_cpu(rapids, width, values, tile):
 def test_signatures_of_any_texts_equal_the_cpu(texts, width, values, tile):
     from zyda_flows.tasks.gpu import rapids
 
-    text = buffers([one.encode("utf-8", "ignore").decode() for one in texts])
+    text = buffers([content.encode("utf-8", "ignore").decode() for content in texts])
     expected = sketch.signatures(*text, width=width, values=values)
-    found = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
-    assert np.array_equal(found, expected)
+    signatures = signatures_on_device(rapids, CHARACTER_KERNELS, *text, tile=tile, width=width, values=values)
+    assert np.array_equal(signatures, expected)
 
 
 ROUNDS = {
@@ -204,10 +204,10 @@ NO_ROOM = (
 
 @pytest.mark.parametrize("most", [2, 0], ids=["halves", "the CPU does it"])
 def test_row_groups_that_exceed_memory_are_halved_with_a_warning(shard, on_gpu, monkeypatch, rapids, most):
-    text_of, asked, said, no_room = rapids.text_of, [], [], cycle(NO_ROOM)
+    text_of, calls, messages, no_room = rapids.text_of, [], [], cycle(NO_ROOM)
 
     def short_of_memory(content, groups):
-        asked.append(len(groups))
+        calls.append(len(groups))
         if len(groups) > most:
             raise next(no_room)
         return text_of(content, groups)
@@ -215,17 +215,17 @@ def test_row_groups_that_exceed_memory_are_halved_with_a_warning(shard, on_gpu, 
     monkeypatch.setattr(rapids, "text_of", short_of_memory)
     monkeypatch.setattr(shard_keys, "VERIFIED_KERNELS", {shard_keys.size_of(ROUNDS["characters"])})
     monkeypatch.setattr(shard_keys, "FITTING", {})
-    monkeypatch.setattr(shard_keys, "warn", said.append)
+    monkeypatch.setattr(shard_keys, "warn", messages.append)
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu)
     assert by_cpu == by_gpu
-    groups = asked[0]
+    groups = calls[0]
     assert groups == -(-shard[1].rows // 5)
-    assert sum(size for size in asked if size <= max(most, 1)) == groups
-    assert any(f"{groups} row groups" in text for text in said)
-    assert any("the CPU" in text for text in said) == (most == 0)
-    asked.clear()
+    assert sum(size for size in calls if size <= max(most, 1)) == groups
+    assert any(f"{groups} row groups" in text for text in messages)
+    assert any("the CPU" in text for text in messages) == (most == 0)
+    calls.clear()
     assert both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"]), on_gpu) == (by_cpu, by_gpu)
-    assert max(asked) == max(most, 1)
+    assert max(calls) == max(most, 1)
 
 
 def test_other_errors_of_a_gpu_are_not_memory_errors(shard, on_gpu, monkeypatch, rapids):
@@ -253,8 +253,8 @@ def test_threads_of_a_worker_use_its_gpu_in_turn(shard, on_gpu, monkeypatch, rap
     job.folder.delete(job.path)
     count = 2 if SIMULATED else 4
     with ThreadPoolExecutor(count) as threads:
-        made = [threads.submit(copy_context().run, on_gpu, job.make) for _ in range(count)]
-    assert {one.result().digest for one in made} == {expected}
+        futures = [threads.submit(copy_context().run, on_gpu, job.make) for _ in range(count)]
+    assert {future.result().digest for future in futures} == {expected}
     assert most == [1] * count
 
 
@@ -277,27 +277,27 @@ def test_first_row_group_is_sketched_by_gpu_and_cpu(shard, on_gpu):
 
 
 def test_untested_gpu_is_not_used(shard, on_gpu, monkeypatch, rapids):
-    text_of, asked, said = rapids.text_of, [], []
+    text_of, calls, messages = rapids.text_of, [], []
 
     def no_room_at_first(content, groups):
-        asked.append(groups)
-        if len(asked) == 1:
+        calls.append(groups)
+        if len(calls) == 1:
             raise MemoryError
         return text_of(content, groups)
 
     monkeypatch.setattr(rapids, "text_of", no_room_at_first)
-    monkeypatch.setattr(shard_keys, "warn", said.append)
+    monkeypatch.setattr(shard_keys, "warn", messages.append)
     by_cpu, by_gpu = both(KeysOfShard(shard[0], "best", shard[1], ROUNDS["words"]), on_gpu)
     assert by_cpu == by_gpu
-    assert len(asked) == len(said) == 1
-    assert "the CPU sketches the shard" in said[0]
+    assert len(calls) == len(messages) == 1
+    assert "the CPU sketches the shard" in messages[0]
     assert not shard_keys.VERIFIED_KERNELS
 
 
 def test_wrong_band_keys_of_a_gpu_raise(shard, on_gpu, monkeypatch):
     band_keys = sketching.band_keys
     monkeypatch.setattr(
-        sketching, "band_keys", lambda *given, **size: band_keys(*given, **size) ^ np.uint64(1)
+        sketching, "band_keys", lambda *arguments, **options: band_keys(*arguments, **options) ^ np.uint64(1)
     )
     job = KeysOfShard(shard[0], "best", shard[1], ROUNDS["characters"])
     with pytest.raises(WrongBits, match="computes other band keys than its CPU"):
@@ -378,12 +378,12 @@ def test_edges_that_exceed_memory_are_joined_by_the_cpu(on_gpu, monkeypatch, rap
     def no_room(array):
         raise MemoryError
 
-    said = []
+    messages = []
     monkeypatch.setattr(rapids, "to_device", no_room)
-    monkeypatch.setattr(edges, "warn", said.append)
+    monkeypatch.setattr(edges, "warn", messages.append)
     keys, doc_ids = np.array([1, 1], np.uint64), np.array([5, 7], np.uint64)
     assert on_gpu(lambda: edges.star_edges(keys, doc_ids)).to_pydict() == {"a": [5], "b": [7]}
-    assert "2 band keys exceed the memory" in said[0]
+    assert "2 band keys exceed the memory" in messages[0]
 
 
 EDGES = st.lists(st.tuples(st.integers(0, 30), st.integers(0, 30)), max_size=40)
@@ -412,8 +412,8 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
         table = pa.table([a, a + np.uint64(1 + number)], schema=edges.EDGES)
         return write_table(folder, f"work/edges-{number}.parquet", f"{number}", table)
 
-    said = []
-    monkeypatch.setattr(clusters, "warn", said.append)
+    messages = []
+    monkeypatch.setattr(clusters, "warn", messages.append)
     if room == "for none":
         monkeypatch.setattr(joining, "on_device", Mock(side_effect=MemoryError))
     elif room == "for fewer edges":
@@ -427,7 +427,7 @@ def test_clusters_are_the_same_files_at_every_level(tmp_path, on_gpu, monkeypatc
         digests = [both(job, on_gpu) for job in jobs]
         assert all(by_cpu == by_gpu for by_cpu, by_gpu in digests)
         shards = tuple(job() for job in jobs)
-    assert len(said) == (0 if room == "for all" else 3)
+    assert len(messages) == (0 if room == "for all" else 3)
 
 
 @pytest.mark.parametrize(

@@ -25,9 +25,11 @@ def test_gpu_engine_equals_cpu_engine_bit_for_bit():
         "tests/gpu/test_on_device.py",
     ]
     simulated = {**os.environ, "NUMBA_ENABLE_CUDASIM": "1"}
-    said = subprocess.run(command, cwd=REPOSITORY, env=simulated, capture_output=True, text=True, check=False)
-    assert said.returncode == 0, said.stdout[-6000:] + said.stderr[-2000:]
-    passed = re.search(r"(\d+) passed", said.stdout)
+    process = subprocess.run(
+        command, cwd=REPOSITORY, env=simulated, capture_output=True, text=True, check=False
+    )
+    assert process.returncode == 0, process.stdout[-6000:] + process.stderr[-2000:]
+    passed = re.search(r"(\d+) passed", process.stdout)
     assert passed
     assert int(passed[1]) >= 20
-    assert "skipped" not in said.stdout
+    assert "skipped" not in process.stdout

@@ -46,7 +46,7 @@ def cluster_that_pretends(noted):
 @pytest.mark.parametrize("is_real", [
     False, pytest.param(True, marks=pytest.mark.skipif(not gpu_count(), reason="needs a GPU")),
 ], ids=["pretended", "real"])  # fmt: skip
-def test_corpus_built_with_gpus_equals_the_one_of_cpus(tmp_path, is_real, server, monkeypatch):
+def test_corpus_built_with_gpus_equals_the_corpus_of_cpus(tmp_path, is_real, server, monkeypatch):
     corpus, noted = Corpus(tmp_path), tmp_path / "noted"
     words = {name: prose(name, 25) for name in ("one", "two", "three")}
     write_rows(tmp_path / "in/best-0.parquet", rows(**words, naïve="naïve café 漢字 🙂 " * 4, nothing=""))
@@ -62,8 +62,8 @@ def test_corpus_built_with_gpus_equals_the_one_of_cpus(tmp_path, is_real, server
     with nullcontext() if is_real else cluster_that_pretends(noted) as cluster:
         if cluster:
             environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
-        done = zyda("build", path, env=environment)
-    assert done.returncode == 0, done.stderr
+        finished = zyda("build", path, env=environment)
+    assert finished.returncode == 0, finished.stderr
     assert contents(load_recipe(path)) == contents(by_cpus)
     if not is_real:
         assert set(noted.read_text().split()) == {"keys_of_shard", "stars", "forest_of"}

@@ -53,7 +53,9 @@ def made(seed, count=2000):
         random.integers(0, 11, count).astype(np.uint64) << np.uint64(SOURCE_SHIFT)
         | random.integers(0, 10**6, count).astype(np.uint64)
     )
-    groups = random.integers(0, 300, len(ids)) * (random.random(len(ids)) > 0.2)  # and one large cluster
+    groups = random.integers(0, 300, len(ids)) * (
+        random.random(len(ids)) > 0.2
+    )  # with a single large cluster
     _, first, places = np.unique(groups, return_index=True, return_inverse=True)
     clusters = ids[first][places]
     sizes = Counter(clusters.tolist())
@@ -73,9 +75,9 @@ def made(seed, count=2000):
 @pytest.mark.parametrize("counted_bytes", [512 << 20, 1000, 1])
 @pytest.mark.parametrize("seed", range(3))
 def test_counts_do_not_depend_on_the_memory_limit(tmp_path, seed, counted_bytes):
-    limits = cluster_stats.Limits(counted_bytes, clusters=13, small_sizes=5)
+    limits = cluster_stats.MemoryLimits(counted_bytes, clusters=13, small_sizes=5)
     table, rows = made(seed, 2000 if counted_bytes > 1 else 300)
-    found = cluster_stats.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
+    stats = cluster_stats.cluster_stats(corpus_in(tmp_path, table), "clusters", NAMES, limits)
     by_source = {}
     for doc_id, cluster in rows:
         by_source.setdefault(cluster, Counter())[NAMES[10 - (doc_id >> SOURCE_SHIFT)]] += 1
@@ -84,13 +86,13 @@ def test_counts_do_not_depend_on_the_memory_limit(tmp_path, seed, counted_bytes)
         for source, documents in counts.items():
             sizes.setdefault(source, Counter())[documents] += 1
             shared.update((source, other) for other in counts)
-    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
+    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in stats.sizes.items()} == sizes
     assert {
-        (a, b): n for i, a in enumerate(NAMES) for j, b in enumerate(NAMES) if (n := found.shared[i, j])
+        (a, b): n for i, a in enumerate(NAMES) for j, b in enumerate(NAMES) if (n := stats.shared[i, j])
     } == shared
-    assert [cluster.sources for cluster in found.largest] == [by_source[c.cluster_id] for c in found.largest]
+    assert [cluster.sources for cluster in stats.largest] == [by_source[c.cluster_id] for c in stats.largest]
     most = sorted(((-sum(counts.values()), cluster) for cluster, counts in by_source.items()))[:8]
-    assert [(-cluster.documents, cluster.cluster_id) for cluster in found.largest] == most
+    assert [(-cluster.documents, cluster.cluster_id) for cluster in stats.largest] == most
 
 
 def test_at_most_one_row_group_is_read_at_once(tmp_path, monkeypatch):

@@ -11,11 +11,11 @@ from zyda_flows.tasks.lookup.explain import explain
 def test_columns_of_keep_are_shown(corpus):
     recipe = corpus.load()
     build_here(recipe)
-    (gone,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
-    found = explain(recipe, str(gone["doc_id"]))
-    assert found.evidence["name"] == "middle_alone"
-    assert decision(found).endswith("(name middle_alone)")
-    assert found.text == prose("middle alone")
+    (removed,) = (row for row in table_of(recipe, "removed") if row["reason"] == "keep")
+    explanation = explain(recipe, str(removed["doc_id"]))
+    assert explanation.evidence["name"] == "middle_alone"
+    assert decision(explanation).endswith("(name middle_alone)")
+    assert explanation.text == prose("middle alone")
 
 
 def test_no_columns_are_shown_if_keep_was_removed_from_the_recipe(corpus):

@@ -52,20 +52,20 @@ def built(tmp_path_factory, compiled):
 def test_nearest_documents_have_exact_similarities(built):
     _, recipe = built
     text = edited(prose("family"), 2) + " and more"
-    found = nearest(recipe, text)
+    documents = nearest(recipe, text)
     texts = {row["doc_id"]: row["text"] for row in table_of(recipe, "best")}
     keys, _ = band_keys(pa.array([text, *texts.values()], pa.large_string()), recipe.rounds[0])
     buckets = dict(zip(texts, (keys[1:] == keys[0]).sum(axis=1).tolist(), strict=True))
-    assert {near.doc_id: near.buckets for near in found} == {i: n for i, n in buckets.items() if n}
-    assert len(found) > 3
-    for near in found:
-        mine, other = shingles(text), shingles(texts[near.doc_id])
-        assert near.jaccard == pytest.approx(len(mine & other) / len(mine | other))
-        assert near.containment == pytest.approx(len(mine & other) / len(mine))
+    assert {near.doc_id: near.buckets for near in documents} == {i: n for i, n in buckets.items() if n}
+    assert len(documents) > 3
+    for near in documents:
+        own, other = shingles(text), shingles(texts[near.doc_id])
+        assert near.jaccard == pytest.approx(len(own & other) / len(own | other))
+        assert near.containment == pytest.approx(len(own & other) / len(own))
         assert texts[near.doc_id].startswith(near.beginning)
         assert (near.source, near.file) == ("best", str(built[0].folder / "in/best-5.parquet"))
         assert near.row == near.doc_id & (2**30 - 1)
-    assert [near.jaccard for near in found] == sorted((near.jaccard for near in found), reverse=True)
+    assert [near.jaccard for near in documents] == sorted((near.jaccard for near in documents), reverse=True)
     assert len(nearest(recipe, text, 3)) == 3
 
 
@@ -75,7 +75,7 @@ def test_removed_documents_are_not_nearest(built):
     assert near.source == "middle"
     assert (
         nearest(recipe, prose("middle alone")) == []
-    )  # a filter removed one document, the other is its duplicate
+    )  # a filter removed a document, the other is its duplicate
     assert nearest(recipe, prose("nobody has this")) == []
 
 
@@ -85,17 +85,17 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     text = prose("best alone")
     path = tmp_path / "a text.txt"
     path.write_text(text)
-    said = zyda_here("find", str(corpus.path), text)
-    assert said.returncode == 0
-    assert re.search(r"│ +1\.000 │ +1\.000 │", said.stdout)
-    cells = [line.split("│")[1:-1] for line in said.stdout.splitlines() if line.startswith("│")]
+    process = zyda_here("find", str(corpus.path), text)
+    assert process.returncode == 0
+    assert re.search(r"│ +1\.000 │ +1\.000 │", process.stdout)
+    cells = [line.split("│")[1:-1] for line in process.stdout.splitlines() if line.startswith("│")]
     in_full = ["".join(part.strip() for part in column) for column in zip(*cells, strict=True)]
     assert in_full[2:6] == ["2", "best", "2", str(corpus.folder / "in/best-0.parquet")]
-    assert zyda_here("find", str(corpus.path), str(path)).stdout == said.stdout
+    assert zyda_here("find", str(corpus.path), str(path)).stdout == process.stdout
     piped = subprocess.run(
         [*COMMAND, "find", str(corpus.path), "-"], input=text, capture_output=True, text=True, check=True
     )
-    assert piped.stdout == said.stdout
+    assert piped.stdout == process.stdout
     nobody = zyda_here("find", str(corpus.path), "nobody has this text")
     assert (nobody.returncode, nobody.stdout) == (
         1,
@@ -109,7 +109,7 @@ def test_command_takes_a_file_a_text_and_standard_input(built, tmp_path):
     os.mkfifo(fifo)
     with ThreadPoolExecutor() as writer:
         writer.submit(fifo.write_text, text)
-        assert zyda("find", str(corpus.path), str(fifo)).stdout == said.stdout
+        assert zyda("find", str(corpus.path), str(fifo)).stdout == process.stdout
 
 
 def test_published_folder_alone_is_enough(built, tmp_path):
@@ -174,10 +174,10 @@ def test_nearest_document_does_not_depend_on_the_number_of_results(tmp_path):
 def test_invalid_text_is_reported_in_one_line(built, tmp_path, text, said):
     path = tmp_path / "odd"
     path.write_bytes(text)
-    done = zyda_here("find", str(built[0].path), str(path))
-    assert done.returncode == 1
-    assert said in done.stderr
-    assert len(done.stderr.splitlines()) == 1
+    process = zyda_here("find", str(built[0].path), str(path))
+    assert process.returncode == 1
+    assert said in process.stderr
+    assert len(process.stderr.splitlines()) == 1
     folder = zyda_here("find", str(built[0].path), str(tmp_path))
     assert f"{tmp_path}: cannot be read: Is a directory" in folder.stderr
 
@@ -187,8 +187,8 @@ def test_empty_argument_is_reported_in_one_line(built):
     assert "the text has no characters" in zyda_here("find", str(built[0].path), "").stderr
     endless = zyda("find", str(built[0].path), "/dev/zero")
     assert endless.stderr == "zyda: /dev/zero: the text exceeds 64 MiB; give a part of it\n"
-    said = zyda("find", str(built[0].path), b"\xfb\xfe")
-    assert said.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
+    process = zyda("find", str(built[0].path), b"\xfb\xfe")
+    assert process.stderr == "zyda: the text: byte 0 is not UTF-8; a text is expected\n"
 
 
 def test_all_rounds_are_searched(tmp_path):
@@ -234,7 +234,7 @@ def test_nearest_imports_neither_prefect_nor_dask(built):
         "import sys; from zyda_flows.flows.command.cli import app; from zyda_flows.flows.command.find import print_nearest; "
         "from zyda_flows.tasks.lookup.nearest import nearest; print({'prefect', 'distributed', 'dask'} & sys.modules.keys())"
     )
-    done = subprocess.run(
+    process = subprocess.run(
         [sys.executable, "-c", code], capture_output=True, text=True, check=True, cwd=REPOSITORY
     )
-    assert done.stdout == "set()\n"
+    assert process.stdout == "set()\n"

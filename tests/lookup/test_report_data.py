@@ -10,7 +10,7 @@ from small_corpus import (
 )
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.lookup.cluster_stats import LARGEST, Limits, cluster_stats
+from zyda_flows.tasks.lookup.cluster_stats import LARGEST, MemoryLimits, cluster_stats
 from zyda_flows.tasks.lookup.report_data import findings_of
 
 
@@ -20,18 +20,20 @@ def test_counts_of_clusters_match_the_table_with_any_memory_limit(labelled, coun
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
-    found = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, Limits(counted_bytes))
-    assert [dedup_round.clusters.documents for dedup_round in findings_of(recipe).rounds] == [found.documents]
+    stats = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, MemoryLimits(counted_bytes))
+    assert [dedup_round.clusters.documents for dedup_round in findings_of(recipe).rounds] == [stats.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
-    assert (found.clusters, found.documents) == (len(members), sum(map(len, members.values())))
-    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in found.sizes.items()} == sizes
+    assert (stats.clusters, stats.documents) == (len(members), sum(map(len, members.values())))
+    assert {s: dict(zip(*map(list, counts), strict=True)) for s, counts in stats.sizes.items()} == sizes
     assert {
-        (a, b): n for i, a in enumerate(names) for j, b in enumerate(names) if (n := found.shared[i, j])
+        (a, b): n for i, a in enumerate(names) for j, b in enumerate(names) if (n := stats.shared[i, j])
     } == shared
-    largest = sorted(members, key=lambda one: (-len(members[one]), one))[:LARGEST]
-    assert [cluster.cluster_id for cluster in found.largest] == largest
-    assert [cluster.sources for cluster in found.largest] == [by_source[one] for one in largest]
-    assert [cluster.last_id for cluster in found.largest] == [max(members[one]) for one in largest]
+    largest = sorted(members, key=lambda cluster_id: (-len(members[cluster_id]), cluster_id))[:LARGEST]
+    assert [cluster.cluster_id for cluster in stats.largest] == largest
+    assert [cluster.sources for cluster in stats.largest] == [by_source[cluster_id] for cluster_id in largest]
+    assert [cluster.last_id for cluster in stats.largest] == [
+        max(members[cluster_id]) for cluster_id in largest
+    ]
 
 
 def labels_of_clusters(recipe):
@@ -57,7 +59,9 @@ def test_labels_and_lengths_match_the_published_documents(labelled):
         in page_of(recipe)
     )
     every = {source.name: table_of(recipe, source.name) for source in recipe.sources}
-    drawn = {name: sum(1 <= row["n_tokens"] <= 10**6 for row in found) for name, found in every.items()}
+    drawn = {
+        name: sum(1 <= row["n_tokens"] <= 10**6 for row in documents) for name, documents in every.items()
+    }
     assert {name: int(counts.sum()) for name, counts in findings.lengths.items()} == drawn
     assert findings.not_drawn == sum(map(len, every.values())) - sum(drawn.values())
     label_counts = Counter((r["quality_pred"], name) for name in ("middle", "worst") for r in every[name])
@@ -81,13 +85,13 @@ def test_sampled_labels_are_marked_as_a_sample(labelled, monkeypatch):
 def test_table_of_tokens_matches_the_published_documents(labelled):
     recipe = labelled.load()
     ledger = build_here(recipe)
-    found = cells_of(page_of(recipe, has_plots=False), "By source")
+    table_cells = cells_of(page_of(recipe, has_plots=False), "By source")
     for source in recipe.sources:
         stayed = table_of(recipe, source.name)
         went = [row for row in table_of(recipe, "removed") if row["source"] == source.name]
         tokens = sum(row["n_tokens"] for row in stayed)
         start = tokens + sum(row["n_tokens"] for row in went)
-        cells = found[source.name]
+        cells = table_cells[source.name]
         assert cells[:3] == [f"{len(stayed) + len(went):,}", f"{len(stayed):,}", f"{start:,}"]
         assert cells[-2:] == [f"{tokens:,}", f"{tokens / start:.1%}"]
-    assert found["total"][-2] == f"{ledger.of(ledger.stages[-1]).tokens:,}"
+    assert table_cells["total"][-2] == f"{ledger.of(ledger.stages[-1]).tokens:,}"

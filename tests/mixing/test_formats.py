@@ -1,4 +1,4 @@
-"""The registry of trainer formats, and the format of CONTRIBUTING.md."""
+"""Test the registry of trainer formats, and the example format of CONTRIBUTING.md."""
 
 import re
 from typing import get_args
@@ -19,7 +19,7 @@ BATCHES = [[3, 4, 5], [9], [7, 8]]
 
 @pytest.fixture
 def guide():
-    """Return the writer of the guide, as if it stood in its module."""
+    """Return the writer of the guide, executed with the names of its module."""
     text = (REPOSITORY / "CONTRIBUTING.md").read_text()
     code = re.search(r"## Add a trainer format\n.*?```python\n(.*?)```", text, re.DOTALL)[1]
     names = dict(vars(formats))
@@ -27,30 +27,30 @@ def guide():
     return names["Numpy"]
 
 
-def written(writer, folder):
-    """Write the batches with a writer, each as one sequence, and return it."""
-    made = writer(Target(folder, "train-00000", 2, "a tokenizer", ("a corpus",)))
+def write_batches(writer, folder):
+    """Write each batch as a sequence; return the closed writer."""
+    closed = writer(Target(folder, "train-00000", 2, "a tokenizer", ("a corpus",)))
     for ids in BATCHES:
-        made.add(Batch(np.array(ids, "<u2"), np.array([0, len(ids)]), ORIGINS.empty_table()))
-    made.close()
-    return made
+        closed.add(Batch(np.array(ids, "<u2"), np.array([0, len(ids)]), ORIGINS.empty_table()))
+    closed.close()
+    return closed
 
 
-def test_writer_of_the_guide_writes_all_tokens_and_checks_them(guide, tmp_path):
-    made = written(guide, tmp_path)
+def test_writer_of_the_guide_writes_and_checks_all_tokens(guide, tmp_path):
+    closed = write_batches(guide, tmp_path)
     assert np.load(tmp_path / "train-00000.npy").tolist() == [token for ids in BATCHES for token in ids]
-    made.check(6)
+    closed.check(6)
     with pytest.raises(NotConserved, match=r"train-00000\.npy has 6 tokens, not 7"):
-        made.check(7)
+        closed.check(7)
     expect_writers([*NAMES, "numpy"], [*WRITERS, "numpy"])
 
 
 @pytest.mark.parametrize("name", WRITERS)
-def test_every_writer_notices_that_tokens_are_missing(name, tmp_path):
-    made = written(WRITERS[name], tmp_path)
-    made.check(6)
+def test_every_writer_raises_if_tokens_are_missing(name, tmp_path):
+    closed = write_batches(WRITERS[name], tmp_path)
+    closed.check(6)
     with pytest.raises(NotConserved):
-        made.check(7)
+        closed.check(7)
 
 
 def test_format_without_a_writer_and_writer_without_a_format_fail_at_import():

@@ -1,4 +1,4 @@
-"""What a mixture says of what it holds out, and of what mixes left that did not end."""
+"""Test the messages about held-out documents and about the folders of interrupted mixes."""
 
 import pytest
 from small_mixtures import all_files, corpus_of, mixed_in, mixing_of, mixture_file, run_here
@@ -15,9 +15,9 @@ def corpus(tmp_path_factory, compiled):
     return corpus_of(tmp_path_factory.mktemp("corpus"), documents=15)
 
 
-def test_validation_that_holds_out_nothing_is_said_in_plan_and_result(corpus, tmp_path, monkeypatch):
-    said = []
-    monkeypatch.setattr(steps, "warn", said.append)
+def test_validation_share_that_holds_out_no_document_is_reported(corpus, tmp_path, monkeypatch):
+    warnings = []
+    monkeypatch.setattr(steps, "warn", warnings.append)
     options = {"formats": ["text", "megatron"], "budget": {"tokens": 3000}}
     path = mixture_file(tmp_path, [corpus], validation={"share": 1e-9}, **options)
     plan = plan_lines(mixing_of(path))
@@ -26,14 +26,14 @@ def test_validation_that_holds_out_nothing_is_said_in_plan_and_result(corpus, tm
         "validation: a share of 1e-09 holds out no document: raise it, or leave it out; the last shard of text is "
         "training data, which readers take for the validation"
     )
-    assert said == [expected]
+    assert warnings == [expected]
     assert expected in plan
     assert not any(part.held_out for part in mixed.parts)
-    said.clear()
+    warnings.clear()
     parts = [{"name": "all", "weight": 1}, {"name": "unused", "source": "good", "weight": 0}]
     mixed, _ = mixed_in(mixture_file(tmp_path, [corpus], validation={"share": 0.3}, parts=parts, **options))
     assert mixed.parts[0].held_out
-    assert not said
+    assert not warnings
     parts = [{"name": "one", "where": "name = 'o1'", "weight": 1}, {"name": "rest", "weight": 9}]
     budget = {"tokens": 300}
     path = mixture_file(
@@ -47,18 +47,18 @@ def test_validation_that_holds_out_nothing_is_said_in_plan_and_result(corpus, tm
     ]
 
 
-def test_recall_of_near_duplicates_is_said_of_one_corpus_too(corpus, tmp_path):
-    """Of eight bands of sixteen values each, 1 - (1 - 0.9 ** 16) ** 8 share a bucket at a similarity of 0.9."""
+def test_recall_of_near_duplicates_is_shown_for_one_corpus(corpus, tmp_path):
+    """With 8 bands of 16 values, the probability of a shared bucket at similarity 0.9 is 1 - (1 - 0.9**16)**8."""
     lines = recall_lines(mixing_of(mixture_file(tmp_path, [corpus], validation={"share": 0.3})))
     assert lines == [
         f"of near-duplicates within small, {1 - (1 - 0.9**16) ** 8:.1%} are found at a similarity of 0.9"
     ]
 
 
-def test_folders_of_mixes_that_did_not_end_are_listed_and_removed(corpus, tmp_path):
+def test_folders_of_interrupted_mixes_are_listed_and_removed(corpus, tmp_path):
     path = mixture_file(tmp_path, [corpus], budget={"tokens": 3000})
-    _, whole = mixed_in(path)
-    expected = all_files(whole)
+    _, finished = mixed_in(path)
+    expected = all_files(finished)
 
     def interrupted(jobs, step):
         if step == "files of ids":
@@ -76,18 +76,18 @@ def test_folders_of_mixes_that_did_not_end_are_listed_and_removed(corpus, tmp_pa
         )
         for name in (mixing.place, "work/segments", "work/outputs")
     }
-    assert {one.path: one.size for one in leftovers(mixing.folder)} == sizes
-    assert not unfinished_lines(mixing, "m.yaml")  # its own, which it goes on with
+    assert {leftover.path: leftover.size for leftover in leftovers(mixing.folder)} == sizes
+    assert not unfinished_lines(mixing, "m.yaml")  # a mix continues its own folder
     (line,) = unfinished_lines(mixing_of(mixture_file(tmp_path, [corpus], budget={"tokens": 3000})), "m.yaml")
     assert line.startswith(f"{mixing.folder.url}/{mixing.place}: ")
     assert line.endswith("of an interrupted mix; remove it with zyda clean m.yaml")
 
-    def typed(*arguments):
+    def clean(*arguments):
         return CliRunner().invoke(app, ["clean", str(path), *arguments]).output
 
-    assert f"{mixing.place}/" in typed("--dry-run")
+    assert f"{mixing.place}/" in clean("--dry-run")
     assert (tmp_path / "mixed/mixture" / mixing.place).exists()
-    assert typed().splitlines()[-1].endswith(": removed")
+    assert clean().splitlines()[-1].endswith(": removed")
     assert not leftovers(mixing.folder)
-    assert all_files(whole) == expected
-    assert typed() == "0 files, 0 bytes: removed\n"
+    assert all_files(finished) == expected
+    assert clean() == "0 files, 0 bytes: removed\n"

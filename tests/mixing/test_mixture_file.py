@@ -1,4 +1,4 @@
-"""The file that describes a mixture: its schema, its paths, its numbers."""
+"""Test the file that describes a mixture: its schema, paths and token amounts."""
 
 import json
 
@@ -13,33 +13,33 @@ from zyda_flows.tasks.recipe.schema import schema
 FOLDER = REPOSITORY / "mixtures"
 
 
-def test_schema_in_the_repository_is_that_of_the_fields():
+def test_schema_in_the_repository_is_up_to_date():
     assert (FOLDER / "schema.json").read_text() == schema(Mixture), "make generate writes it"
 
 
 @pytest.mark.parametrize("path", sorted(FOLDER.glob("*.yaml")), ids=lambda path: path.name)
-def test_mixtures_of_the_repository_load_fit_the_schema_and_name_it(path):
+def test_mixtures_of_the_repository_are_valid_and_name_the_schema(path):
     text = path.read_text()
     assert text.startswith("# yaml-language-server: $schema=schema.json\n")
     jsonschema.validate(yaml.safe_load(text), json.loads((FOLDER / "schema.json").read_text()))
     assert load_mixture(str(path)).parts
 
 
-def test_weights_of_zyda_2_are_for_sources_of_its_recipe():
+def test_zyda_2_mixture_lists_the_sources_of_its_recipe():
     recipe = yaml.safe_load((REPOSITORY / "recipes/zyda2.yaml").read_text())
     mixture = load_mixture(str(FOLDER / "zyda2.yaml"))
-    assert {one for part in mixture.parts for one in part.sources} == {
-        one["name"] for one in recipe["sources"]
+    assert {source for part in mixture.parts for source in part.sources} == {
+        source["name"] for source in recipe["sources"]
     }
     assert [part.weight for part in mixture.parts] == [47.5, 47.5, 5]
     assert mixture.corpora == (f"{recipe['storage']}/{recipe['name']}",)
 
 
 @pytest.mark.parametrize(
-    ("written", "tokens"), [(1000, 1000), ("1e9", 1e9), ("100B", 1e11), ("1.5T", 1.5e12), ("2 M", 2e6)]
+    ("amount", "tokens"), [(1000, 1000), ("1e9", 1e9), ("100B", 1e11), ("1.5T", 1.5e12), ("2 M", 2e6)]
 )
-def test_amounts_are_written_as_people_write_them(tmp_path, written, tokens):
-    content = {"name": "m", "storage": "out", "tokenizer": "t.json", "corpora": "c", "budget": {"tokens": written},
+def test_token_amounts_accept_suffixes_and_exponents(tmp_path, amount, tokens):
+    content = {"name": "m", "storage": "out", "tokenizer": "t.json", "corpora": "c", "budget": {"tokens": amount},
                "parts": [{"name": "a", "weight": 1}]}  # fmt: skip
     path = tmp_path / "m.yaml"
     path.write_text(yaml.safe_dump(content))

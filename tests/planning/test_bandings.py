@@ -1,4 +1,4 @@
-"""Several bandings at once: what each takes is what a build with it takes, and texts are read once for all."""
+"""Test the comparison of bandings: each removes the same documents as a build, and texts are read once for all."""
 
 import json
 
@@ -17,7 +17,7 @@ THRESHOLDS = (0.4, 0.6, 0.85)
 
 @pytest.fixture
 def corpus(tmp_path):
-    """Return a corpus with pairs of all similarities from 0.3 on."""
+    """Return a corpus with pairs of documents of similarities from 0.3 to 1."""
     corpus = Corpus(tmp_path)
     texts = {f"n{i}": prose(f"pair {i}") for i in range(44)}
     write_rows(tmp_path / "in/best-7.parquet", rows(**texts))
@@ -29,8 +29,8 @@ def corpus(tmp_path):
     return corpus
 
 
-def removed_of(recipe):
-    """Return documents and tokens that near-duplicates took, by source, as they are published."""
+def removed_counts(recipe):
+    """Return, by source, the numbers of documents and tokens that the published table lists as near-duplicates."""
     counts = {source.name: [0, 0] for source in recipe.sources}
     for row in table_of(recipe, "removed"):
         if row["stage"] == "removals":
@@ -40,41 +40,46 @@ def removed_of(recipe):
 
 
 @pytest.mark.slow
-def test_three_bandings_at_once_are_those_of_three_builds(corpus, monkeypatch):
+def test_three_bandings_in_one_run_equal_three_builds(corpus, monkeypatch):
     recipe = corpus.load()
     build_here(recipe)
-    before = {path: recipe.folder.read(f"published/{path}") for path in published(recipe).files("")}
-    found = run_bandings(recipe, THRESHOLDS, HERE)
-    assert {path: recipe.folder.read(f"published/{path}") for path in published(recipe).files("")} == before
-    assert [one.threshold for one in found.tried] == [*THRESHOLDS]
-    took = []
-    for one in found.tried:
-        dedup = {"scope": "global", "bands": one.bands, "rows": one.rows}
-        folder = corpus.folder / f"by {one.threshold}"
+    files_before = {path: recipe.folder.read(f"published/{path}") for path in published(recipe).files("")}
+    comparison = run_bandings(recipe, THRESHOLDS, HERE)
+    assert {
+        path: recipe.folder.read(f"published/{path}") for path in published(recipe).files("")
+    } == files_before
+    assert [banding.threshold for banding in comparison.tried] == [*THRESHOLDS]
+    removed = []
+    for banding in comparison.tried:
+        dedup = {"scope": "global", "bands": banding.bands, "rows": banding.rows}
+        folder = corpus.folder / f"by {banding.threshold}"
         folder.mkdir()
         other = corpus.elsewhere(folder).load(dedup=dedup)
         build_here(other)
-        assert {of.source: [of.removed.documents, of.removed.tokens] for of in one.sources} == removed_of(
-            other
-        )
+        assert {
+            counts.source: [counts.removed.documents, counts.removed.tokens] for counts in banding.sources
+        } == removed_counts(other)
         audit = table_of(other, "audit")
-        assert (one.pairs, one.below) == (len(audit), sum(row["jaccard"] < one.threshold for row in audit))
+        assert (banding.pairs, banding.below) == (
+            len(audit),
+            sum(row["jaccard"] < banding.threshold for row in audit),
+        )
         ledger = json.loads(published(other).read("ledger.json"))
-        assert one.entering.tokens == sum(row["tokens"] for row in ledger if row["stage"] == "ingest")
-        took.append(one.removed.documents)
-    assert took[0] > took[1] > took[2] > 0
-    assert tried_before(recipe.folder) == found
+        assert banding.entering.tokens == sum(row["tokens"] for row in ledger if row["stage"] == "ingest")
+        removed.append(banding.removed.documents)
+    assert removed[0] > removed[1] > removed[2] > 0
+    assert tried_before(recipe.folder) == comparison
 
 
 @pytest.mark.slow
-def test_texts_are_read_once_for_all_and_a_build_finds_what_was_made(corpus, monkeypatch):
-    recipe, read = corpus.load(), []
+def test_texts_are_read_once_for_all_bandings_and_a_build_reuses_the_keys(corpus, monkeypatch):
+    recipe, calls = corpus.load(), []
     build_here(recipe)
     sketch = minhash.keys_of_texts
     monkeypatch.setattr(
         minhash,
         "keys_of_texts",
-        lambda texts, dedup: read.append((len(texts), dedup.bands)) or sketch(texts, dedup),
+        lambda texts, dedup: calls.append((len(texts), dedup.bands)) or sketch(texts, dedup),
     )
     tables, shards = bandings.tables_of, []
     monkeypatch.setattr(
@@ -82,20 +87,24 @@ def test_texts_are_read_once_for_all_and_a_build_finds_what_was_made(corpus, mon
         "tables_of",
         lambda folder, shard, names: shards.append(shard.path) or tables(folder, shard, names),
     )
-    found = run_bandings(recipe, THRESHOLDS, HERE)
+    comparison = run_bandings(recipe, THRESHOLDS, HERE)
     assert len(shards) == len(set(shards)) > 0
-    documents = sum(one.entering.documents for one in found.tried[:1])
-    made = {bands: sum(count for count, of in read if of == bands) for _, bands in read}
-    assert made == {32: documents, 18: documents}  # those of 8 are the corpus's own
-    read.clear()
-    assert run_bandings(recipe, THRESHOLDS, HERE) == found
+    documents = sum(banding.entering.documents for banding in comparison.tried[:1])
+    documents_by_bands = {
+        bands: sum(count for count, bands_of_call in calls if bands_of_call == bands) for _, bands in calls
+    }
+    assert documents_by_bands == {32: documents, 18: documents}  # the keys of 8 bands exist from the build
+    calls.clear()
+    assert run_bandings(recipe, THRESHOLDS, HERE) == comparison
     build_here(
-        corpus.load(dedup={"scope": "global", "bands": found.tried[1].bands, "rows": found.tried[1].rows})
+        corpus.load(
+            dedup={"scope": "global", "bands": comparison.tried[1].bands, "rows": comparison.tried[1].rows}
+        )
     )
-    assert not read
+    assert not calls
 
 
-def test_rounds_before_it_and_other_fields_stay(corpus):
+def test_changed_threshold_keeps_earlier_rounds_and_other_fields(corpus):
     recipe = corpus.load(
         dedup=[
             {"exact": "text"},
@@ -108,12 +117,12 @@ def test_rounds_before_it_and_other_fields_stay(corpus):
     assert tried.rounds[1].width == 5
     assert tried.rounds[1].values <= 64
     build_here(recipe)
-    (one,) = run_bandings(recipe, [0.6], HERE).tried
-    assert one.entering.documents < sum(len(table_of(recipe, s.name)) for s in recipe.sources) + len(
-        table_of(recipe, "removed")
-    )
+    (banding,) = run_bandings(recipe, [0.6], HERE).tried
+    assert banding.entering.documents < sum(
+        len(table_of(recipe, source.name)) for source in recipe.sources
+    ) + len(table_of(recipe, "removed"))
 
 
-def test_a_recipe_without_such_a_round_is_refused(corpus):
+def test_recipe_without_a_near_duplicate_round_raises(corpus):
     with pytest.raises(BadRecipe, match="a round of near-duplicates is needed"):
         with_threshold(corpus.load(dedup={"exact": "text"}), 0.5)

@@ -1,4 +1,4 @@
-"""What the watcher says of sources that changed."""
+"""Test how the watcher detects and announces changed sources."""
 
 import time
 
@@ -9,21 +9,21 @@ from zyda_flows.tasks.planning.watching import PATIENCE, WATCHED, detect_changes
 from zyda_flows.tasks.storage.records import write_record
 
 
-def test_first_look_finds_everything_new_and_announces_it_at_the_second(corpus):
+def test_new_files_are_announced_at_the_second_poll(corpus):
     recipe = corpus.load()
     first, second, third = (detect_changes.fn(recipe) for _ in range(3))
     assert {change.source for change in first.changes} == {"best", "middle", "worst"}
-    assert [sight.is_to_announce for sight in (first, second, third)] == [False, True, False]
+    assert [poll.is_to_announce for poll in (first, second, third)] == [False, True, False]
 
 
-def test_nothing_to_say_after_a_build(corpus):
+def test_no_changes_are_reported_after_a_build(corpus):
     recipe = corpus.load()
     build_here(recipe)
     assert detect_changes.fn(recipe).changes == ()
     assert not detect_changes.fn(recipe).is_to_announce
 
 
-def test_added_changed_and_removed_files_are_told_apart(corpus):
+def test_added_changed_and_removed_files_are_distinguished(corpus):
     recipe = corpus.load()
     build_here(recipe)
     write_rows(corpus.folder / "in/best-2.parquet", rows(new=prose("new")))
@@ -37,7 +37,7 @@ def test_added_changed_and_removed_files_are_told_apart(corpus):
     assert detect_changes.fn(recipe).changes == ()
 
 
-def test_listing_that_still_grows_is_not_announced(corpus):
+def test_growing_listing_is_not_announced(corpus):
     recipe = corpus.load()
     build_here(recipe)
     for i in range(3):
@@ -47,18 +47,18 @@ def test_listing_that_still_grows_is_not_announced(corpus):
     assert not detect_changes.fn(recipe).is_to_announce
 
 
-def test_listing_of_which_no_corpus_came_is_asked_for_again(corpus):
+def test_announced_listing_without_a_build_is_announced_again(corpus):
     recipe = corpus.load()
-    found = [detect_changes.fn(recipe) for _ in range(2)]
+    polls = [detect_changes.fn(recipe) for _ in range(2)]
     long_ago = last_poll(recipe.folder).model_copy(update={"announced_at": time.time() - PATIENCE - 1})
     write_record(recipe.folder, WATCHED, long_ago)
-    found.append(detect_changes.fn(recipe))
-    assert [sight.is_unanswered for sight in found] == [False, False, True]
+    polls.append(detect_changes.fn(recipe))
+    assert [poll.is_unanswered for poll in polls] == [False, False, True]
     build_here(recipe)
     assert not detect_changes.fn(recipe).is_unanswered
 
 
-def test_source_that_left_the_recipe_is_a_change(corpus):
+def test_source_removed_from_the_recipe_is_a_change(corpus):
     build_here(corpus.load())
     fewer = corpus.load(sources=corpus.recipe["sources"][:2])
     (change,) = detect_changes.fn(fewer).changes

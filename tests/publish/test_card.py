@@ -24,7 +24,7 @@ def recipe(tmp_path_factory, compiled):
 
 @pytest.fixture
 def load(recipe, tmp_path):
-    """Return a function that loads the default configuration, or a named one."""
+    """Return a function that loads the default configuration, or a configuration by name."""
     import datasets  # late: it takes seconds
 
     folder = recipe.folder.folder("published").url

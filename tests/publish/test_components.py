@@ -107,15 +107,16 @@ def test_components_have_a_column_and_folders_and_their_counts_add_up(corpus):
         assert sum(row[unit] for row in accounts) == in_ledger
 
     assert faults_of(recipe, files_to_check(recipe)[0], lambda _: None) == []
-    found = nearest(recipe, prose("CC-MAIN-2024-18 2"))[0]
-    assert found.jaccard == 1.0
-    explained = explain(recipe, str(found.doc_id))
+    near = nearest(recipe, prose("CC-MAIN-2024-18 2"))[0]
+    assert near.jaccard == 1.0
+    explained = explain(recipe, str(near.doc_id))
     assert explained.is_published
     assert explained.place.file.endswith("CC-MAIN-2024-18/000.parquet")
     card = published(recipe).read("README.md").decode()
     assert "Components of `crawl`" in card
     configs = {
-        one["config_name"]: one["data_files"] for one in yaml.safe_load(card.split("---")[1])["configs"]
+        configuration["config_name"]: configuration["data_files"]
+        for configuration in yaml.safe_load(card.split("---")[1])["configs"]
     }
     assert configs["crawl"] == "crawl/**/*.parquet"
     assert configs["crawl-CC-MAIN-2024-10"] == "crawl/CC-MAIN-2024-10/*.parquet"
@@ -272,6 +273,6 @@ def test_too_many_folders_are_an_error_with_an_example(corpus, monkeypatch):
 def test_the_command_line_names_file_and_line_of_a_pattern_that_matches_nothing(corpus):
     sources = corpus.recipe["sources"]
     sources[0]["component"] = {"path": "nowhere/([0-9]+)/"}
-    said = zyda_here("check", corpus.write(sources=sources))
-    assert said.returncode != 0
-    assert "its URL does not match nowhere" in " ".join((said.stderr + said.stdout).split())
+    process = zyda_here("check", corpus.write(sources=sources))
+    assert process.returncode != 0
+    assert "its URL does not match nowhere" in " ".join((process.stderr + process.stdout).split())

@@ -25,11 +25,11 @@ WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""])
 
 @given(WORDS, WORDS)
 def test_changes_turn_a_text_into_the_other(units, others):
-    made, done = [], 0
+    texts, end = [], 0
     for a, b, c, d in changes(units, others):
-        made += units[done:a] + others[c:d]
-        done = b
-    assert made + units[done:] == others
+        texts += units[end:a] + others[c:d]
+        end = b
+    assert texts + units[end:] == others
 
 
 @given(st.text(), st.text(), st.sampled_from(["lines", "words"]))
@@ -55,13 +55,13 @@ def test_lines_and_words_are_shown_with_their_context():
         " line 13", " line 14", " line 15",
     )  # fmt: skip
     words = " ".join(f"w{i}" for i in range(100))
-    found = diff(words, words.replace("w50 ", "x y "))[2:]
-    assert [line[0] for line in found] == ["@", " ", "-", "+", " "]
-    assert found[2:4] == ("-w50", "+x y")
+    changed_lines = diff(words, words.replace("w50 ", "x y "))[2:]
+    assert [line[0] for line in changed_lines] == ["@", " ", "-", "+", " "]
+    assert changed_lines[2:4] == ("-w50", "+x y")
 
 
 def marked(segments):
-    return [one.text for one in segments if not one.is_same]
+    return [segment.text for segment in segments if not segment.is_same]
 
 
 @pytest.mark.parametrize(
@@ -84,8 +84,8 @@ def test_only_the_changed_part_of_a_word_is_marked(text, other, left, right):
 @given(WORDS.map(" ".join), WORDS.map(" ".join))
 def test_segments_join_to_the_texts_and_have_equal_common_parts(text, other):
     sides = side_by_side(text, other)
-    assert ["".join(one.text for one in side) for side in sides] == [text, other]
-    ours, theirs = ("".join(one.text for one in side if one.is_same) for side in sides)
+    assert ["".join(segment.text for segment in side) for side in sides] == [text, other]
+    ours, theirs = ("".join(segment.text for segment in side if segment.is_same) for side in sides)
     assert ours == theirs
 
 
@@ -103,7 +103,7 @@ def hostile():
     yield "line ends alone", "a\n" * 500_000, "a\r\n" * 500_000
 
 
-@pytest.mark.parametrize(("name", "text", "other"), [pytest.param(*one, id=one[0]) for one in hostile()])
+@pytest.mark.parametrize(("name", "text", "other"), [pytest.param(*case, id=case[0]) for case in hostile()])
 def test_at_most_some_thousand_words_are_compared(name, text, other, monkeypatch):
     compared = []
 

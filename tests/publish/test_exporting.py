@@ -58,19 +58,19 @@ def exported(corpus, to, *, replace=False, **options):
 
 def documents_in(to, source, kind="jsonl.zst"):
     """Read the exported rows of a source with other libraries."""
-    found = []
+    documents = []
     for path in sorted((to / source).rglob(f"*.{kind}")):
         content = path.read_bytes()
         if kind == "parquet":
-            found += pq.read_table(BytesIO(content)).to_pylist()
+            documents += pq.read_table(BytesIO(content)).to_pylist()
         else:
             lines = (
                 zstandard.ZstdDecompressor().decompressobj().decompress(content)
                 if kind == "jsonl.zst"
                 else content
             )
-            found += [json.loads(line) for line in lines.split(b"\n") if line]
-    return found
+            documents += [json.loads(line) for line in lines.split(b"\n") if line]
+    return documents
 
 
 def listed(to):
@@ -86,7 +86,9 @@ def test_exported_documents_equal_the_published_documents(corpus, tmp_path, kind
         expected = table_of(corpus.load(), source)
         if kind != "parquet":
             file = corpus.folder / "out/small/published" / table_of_files(corpus, source)[0]
-            as_json = [one.name for one in pq.read_schema(file) if one.metadata and b"zyda" in one.metadata]
+            as_json = [
+                field.name for field in pq.read_schema(file) if field.metadata and b"zyda" in field.metadata
+            ]
             assert ("mixed" in as_json) == (source == "worst")
             expected = [
                 row | {name: json.loads(row[name]) for name in as_json if row[name] is not None}
@@ -125,15 +127,15 @@ def test_load_dataset_reads_an_export(corpus, tmp_path, monkeypatch):
         exported(corpus, to, format=kind, file_mib=0.01)
         expected = {source: documents_in(to, source, kind) for source in SOURCES}
         assert len({tuple(rows[0]) for rows in expected.values()}) > 1
-        found = datasets.load_dataset(str(to), cache_dir=cache, split="train")
+        dataset = datasets.load_dataset(str(to), cache_dir=cache, split="train")
         columns = {"doc_id", "source", "text", "n_tokens"}
-        assert columns <= {*found.column_names}
+        assert columns <= {*dataset.column_names}
         rows = [row for source in SOURCES for row in expected[source]]
-        for name in columns if kind == "parquet" else found.column_names:
-            assert found[name][:] == [row.get(name) for row in rows], name
+        for name in columns if kind == "parquet" else dataset.column_names:
+            assert dataset[name][:] == [row.get(name) for row in rows], name
         for source in SOURCES:
-            found = datasets.load_dataset(str(to), source, cache_dir=cache, split="train")
-            assert found.to_list() == expected[source]
+            dataset = datasets.load_dataset(str(to), source, cache_dir=cache, split="train")
+            assert dataset.to_list() == expected[source]
         (to / "README.md").write_text("mine")
         exported(corpus, to, format=kind, file_mib=0.01)
         assert (to / "README.md").read_text() == "mine"
@@ -150,7 +152,7 @@ def test_types_of_the_card_match_datasets():
     expected = datasets.Features.from_arrow_schema(schema)._to_yaml_list()
     assert [*features_of(schema).values()] == expected
     texts = pa.schema([("t", pa.timestamp("us")), ("d", pa.decimal128(9, 2)), ("b", pa.large_binary())])
-    assert {one["dtype"] for one in features_of(texts).values()} == {"string"}
+    assert {feature["dtype"] for feature in features_of(texts).values()} == {"string"}
 
 
 def table_of_files(corpus, source):
@@ -354,13 +356,13 @@ def test_other_export_in_the_folder_is_removed_only_with_replace(corpus, tmp_pat
         (corpus, {"sources": ("best",), "columns": ("doc_id", "text"), "format": "parquet"}),
         (other, {"sources": ("best",), "columns": ("doc_id", "text")}),
     ]:
-        with pytest.raises(BadInput) as found:
+        with pytest.raises(BadInput) as raised:
             exported(recipe, to, **options)
         assert (
             f"the folder has 1 file of another export ({corpus.load().folder.url} as jsonl.zst of best of doc_id, text)"
-            in (str(found.value))
+            in (str(raised.value))
         )
-        assert "--replace" in str(found.value)
+        assert "--replace" in str(raised.value)
         assert {path: path.read_bytes() for path in to.rglob("*.*")} == before
     assert exported(corpus, to, sources=("best", "worst"), columns=("doc_id", "text"))
     assert exported(corpus, to, columns=("doc_id", "text"), file_mib=1)
@@ -392,13 +394,15 @@ def test_damaged_corpus_and_republished_corpus_have_different_errors(corpus, tmp
 @pytest.mark.slow
 def test_command_exports_in_processes_and_prints_a_summary(corpus, tmp_path):
     to = tmp_path / "to"
-    said = zyda("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,text", "--file-mib", "0.01")
-    assert said.returncode == 0, said.stderr
-    assert "0 of them written earlier" in said.stdout
+    process = zyda(
+        "export", str(corpus.path), "--to", str(to), "--columns", "doc_id,text", "--file-mib", "0.01"
+    )
+    assert process.returncode == 0, process.stderr
+    assert "0 of them written earlier" in process.stdout
     assert documents_in(to, "best") == [
         {"doc_id": row["doc_id"], "text": row["text"]} for row in table_of(corpus.load(), "best")
     ]
-    said = zyda_here("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,nothing")
-    assert said.returncode == 1
-    assert said.stderr.strip().count("\n") == 0
-    assert "no column 'nothing'" in said.stderr
+    process = zyda_here("export", str(corpus.path), "--to", str(to), "--columns", "doc_id,nothing")
+    assert process.returncode == 1
+    assert process.stderr.strip().count("\n") == 0
+    assert "no column 'nothing'" in process.stderr

@@ -18,14 +18,14 @@ NAME = "lab/small"
 
 @pytest.fixture
 def hub(monkeypatch):
-    made = StandInHub()
-    point_client_at(made, monkeypatch)
+    stand_in = StandInHub()
+    point_client_at(stand_in, monkeypatch)
     monkeypatch.setenv("HF_TOKEN", "hf_write")
     monkeypatch.setattr(stores, "SECONDS_BEFORE_ASKING_AGAIN", (0.01, 0.01))
     monkeypatch.setattr(stores, "LEAST_WAIT", 0.0)
     monkeypatch.setattr(pushing, "MOST_FILES", 4)
-    yield made
-    made.close()
+    yield stand_in
+    stand_in.close()
     HfFileSystem.clear_instance_cache()
 
 
@@ -231,10 +231,10 @@ def test_flow_shows_progress_and_bytes_sent(hub, corpus, server):
     assert page == f"{hub.endpoint}/datasets/{NAME}"
     assert on_hub(hub) == on_disk(corpus.load())
     with get_client(sync_client=True) as client:
-        found = client.read_artifacts(limit=200)
-    (link,) = [one for one in found if one.key == artifact_key(corpus.load(), "pushed")]
+        artifacts = client.read_artifacts(limit=200)
+    (link,) = [artifact for artifact in artifacts if artifact.key == artifact_key(corpus.load(), "pushed")]
     assert page in link.data
-    assert 100 in [one.data for one in found if one.description == "Sent to the hub"]
+    assert 100 in [artifact.data for artifact in artifacts if artifact.description == "Sent to the hub"]
     flow(str(corpus.path), NAME)
     assert len(hub.pulls[NAME]) == 1
 

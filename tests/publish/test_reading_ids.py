@@ -27,10 +27,10 @@ IDS = ("doc_id", "cluster_id", "cluster_id2", "kept_doc_id", "reference")
 def recipe(tmp_path_factory, compiled):
     """Return a corpus of two rounds whose last source has a column of nullable integers."""
     corpus = Corpus(tmp_path_factory.mktemp("ids"))
-    found = [
+    paths = [
         dict(row, reference=FAR + i if i % 2 else None) for i, row in enumerate(DOCUMENTS["worst-1.arrow"])
     ]
-    write_rows(corpus.folder / "in/worst-1.arrow", [dict(row, source="theirs") for row in found])
+    write_rows(corpus.folder / "in/worst-1.arrow", [dict(row, source="theirs") for row in paths])
     write_rows(
         corpus.folder / "in/worst-2.arrow",
         [dict(row, reference=None, source="theirs") for row in rows(alike=edited(prose("last alone"), 2))],
@@ -59,7 +59,7 @@ def test_no_id_is_rounded(recipe, place, reader):
     assert ids
     for name in ids:
         values = sorted(table[name].to_pylist(), key=str)
-        assert sorted((None if one is pd.NA else int(one) for one in frame[name]), key=str) == values
+        assert sorted((None if value is pd.NA else int(value) for value in frame[name]), key=str) == values
 
 
 def test_doc_ids_are_never_null_and_single_documents_have_own_clusters(recipe):
@@ -97,16 +97,16 @@ def test_ids_in_json_are_strings_with_as_strings(recipe, tmp_path):
     Export(recipe, Folder(str(to)), options).write(lambda jobs: [job() for job in jobs])
     for source in SOURCES:
         content = b"".join(
-            zstandard.ZstdDecompressor().decompressobj().decompress(one.read_bytes())
-            for one in sorted((to / source).glob("*.zst"))
+            zstandard.ZstdDecompressor().decompressobj().decompress(value.read_bytes())
+            for value in sorted((to / source).glob("*.zst"))
         )
         as_javascript = [json.loads(line, parse_int=float) for line in content.splitlines()]
         table = exact(recipe, source)
         for name in {"doc_id", "cluster_id", "reference"} & {*table.column_names}:
-            expected = [None if one is None else str(one) for one in table[name].to_pylist()]
+            expected = [None if value is None else str(value) for value in table[name].to_pylist()]
             assert [row[name] for row in as_javascript] == expected
             frame = pd.read_json(BytesIO(content), lines=True, dtype=False)
-            assert [None if pd.isna(one) else one for one in frame[name]] == expected
+            assert [None if pd.isna(value) else value for value in frame[name]] == expected
         assert all(type(row["n_tokens"]) is float for row in as_javascript)
     card = (to / "README.md").read_text()
     assert "name: doc_id\n    dtype: string" in card.replace("  - ", "")

@@ -1,4 +1,4 @@
-"""`zyda.build` and `zyda.check`: of a script, a thread and a notebook; nothing stays, whatever ends them."""
+"""Test `zyda.build` and `zyda.check` in a script, a thread and a notebook; no process remains afterwards."""
 
 import ast
 import json
@@ -19,7 +19,7 @@ from zyda_flows.tasks.recipe.loading import load_recipe
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
-# Without `if __name__ == "__main__"`, and from a thread, of which there are others.
+# The script has no `if __name__ == "__main__"`, and builds in a thread.
 SCRIPT = """
 import json, logging, os, signal, sys, threading
 import psutil
@@ -51,32 +51,32 @@ print(json.dumps(found))
 """
 
 
-def in_python(program, *arguments, **more):
-    """Run a program in a process of its own, with what it prints."""
+def start_program(program, *arguments, **more):
+    """Start a program in a new process; its output is captured."""
     command = [sys.executable, "-c", program, *arguments]
     return subprocess.Popen(
         command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, start_new_session=True, **more
     )
 
 
-def in_folders(corpus):
-    """Return the digests of documents, removed documents and keys; the files beside them name the inputs' folder."""
+def digests_in_folders(corpus):
+    """Return the digests of the files in subfolders; other files contain the path of the inputs."""
     return {path: digest for path, digest in contents(corpus.load()).items() if "/" in path}
 
 
-def test_script_without_a_guard_builds_in_a_thread_and_leaves_nothing(corpus, built_once, terminal):
-    process = in_python(SCRIPT, json.dumps(corpus.recipe), cwd=corpus.folder, env=terminal())
+def test_script_without_a_main_guard_builds_in_a_thread_and_leaves_no_processes(corpus, built_once, terminal):
+    process = start_program(SCRIPT, json.dumps(corpus.recipe), cwd=corpus.folder, env=terminal())
     output, errors = process.communicate()
     assert process.returncode == 0, errors
-    found = json.loads(output)
-    assert found["is_as_before"]
-    assert found["children"] == []
+    result = json.loads(output)
+    assert result["is_as_before"]
+    assert result["children"] == []
     expected = zyda.open(built_once.path)
-    assert found["tokens"] == found["again"] == expected.tokens
-    assert found["rows"] == expected.documents().count_rows()
-    assert in_folders(corpus) == in_folders(built_once) != {}
-    assert "source none: no file matches" in found["fault"]
-    assert found["fault"].endswith("/nothing-*.parquet")
+    assert result["tokens"] == result["again"] == expected.tokens
+    assert result["rows"] == expected.documents().count_rows()
+    assert digests_in_folders(corpus) == digests_in_folders(built_once) != {}
+    assert "source none: no file matches" in result["fault"]
+    assert result["fault"].endswith("/nothing-*.parquet")
     lines = errors.splitlines()
     assert lines[0].startswith("dashboard: http://127.0.0.1:")
     assert not [line for line in lines if "Traceback" in line or " | INFO" in line]
@@ -94,56 +94,56 @@ except KeyboardInterrupt:
 
 
 @pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGKILL])
-def test_build_that_is_interrupted_leaves_no_process_and_goes_on(larger, undisturbed, terminal, number):
+def test_interrupted_build_leaves_no_process_and_is_resumed(larger, undisturbed, terminal, number):
     path, environment = larger.write(), terminal()
-    process = in_python(BUILD, path, env=environment)
+    process = start_program(BUILD, path, env=environment)
     wait_for(lambda: is_under_way(larger), process)
-    family = family_of(process)
-    assert len(family) > 3
+    processes = family_of(process)
+    assert len(processes) > 3
     process.send_signal(number)
     output, errors = process.communicate(timeout=HANG)
     assert process.returncode == -number
-    _, alive = psutil.wait_procs(family, HANG)
+    _, alive = psutil.wait_procs(processes, HANG)
     assert alive == []
     if number == signal.SIGINT:
         assert output == "interrupted\n"
-        assert "zyda: interrupted; what is finished is kept" in errors
-    again = in_python(BUILD, path, env=environment)
-    output, errors = again.communicate(timeout=HANG)
-    assert again.returncode == 0, errors
+        assert "zyda: interrupted; finished work is kept" in errors
+    resumed = start_program(BUILD, path, env=environment)
+    output, errors = resumed.communicate(timeout=HANG)
+    assert resumed.returncode == 0, errors
     recipe = load_recipe(path)
     assert output == f"{recipe.folder.url}/published\n"
     assert contents(recipe) == undisturbed
 
 
-def test_process_that_is_killed_is_a_short_error(corpus, terminal, monkeypatch):
-    """The process that builds is killed, and not the program that waits for it."""
-    process = in_python(BUILD, corpus.write(), env=terminal())
+def test_killed_build_process_raises_a_short_error(corpus, terminal, monkeypatch):
+    """Only the build process is killed; the program waits for it."""
+    process = start_program(BUILD, corpus.write(), env=terminal())
     wait_for(
         lambda: any("build_process" in " ".join(child.cmdline()) for child in family_of(process)), process
     )
-    (builds,) = (child for child in family_of(process) if "build_process" in " ".join(child.cmdline()))
-    builds.kill()
+    (build_process,) = (child for child in family_of(process) if "build_process" in " ".join(child.cmdline()))
+    build_process.kill()
     output, errors = process.communicate(timeout=HANG)
     assert (process.returncode, output) == (1, "")
     assert errors.splitlines()[-1].endswith("BuildStopped: the process of the build ended by signal 9")
 
 
-def test_check_returns_what_a_build_would_read(corpus):
-    found = zyda.check(corpus.write())
-    assert [(source.name, source.files, source.new_files) for source in found.sources] == [
+def test_check_returns_the_inputs_of_a_build(corpus):
+    checked = zyda.check(corpus.write())
+    assert [(source.name, source.files, source.new_files) for source in checked.sources] == [
         ("best", 2, 2), ("middle", 1, 1), ("worst", 2, 2),
     ]  # fmt: skip
     files = [*corpus.folder.glob("in/best-*.parquet")]
-    assert found.sources[0].size == sum(file.stat().st_size for file in files)
-    assert found.sources[0].rows == 6
-    assert (found.tokenizer, found.is_complete) == (str(TOKENIZER), False)
-    assert found.url == f"{corpus.folder}/out/small/published"
-    with pytest.raises(zyda.BadRecipe) as raised:
+    assert checked.sources[0].size == sum(file.stat().st_size for file in files)
+    assert checked.sources[0].rows == 6
+    assert (checked.tokenizer, checked.is_complete) == (str(TOKENIZER), False)
+    assert checked.url == f"{corpus.folder}/out/small/published"
+    with pytest.raises(zyda.BadRecipe) as error:
         zyda.check(
             corpus.write(tokenizer="nobody/nothing", sources=[{"name": "a", "files": "in/none-*.parquet"}])
         )
-    assert len(raised.value.faults) == 2
+    assert len(error.value.faults) == 2
     with pytest.raises(
         zyda.BadRecipe, match=r"recipe: expected str, bytes or os\.PathLike object, not object"
     ):
@@ -153,8 +153,8 @@ def test_check_returns_what_a_build_would_read(corpus):
 BLOCKS = re.findall(r"```python\n(.*?)```", (REPOSITORY / "docs/python.md").read_text(), re.DOTALL)
 
 
-def test_python_of_the_page_runs(tmp_path, monkeypatch, compiled, capsys):
-    """On a corpus that is there already, so that nothing is built."""
+def test_code_blocks_of_the_page_run(tmp_path, monkeypatch, compiled, capsys):
+    """The corpus is built before the blocks run, so that they do not build it."""
     manual = [{"name": f"n{i}", "text": prose(f"n{i}")} for i in range(4)]
     mirror = [{"stars": i, "text": f"{row['text']} mirrored"} for i, row in enumerate(manual)]
     for name, lines in {"manual": manual, "mirror": mirror}.items():
@@ -165,21 +165,21 @@ def test_python_of_the_page_runs(tmp_path, monkeypatch, compiled, capsys):
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(recipe))
     build_here(load_recipe("recipe.yaml"))
     names = {"tokenizer": str(TOKENIZER)}
-    for place, block in enumerate(BLOCKS):
-        exec(compile(block, f"docs/python.md, block {place}", "exec"), names)
+    for number, block in enumerate(BLOCKS):
+        exec(compile(block, f"docs/python.md, block {number}", "exec"), names)
     printed = capsys.readouterr()
     assert printed.err.count("nothing to do: the corpus is complete") == 2
     assert "near-duplicate of a preferred document" in printed.out
     assert "'sample: expected at most 1 (found 2.0)'" in printed.out
 
 
-def test_notebook_runs_and_leaves_nothing(tmp_path, terminal, monkeypatch, compiled):
+def test_notebook_runs_and_leaves_no_processes(tmp_path, terminal, monkeypatch, compiled):
     nbformat, nbclient = pytest.importorskip("nbformat"), pytest.importorskip("nbclient")
     for name, value in {**terminal(), "TMPDIR": str(tmp_path)}.items():
         monkeypatch.setenv(name, value)
     notebook = nbformat.read(REPOSITORY / "examples/first_corpus.ipynb", nbformat.NO_CONVERT)
     assert not [cell for cell in notebook.cells if cell.get("outputs") or cell.get("execution_count")]
-    before = {child.pid for child in psutil.Process().children(recursive=True)}
+    children_before = {child.pid for child in psutil.Process().children(recursive=True)}
     client = nbclient.NotebookClient(notebook, timeout=HANG, kernel_name="python3")
     client.create_kernel_manager().transport = "ipc"
     client.execute()
@@ -189,4 +189,4 @@ def test_notebook_runs_and_leaves_nothing(tmp_path, terminal, monkeypatch, compi
     assert "<corpus first: " in output["corpus"]
     assert "\\x1b" not in output["corpus"]
     assert "-Mirrored." in output['print("\\n".join(explanation.diff))']
-    assert {child.pid for child in psutil.Process().children(recursive=True)} <= before
+    assert {child.pid for child in psutil.Process().children(recursive=True)} <= children_before

@@ -1,4 +1,4 @@
-"""`zyda.open`: what it reads is what pyarrow reads from the published files, and damage has the name of its file."""
+"""Test that `zyda.open` reads the same rows as pyarrow, and that errors about damage name the file."""
 
 import json
 import subprocess
@@ -24,7 +24,7 @@ def opened(built_once):
 
 
 def read_by_pyarrow(corpus, *places):
-    """Return the rows of folders of the published corpus, read by nothing of ours, by doc_id."""
+    """Return the rows of folders of the published corpus, read by pyarrow and sorted by doc_id."""
     published = corpus.folder / "out/small/published"
     files = [file for place in places for file in sorted((published / place).glob("*.parquet"))]
     assert files
@@ -33,12 +33,12 @@ def read_by_pyarrow(corpus, *places):
 
 
 def without_nulls(rows):
-    """Return rows without the columns that their files do not have, which are null in a table of several."""
+    """Return rows without null values: columns missing in a source are null in a table of several sources."""
     present = [{name: value for name, value in row.items() if value is not None} for row in rows]
     return sorted(present, key=lambda row: row["doc_id"])
 
 
-def test_documents_are_those_that_pyarrow_reads(built_once, opened):
+def test_documents_equal_the_rows_read_by_pyarrow(built_once, opened):
     expected = read_by_pyarrow(built_once, *SOURCES)
     assert opened.documents().count_rows() == len(expected) > 5
     assert without_nulls(opened.documents().to_table().to_pylist()) == without_nulls(expected)
@@ -47,18 +47,18 @@ def test_documents_are_those_that_pyarrow_reads(built_once, opened):
     assert opened.documents().head(2).to_pylist() == opened.documents().to_table().slice(0, 2).to_pylist()
 
 
-def test_columns_and_filter_are_those_of_pyarrow(built_once, opened):
+def test_columns_and_filter_select_the_same_rows_as_pyarrow(built_once, opened):
     expected = [row for row in read_by_pyarrow(built_once, *SOURCES) if row["n_tokens"] > 100]
     long = opened.documents(["text", "doc_id"], pc.field("n_tokens") > 100)
     assert 0 < len(expected) == long.count_rows() < opened.documents().count_rows()
     assert long.schema.names == ["text", "doc_id"]
-    found = {row["doc_id"]: row["text"] for row in long.to_table().to_pylist()}
-    assert found == {row["doc_id"]: row["text"] for row in expected}
+    texts = {row["doc_id"]: row["text"] for row in long.to_table().to_pylist()}
+    assert texts == {row["doc_id"]: row["text"] for row in expected}
     assert opened.documents(sources=["middle"]).count_rows() == len(read_by_pyarrow(built_once, "middle"))
 
 
-def test_ids_are_exact_in_pandas_beside_nulls(opened):
-    """Floats of 64 bits hold 53 bits of an id."""
+def test_ids_are_exact_in_pandas_columns_with_nulls(opened):
+    """A 64-bit float represents only 53 bits of an id exactly."""
     rows = opened.removed(["doc_id", "kept_doc_id"])
     expected = rows.to_table()
     assert expected["kept_doc_id"].null_count
@@ -68,13 +68,13 @@ def test_ids_are_exact_in_pandas_beside_nulls(opened):
     assert len(repr(rows)) < 300
 
 
-def test_removed_documents_are_those_that_pyarrow_reads(built_once, opened):
+def test_removed_documents_equal_the_rows_read_by_pyarrow(built_once, opened):
     expected = read_by_pyarrow(built_once, "removed")
     assert without_nulls(opened.removed().to_table().to_pylist()) == without_nulls(expected)
-    of_keep = opened.removed(["doc_id"], pc.field("reason") == "keep")
-    assert of_keep.count_rows() == sum(row["reason"] == "keep" for row in expected) == 1
-    of_worst = opened.removed(["source"], sources=["worst"]).to_table().column("source").to_pylist()
-    assert of_worst == [row["source"] for row in expected if row["source"] == "worst"]
+    removed_by_keep = opened.removed(["doc_id"], pc.field("reason") == "keep")
+    assert removed_by_keep.count_rows() == sum(row["reason"] == "keep" for row in expected) == 1
+    sources_of_worst = opened.removed(["source"], sources=["worst"]).to_table().column("source").to_pylist()
+    assert sources_of_worst == [row["source"] for row in expected if row["source"] == "worst"]
 
 
 def test_other_libraries_read_rows_as_a_stream(opened):
@@ -84,7 +84,7 @@ def test_other_libraries_read_rows_as_a_stream(opened):
     assert pa.table(rows).num_rows == rows.dataset.count_rows()
 
 
-def test_accounts_are_those_that_are_published_and_printed(built_once, opened):
+def test_ledger_and_reasons_equal_the_published_and_printed_tables(built_once, opened):
     published = built_once.folder / "out/small/published"
     assert opened.ledger.to_pylist() == pq.read_table(published / "ledger.parquet").to_pylist()
     assert opened.reasons.to_pylist() == pq.read_table(published / "reasons.parquet").to_pylist()
@@ -100,18 +100,18 @@ def test_accounts_are_those_that_are_published_and_printed(built_once, opened):
 
 def test_explain_names_the_document_that_was_kept(built_once, opened):
     name = pc.field("name")
-    (kept,) = opened.documents(["doc_id"], name == "best_of_all").to_table().column("doc_id").to_pylist()
+    (kept_id,) = opened.documents(["doc_id"], name == "best_of_all").to_table().column("doc_id").to_pylist()
     duplicates = (
-        opened.removed(["doc_id"], pc.field("kept_doc_id") == kept).to_table().column("doc_id").to_pylist()
+        opened.removed(["doc_id"], pc.field("kept_doc_id") == kept_id).to_table().column("doc_id").to_pylist()
     )
     explanation = opened.explain(duplicates[0])
-    assert (explanation.reason, explanation.kept.doc_id) == ("duplicate", kept)
+    assert (explanation.reason, explanation.kept.doc_id) == ("duplicate", kept_id)
     assert str(explanation.place.row) in zyda_here("explain", str(built_once.path), str(duplicates[0])).stdout
     text = opened.documents(["text"], name == "best_of_all").to_table().column("text")[0].as_py()
-    assert opened.nearest(text)[0].doc_id == kept
+    assert opened.nearest(text)[0].doc_id == kept_id
 
 
-def test_corpus_is_opened_by_its_folder_its_published_folder_and_a_mapping(built_once, opened, monkeypatch):
+def test_corpus_is_opened_by_folder_published_folder_and_mapping(built_once, opened, monkeypatch):
     for place in (built_once.folder / "out/small", f"file://{built_once.folder}/out/small/published"):
         by_folder = zyda.open(place)
         assert by_folder.ledger == opened.ledger
@@ -132,7 +132,7 @@ def test_corpus_in_a_store_is_read(built_once, s3, monkeypatch):
     assert rows.count_rows() == local.count_rows() > 0
 
 
-def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
+def test_invalid_arguments_raise_zyda_errors(opened, tmp_path):
     with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
         opened.documents(["nope"])
     with pytest.raises(zyda.BadInput, match=r"FieldRef.Name.nope.; the columns are doc_id, source,"):
@@ -152,23 +152,23 @@ def test_questions_that_have_no_answer_are_our_errors(opened, tmp_path):
 
 @pytest.fixture
 def damaged(ready):
-    """Give an opened corpus, a file of which can be damaged, and the rows of that file."""
+    """Return an opened corpus and the path of a published file that the test may damage."""
     FOOTERS.clear()
     return zyda.open(ready.folder / "out/small"), next(
         (ready.folder / "out/small/published/middle").glob("*")
     )
 
 
-def changed(path, content):
+def overwrite(path, content):
     path.chmod(0o644)
-    path.unlink()  # what it was made of shares its bytes
+    path.unlink()  # other hard links to the file keep their content
     path.write_bytes(content)
 
 
-def test_missing_and_cut_files_are_named_when_rows_are_asked_for(damaged):
+def test_missing_and_truncated_files_raise_when_rows_are_requested(damaged):
     corpus, file = damaged
     rows, content = corpus.documents(), file.read_bytes()
-    changed(file, content[:-10])
+    overwrite(file, content[:-10])
     with pytest.raises(zyda.Denied, match=rf"middle/{file.name} has [\d,]+ bytes, expected {len(content):,}"):
         corpus.documents()
     with pytest.raises(zyda.Denied, match=rf"middle/{file.name} has "):
@@ -176,39 +176,39 @@ def test_missing_and_cut_files_are_named_when_rows_are_asked_for(damaged):
     file.unlink()
     with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         corpus.documents()
-    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         list(rows.to_batches())
-    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is gone"):
+    with pytest.raises(zyda.Denied, match=f"middle/{file.name} is missing"):
         rows.count_rows()
     assert corpus.documents(sources=["best"]).count_rows()
 
 
-def test_changed_bytes_are_named_when_they_are_read(damaged):
+def test_changed_bytes_raise_when_they_are_read(damaged):
     corpus, file = damaged
     content = bytearray(file.read_bytes())
     text = pq.ParquetFile(file).metadata.row_group(0).column(pq.read_schema(file).names.index("text"))
     content[text.data_page_offset + text.total_compressed_size - 5] ^= 1
-    changed(file, content)
+    overwrite(file, content)
     with pytest.raises(zyda.Denied, match=f"middle/{file.name} cannot be read: .*CRC"):
         corpus.documents(["text"]).to_table()
 
 
-def test_another_file_of_the_same_size_is_named(damaged):
+def test_another_file_of_the_same_size_raises(damaged):
     corpus, file = damaged
     content = bytearray(file.read_bytes())
-    content[-20] ^= 1  # in the name of the program that wrote it, or beside it
-    changed(file, content)
-    for read in (
+    content[-20] ^= 1  # in or near the field created_by of the footer
+    overwrite(file, content)
+    for read_rows in (
         lambda: corpus.documents(["doc_id"]),
         corpus.documents().to_table,
         corpus.documents().count_rows,
     ):
         FOOTERS.clear()
         with pytest.raises(zyda.Denied, match=f"middle/{file.name} has another footer than was written"):
-            read()
+            read_rows()
 
 
-def test_column_with_two_types_is_read_source_by_source_and_hinders_no_other_column(corpus, tmp_path):
+def test_column_with_two_types_can_only_be_read_by_source(corpus, tmp_path):
     for name, number in (("a", 1), ("b", "one")):
         line = json.dumps({"text": f"the text of {name} " * 20, "number": number})
         (tmp_path / f"{name}.jsonl").write_text(line)
@@ -237,5 +237,5 @@ assert not {"prefect", "torch", "transformers"} & set(sys.modules)
 """
 
 
-def test_import_is_light_and_offers_all_of_its_names():
+def test_import_is_light_and_provides_all_public_names():
     subprocess.run([sys.executable, "-c", LIGHT], check=True)

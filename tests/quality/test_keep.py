@@ -1,4 +1,4 @@
-"""The `keep` of a source: what it may look at, and what becomes of it where the data does not fit."""
+"""The `keep` of a source: allowed expressions, and errors for values that do not fit."""
 
 import json
 import re
@@ -41,19 +41,19 @@ OF_ONE_ROW = [
 
 
 @pytest.mark.parametrize("expression", BEYOND)
-def test_what_looks_beyond_its_row_is_refused(expression):
-    found = fault(expression, COLUMNS)
-    assert found
-    assert len(found.splitlines()) == 1
+def test_expression_that_reads_other_rows_raises(expression):
+    message = fault(expression, COLUMNS)
+    assert message
+    assert len(message.splitlines()) == 1
 
 
 @pytest.mark.parametrize("expression", CLOCKS)
-def test_clock_is_refused(expression):
+def test_functions_of_the_clock_raise(expression):
     assert "is another at each build" in fault(expression, COLUMNS)
 
 
 @pytest.mark.parametrize("expression", OF_ONE_ROW)
-def test_what_looks_at_its_row_alone_is_allowed(expression):
+def test_expression_on_its_row_is_allowed(expression):
     assert fault(expression, COLUMNS) is None
 
 
@@ -62,7 +62,7 @@ def test_column_that_duckdb_cannot_read_is_reported_only_if_it_is_named():
     assert fault("a > 1", COLUMNS) is None
 
 
-def test_fault_on_a_row_says_which_row_and_shortens_its_value():
+def test_fault_on_a_row_has_its_number_and_a_shortened_value():
     table = pa.table({"b": ["1", "2", "x" * 10_000, "4"], "a": [1, 2, 3, 4]})
     with pytest.raises(BadKeep) as raised:
         keep_mask("cast(b as int) > 1", table)
@@ -70,7 +70,7 @@ def test_fault_on_a_row_says_which_row_and_shortens_its_value():
     assert len(str(raised.value)) < 300
 
 
-def test_keep_beside_a_column_of_wide_decimals_builds(corpus):
+def test_column_of_wide_decimals_does_not_disturb_keep(corpus):
     wide = pa.array([Decimal(1), Decimal(2)], pa.decimal256(50, 2))
     pq.write_table(
         pa.table({"text": ["a b", "c d"], "name": ["x", "y"], "dec": wide}), corpus.folder / "in/d.parquet"
@@ -80,13 +80,13 @@ def test_keep_beside_a_column_of_wide_decimals_builds(corpus):
     assert kept_names(recipe) == {"x"}
 
 
-def test_answers_do_not_depend_on_how_a_source_is_cut(corpus, monkeypatch):
+def test_answers_do_not_depend_on_the_division_into_files(corpus, monkeypatch):
     """Later parts lack the column, or have it with another type: null is not kept, numbers stay numbers."""
     monkeypatch.setattr(jsonl, "CHUNK_BYTES", 2000)
-    found = [{"name": f"n{i}", "text": prose(f"n{i}", 30)} for i in range(60)]
-    for i, row in enumerate(found):
+    documents = [{"name": f"n{i}", "text": prose(f"n{i}", 30)} for i in range(60)]
+    for i, row in enumerate(documents):
         row |= {"score": i} if i < 20 else {"score": i + 0.5} if i < 40 else {}
-    write_rows(corpus.folder / "in/x.jsonl", found)
+    write_rows(corpus.folder / "in/x.jsonl", documents)
     for shard_mib in (1, 0.002):
         source = {"name": "x", "files": "in/x.jsonl", "keep": "score > 10"}
         recipe = corpus.load(sources=[source], name=f"by-{shard_mib}", shard_mib=shard_mib)
@@ -95,10 +95,10 @@ def test_answers_do_not_depend_on_how_a_source_is_cut(corpus, monkeypatch):
 
 
 def test_cast_that_fails_names_file_row_and_value(corpus):
-    found = [{"name": f"n{i}", "s": str(i), "text": prose(f"n{i}", 30)} for i in range(9)]
-    write_rows(corpus.folder / "in/x-0.jsonl", found)
-    found[5]["s"] = "no number"
-    write_rows(corpus.folder / "in/x-1.jsonl", [{**row, "text": row["text"] + " more"} for row in found])
+    documents = [{"name": f"n{i}", "s": str(i), "text": prose(f"n{i}", 30)} for i in range(9)]
+    write_rows(corpus.folder / "in/x-0.jsonl", documents)
+    documents[5]["s"] = "no number"
+    write_rows(corpus.folder / "in/x-1.jsonl", [{**row, "text": row["text"] + " more"} for row in documents])
     source = {"name": "x", "files": "in/x-*.jsonl", "keep": "cast(s as int) > 1"}
     recipe = corpus.load(sources=[source])
     where = (
@@ -119,7 +119,7 @@ def test_keep_on_a_column_that_only_some_files_have_is_evaluated(corpus):
     assert kept_names(recipe) == {"b"}
 
 
-def test_typo_is_said_once_and_not_for_every_file(corpus):
+def test_unknown_column_is_reported_once(corpus):
     for i in range(5):
         write_rows(corpus.folder / f"in/x-{i}.jsonl", [{"text": "one", "n": i}])
     with pytest.raises(ZydaError) as raised:
@@ -128,16 +128,16 @@ def test_typo_is_said_once_and_not_for_every_file(corpus):
 
 
 @pytest.mark.parametrize("text", ["n_tokens", "doc_id", "source_doc_id", "cluster_id"])
-def test_text_column_may_have_a_name_that_the_build_needs(corpus, text):
-    found = [{"name": "a", text: "one two", "score": 1}, {"name": "b", text: "three", "score": 2}]
-    (corpus.folder / "in/x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in found))
+def test_text_column_may_have_a_reserved_name(corpus, text):
+    documents = [{"name": "a", text: "one two", "score": 1}, {"name": "b", text: "three", "score": 2}]
+    (corpus.folder / "in/x.jsonl").write_text("".join(json.dumps(row) + "\n" for row in documents))
     keep = "n_tokens > 0 and text like 'one%' and doc_id < 5"
     recipe = corpus.load(sources=[{"name": "x", "files": "in/x.jsonl", "text": text, "keep": keep}])
     build_here(recipe)
     assert [row["text"] for row in table_of(recipe, "x")] == ["one two"]
 
 
-def test_time_is_compared_with_a_time_that_is_written_out(corpus):
+def test_time_is_compared_with_a_literal_time(corpus):
     table = pa.table(
         {"text": ["a", "b"], "name": ["a", "b"], "at": [datetime(2020, 1, 1), datetime(2022, 1, 1)]}
     )
@@ -148,7 +148,7 @@ def test_time_is_compared_with_a_time_that_is_written_out(corpus):
     assert kept_names(recipe) == {"b"}
 
 
-# What is not a number
+# NaN
 
 NAN, INF = float("nan"), float("inf")
 NUMBERS = pa.table(
@@ -193,14 +193,14 @@ NUMBERS = pa.table(
         (" and ".join(["not (a / b < 3)"] * 90), {"five"}),
     ],
 )
-def test_what_is_not_a_number_is_null_and_no_comparison_of_it_is_true(expression, true_for):
+def test_nan_is_null_and_comparisons_with_it_are_not_true(expression, true_for):
     assert fault(expression, NUMBERS.schema) is None
     assert (
         set(NUMBERS.column("name").filter(pa.array(keep_mask(expression, NUMBERS))).to_pylist()) == true_for
     )
 
 
-def test_row_whose_score_is_not_a_number_is_not_kept(corpus):
+def test_row_with_a_nan_score_is_not_kept(corpus):
     table = pa.table({"text": ["one", "two", "three"], "name": ["x", "y", "z"], "score": [NAN, 5.0, 1.0]})
     pq.write_table(table, corpus.folder / "in/n.parquet")
     for i, keep in enumerate(("score >= 3", "not (score < 3)")):
@@ -237,13 +237,13 @@ TOO_MUCH = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("case", TOO_MUCH)
-def test_expression_without_bounds_is_one_line_and_ends_no_process(case):
-    expression, said = TOO_MUCH[case]
-    found = fault(expression, COLUMNS)
-    assert found
-    assert re.search(said, found)
-    assert len(found.splitlines()) == 1
-    assert len(found) < 500
+def test_too_large_expression_is_reported_in_a_single_line(case):
+    expression, expected = TOO_MUCH[case]
+    message = fault(expression, COLUMNS)
+    assert message
+    assert re.search(expected, message)
+    assert len(message.splitlines()) == 1
+    assert len(message) < 500
 
 
 @pytest.mark.parametrize(
@@ -259,7 +259,7 @@ def test_long_expression_within_its_bounds_is_allowed(expression):
     assert fault(expression, COLUMNS) is None
 
 
-def test_long_expression_is_shortened_in_the_line_that_says_what_is_wrong_with_it(corpus):
+def test_long_expression_is_shortened_in_its_error(corpus):
     keep = " and ".join(["stars = 1"] * 5000)
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet", "keep": keep}])
     with pytest.raises(ZydaError, match=r"source best: keep: .*\.\.\.: it has .* characters") as raised:
@@ -297,7 +297,7 @@ def test_times_are_compared_to_the_nanosecond(expression, kept):
     assert np.flatnonzero(keep_mask(expression, TIMES)).tolist() == kept
 
 
-def test_durations_that_intervals_do_not_hold_are_refused():
+def test_durations_beyond_intervals_raise():
     durations = pa.table({"d": pa.array([1000, 1001], pa.duration("ns"))})
     with pytest.raises(BadKeep, match="durations that microseconds do not hold"):
         keep_mask("d > interval '0 day'", durations)
@@ -307,15 +307,15 @@ def test_durations_that_intervals_do_not_hold_are_refused():
 @pytest.mark.parametrize(
     ("zone", "hour", "minute"), [("+02:00", 1, 0), ("-0530", 17, 30), ("Asia/Tokyo", 8, 0), ("+13", 12, 0)]
 )
-def test_hours_are_those_of_a_column_s_zone_and_offset(zone, hour, minute):
+def test_hours_depend_on_the_zone_and_offset_of_a_column(zone, hour, minute):
     moment = datetime(2024, 1, 1, 23, tzinfo=UTC)
     table = pa.table({"t": pa.array([moment], pa.timestamp("us", zone))})
     table = table.append_column("l", pa.array([[moment]], pa.list_(table.schema.field("t").type)))
-    for one in ("t", "l[1]"):
-        assert keep_mask(f"hour({one}) = {hour} and minute({one}) = {minute}", table).all()
+    for column in ("t", "l[1]"):
+        assert keep_mask(f"hour({column}) = {hour} and minute({column}) = {minute}", table).all()
 
 
-def test_time_that_python_does_not_hold_is_compared_or_named():
+def test_time_beyond_python_is_compared_or_reported():
     table = pa.table({"t": pa.array([0, 1 << 53], pa.timestamp("ms"))})
     assert keep_mask("t > timestamp '2000-01-01'", table).tolist() == [False, True]
     table = pa.table({"t": pa.array([0, 1 << 62], pa.timestamp("s"))})
@@ -326,6 +326,6 @@ def test_time_that_python_does_not_hold_is_compared_or_named():
 @pytest.mark.parametrize(
     "expression", ["f * 10 = 1", "f + 0 = 0.1", "f * 3 = 0.3", "f / 2 = 0.05", "f + 0.2 = 0.3"]
 )
-def test_whole_number_beside_a_float_column_is_a_float(expression):
+def test_integer_compared_with_a_float_column_is_a_float(expression):
     """DuckDB gives 0.1::FLOAT * 10 = 1 as true, and so on."""
     assert keep_mask(expression, pa.table({"f": pa.array([0.1], pa.float32())})).all()

@@ -1,4 +1,4 @@
-"""What a `keep` and a `where` answer: as SQLite does, and by hand where SQLite has no such type."""
+"""The answers of `keep` and `where` equal the answers of SQLite, or expected values for types that SQLite lacks."""
 
 import os
 import re
@@ -40,7 +40,7 @@ def test_integers_of_no_width_wrap(kind):
     assert rows_of("n in (49, 51) or n between 100 and 100", table) == [1, 2, 3]
 
 
-def test_integers_of_64_bits_without_sign_are_exact_beside_negative_numbers_and_fractions():
+def test_unsigned_64_bit_integers_are_compared_exactly():
     table = pa.table({"n": pa.array([0, 2**63, 2**63 + 1, LARGEST], pa.uint64()), "i": [-1, -1, -(2**63), 1]})
     assert rows_of("n > i", table) == [0, 1, 2, 3]
     assert rows_of("n + i = 1", table) == [2]
@@ -88,7 +88,7 @@ def test_part_that_can_fail_is_evaluated_only_where_it_decides():
         keep_mask("10 / n > 3 and n > 0", table)
 
 
-def test_division_is_real_or_of_integers_as_its_sign_says():
+def test_division_sign_selects_real_or_integer_division():
     table = pa.table({"n": pa.array([7, -7, 8], pa.int8()), "x": [7.5, -7.5, 8.0]})
     assert rows_of("n / 2 = 3.5", table) == [0]
     assert rows_of("n // 2 = -3", table) == [1]
@@ -97,7 +97,7 @@ def test_division_is_real_or_of_integers_as_its_sign_says():
     assert rows_of("n % 2 = -1", table) == [1]
 
 
-def test_truth_has_three_values():
+def test_logic_has_three_values():
     flags = pa.table({"flag": [True, False, None]})
     answers = {
         "flag is not true": [1, 2], "flag is true": [0], "flag is not false": [0, 2], "flag is false": [1],
@@ -179,14 +179,14 @@ def test_each_type_of_column_is_read(expression, kept):
         ("tz = tz and utc = utc", "several time zones"), ("list_filter(l, x -> x > 1) = l", "not allowed|unknown|unable"),
     ],
 )  # fmt: skip
-def test_fault_of_an_expression_is_one_clear_line(expression, found):
+def test_fault_of_an_expression_is_a_single_line(expression, found):
     table = TYPES.append_column("utc", pa.array([datetime(2020, 1, 1, tzinfo=UTC)] * 3))
     line = str(fault(expression, table.schema))
     assert re.search(found, line)
     assert "\n" not in line
 
 
-def test_answers_of_rows_together_are_those_of_each_row_alone():
+def test_answers_of_a_table_equal_answers_of_single_rows():
     for expression in (
         "meta.a >= 2 or cat = 'a'",
         "array_sum(l) = 3",
@@ -206,6 +206,6 @@ def test_forked_process_evaluates():
     assert os.waitpid(child, 0)[1] == 0
 
 
-def test_columns_of_an_expression_are_those_that_it_names():
+def test_columns_of_an_expression_are_listed():
     expression = "meta.a > 1 and \"Day\" = 'day' and `l`[1] > extract(year from tz)"
     assert columns_of(expression) == ("Day", "l", "meta", "tz")

@@ -1,4 +1,4 @@
-"""Quality models: both forms, against plain transformers, and what classify makes of them.
+"""Quality models: both forms compared with plain transformers, and their use by classify.
 
 Torch and transformers are imported in the tests: each process of a test run imports this file.
 """
@@ -22,7 +22,7 @@ TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90,
 ]
 
 
-def test_nvidia_form_says_what_transformers_says_one_text_at_a_time():
+def test_nvidia_form_equals_transformers_on_single_texts():
     import torch
     from safetensors.torch import load_file
     from transformers import AutoModel, AutoTokenizer, DebertaV2Config
@@ -64,7 +64,7 @@ def regression(tmp_path_factory):
     return folder
 
 
-def test_fineweb_edu_form_says_what_transformers_says(regression):
+def test_fineweb_edu_form_equals_transformers(regression):
     import torch
     from transformers import AutoTokenizer, DebertaV2ForSequenceClassification
 
@@ -83,17 +83,17 @@ def test_fineweb_edu_form_says_what_transformers_says(regression):
         assert int_score == round(max(0, min(expected, 5)))
 
 
-def test_batches_hold_texts_of_like_lengths_and_every_text_once():
+def test_batches_have_similar_lengths_and_every_text_once():
     from zyda_flows.tasks.quality import torch_models as models
 
     lengths = np.random.default_rng(0).integers(1, 1000, 5000).tolist()
-    found = list(models.batches(lengths, 4096))
-    assert sorted(i for batch in found for i in batch) == list(range(5000))
-    padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in found)
+    batches = list(models.batches(lengths, 4096))
+    assert sorted(i for batch in batches for i in batch) == list(range(5000))
+    padded = sum(len(batch) * max(lengths[i] for i in batch) for batch in batches)
     assert padded / sum(lengths) < 1.05
 
 
-def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
+def test_answers_of_windows_are_in_the_order_of_the_texts():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 64)
@@ -103,33 +103,33 @@ def test_windows_of_texts_are_answered_in_the_order_of_the_texts():
     assert classifier.logits([]).shape == (0, 3)
 
 
-def test_texts_that_find_no_room_on_a_gpu_are_cut_in_half_and_said(monkeypatch):
+def test_batches_that_exceed_gpu_memory_are_halved_with_a_warning(monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
 
-    classifier, asked, said = models.Classifier(QUALITY, 64), [], []
+    classifier, batch_sizes, warnings = models.Classifier(QUALITY, 64), [], []
     texts = [*TEXTS, *(prose(f"more {i}", 10 * i) for i in range(40))]
     expected, network = classifier.logits(texts), classifier.network
 
     def short_of_memory(ids, mask):
-        asked.append(len(ids))
+        batch_sizes.append(len(ids))
         if ids.numel() > 300:
             raise torch.OutOfMemoryError("CUDA out of memory")
         return network(ids, mask)
 
     monkeypatch.setattr(classifier, "network", short_of_memory)
-    monkeypatch.setattr(models, "warn", said.append)
+    monkeypatch.setattr(models, "warn", warnings.append)
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert f"the memory of the GPU is too small for a batch of {asked[0]} texts" in said[0]
-    assert len(said) < len(asked)
-    asked.clear()
-    said.clear()
+    assert f"the memory of the GPU is too small for a batch of {batch_sizes[0]} texts" in warnings[0]
+    assert len(warnings) < len(batch_sizes)
+    batch_sizes.clear()
+    warnings.clear()
     assert np.allclose(classifier.logits(texts), expected, atol=1e-4)
-    assert not said, "what found no room is not tried again"
+    assert not warnings, "batches of a size that exceeded the memory are not tried again"
 
 
-def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
+def test_single_text_that_exceeds_gpu_memory_raises(monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
@@ -144,17 +144,17 @@ def test_text_that_finds_no_room_alone_is_an_error(monkeypatch):
         classifier.logits(TEXTS)
 
 
-def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monkeypatch):
+def test_models_of_a_cpu_build_are_on_the_cpu_of_a_gpu_worker(corpus, monkeypatch):
     import torch
 
     from zyda_flows.tasks.quality import torch_models as models
 
-    as_it_was = torch.nn.Module.to
+    original_to = torch.nn.Module.to
 
     def to(network, device, *rest):
         if device == "cuda":
             raise RuntimeError("sent to a GPU")
-        return as_it_was(network, device, *rest)
+        return original_to(network, device, *rest)
 
     monkeypatch.setattr(torch.nn.Module, "to", to)
     monkeypatch.setattr(models.torch.cuda, "is_available", lambda: True)
@@ -167,7 +167,7 @@ def test_build_of_cpus_has_its_models_there_whatever_the_worker_has(corpus, monk
         build_here(worse)
 
 
-def test_cut_text_gives_the_same_tokens_as_the_whole():
+def test_cut_text_has_the_tokens_of_the_whole_text():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 32)
@@ -181,24 +181,24 @@ def recipe_with(corpus, source, **changes):
     return corpus.load(sources=sources)
 
 
-def test_only_documents_with_a_kept_label_stay_and_say_so(corpus):
+def test_only_documents_with_a_kept_label_are_published(corpus):
     classify = {"model": str(QUALITY), "keep": ["High"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     ledger = build_here(recipe)
     kept = table_of(recipe, "worst")
     assert all(row["quality_pred"] == "High" and 1 / 3 <= row["quality_prob"] <= 1 for row in kept)
-    gone = [row for row in table_of(recipe, "removed") if row["reason"] == "quality"]
-    assert len(kept) + len(gone) == ledger.of("classify", "worst").documents == 3
+    removed = [row for row in table_of(recipe, "removed") if row["reason"] == "quality"]
+    assert len(kept) + len(removed) == ledger.of("classify", "worst").documents == 3
 
 
-def test_scores_of_a_regression_model_can_be_named_by_keep(corpus, regression):
+def test_keep_can_use_scores_of_a_regression_model(corpus, regression):
     classify = {"model": str(regression), "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify, keep="int_score >= 3 or score < 1e9")
     build_here(recipe)
     assert {"score", "int_score"} <= set(table_of(recipe, "worst")[0])
 
 
-def test_label_that_the_model_does_not_have_is_found_before_any_work(corpus):
+def test_unknown_label_raises_before_work(corpus):
     recipe = recipe_with(corpus, "worst", classify={"model": str(QUALITY), "keep": ["Good"]})
     with pytest.raises(
         ValueError, match=r"source worst: classify\.keep: .* has no label Good; there are High, Medium, Low"
@@ -206,26 +206,28 @@ def test_label_that_the_model_does_not_have_is_found_before_any_work(corpus):
         build_here(recipe)
 
 
-def test_documents_are_classified_once_whatever_happens_beside_them(corpus, monkeypatch):
+def test_documents_are_classified_once(corpus, monkeypatch):
     from zyda_flows.tasks.quality import torch_models as models
 
     classify = {"model": str(QUALITY), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
     before = kept_names(recipe)
-    seen = []
+    classified_texts = []
     predict = models.Classifier.predict
     monkeypatch.setattr(
-        models.Classifier, "predict", lambda self, texts: seen.extend(texts) or predict(self, texts)
+        models.Classifier,
+        "predict",
+        lambda self, texts: classified_texts.extend(texts) or predict(self, texts),
     )
     write_rows(corpus.folder / "in/best-2.parquet", rows(copy_of_worst=prose("worst alone")))
     build_here(recipe)
     assert kept_names(recipe) == before - {"worst_alone"} | {"copy_of_worst"}
-    assert seen == []
+    assert classified_texts == []
     (corpus.folder / "in/best-2.parquet").unlink()
     build_here(recipe)
     assert kept_names(recipe) == before
-    assert seen == []
+    assert classified_texts == []
     assert recipe.folder.files("work/classify/worst")
 
 
@@ -236,7 +238,7 @@ def own_model(tmp_path):
 
 
 def train_again(folder):
-    """Change a model in its folder: what was a good text is a bad one."""
+    """Change a model in its folder, so that good texts become bad texts."""
     from safetensors.torch import load_file, save_file
 
     weights = load_file(folder / "model.safetensors")
@@ -247,7 +249,7 @@ def answers_of(recipe):
     return [(row["name"], row["quality_pred"], row["quality_prob"]) for row in table_of(recipe, "worst")]
 
 
-def test_model_that_is_trained_again_in_its_folder_is_asked_again(corpus, own_model):
+def test_changed_model_classifies_again(corpus, own_model):
     classify = {"model": str(own_model), "keep": ["High", "Medium", "Low"], "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify)
     build_here(recipe)
@@ -259,7 +261,7 @@ def test_model_that_is_trained_again_in_its_folder_is_asked_again(corpus, own_mo
     assert answers_of(recipe) == answers_of(fresh) != before
 
 
-def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other(own_model):
+def test_model_that_changes_during_a_build_raises(own_model):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     before = load_model(model, 64)
     train_again(own_model)
@@ -269,51 +271,55 @@ def test_model_that_changes_in_the_middle_of_a_build_never_answers_for_the_other
         load_model(model, 64)
 
 
-def test_threads_that_want_a_model_at_once_load_it_once(own_model):
+def test_simultaneous_threads_load_a_model_once(own_model):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     with ThreadPoolExecutor(4) as pool:
         wanted = [pool.submit(load_model, model, 32) for _ in range(4)]
-        assert len({id(one.result()) for one in wanted}) == 1
+        assert len({id(future.result()) for future in wanted}) == 1
         answers = wanted[0].result()
         alone = answers(TEXTS)
-        for one in [pool.submit(answers, TEXTS) for _ in range(4)]:
-            assert one.result() == alone
+        for future in [pool.submit(answers, TEXTS) for _ in range(4)]:
+            assert future.result() == alone
 
 
-def test_answer_does_not_depend_on_the_texts_beside_it():
+def test_answer_does_not_depend_on_other_texts():
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 96)
     texts = [prose(f"beside {i}", 3 + i) for i in range(60)]
     raw = np.concatenate([classifier.logits([text]) for text in texts])
-    assert not np.array_equal(raw, classifier.logits(texts)), "nothing is shown where the outputs are equal"
-    whole = classifier.predict(texts)
+    assert not np.array_equal(raw, classifier.logits(texts)), (
+        "the test needs outputs that depend on the batch"
+    )
+    together = classifier.predict(texts)
     alone = [classifier.predict([text]) for text in texts]
-    assert whole[0] == [labels[0] for labels, _ in alone]
-    assert whole[1].tolist() == [float(found[0]) for _, found in alone]
+    assert together[0] == [labels[0] for labels, _ in alone]
+    assert together[1].tolist() == [float(probability[0]) for _, probability in alone]
     half = classifier.predict(texts[::2])
-    assert half[1].tolist() == whole[1][::2].tolist()
+    assert half[1].tolist() == together[1][::2].tolist()
 
 
-def test_score_does_not_depend_on_the_texts_beside_it(regression):
+def test_score_does_not_depend_on_other_texts(regression):
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(regression, 64)
     texts = [prose(f"beside {i}", 3 + i) for i in range(40)]
-    scores, whole = classifier.score(texts)
+    scores, labels = classifier.score(texts)
     alone = [classifier.score([text]) for text in texts]
-    assert scores.tolist() == [float(one[0][0]) for one in alone]
-    assert whole.tolist() == [int(one[1][0]) for one in alone]
+    assert scores.tolist() == [float(answer[0][0]) for answer in alone]
+    assert labels.tolist() == [int(answer[1][0]) for answer in alone]
 
 
-def test_what_hangs_on_the_last_digits_is_asked_again():
+def test_answers_close_to_a_boundary_are_unsettled():
     from zyda_flows.tasks.quality import torch_models as models
 
     def logits(*probabilities):
         return np.log(np.array(probabilities, np.float64)).astype(np.float32)
 
-    found = models.is_unsettled(logits([0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501]))
-    assert found.tolist() == [True, False, True, True]
+    is_unsettled = models.is_unsettled(
+        logits([0.6125, 0.3875], [0.6121, 0.3879], [0.5, 0.5], [0.612499, 0.387501])
+    )
+    assert is_unsettled.tolist() == [True, False, True, True]
     scores = np.array([[2.5], [2.4995], [2.4993], [0.1234]], np.float32)
     assert models.is_unsettled(scores).tolist() == [True, True, False, False]
 
@@ -352,7 +358,7 @@ BAD_MODELS = {
 
 
 @pytest.mark.parametrize("case", BAD_MODELS)
-def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model, case):
+def test_unusable_model_is_reported_in_a_single_line(corpus, own_model, case):
     change, message = BAD_MODELS[case]
     change(own_model)
     recipe = recipe_with(corpus, "worst", classify={"model": str(own_model), "keep": ["High"]})
@@ -367,20 +373,18 @@ def test_model_that_cannot_be_used_is_one_line_before_any_work(corpus, own_model
 
 
 @pytest.mark.parametrize("model", ["own", "lab/on-the-hub"])
-def test_model_without_its_libraries_is_one_line_with_the_extra_before_anything_is_fetched(
-    corpus, own_model, monkeypatch, model
-):
+def test_missing_model_libraries_are_reported_with_the_extra(corpus, own_model, monkeypatch, model):
     monkeypatch.setitem(sys.modules, "torch", None)
     monkeypatch.setattr("huggingface_hub.snapshot_download", None)
     model = str(own_model) if model == "own" else model
     recipe = recipe_with(corpus, "worst", classify={"model": model, "keep": ["High"]})
-    said = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"
-    with pytest.raises(ZydaError, match=said) as raised:
+    message = rf"classify\.model: {re.escape(model)}: torch not installed; pip install 'zyda-flows\[models\]'"
+    with pytest.raises(ZydaError, match=message) as raised:
         build_here(recipe)
     assert len(raised.value.faults) == 1
 
 
-def test_worker_without_the_libraries_of_a_model_says_so(own_model, monkeypatch):
+def test_worker_without_model_libraries_raises(own_model, monkeypatch):
     model = Model(name=str(own_model), revision=None, digest=digest_of_model(own_model), labels=())
     monkeypatch.setitem(sys.modules, "transformers", None)
     with pytest.raises(
@@ -404,7 +408,7 @@ def spoil(folder, value):
 @pytest.mark.parametrize("on_bad_rows", ["fail", "set_aside"])
 @pytest.mark.parametrize("value", [float("nan"), float("inf"), float("-inf")])
 @pytest.mark.parametrize("form", ["labels", "score"])
-def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
+def test_infinite_answer_raises_with_file_and_row(
     corpus, own_model, regression, tmp_path, form, value, on_bad_rows
 ):
     folder = own_model if form == "labels" else shutil.copytree(regression, tmp_path / "own-regression")
@@ -412,13 +416,13 @@ def test_answer_that_is_no_finite_number_ends_the_build_with_file_and_row(
     classify = {"model": str(folder), "max_tokens": 64}
     recipe = recipe_with(corpus, "worst", classify=classify, on_bad_rows=on_bad_rows)
     column = "quality_prob" if form == "labels" else "score"
-    said = rf"source worst, file .*worst-\d\.\w+.*, row \d+ .*: classify\.model: .* answers {column} (nan|inf|-inf), expected"
-    with pytest.raises(ZydaError, match=said) as raised:
+    message = rf"source worst, file .*worst-\d\.\w+.*, row \d+ .*: classify\.model: .* answers {column} (nan|inf|-inf), expected"
+    with pytest.raises(ZydaError, match=message) as raised:
         build_here(recipe)
     assert "weights" in raised.value.advice
 
 
-def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
+def test_text_with_an_infinite_answer_in_a_batch_is_answered_alone(monkeypatch):
     from zyda_flows.tasks.quality import torch_models as models
 
     classifier = models.Classifier(QUALITY, 64, "cpu")
@@ -426,10 +430,10 @@ def test_text_beside_one_without_a_finite_answer_has_its_own(monkeypatch):
     logits = models.Classifier.logits
 
     def spoiled(self, texts):
-        found = logits(self, texts)
+        values = logits(self, texts)
         if len(texts) > 1:
-            found[1] = np.nan
-        return found
+            values[1] = np.nan
+        return values
 
     monkeypatch.setattr(models.Classifier, "logits", spoiled)
     labels, probabilities = classifier.predict(TEXTS)

@@ -1,4 +1,4 @@
-"""The model of languages that everybody uses, lid.176.ftz: its labels are fastText's."""
+"""Labels and probabilities of the common language model lid.176.ftz equal fastText's."""
 
 import fasttext
 import numpy as np
@@ -25,7 +25,7 @@ SENTENCES = {
 }
 
 
-def test_labels_and_probabilities_are_those_of_fasttext():
+def test_labels_and_probabilities_equal_fasttext():
     model, theirs = read_model(FILE.read_bytes()), fasttext.load_model(str(FILE))
     lines = [line for path in sorted(REPOSITORY.glob("**/*.md")) for line in path.read_text().split("\n")]
     texts = [*SENTENCES.values(), *lines[:3000], " ".join(lines)[:100_000]]

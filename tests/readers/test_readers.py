@@ -1,6 +1,6 @@
-"""The files of a mixture, read back by the libraries that read them in a training run.
+"""Read the files of a mixture with the libraries of trainers.
 
-`make test-readers` installs these into a folder of their own, .readers; without it these tests are skipped.
+`make test-readers` installs these libraries into the folder .readers. Without it these tests are skipped.
 """
 
 import os
@@ -30,8 +30,8 @@ def free_port():
         return str(probe.getsockname()[1])
 
 
-def read_back(place, to, names):
-    cache = to / "cache"
+def read_back(place, target, names):
+    cache = target / "cache"
     cache.mkdir()
     environment = {
         **os.environ,
@@ -41,7 +41,7 @@ def read_back(place, to, names):
     }
     script = Path(__file__).with_name("read_back.py")
     subprocess.run(
-        [sys.executable, "-P", script, place, to, cache, *names],
+        [sys.executable, "-P", script, place, target, cache, *names],
         check=True,
         env=environment,
         capture_output=True,
@@ -50,7 +50,7 @@ def read_back(place, to, names):
 
 
 @pytest.mark.parametrize(("packed", "file_gib"), [(..., 1e-5), (100, 10)], ids=["files", "packed"])
-def test_trainers_read_every_token_that_was_written(tmp_path, compiled, packed, file_gib):
+def test_trainers_read_all_tokens(tmp_path, compiled, packed, file_gib):
     corpus = corpus_of(tmp_path / "corpus", documents=40)
     path = mixture_file(
         tmp_path,
@@ -64,28 +64,31 @@ def test_trainers_read_every_token_that_was_written(tmp_path, compiled, packed, 
     names = [output.name for output in mixed.outputs]
     assert (len(names) > 1) == (file_gib < 1)
     cache = read_back(place, tmp_path, names)
-    tokenizer, known = Tokenizer.from_file(str(TOKENIZER)), documents([corpus])
+    tokenizer, texts_by_id = Tokenizer.from_file(str(TOKENIZER)), documents([corpus])
     flat = {}
     for name in names:
-        read, lengths = np.load(tmp_path / f"{name}-megatron.npy"), np.load(tmp_path / f"{name}-lengths.npy")
+        tokens, lengths = (
+            np.load(tmp_path / f"{name}-megatron.npy"),
+            np.load(tmp_path / f"{name}-lengths.npy"),
+        )
         assert np.load(tmp_path / f"{name}-documents.npy").tolist() == list(range(len(lengths) + 1))
-        flat[name] = read
+        flat[name] = tokens
         for row in origins(place, name):
-            text = known["small", row["doc_id"]]["text"]
+            text = texts_by_id["small", row["doc_id"]]["text"]
             ids = [
                 *tokenizer.encode(text, add_special_tokens=False).ids,
                 tokenizer.token_to_id("<|endoftext|>"),
             ]
             piece = slice(row["offset"], row["offset"] + row["tokens"])
-            assert read[row["start"] : row["start"] + row["tokens"]].tolist() == ids[piece]
+            assert tokens[row["start"] : row["start"] + row["tokens"]].tolist() == ids[piece]
         windows = np.load(tmp_path / f"{name}-datatrove.npy").reshape(-1)
-        assert windows.tolist() == read[: len(windows)].tolist()
-        assert len(read) - len(windows) < 16
-        of_olmo = np.load(tmp_path / f"{name}-olmo.npy").reshape(-1)
-        assert of_olmo.tolist() == read[: len(read) // 16 * 16].tolist()
+        assert windows.tolist() == tokens[: len(windows)].tolist()
+        assert len(tokens) - len(windows) < 16
+        olmo_tokens = np.load(tmp_path / f"{name}-olmo.npy").reshape(-1)
+        assert olmo_tokens.tolist() == tokens[: len(tokens) // 16 * 16].tolist()
         spans = [[row["start"], row["start"] + row["tokens"]] for row in origins(place, name)]
         assert np.load(tmp_path / f"{name}-olmo-documents.npy").tolist() == spans
     trace, samples = Trace.at(str(place)), Samples(str(cache))
     for number, sample in enumerate(np.load(tmp_path / "samples.npy").tolist()):
-        pieces = [flat[output.name][start:end] for output, start, end in trace.of_sample(samples, number)]
+        pieces = [flat[output.name][start:end] for output, start, end in trace.sample_pieces(samples, number)]
         assert np.concatenate(pieces).tolist() == sample

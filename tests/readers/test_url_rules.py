@@ -1,6 +1,6 @@
-"""Rules on addresses go by RefinedWeb's, of which datatrove's filter is what is published and used.
+"""The rules on addresses equal RefinedWeb's rules, in datatrove's published implementation.
 
-`make test-readers` installs it into a folder of its own, .readers; without it these tests are skipped.
+`make test-readers` installs datatrove into the folder .readers. Without it these tests are skipped.
 """
 
 import json
@@ -49,14 +49,20 @@ PARTS = ["forum", "adult", "a", "~user", "Page_One", "xxx", "strip", "club", "st
 
 
 def plain_addresses(count, seed):
-    """Return addresses in the form that browsers give them, without a scheme."""
-    chosen = random.Random(seed)
-    found = ["news.com/forum/adult", "news.com/a?id=7", "good.org/~user", "wiki.net/Page_One", "example.org/"]
+    """Return addresses in the normal form of browsers, without a scheme."""
+    rng = random.Random(seed)
+    addresses = [
+        "news.com/forum/adult",
+        "news.com/a?id=7",
+        "good.org/~user",
+        "wiki.net/Page_One",
+        "example.org/",
+    ]
     for _ in range(count):
-        path = "/".join(chosen.choices(PARTS, k=chosen.randrange(4)))
-        query = chosen.choice(["", "", f"?id={chosen.choice(PARTS)}", f"?q={chosen.choice(PARTS)}&p=7"])
-        found.append(f"{chosen.choice(HOSTS)}/{path}{query}")
-    return list(dict.fromkeys(found))
+        path = "/".join(rng.choices(PARTS, k=rng.randrange(4)))
+        query = rng.choice(["", "", f"?id={rng.choice(PARTS)}", f"?q={rng.choice(PARTS)}&p=7"])
+        addresses.append(f"{rng.choice(HOSTS)}/{path}{query}")
+    return list(dict.fromkeys(addresses))
 
 
 def write_lists(folder, lists):
@@ -66,10 +72,10 @@ def write_lists(folder, lists):
 
 
 def ask_datatrove(folder, lists, addresses):
-    """Return the rule that each address breaks by datatrove. It compares an address with a list as it is written."""
+    """Return the rule of datatrove that each address breaks. datatrove compares addresses and lists as written."""
     urls = [line if "://" in line else f"https://{line}" for line in lists.get("urls", ())]
-    given = {THEIRS[kind]: lines for kind, lines in {**lists, "urls": urls}.items() if lines}
-    (folder / "asked.json").write_text(json.dumps({"lists": given, "addresses": addresses}))
+    datatrove_lists = {THEIRS[kind]: lines for kind, lines in {**lists, "urls": urls}.items() if lines}
+    (folder / "asked.json").write_text(json.dumps({"lists": datatrove_lists, "addresses": addresses}))
     script, answers = Path(__file__).with_name("judge_addresses.py"), folder / "answers.json"
     environment = {**os.environ, "PYTHONPATH": str(READERS)}
     command = [sys.executable, "-P", script, folder / "asked.json", answers]
@@ -81,7 +87,7 @@ def host_of(address):
     return address.partition("://")[2].partition("/")[0]
 
 
-# What differs on purpose: by class a sentence why, and what has to hold of an address, ours and theirs.
+# Intended differences: (reason, condition on the address, our rule and the rule of datatrove), by name.
 CLASSES = {
     "domains between": (
         "a domain takes all below it with it; they look at the host and at its registered domain alone",
@@ -120,36 +126,36 @@ CLASSES = {
 }  # fmt: skip
 
 
-def test_plain_addresses_go_by_the_same_rule_but_for_what_differs_on_purpose(tmp_path):
+def test_plain_addresses_break_the_same_rules_except_intended_differences(tmp_path):
     lists = write_lists(tmp_path, LISTS)
     addresses = [
-        f"https://{one}" for one in [*plain_addresses(6000, 1), "exexample.org/", "exexample.org/18"]
+        f"https://{address}" for address in [*plain_addresses(6000, 1), "exexample.org/", "exexample.org/18"]
     ]
     expected = ask_datatrove(tmp_path, LISTS, addresses)
-    same, seen = Counter(), Counter()
+    equal, differences = Counter(), Counter()
     for address in addresses:
         ours, theirs = lists.broken_by(address) or (None, ""), expected[address]
         if ours[0] == theirs:
-            same[theirs] += 1
+            equal[theirs] += 1
             continue
         names = [name for name, (_, holds) in CLASSES.items() if holds(address, ours, theirs)]
         assert len(names) == 1, (address, ours, theirs, names)
-        seen[names[0]] += 1
-    assert set(seen) == set(CLASSES), seen
-    assert set(same) == {*LISTS, None}
-    assert min(same.values()) > 2, same
-    assert same[None] > 500
+        differences[names[0]] += 1
+    assert set(differences) == set(CLASSES), differences
+    assert set(equal) == {*LISTS, None}
+    assert min(equal.values()) > 2, equal
+    assert equal[None] > 500
 
 
 def with_host(change):
-    return lambda one: f"https://{change(one.partition('/')[0])}/{one.partition('/')[2]}"
+    return lambda address: f"https://{change(address.partition('/')[0])}/{address.partition('/')[2]}"
 
 
-# Other ways to write an address, of which datatrove says something else here and there, and why we do not.
+# Other notations of an address, for which datatrove sometimes has another answer, with the reason for our answer.
 WAYS = {
-    "by http": (lambda one: f"http://{one}", "the same page by another protocol"),
+    "by http": (lambda address: f"http://{address}", "the same page by another protocol"),
     "capitals in the host": (with_host(str.upper), "hosts are the same in capitals"),
-    "capitals in the scheme": (lambda one: f"HTTPS://{one}", "so are schemes"),
+    "capitals in the scheme": (lambda address: f"HTTPS://{address}", "so are schemes"),
     "dot behind the host": (with_host(lambda host: host + "."), "it is the same host"),
     "port": (with_host(lambda host: host + ":443"), "443 is what HTTPS has"),
     "user": (with_host(lambda host: "xxx:poker@" + host), "a name and password are no part of the address"),
@@ -158,27 +164,27 @@ WAYS = {
         "browsers decode them in hosts",
     ),
     "dots in the path": (with_host(lambda host: f"{host}/xxx/.."), "browsers resolve them"),
-    "backslashes": (lambda one: f"https:\\\\{one}", "browsers take them as slashes"),
-    "a tab inside": (lambda one: f"https://{one[:2]}\t{one[2:]}", "browsers take it away"),
-    "spaces around": (lambda one: f"  https://{one} ", "browsers take them away"),
-    "fragment": (lambda one: f"https://{one}#xxx", "what follows # is a place in the same page"),
-    "no scheme": (lambda one: one, "an address in a list has none either"),
-    "no protocol": (lambda one: f"//{one}", "nor has this one"),
+    "backslashes": (lambda address: f"https:\\\\{address}", "browsers take them as slashes"),
+    "a tab inside": (lambda address: f"https://{address[:2]}\t{address[2:]}", "browsers take it away"),
+    "spaces around": (lambda address: f"  https://{address} ", "browsers take them away"),
+    "fragment": (lambda address: f"https://{address}#xxx", "what follows # is a place in the same page"),
+    "no scheme": (lambda address: address, "an address in a list has none either"),
+    "no protocol": (lambda address: f"//{address}", "protocol-relative"),
 }
 
 
-def test_address_written_in_another_way_goes_by_the_same_rule(tmp_path):
+def test_other_notations_of_an_address_break_the_same_rule(tmp_path):
     lists = write_lists(tmp_path, LISTS)
-    plain = [one for one in plain_addresses(400, 2) if not one.startswith("10.")]
-    asked = {name: [write(one) for one in plain] for name, (write, _) in WAYS.items()}
+    plain = [original for original in plain_addresses(400, 2) if not original.startswith("10.")]
+    written = {name: [write(original) for original in plain] for name, (write, _) in WAYS.items()}
     theirs = ask_datatrove(
-        tmp_path, LISTS, [f"https://{one}" for one in plain] + list(chain(*asked.values()))
+        tmp_path, LISTS, [f"https://{original}" for original in plain] + list(chain(*written.values()))
     )
     differs = Counter()
-    for name, addresses in asked.items():
-        for one, address in zip(plain, addresses, strict=True):
-            assert lists.broken_by(address) == lists.broken_by(f"https://{one}"), (name, address)
-            differs[name] += theirs[address] != theirs[f"https://{one}"]
+    for name, addresses in written.items():
+        for original, address in zip(plain, addresses, strict=True):
+            assert lists.broken_by(address) == lists.broken_by(f"https://{original}"), (name, address)
+            differs[name] += theirs[address] != theirs[f"https://{original}"]
     assert set(WAYS) == set(+differs), differs
 
 
@@ -186,23 +192,23 @@ NO_ADDRESSES = ["mailto:xxx@bad.org", "javascript:xxx", "data:text/html,xxx", "x
                 "https://[xxx]/", "https://bad.org:99999/", "about:blank", "\x00", "?xxx"]  # fmt: skip
 
 
-def test_what_is_no_address_of_the_web_breaks_no_rule(tmp_path):
+def test_other_addresses_break_no_rule(tmp_path):
     lists = write_lists(tmp_path, LISTS)
-    assert [one for one in NO_ADDRESSES if lists.broken_by(one)] == []
+    assert [address for address in NO_ADDRESSES if lists.broken_by(address)] == []
 
 
-def test_domains_in_letters_of_the_world_are_those_in_punycode(tmp_path):
+def test_unicode_domains_equal_punycode_domains(tmp_path):
     listed = {"domains": ["müller.de", "Пример.рф", "*.faß.de"]}
     lists = write_lists(tmp_path, listed)
     in_punycode = {"domains": ["xn--mller-kva.de", "xn--e1afmkfd.xn--p1ai", "xn--fa-hia.de"]}
     addresses = [f"https://{host}/x" for host in [*in_punycode["domains"], "muller.de", "xn--e1afmkfd.de"]]
     expected = ask_datatrove(tmp_path, in_punycode, addresses)
-    assert {one: (lists.broken_by(one) or [None])[0] for one in addresses} == expected
+    assert {address: (lists.broken_by(address) or [None])[0] for address in addresses} == expected
     assert lists.broken_by("https://www.MÜLLER.de/")[0] == "domains"
 
 
 def shipped(most):
-    """Return the lists that come with datatrove, of the two long ones the first lines."""
+    """Return the lists in datatrove's package. most: number of lines of the two long lists."""
     files = {"words": "banned_words", "subwords": "banned_subwords", "soft_words": "soft_banned_words"}
     lists = {kind: (ASSETS / f"{name}.txt").read_text().split("\n")[:-1] for kind, name in files.items()}
     with tarfile.open(next(ASSETS.glob("url_filterblacklists*.tar.gz"))) as tar:
@@ -212,26 +218,26 @@ def shipped(most):
     return lists
 
 
-def test_lists_that_come_with_datatrove_are_read_as_it_reads_them(tmp_path):
+def test_lists_of_datatrove_are_read_like_datatrove(tmp_path):
     lists = shipped(20_000)
     ours = write_lists(tmp_path, lists)
-    chosen = random.Random(5)
+    rng = random.Random(5)
     words = [
         line.lower() for kind in ("words", "subwords", "soft_words") for line in lists[kind] if line[0] != "#"
     ]
-    paths = ["-".join(chosen.choices([*words, "news", "of", "today"], k=3)).replace(" ", chosen.choice(["", "-"]))
+    paths = ["-".join(rng.choices([*words, "news", "of", "today"], k=3)).replace(" ", rng.choice(["", "-"]))
              for _ in range(3000)]  # fmt: skip
-    addresses = [f"http://{chosen.choice(lists['domains'])}/" for _ in range(500)]
-    addresses += [f"https://{line}" for line in chosen.sample(lists["urls"], 500)]
+    addresses = [f"http://{rng.choice(lists['domains'])}/" for _ in range(500)]
+    addresses += [f"https://{line}" for line in rng.sample(lists["urls"], 500)]
     addresses += [f"http://museum.de/{path}" for path in paths] + [
         f"http://{path}.de/" for path in paths[:500]
     ]
     theirs = ask_datatrove(tmp_path, lists, addresses)
     kinds = Counter()
     for address in addresses:
-        found = (ours.broken_by(address) or [None])[0]
-        is_order = (found, theirs[address]) == ("subwords", "soft_words")
-        is_number = found == "domains" and host_of(address).replace(".", "").isdigit()
-        assert found == theirs[address] or is_order or is_number, (address, found, theirs[address])
+        rule = (ours.broken_by(address) or [None])[0]
+        is_order = (rule, theirs[address]) == ("subwords", "soft_words")
+        is_number = rule == "domains" and host_of(address).replace(".", "").isdigit()
+        assert rule == theirs[address] or is_order or is_number, (address, rule, theirs[address])
         kinds[theirs[address]] += 1
     assert set(kinds) == {*LISTS, None}

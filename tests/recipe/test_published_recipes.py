@@ -28,7 +28,7 @@ LANGUAGE_RULES = {
 FACTS = [(name, fact) for name, published in PUBLISHED.items() for fact in published["facts"]]
 
 
-def spelled(value):
+def with_our_names(value):
     return [SOURCE_NAMES.get(name, name) for name in value] if isinstance(value, list) else value
 
 
@@ -42,7 +42,7 @@ def hub_places(recipe):
     return list(dict.fromkeys(match[1] for match in matches if match))
 
 
-def parts_of(recipe):
+def splits_of(recipe):
     """Return `train` if no pattern matches a file of another split, else `all`."""
     others = ["en/c4-validation.00000-of-00008.json.gz", "data/v2/validation-00000-of-00002.json.gz",
               "SlimPajama-627B/validation/chunk1/example_holdout_0.jsonl.zst", "pile-uncopyrighted/val.jsonl.zst",
@@ -69,10 +69,10 @@ def filter_steps(recipe):
 
 
 def filters_of(recipe):
-    return [name for step in filter_steps(recipe) for name in named(step.filter)]
+    return [name for step in filter_steps(recipe) for name in set_names(step.filter)]
 
 
-def named(sets):
+def set_names(sets):
     return [] if sets is None else [sets] if isinstance(sets, str) else list(sets)
 
 
@@ -86,7 +86,7 @@ FACT_OF_RECIPE = {
     "datasets without filters": lambda recipe: [
         source.name for source in recipe.sources if source.documents == ()
     ],
-    "parts of the datasets": parts_of,
+    "parts of the datasets": splits_of,
     "part of Zyda-1": lambda recipe: recipe.sources[2].files[0].split("/data/")[1].split("/")[0],
     "tokenizer": lambda recipe: recipe.tokenizer,
     "limits of the filter": lambda recipe: rules_of(recipe, *filters_of(recipe)),
@@ -112,7 +112,7 @@ FACT_OF_RECIPE = {
     "terminal punctuation in C4's filter": lambda recipe: next(
         step.filter["c4"]["terminal_punctuation"]
         for step in filter_steps(recipe)
-        if "c4" in named(step.filter)
+        if "c4" in set_names(step.filter)
     ),
     "deduplicates": lambda recipe: "each crawl by itself" if len(recipe.sources) == 1 else "all together",
     "first step": lambda recipe: "WARC files" if recipe.sources[0].commoncrawl.kind == "warc" else "others",
@@ -147,7 +147,7 @@ def rows_of(name):
 @pytest.mark.parametrize(("name", "fact"), FACTS, ids=[f"{name}: {fact}" for name, fact in FACTS])
 def test_recipe_has_the_published_fact_or_the_page_names_the_difference(name, fact):
     recipe = load_recipe(str(REPOSITORY / f"recipes/{name}.yaml"))
-    is_same = FACT_OF_RECIPE[fact](recipe) == spelled(PUBLISHED[name]["facts"][fact])
+    is_same = FACT_OF_RECIPE[fact](recipe) == with_our_names(PUBLISHED[name]["facts"][fact])
     mark, why = rows_of(name)[fact]
     assert mark == ("same" if is_same else "differs")
     assert is_same or why
@@ -166,7 +166,7 @@ def test_page_names_the_corpora_and_counts_the_limits_of_its_recipes():
     rules = {rule for settings in step.sets() for rule in settings.bounds}
     (settings,) = step.sets()
     list_rules = {rule for rule in rules if rule.rpartition(".")[2].partition("_share")[0] in settings.lists}
-    assert (len(rules), len(list_rules), len(settings.lists)) == (17, 5, 4)  # as the page says
+    assert (len(rules), len(list_rules), len(settings.lists)) == (17, 5, 4)  # the numbers on the page
     assert "| 17 limits | same | five of them count words of four lists" in PAGE
 
 

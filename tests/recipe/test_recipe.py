@@ -67,15 +67,15 @@ def test_shingles_have_25_characters_or_13_words_by_default(tmp_path):
     ],
 )
 def test_fault_names_file_line_field_and_remedy(tmp_path, change, fault):
-    with pytest.raises(BadRecipe) as raised:
+    with pytest.raises(BadRecipe) as error:
         load(tmp_path, GOOD.replace(*change))
-    assert re.search(fault, str(raised.value)), str(raised.value)
+    assert re.search(fault, str(error.value)), str(error.value)
 
 
 def test_all_faults_are_shown_at_once(tmp_path):
-    with pytest.raises(BadRecipe) as raised:
+    with pytest.raises(BadRecipe) as error:
         load(tmp_path, GOOD.replace("bands: 8", "bands: 0").replace("width: 25", "width: 0"))
-    assert len(raised.value.faults) == 2
+    assert len(error.value.faults) == 2
 
 
 def test_more_than_1024_sources_raise(tmp_path):
@@ -97,12 +97,12 @@ def test_missing_recipe_raises(tmp_path):
     ],
 )
 def test_credentials_in_a_url_raise_without_being_repeated(tmp_path, before, after, place):
-    with pytest.raises(BadRecipe, match=place + "a recipe must not contain credentials") as raised:
+    with pytest.raises(BadRecipe, match=place + "a recipe must not contain credentials") as error:
         load(tmp_path, GOOD.replace(before, after))
-    assert "hunter2" not in str(raised.value)
+    assert "hunter2" not in str(error.value)
 
 
-def repeated(first, level):
+def nested_yaml(first, level):
     """Return YAML of twelve levels; each level refers to the level before it ten times."""
     levels = [f"a0: &a0 {first}"]
     levels += [f"a{i}: &a{i} {level % ', '.join([f'*a{i - 1}'] * 10)}" for i in range(1, 12)]
@@ -112,8 +112,8 @@ def repeated(first, level):
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (repeated("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
-        (repeated("[x]", "[%s]"), "more than 50,000 values"),
+        (nested_yaml("{k: 1}", "{<<: [%s]}"), "more than 50,000 values"),
+        (nested_yaml("[x]", "[%s]"), "more than 50,000 values"),
         ("sources: &a [*a]", "more than 50,000 values"),
         ("sources: &a {b: *a}", "more than 50,000 values"),
         (f"sources: [{'1,' * 60_000}1]", "more than 50,000 values"),
@@ -123,19 +123,19 @@ def repeated(first, level):
     ids=["merges", "names", "itself", "itself in a mapping", "values", "bytes", "levels"],
 )
 def test_recipe_beyond_a_limit_raises_a_message_of_one_line(tmp_path, text, message):
-    with pytest.raises(BadRecipe, match=message) as raised:
+    with pytest.raises(BadRecipe, match=message) as error:
         load(tmp_path, text)
-    assert len(str(raised.value).splitlines()) == 1
+    assert len(str(error.value).splitlines()) == 1
 
 
 def test_message_lists_a_hundred_faults_and_the_number_of_the_others(tmp_path):
-    with pytest.raises(BadRecipe) as raised:
+    with pytest.raises(BadRecipe) as error:
         load(tmp_path, f"name: x\nsources: [{'1,' * 500}1]")
-    assert len(raised.value.faults) == 101
-    assert raised.value.faults[-1].endswith(" faults more")
+    assert len(error.value.faults) == 101
+    assert error.value.faults[-1].endswith(" faults more")
 
 
 def test_long_invalid_value_is_shortened_in_the_message(tmp_path):
-    with pytest.raises(BadRecipe) as raised:
+    with pytest.raises(BadRecipe) as error:
         load(tmp_path, GOOD.replace("name: small", f"name: {'x' * 100_000}"))
-    assert len(str(raised.value)) < 1000
+    assert len(str(error.value)) < 1000

@@ -131,9 +131,11 @@ def test_invalid_step_raises_an_error_with_its_line(corpus, step, message):
         ({"clean": {"unicode": {"normalisation": "NFC"}}}, "normalisation"),
     ],
 )
-@pytest.mark.parametrize("is_own", [False, True])
-def test_missing_files_and_functions_of_a_step_raise_before_work_begins(corpus, step, message, is_own):
-    if is_own:
+@pytest.mark.parametrize("is_source_step", [False, True])
+def test_missing_files_and_functions_of_a_step_raise_before_work_begins(
+    corpus, step, message, is_source_step
+):
+    if is_source_step:
         corpus.recipe["sources"][1]["documents"] = [{"measure": "code"}, step]
         recipe, place = corpus.load(), r"sources\[1\]\.documents\[1\]"
     else:
@@ -265,8 +267,8 @@ def test_written_recipe_is_read_with_the_same_steps(corpus, tmp_path):
         {"filter": "steps:shouting"},
     ]
     recipe = corpus.load(documents=steps, keep_text=True)
-    again = tmp_path / "again.yaml"
-    again.write_text(yaml.safe_dump(recipe.as_written | {"storage": "out"}))
-    assert load_recipe(str(again)).documents == recipe.documents
+    written = tmp_path / "again.yaml"
+    written.write_text(yaml.safe_dump(recipe.as_written | {"storage": "out"}))
+    assert load_recipe(str(written)).documents == recipe.documents
     small = {name: corpus.recipe[name] for name in ("name", "storage", "tokenizer", "sources")}
     jsonschema.validate(small | {"documents": recipe.as_written["documents"]}, yaml.safe_load(schema()))

@@ -1,4 +1,4 @@
-"""The page about a corpus: its figures are counted from what is published, and it can be printed."""
+"""Test the page about a corpus: its figures equal counts of the published tables."""
 
 import re
 from collections import Counter
@@ -13,14 +13,14 @@ from zyda_flows.tasks.stage.results import HERE
 
 
 def about_of(recipe):
-    """Make the report of a corpus without its plots; return its page about the corpus."""
+    """Write the report of a corpus without plots; return the content of about.html."""
     page_of(recipe, has_plots=False)
     return Path(recipe.folder.url, "about.html").read_text(encoding="utf-8")
 
 
 @pytest.fixture
 def crossed(corpus):
-    """Give a corpus whose sources have duplicates of their own and of each other."""
+    """Return a corpus with duplicates within and between its sources."""
     for i in range(8):
         text = prose(f"crossed {i}")
         write_rows(corpus.folder / f"in/best-{i + 4}.parquet", rows(**{f"b{i}": text}))
@@ -33,7 +33,7 @@ def crossed(corpus):
 
 
 @pytest.mark.slow
-def test_figures_are_those_of_the_published_tables(crossed):
+def test_figures_equal_the_published_tables(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
     run_bandings(recipe, [0.5, 0.8], HERE)
@@ -43,7 +43,9 @@ def test_figures_are_those_of_the_published_tables(crossed):
         "Lengths of duplicates", "False positives by length", "Several bandings", "Components of worst",
     ]  # fmt: skip
     clusters = {row["doc_id"]: row["cluster_id"] for row in table_of(recipe, "clusters")}
-    source_of = {row["doc_id"]: s.name for s in recipe.sources for row in table_of(recipe, s.name)}
+    source_of = {
+        row["doc_id"]: origin.name for origin in recipe.sources for row in table_of(recipe, origin.name)
+    }
     pairs = Counter()
     for row in table_of(recipe, "removed"):
         if row["stage"] == "removals":
@@ -66,29 +68,29 @@ def test_figures_are_those_of_the_published_tables(crossed):
     assert sum(int(cells[0]) for cells in similar.values()) == len(audit)
     last = [row["jaccard"] for row in audit if row["jaccard"] >= 0.95]
     assert int(similar["0.95 to 1.00"][0]) == len(last)
-    of_components = cells_of(page, "By component")
+    components = cells_of(page, "By component")
     documents = Counter(row["component"] for row in table_of(recipe, "worst"))
-    assert {name: int(cells[1]) for name, cells in of_components.items()} == {
-        name: documents[name] for name in of_components
+    assert {name: int(cells[1]) for name, cells in components.items()} == {
+        name: documents[name] for name in components
     }
     assert cells_of(page, "False positives by threshold").keys() >= {"0.5 (25 x 5)"}
 
 
 @pytest.mark.slow
-def test_it_is_linked_loads_nothing_and_names_its_axes(crossed):
+def test_about_page_is_linked_and_self_contained_and_labels_its_axes(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
     assert '<a href="about.html">' in page_of(recipe)
     page = Path(recipe.folder.url, "about.html").read_text(encoding="utf-8")
     assert '<a href="report.html">' in page
     assert not re.search(r"<(script|link|img)\b", page)
-    assert "source of what is kept" in page
+    assert "source of kept documents" in page
     assert page.count("<svg") == 4
     assert "Several bandings" not in read(page)
 
 
 @pytest.mark.slow
-def test_a_damaged_record_of_bandings_is_said_and_passed_over(crossed, caplog):
+def test_damaged_record_of_bandings_is_reported_and_skipped(crossed, caplog):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
     run_bandings(recipe, [0.5], HERE)
@@ -98,7 +100,7 @@ def test_a_damaged_record_of_bandings_is_said_and_passed_over(crossed, caplog):
 
 
 @pytest.mark.slow
-def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
+def test_changed_sources_since_the_bandings_were_tried_are_reported(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
     run_bandings(recipe, [0.5], HERE)
@@ -110,7 +112,7 @@ def test_sources_that_changed_since_bandings_were_tried_are_said(crossed):
 
 
 @pytest.mark.slow
-def test_bandings_of_other_shingles_are_said_to_be(crossed):
+def test_bandings_of_other_shingles_are_reported(crossed):
     recipe = crossed.load(dedup={"scope": "global"})
     build_here(recipe)
     run_bandings(recipe, [0.5], HERE)

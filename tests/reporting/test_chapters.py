@@ -1,4 +1,4 @@
-"""The chapters of the report, and the figure of CONTRIBUTING.md."""
+"""Test the chapters of the report, and the example figure of CONTRIBUTING.md."""
 
 import importlib
 import pkgutil
@@ -41,16 +41,16 @@ def chapters_in(module):
     }
 
 
-def test_every_chapter_is_on_a_page():
+def test_every_chapter_is_registered_for_a_page():
     modules = [
         importlib.import_module(f"{reporting.__name__}.{module.name}")
         for module in pkgutil.iter_modules(reporting.__path__)
     ]
-    written = set[object]().union(*map(chapters_in, modules)) - {sections, about_sections}
-    assert written == {*CHAPTERS, *ABOUT_CHAPTERS}
+    defined = set[object]().union(*map(chapters_in, modules)) - {sections, about_sections}
+    assert defined == {*CHAPTERS, *ABOUT_CHAPTERS}
 
 
-def test_chapter_of_the_guide_has_the_signature_by_which_a_missing_chapter_is_noticed(guide):
+def test_chapter_of_the_guide_has_the_signature_of_a_chapter(guide):
     assert chapters_in(guide) == {guide.shares_of_documents}
 
 
@@ -61,12 +61,12 @@ def test_figure_of_the_guide_is_in_the_report(corpus, guide, monkeypatch):
     findings = findings_of(recipe)
     *_, last = sections(findings)
     assert last.plot.startswith("<svg")
-    # Documents of no token are in no bin of Findings.lengths.
-    drawn = {
+    # Findings.lengths has no bin for documents without tokens.
+    documents = {
         source.name: sum(row["n_tokens"] > 0 for row in table_of(recipe, source.name))
         for source in recipe.sources
     }
-    assert last.tables[0].rows == [[source, str(number)] for source, number in drawn.items()]
+    assert last.tables[0].rows == [[source, str(number)] for source, number in documents.items()]
     markdown = as_markdown(recipe, findings, [last])
     assert "## Share of documents" in markdown
-    assert f"| best | {drawn['best']} |" in markdown
+    assert f"| best | {documents['best']} |" in markdown

@@ -1,4 +1,4 @@
-"""The sizes of clusters: a picture where there are many, a table where a picture would be empty."""
+"""Test the sizes of clusters: a plot of many sizes, a table of few sizes."""
 
 from types import SimpleNamespace
 
@@ -12,7 +12,10 @@ LEDGER = SimpleNamespace(sources=("a", "b"), lines=(), stages=("ingest",))
 
 def stats_of(**sizes):
     return SimpleNamespace(
-        sizes={name: (np.array([*of]), np.array([*of.values()])) for name, of in sizes.items()}
+        sizes={
+            name: (np.array([*clusters_by_size]), np.array([*clusters_by_size.values()]))
+            for name, clusters_by_size in sizes.items()
+        }
     )
 
 
@@ -24,7 +27,7 @@ def ledger(monkeypatch):
     return LEDGER
 
 
-def test_few_sizes_are_a_table(ledger):
+def test_few_sizes_are_shown_as_a_table(ledger):
     stats = stats_of(a={2: 5, 3: 1}, b={2: 1200})
     assert few_sizes(ledger, stats) == [
         ["documents of the source in a cluster", "a", "b"],
@@ -33,7 +36,7 @@ def test_few_sizes_are_a_table(ledger):
     ]
 
 
-def test_many_sizes_are_a_picture(ledger):
+def test_many_sizes_are_shown_as_a_plot(ledger):
     stats = stats_of(a={size: 100 - size for size in range(2, 20)})
     assert few_sizes(ledger, stats) == []
     assert cluster_sizes(ledger, stats).startswith("<svg")

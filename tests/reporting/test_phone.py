@@ -1,4 +1,4 @@
-"""Our pages on a phone: nothing is cut off, and only tables and pictures move sideways."""
+"""Test the pages on a phone: no content is cut off; only tables and plots scroll horizontally."""
 
 import pytest
 from browser import new_page
@@ -15,11 +15,11 @@ PHONE, DESK = {"width": 390, "height": 844}, {"width": 1280, "height": 844}
 
 
 def overflow(page):
-    """Return how many pixels of a page lie beside the screen."""
+    """Return the number of horizontal pixels of a page outside the screen."""
     return page.evaluate("document.documentElement.scrollWidth - document.documentElement.clientWidth")
 
 
-def test_pages_fit_on_a_phone(corpus, browser, tmp_path):
+def test_pages_are_not_wider_than_a_phone(corpus, browser, tmp_path):
     recipe = corpus.load(dedup={"scope": "global"})
     build_here(recipe)
     report = write_report(recipe)

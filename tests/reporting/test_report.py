@@ -1,4 +1,4 @@
-"""What the report shows, and where."""
+"""Test the content of the report."""
 
 import re
 import time
@@ -34,7 +34,7 @@ def markdown_of(recipe):
 
 
 @pytest.mark.slow
-def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
+def test_report_is_a_single_page_with_all_plots_and_no_external_files(labelled):
     recipe = labelled.load()
     build_here(recipe)
     page = page_of(recipe)
@@ -44,40 +44,40 @@ def test_report_is_one_page_with_all_plots_and_loads_nothing(labelled):
         "The removed documents that are least similar to the kept ones", "The largest clusters", "Quality labels",
     ]  # fmt: skip
     drawings = re.findall(r"<svg.*?</svg>", page, re.DOTALL)
-    assert len(drawings) == 6  # the sizes of clusters are few, and a table
+    assert len(drawings) == 6  # the few sizes of clusters are shown as a table
     for drawing in drawings:
         ground = ET.fromstring(drawing).find(".//{*}g[@id='patch_1']/{*}path")
-        assert "fill: #ffffff" in ground.get("style")  # legible whatever the page is like
+        assert "fill: #ffffff" in ground.get("style")  # legible on any background
     assert not re.search(r"<(script|link|img)\b", page)
-    assert "mathdefault" not in page  # TeX, which the plots would show as it is
+    assert "mathdefault" not in page  # unrendered TeX of matplotlib
     assert ">1k</text>" in page
 
 
-def test_head_says_what_the_report_is_about(corpus):
+def test_head_shows_corpus_time_and_parameters(corpus):
     recipe = corpus.load(
         dedup={"bands": 16, "rows": 8, "verify": {"containment": 0.8}, "scope": "global", "prefer": "longest"}
     )
     build_here(recipe)
     page, manifest = page_of(recipe, has_plots=False), published_manifest(recipe.folder)
-    said = read(page)
-    written = (corpus.folder / "out/small/published/manifest.json").stat().st_mtime
-    assert time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(written)) in said
-    assert len(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", said)) == 2
+    text_of_page = read(page)
+    modified = (corpus.folder / "out/small/published/manifest.json").stat().st_mtime
+    assert time.strftime("%Y-%m-%d %H:%M:%S UTC", time.gmtime(modified)) in text_of_page
+    assert len(re.findall(r"\d{4}-\d\d-\d\d \d\d:\d\d:\d\d UTC", text_of_page)) == 2
     assert f"<code>{published(recipe).url}</code>" in page
-    assert manifest.tokenizer["digest"] in said
-    assert "signatures of 128 values in 16 bands of 8 rows" in said
+    assert manifest.tokenizer["digest"] in text_of_page
+    assert "signatures of 128 values in 16 bands of 8 rows" in text_of_page
     half = (1 - 0.5 ** (1 / 16)) ** (1 / 8)
-    assert f"half of the pairs with a Jaccard similarity of {half:.3f} share a bucket" in said
-    assert "kept first: longest; verified: containment of 0.8 or more" in said
+    assert f"half of the pairs with a Jaccard similarity of {half:.3f} share a bucket" in text_of_page
+    assert "kept first: longest; verified: containment of 0.8 or more" in text_of_page
     for name in ("zyda-flows", "Python", "prefect", "dask", "pyarrow"):
-        assert re.search(rf"{name} \d", said)
-    assert "files:\n  - in/best-*.parquet" in said
+        assert re.search(rf"{name} \d", text_of_page)
+    assert "files:\n  - in/best-*.parquet" in text_of_page
     links = re.findall(r'<a href="(.*?)"', page)
     assert {"published/README.md", "published/ledger.json", "published/removed/"} <= set(links)
     assert all((corpus.folder / "out/small" / link).exists() for link in links)
 
 
-def test_stages_that_let_nothing_go_have_no_bar(corpus):
+def test_stages_without_removals_have_no_bar(corpus):
     recipe = corpus.load()
     ledger = build_here(recipe)
     bars = re.search(r"<svg.*?</svg>", page_of(recipe), re.DOTALL).group(0)
@@ -110,7 +110,7 @@ def test_each_round_of_several_has_its_chapters(labelled):
 
 
 @pytest.mark.slow
-def test_report_is_about_what_is_published_and_not_about_a_recipe_that_changed_since(labelled):
+def test_report_describes_the_published_corpus_and_not_a_changed_recipe(labelled):
     recipe = labelled.load(dedup=[{"exact": "normalised", "scope": "global"}, {"scope": "global"}])
     build_here(recipe)
     page = titles(page_of(recipe, has_plots=False))
@@ -118,31 +118,31 @@ def test_report_is_about_what_is_published_and_not_about_a_recipe_that_changed_s
     assert titles(page_of(labelled.load(sources=labelled.recipe["sources"][:2]), has_plots=False)) == page
 
 
-def test_largest_clusters_are_shown_with_what_is_different_in_them(corpus):
+def test_largest_clusters_are_shown_with_differences(corpus):
     recipe = corpus.load(sources=[{"name": "best", "files": "in/best-*.parquet"}], dedup={"scope": "global"})
     text = prose("large", 400)
     write_rows(corpus.folder / "in/best-2.parquet", rows(a=text, b=text, c=edited(text, 1)))
     build_here(recipe)
-    said = read(page_of(recipe, has_plots=False))
-    assert re.search(r"cluster \d+: 3 documents \(best 3\)", said)
+    text_of_page = read(page_of(recipe, has_plots=False))
+    assert re.search(r"cluster \d+: 3 documents \(best 3\)", text_of_page)
     word = text.split(" ")[200]
-    assert f"\n-{word}\n+edit0\n" in said
-    assert "best-2.parquet, row 0" in said
-    assert re.search(r"from that to best, .*best-2\.parquet, row 2", said)
+    assert f"\n-{word}\n+edit0\n" in text_of_page
+    assert "best-2.parquet, row 0" in text_of_page
+    assert re.search(r"from that to best, .*best-2\.parquet, row 2", text_of_page)
     (corpus.folder / "in/best-2.parquet").unlink()
-    said = read(page_of(recipe, has_plots=False))
-    assert f"\n-{word}\n+edit0\n" not in said
-    assert re.search(r"\(.*best-2\.parquet.*\)", said)
+    text_of_page = read(page_of(recipe, has_plots=False))
+    assert f"\n-{word}\n+edit0\n" not in text_of_page
+    assert re.search(r"\(.*best-2\.parquet.*\)", text_of_page)
 
 
-def test_of_huge_texts_what_is_near_their_first_difference_is_compared(corpus, monkeypatch):
+def test_huge_texts_are_compared_near_their_first_difference(corpus, monkeypatch):
     compared = []
 
-    def noted(units, others):
+    def note_units(units, others):
         compared.extend([units, others])
         return changes(units, others)
 
-    monkeypatch.setattr(differences, "changes", noted)
+    monkeypatch.setattr(differences, "changes", note_units)
     text = " ".join(prose(f"part {i}", 300) for i in range(1400))
     other = text[: len(text) // 2] + "OTHER" + text[len(text) // 2 :]
     assert len(text) > 2_000_000
@@ -151,8 +151,8 @@ def test_of_huge_texts_what_is_near_their_first_difference_is_compared(corpus, m
     recipe = corpus.load(sources=sources, dedup={"scope": "global"})
     build_here(recipe)
     page = page_of(recipe, has_plots=False)
-    (gone,) = table_of(recipe, "removed")
-    difference = "\n".join(explain(recipe, str(gone["doc_id"])).diff)
+    (removed,) = table_of(recipe, "removed")
+    difference = "\n".join(explain(recipe, str(removed["doc_id"])).diff)
     assert compared
     assert max(sum(map(len, units)) for units in compared) <= MOST_COMPARED
     for shown in (read(page), difference):
@@ -161,7 +161,7 @@ def test_of_huge_texts_what_is_near_their_first_difference_is_compared(corpus, m
     assert len(page) < 500_000
 
 
-def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
+def test_markup_in_a_text_is_escaped(corpus):
     hostile = "<script>alert(1)</script> | `x` ![x](y) " + prose("hostile")
     write_rows(corpus.folder / "in/best-2.parquet", rows(a=hostile, b=edited(hostile)))
     recipe = corpus.load()
@@ -173,12 +173,12 @@ def test_report_of_a_text_with_markup_shows_it_as_text(corpus):
 
 
 @pytest.mark.slow
-def test_report_of_many_sources_draws_the_largest(tmp_path):
+def test_report_of_many_sources_plots_the_largest(tmp_path):
     corpus = Corpus(tmp_path)
     for i in range(40):
         words = 40 + 10 * i
-        here = rows(own=prose(f"own {i}", words), same=prose("same"))
-        write_rows(tmp_path / f"in/many-{i}.jsonl", here)
+        documents = rows(own=prose(f"own {i}", words), same=prose("same"))
+        write_rows(tmp_path / f"in/many-{i}.jsonl", documents)
     sources = [{"name": f"source{i}", "files": f"in/many-{i}.jsonl"} for i in range(40)]
     recipe = corpus.load(sources=sources)
     build_here(recipe)
@@ -194,7 +194,7 @@ def test_report_of_many_sources_draws_the_largest(tmp_path):
     assert len(markdown_of(recipe).encode()) < 1_000_000
 
 
-def test_markdown_has_tables_and_pictures_and_no_link_that_no_browser_follows(labelled):
+def test_markdown_has_tables_and_plots_and_no_local_links(labelled):
     recipe = labelled.load()
     build_here(recipe)
     text = markdown_of(recipe)
@@ -219,7 +219,11 @@ def test_report_flow_shows_the_report_in_the_dashboard(server, corpus):
     url = report(str(corpus.path))
     assert Path(url).read_text().startswith("<!doctype html>")
     with get_client(sync_client=True) as client:
-        found = [one for one in client.read_artifacts(limit=200) if one.key == artifact_key(recipe, "report")]
-    (shown,) = found
-    assert (shown.type, shown.description) == ("markdown", "The report")
-    assert "![Tokens](data:image/svg+xml;base64," in shown.data
+        artifacts = [
+            artifact
+            for artifact in client.read_artifacts(limit=200)
+            if artifact.key == artifact_key(recipe, "report")
+        ]
+    (report_artifact,) = artifacts
+    assert (report_artifact.type, report_artifact.description) == ("markdown", "The report")
+    assert "![Tokens](data:image/svg+xml;base64," in report_artifact.data

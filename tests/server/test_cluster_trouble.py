@@ -1,4 +1,4 @@
-"""What is said while a build waits for workers."""
+"""Warnings while a build waits for workers of the Dask cluster."""
 
 import threading
 from types import SimpleNamespace
@@ -26,21 +26,21 @@ CORES, WITH_GPU = {"resources": {"CPU": 2}, "last_seen": 1}, {"resources": {"GPU
         ([[CORES, WITH_GPU], []], "waiting for a worker of the Dask cluster at tcp://there: "),
     ],
 )
-def test_workers_that_are_missing_are_said(looks, expected, monkeypatch):
-    said, _ = watched(looks, monkeypatch)
-    assert len(said) == (expected is not None)
-    assert all(sentence.startswith(expected) for sentence in said)
+def test_missing_workers_are_warned_about(looks, expected, monkeypatch):
+    warnings, _ = watched(looks, monkeypatch)
+    assert len(warnings) == (expected is not None)
+    assert all(sentence.startswith(expected) for sentence in warnings)
 
 
 @pytest.mark.parametrize(("engine", "times"), [("auto", 0), ("gpu", 1), ("cpu", 0)])
-def test_gpus_are_waited_for_where_they_must_be(engine, times, monkeypatch):
+def test_missing_gpus_are_warned_about_if_required(engine, times, monkeypatch):
     monkeypatch.setenv("ZYDA_ENGINE", engine)
-    said, _ = watched([[CORES]], monkeypatch)
-    assert len(said) == times
-    assert all(sentence.startswith("waiting for a worker with a GPU") for sentence in said)
+    warnings, _ = watched([[CORES]], monkeypatch)
+    assert len(warnings) == times
+    assert all(sentence.startswith("waiting for a worker with a GPU") for sentence in warnings)
 
 
-def test_gpus_that_nobody_asked_for_are_not_missed(monkeypatch):
+def test_missing_gpus_are_ignored_with_engine_cpu(monkeypatch):
     monkeypatch.setenv("ZYDA_ENGINE", "cpu")
     assert watched([[CORES, WITH_GPU], [CORES]], monkeypatch) == ([], [])
 
@@ -54,35 +54,35 @@ def test_gpus_that_nobody_asked_for_are_not_missed(monkeypatch):
         ([[CORES, WITH_GPU]], "cpu", 0),
     ],
 )
-def test_gpus_that_come_are_said(looks, engine, times, monkeypatch):
+def test_new_gpus_are_logged(looks, engine, times, monkeypatch):
     monkeypatch.setenv("ZYDA_ENGINE", engine)
-    _, told = watched(looks, monkeypatch)
-    assert len(told) == times
-    assert all("offer GPUs: stages that begin from now on" in text for text in told)
+    _, logged = watched(looks, monkeypatch)
+    assert len(logged) == times
+    assert all("offer GPUs: stages that begin from now on" in text for text in logged)
 
 
 def watched(looks, monkeypatch):
-    """Return what is said aloud and what the log is told, when workers are looked for so often."""
-    is_over, said, told, left = threading.Event(), [], [], list(looks)
+    """Return the warnings and the logged messages for these results of successive looks at the workers."""
+    is_over, warnings, logged, remaining = threading.Event(), [], [], list(looks)
 
     def scheduler_info(n_workers):
-        found = left.pop(0)
-        if not left:
+        workers = remaining.pop(0)
+        if not remaining:
             is_over.set()
-        return {"workers": dict(enumerate(found))}
+        return {"workers": dict(enumerate(workers))}
 
     client = SimpleNamespace(
         status="running", scheduler_info=scheduler_info, scheduler=SimpleNamespace(address="tcp://there")
     )
     monkeypatch.setattr(cluster_trouble, "LOOK_SECONDS", 0.001)
-    monkeypatch.setattr(cluster_trouble, "FIRST_WORD", 0)
-    monkeypatch.setattr(cluster_trouble, "warn_aloud", said.append)
-    monkeypatch.setattr(cluster_trouble, "get_run_logger", lambda: SimpleNamespace(info=told.append))
+    monkeypatch.setattr(cluster_trouble, "FIRST_WARNING_SECONDS", 0)
+    monkeypatch.setattr(cluster_trouble, "warn_user", warnings.append)
+    monkeypatch.setattr(cluster_trouble, "get_run_logger", lambda: SimpleNamespace(info=logged.append))
     cluster_trouble.watch_workers(client, is_over)
-    return said, told
+    return warnings, logged
 
 
-def test_worker_that_does_not_answer_is_said_once_and_again_when_it_stops_again():
+def test_silent_worker_is_reported_once_for_each_silence():
     silence = cluster_trouble.Silence()
 
     def begun(now, last_seen):
@@ -92,7 +92,11 @@ def test_worker_that_does_not_answer_is_said_once_and_again_when_it_stops_again(
             )
         )
 
-    assert [begun(now, 1000) for now in (0, 30, 59)] == [[], [], []]  # whatever the scheduler's clock says
+    assert [begun(now, 1000) for now in (0, 30, 59)] == [
+        [],
+        [],
+        [],
+    ]  # independent of the clock of the scheduler
     [sentence] = begun(61, 1000)
     assert sentence.startswith("the worker tcp://stopped has not answered for 61 s: it is stopped")
     assert begun(200, 1000) == begun(300, 1001) == begun(330, 1001) == []

@@ -52,7 +52,7 @@ def test_flow_without_a_deployment_raises():
 
 @pytest.fixture
 def guide(tmp_path, monkeypatch):
-    """Return the flow of the guide, and a function that adds its deployment to those of the program."""
+    """Yield the flow of the guide, and a function that adds its deployment to the declared deployments."""
     (tmp_path / "count.py").write_text(CODE)
     spec = importlib.util.spec_from_file_location("zyda_flows.flows.count", tmp_path / "count.py")
     module = importlib.util.module_from_spec(spec)

@@ -1,4 +1,4 @@
-"""A build against a Prefect server that keeps its state in PostgreSQL, as a team's does."""
+"""A build with a Prefect server that keeps its state in PostgreSQL, like the server of a team."""
 
 import subprocess
 
@@ -18,7 +18,7 @@ def database(postgres):
 
 @pytest.fixture
 def url(database, tmp_path, monkeypatch):
-    """Give the address of the API of such a server, with a home of its own."""
+    """Yield the address of the API of a server with PostgreSQL and a temporary home."""
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path / "home"))
     monkeypatch.setenv("PREFECT_API_DATABASE_CONNECTION_URL", database)
     log = tmp_path / "home/server.log"
@@ -33,8 +33,8 @@ def url(database, tmp_path, monkeypatch):
 
 def rows_of(database, query):
     address = database.replace("postgresql+asyncpg", "postgresql")
-    said = subprocess.run(["psql", address, "-tAc", query], capture_output=True, text=True, check=True)
-    return said.stdout.split("\n")[:-1]
+    process = subprocess.run(["psql", address, "-tAc", query], capture_output=True, text=True, check=True)
+    return process.stdout.split("\n")[:-1]
 
 
 def count(database, query):
@@ -42,21 +42,21 @@ def count(database, query):
 
 
 def tasks_in(database, state):
-    named = "select name from task_run where state_name = "
-    return sorted(rows_of(database, f"{named}'{state}'"))
+    query = "select name from task_run where state_name = "
+    return sorted(rows_of(database, f"{query}'{state}'"))
 
 
-def test_build_and_its_second_run_with_prefects_state_in_postgresql(corpus, url, database, monkeypatch):
+def test_second_build_with_postgresql_is_cached(corpus, url, database, monkeypatch):
     monkeypatch.setenv("PREFECT_API_URL", url)
     for _ in range(2):
-        done = zyda("build", corpus.write())
-        assert done.returncode == 0, done.stderr
-        corpus.load().folder.delete("work/built.json")  # else the second would not ask Prefect at all
+        finished = zyda("build", corpus.write())
+        assert finished.returncode == 0, finished.stderr
+        corpus.load().folder.delete("work/built.json")  # otherwise the second build would not use Prefect
     undisturbed = corpus.load(storage=str(corpus.folder / "undisturbed"))
     build_here(undisturbed)
     assert contents(corpus.load()) == contents(undisturbed)
     assert count(database, "select count(*) from flow_run where state_type = 'COMPLETED'") == 2
     pages = "select count(*) from artifact where type = 'markdown'"
-    assert count(database, pages) == 6  # a page, the accounts and the report each
+    assert count(database, pages) == 6  # the page, the accounts and the report of two builds
     always = ["accounts", "corpus", "note", "prepare", "report"]
     assert sorted(tasks_in(database, "Cached") + 2 * always) == tasks_in(database, "Completed")

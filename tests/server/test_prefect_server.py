@@ -1,4 +1,4 @@
-"""The process of a Prefect server that we start."""
+"""The process of the Prefect server that the program starts."""
 
 import asyncio
 import base64
@@ -64,7 +64,7 @@ print(gc.isenabled(), *where)
 
 
 class Healthy(BaseHTTPRequestHandler):
-    """Answers as a healthy server does, and keeps what it is told."""
+    """Answer like a healthy server, and record the received logins."""
 
     told = list[str]()
 
@@ -78,8 +78,8 @@ class Healthy(BaseHTTPRequestHandler):
 
 
 @pytest.mark.slow
-def test_another_users_server_on_the_port_is_not_taken_for_ours(stranger, tmp_path, monkeypatch):
-    """Its port is on the command line, and whoever listens there first would get the login."""
+def test_server_of_another_user_on_the_port_is_rejected(stranger, tmp_path, monkeypatch):
+    """The port is on the command line, so another user could listen there first to receive the login."""
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     port = free_port()
     stranger(port, is_tls=False)
@@ -90,9 +90,9 @@ def test_another_users_server_on_the_port_is_not_taken_for_ours(stranger, tmp_pa
     assert Healthy.told == []
 
 
-def test_garbage_is_collected_in_a_thread_that_nobody_waits_for():
-    said = subprocess.run([sys.executable, "-c", FORM], capture_output=True, text=True, check=True)
-    assert said.stdout == "False garbage\n"
+def test_garbage_is_collected_in_a_background_thread():
+    process = subprocess.run([sys.executable, "-c", FORM], capture_output=True, text=True, check=True)
+    assert process.stdout == "False garbage\n"
 
 
 def test_damaged_certificate_or_key_is_replaced_and_a_valid_pair_is_kept(tmp_path):
@@ -100,21 +100,21 @@ def test_damaged_certificate_or_key_is_replaced_and_a_valid_pair_is_kept(tmp_pat
     pair.ensure()
     other.ensure()
     for path in (pair.certificate, pair.key):
-        whole = path.read_bytes()
+        valid = path.read_bytes()
         assert path.stat().st_mode & 0o777 == 0o600
-        for damaged in (b"", whole[:100], whole.replace(b"A", b"B", 1), other.key.read_bytes()):
+        for damaged in (b"", valid[:100], valid.replace(b"A", b"B", 1), other.key.read_bytes()):
             path.write_bytes(damaged)
             pair.ensure()
             ssl.create_default_context(cafile=pair.certificate)
             replaced = path.read_bytes()
-            assert replaced not in (whole, damaged)
+            assert replaced not in (valid, damaged)
             pair.ensure()
             assert path.read_bytes() == replaced
 
 
 @pytest.fixture
 def stranger(tmp_path):
-    """Give what starts to listen on a port as another user of the machine would, and what he is told there."""
+    """Yield a function that listens on a port like another user of the machine. `Healthy.told` has the received logins."""
 
     def listen(port, is_tls):
         server = ThreadingHTTPServer(("127.0.0.1", port), Healthy)
@@ -136,19 +136,19 @@ def stranger(tmp_path):
 
 @pytest.mark.slow
 @pytest.mark.parametrize("is_tls", [True, False])
-def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stranger, tmp_path, is_tls):
-    """Before, the worker of `zyda up` asked him for runs, and ran what he answered."""
+def test_program_on_the_port_of_a_dead_server_gets_no_login_and_is_rejected(stranger, tmp_path, is_tls):
+    """Before, the worker of `zyda up` executed runs that such a server returned."""
     process, api = start_server(free_port(), tmp_path / "zyda/log")
     wait_until_healthy(process, api, tmp_path / "zyda/log")
     environment = {k: v for k, v in os.environ.items() if not k.startswith("PREFECT_")} | api.clients
     environment["PREFECT_HOME"] = str(tmp_path)
-    ask = [sys.executable, "-m", "prefect", "work-pool", "ls"]
-    assert subprocess.run(ask, env=environment, capture_output=True, check=False).returncode == 0
+    command = [sys.executable, "-m", "prefect", "work-pool", "ls"]
+    assert subprocess.run(command, env=environment, capture_output=True, check=False).returncode == 0
     process.kill()
     process.wait()
     stranger(urlsplit(api.url).port, is_tls)
     stranger(urlsplit(api.dashboard).port, is_tls=False)
-    refused = subprocess.run(ask, env=environment, capture_output=True, text=True, check=False)
+    refused = subprocess.run(command, env=environment, capture_output=True, text=True, check=False)
     assert refused.returncode == 1
     assert "SSL" in refused.stdout + refused.stderr
     assert not is_healthy(api)
@@ -163,19 +163,19 @@ def test_who_listens_where_a_server_died_gets_no_login_and_is_not_believed(stran
 
 
 @pytest.mark.slow
-def test_a_tab_that_outlives_its_server_gives_nobody_a_login_of_any_use(browser, tmp_path, monkeypatch):
-    lasting = "admin:of all my servers"
-    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", lasting)
+def test_login_in_an_open_tab_is_invalid_after_the_end_of_its_server(browser, tmp_path, monkeypatch):
+    user_login = "admin:of all my servers"
+    monkeypatch.setenv("PREFECT_SERVER_API_AUTH_STRING", user_login)
     monkeypatch.setenv("PREFECT_HOME", str(tmp_path))
     process, api = start_server(free_port(), tmp_path / "log")
     try:
         wait_until_healthy(process, api, tmp_path / "log")
-        assert refuses_login(api.model_copy(update={"login": lasting}))
+        assert refuses_login(api.model_copy(update={"login": user_login}))
         page = new_page(browser)
         page.goto(api.link)
         page.wait_for_url("**/runs")
-        kept = page.evaluate("localStorage.getItem('prefect-password')")
-        assert kept == api.token
+        stored_login = page.evaluate("localStorage.getItem('prefect-password')")
+        assert stored_login == api.token
         assert api.token not in page.url
         assert page.context.cookies() == []
     finally:
@@ -184,28 +184,28 @@ def test_a_tab_that_outlives_its_server_gives_nobody_a_login_of_any_use(browser,
     with taken_over(urlsplit(api.dashboard).port) as received:
         page.wait_for_function(
             "login => fetch('/api/flow_runs/filter', {method: 'POST', headers: {Authorization: login}})",
-            arg=f"Basic {kept}",
-        )  # as the dashboard's own pages ask again and again
-        assert any(kept in request for request in received)
-        assert not any(base64.b64encode(lasting.encode()).decode() in request for request in received)
+            arg=f"Basic {stored_login}",
+        )  # like the repeated requests of the dashboard
+        assert any(stored_login in request for request in received)
+        assert not any(base64.b64encode(user_login.encode()).decode() in request for request in received)
     ports = urlsplit(api.dashboard).port, urlsplit(api.url).port
-    process, again = start_server(ports[0], tmp_path / "log", api_port=ports[1])
+    process, new_api = start_server(ports[0], tmp_path / "log", api_port=ports[1])
     try:
-        wait_until_healthy(process, again, tmp_path / "log")
+        wait_until_healthy(process, new_api, tmp_path / "log")
         assert refuses_login(api)
-        assert not refuses_login(again)
+        assert not refuses_login(new_api)
     finally:
         process.kill()
         process.wait()
 
 
-def test_the_login_of_a_server_of_the_users_own_stands_in_no_address():
-    theirs = Api(url="https://prefect.example/api", login="admin:lasting")
-    assert theirs.link == theirs.dashboard == "https://prefect.example"
+def test_link_of_another_server_does_not_contain_the_login():
+    api = Api(url="https://prefect.example/api", login="admin:lasting")
+    assert api.link == api.dashboard == "https://prefect.example"
 
 
-def test_runs_that_ended_long_ago_are_deleted_with_their_logs_and_artifacts(server, prefect_home, request):
-    """Before, each build added a megabyte to Prefect's database for ever."""
+def test_old_runs_are_deleted_with_their_logs_and_artifacts(server, prefect_home, request):
+    """Before, each build added a megabyte to Prefect's database permanently."""
     if request.config.getoption("postgres"):
         pytest.skip("changes times in SQLite")
 
@@ -224,28 +224,28 @@ def test_runs_that_ended_long_ago_are_deleted_with_their_logs_and_artifacts(serv
             )
     with get_client(sync_client=True) as client:
 
-        def left():
+        def remaining():
             runs = FlowRunFilter(id=FlowRunFilterId(any_=[run for _, run in ended.values()]))
             artifacts = ArtifactFilter(id=ArtifactFilterId(any_=[artifact for artifact, _ in ended.values()]))
             logs = LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run for _, run in ended.values()]))
             return (
-                {one.id for one in client.read_flow_runs(flow_run_filter=runs)},
-                {one.id for one in client.read_artifacts(artifact_filter=artifacts)},
-                {one.flow_run_id for one in client.read_logs(logs)},
+                {record.id for record in client.read_flow_runs(flow_run_filter=runs)},
+                {record.id for record in client.read_artifacts(artifact_filter=artifacts)},
+                {record.flow_run_id for record in client.read_logs(logs)},
             )
 
         kept = ended[80]
-        wait_for(lambda: left() == ({kept[1]}, {kept[0]}, {kept[1]}), every=1)
+        wait_for(lambda: remaining() == ({kept[1]}, {kept[0]}, {kept[1]}), every=1)
 
 
-def test_the_users_own_retention_comes_first():
+def test_retention_of_the_user_overrides_the_default():
     assert retention() == {"PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED": "events,flow_runs"}
     with temporary_settings({PREFECT_SERVER_SERVICES_DB_VACUUM_ENABLED: "events"}):
         assert retention() == {}
 
 
-def test_no_click_is_lost_while_many_write(server):
-    """Before, a transaction that had read could not wait for the lock: it failed, and the dashboard said 503."""
+def test_simultaneous_requests_all_succeed(server):
+    """Before, a transaction that had read could not wait for the lock: it failed, and the dashboard returned 503."""
     login = os.environ["PREFECT_API_AUTH_STRING"]
     tls = ssl.create_default_context(cafile=os.environ["PREFECT_API_SSL_CERT_FILE"])
     options = {"base_url": server, "auth": tuple(login.split(":", 1)), "timeout": 300, "verify": tls}

@@ -128,7 +128,7 @@ def blocks_of_pages():
     """Return a dump as a bzip2 stream of about four blocks of 100 kB, and the number of pages in a block."""
     chance = random.Random(5)
     words = [[f"word{chance.randrange(10**6)}" for _ in range(300)] for _ in range(100)]
-    pages = [article(f"Page {i}", text=" ".join(of_page)) for i, of_page in enumerate(words)]
+    pages = [article(f"Page {i}", text=" ".join(page_words)) for i, page_words in enumerate(words)]
     return bz2.compress((HEAD + "".join(pages) + "</mediawiki>").encode(), 1), -(-100_000 // len(pages[0]))
 
 

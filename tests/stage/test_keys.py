@@ -1,4 +1,4 @@
-"""Every field of a job is part of its key, apart from those whose type says why they are not."""
+"""Every field of a job is part of its key, unless its type has a NotInKey with the reason."""
 
 import importlib
 import pkgutil
@@ -28,33 +28,33 @@ def job_classes():
     for module in pkgutil.walk_packages(zyda_flows.tasks.__path__, "zyda_flows.tasks."):
         if ".gpu" not in module.name:
             importlib.import_module(module.name)
-    found = [
+    classes = [
         kind for kind in below(Job) if kind.__module__.startswith("zyda_flows.") and not isabstract(kind)
     ]
-    return sorted(found, key=lambda kind: (kind.__module__, kind.__name__))
+    return sorted(classes, key=lambda kind: (kind.__module__, kind.__name__))
 
 
 def sample(kind: Any, number: int) -> Any:
-    """Return a value of a type; those of two numbers differ."""
+    """Return a value of a type. Different numbers return different values."""
     origin, arguments = get_origin(kind), get_args(kind)
     if origin is Annotated or isinstance(kind, TypeVar):
         return sample(arguments[0], number)
     if origin in (Union, types.UnionType):
-        return sample(next(one for one in arguments if one is not type(None)), number)
+        return sample(next(argument for argument in arguments if argument is not type(None)), number)
     if origin is Literal:
         return arguments[number % len(arguments)]
     if origin is tuple:
-        return tuple(sample(one, number) for one in arguments if one is not Ellipsis)
+        return tuple(sample(argument, number) for argument in arguments if argument is not Ellipsis)
     if origin is dict:
         return {sample(arguments[0], number): sample(arguments[1], number)}
     if origin is np.ndarray:
         return np.array([number], np.uint64)
     if kind in (str, int, float, bool, Any):
         return str(number) if kind in (str, Any) else kind(number)
-    return of_class(kind, number)
+    return sample_of_class(kind, number)
 
 
-def of_class(kind: Any, number: int) -> Any:
+def sample_of_class(kind: Any, number: int) -> Any:
     if kind is pa.Schema:
         return pa.schema([(f"c{number}", pa.int8())])
     if kind is pa.DataType:
@@ -67,9 +67,9 @@ def of_class(kind: Any, number: int) -> Any:
         return None
     if issubclass(kind, BaseModel):
         return kind.model_construct(
-            **{name: sample(one.annotation, number) for name, one in kind.model_fields.items()}
+            **{name: sample(field.annotation, number) for name, field in kind.model_fields.items()}
         )
-    names = [one.name for one in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
+    names = [field.name for field in fields(kind)] if is_dataclass(kind) else getattr(kind, "_fields", ())
     hints = get_type_hints(kind)
     return kind(**{name: sample(hints[name], number) for name in names}) if names else None
 
@@ -77,18 +77,18 @@ def of_class(kind: Any, number: int) -> Any:
 JOBS = job_classes()
 
 
-def test_all_jobs_are_here():
+def test_jobs_are_detected():
     assert len(JOBS) > 40
 
 
 @pytest.mark.parametrize("kind", JOBS, ids=lambda kind: kind.__name__)
 def test_each_field_that_is_not_marked_changes_the_key(kind, monkeypatch):
     monkeypatch.setattr(kind, "also_in_key", None)
-    job, hints = of_class(kind, 0), get_type_hints(kind)
-    for one in fields(kind):
-        if mark_of(one) is None:
-            assert replace(job, **{one.name: sample(hints[one.name], 1)}).key != job.key, one.name
-    assert all(mark.reason for one in fields(kind) if (mark := mark_of(one)))
+    job, hints = sample_of_class(kind, 0), get_type_hints(kind)
+    for field in fields(kind):
+        if mark_of(field) is None:
+            assert replace(job, **{field.name: sample(hints[field.name], 1)}).key != job.key, field.name
+    assert all(mark.reason for field in fields(kind) if (mark := mark_of(field)))
 
 
 @dataclass(frozen=True)
@@ -107,7 +107,7 @@ class CountedByWords(Counted):
     words: int = 0
 
 
-def test_field_that_is_added_later_is_in_the_key():
+def test_field_of_a_subclass_is_in_the_key():
     shard = sample(Artifact, 1)
     first = CountedByWords(Folder("/a"), None, shard)
     assert first.key == CountedByWords(Folder("/b"), "source", shard, place="elsewhere").key

@@ -1,4 +1,4 @@
-"""What the next one costs: the rule, the stage and the format of CONTRIBUTING.md, each one file and one line."""
+"""The rule, the stages and the format of CONTRIBUTING.md: each is a file and a line in a list."""
 
 import gzip
 import importlib.util
@@ -43,17 +43,17 @@ LOUD = prose("shared by all").upper()
 
 @pytest.fixture
 def example(tmp_path, monkeypatch):
-    """Give the modules of the guide, by their names, as if they stood in the repository."""
+    """Return a function that imports a module of the guide by its name."""
 
     def module(name):
         code = re.search(rf"`tasks/\S*{name}\.py`:\n\n```python\n(.*?)```", GUIDE, re.DOTALL)[1]
         path = tmp_path / f"{name}.py"
         path.write_text(code)
         spec = importlib.util.spec_from_file_location(name, path)
-        found = importlib.util.module_from_spec(spec)
-        monkeypatch.setitem(sys.modules, name, found)
-        spec.loader.exec_module(found)
-        return found
+        imported = importlib.util.module_from_spec(spec)
+        monkeypatch.setitem(sys.modules, name, imported)
+        spec.loader.exec_module(imported)
+        return imported
 
     return module
 
@@ -64,7 +64,7 @@ ROUNDS, BANDS = (entry for entry in WHOLE if isinstance(entry, pipeline.EachRoun
 
 @pytest.fixture
 def with_stages(monkeypatch):
-    """Put stages into the pipeline."""
+    """Return a function that adds stages to the pipeline."""
 
     def change(place, *stages):
         before = ROUNDS if place == "BEFORE_DEDUP" else BANDS
@@ -76,40 +76,45 @@ def with_stages(monkeypatch):
 
 @pytest.fixture
 def loud(corpus):
-    """Three loud documents, one in the worst source, which are near-duplicates of each other and of no other."""
+    """Return a corpus with three loud documents, which are near-duplicates only of each other.
+
+    A single loud document is in the worst source.
+    """
     write_rows(corpus.folder / "in/best-9.parquet", rows(loud_best=LOUD, loud_too=LOUD + " AGAIN"))
     write_rows(corpus.folder / "in/worst-9.jsonl.zst", rows(loud_worst=LOUD))
     return corpus
 
 
 @pytest.mark.parametrize("place", ["BEFORE_DEDUP", "AFTER_DEDUP"])
-def test_rule_of_the_guide_has_its_line_its_reason_and_its_explanation(loud, place, example, with_stages):
+def test_rule_of_the_guide_is_in_the_ledger_the_card_and_the_explanation(loud, place, example, with_stages):
     with_stages(place, example("shouting").shouting)
     recipe = loud.load()
     ledger = build_here(recipe)
     assert not any("loud" in name for name in kept_names(recipe))
-    ours = [row for row in table_of(recipe, "removed") if row["stage"] == "shouting"]
-    assert ledger.removed("shouting").documents == len(ours)
-    assert all(row["reason"] == "shouting" and row["share_of_capitals"] > 0.5 for row in ours)
+    removed = [row for row in table_of(recipe, "removed") if row["stage"] == "shouting"]
+    assert ledger.removed("shouting").documents == len(removed)
+    assert all(row["reason"] == "shouting" and row["share_of_capitals"] > 0.5 for row in removed)
     after = "ingest" if place == "BEFORE_DEDUP" else "filter"
     assert ledger.stages.index("shouting") > ledger.stages.index(after)
-    said = decision(explain(recipe, str(ours[0]["doc_id"])))
-    assert said.startswith(
+    sentence = decision(explain(recipe, str(removed[0]["doc_id"])))
+    assert sentence.startswith(
         "It was removed by stage shouting, reason shouting: more than half of it is capital letters. "
         "(share_of_capitals 0."
     )
     card = recipe.folder.read("published/README.md").decode()
-    assert f"- shouting (`shouting`) removed {len(ours)} documents: `shouting`, more than half of it" in card
+    assert (
+        f"- shouting (`shouting`) removed {len(removed)} documents: `shouting`, more than half of it" in card
+    )
     clustered = {row["doc_id"] for row in table_of(recipe, "clusters")}
     if place == "BEFORE_DEDUP":
-        assert len(ours) == 3
-        assert not any(row["doc_id"] in clustered for row in ours)
-    else:  # the worst source's went as a duplicate
-        assert len(ours) == 2
-        assert all(row["doc_id"] in clustered for row in ours)
+        assert len(removed) == 3
+        assert not any(row["doc_id"] in clustered for row in removed)
+    else:  # the document of the worst source was removed as a duplicate
+        assert len(removed) == 2
+        assert all(row["doc_id"] in clustered for row in removed)
 
 
-def test_what_was_let_go_before_deduplication_is_as_if_it_had_never_been_there(loud, example, with_stages):
+def test_documents_removed_before_deduplication_do_not_affect_it(loud, example, with_stages):
     with_stages("BEFORE_DEDUP", example("shouting").shouting)
     recipe = loud.load()
     build_here(recipe)
@@ -122,7 +127,7 @@ def test_what_was_let_go_before_deduplication_is_as_if_it_had_never_been_there(l
     assert len(table_of(recipe, "clusters")) == len(table_of(never, "clusters")) > 0
 
 
-def test_rule_that_is_taken_back_leaves_the_corpus_as_it_was(loud, example, with_stages):
+def test_deleted_rule_restores_the_corpus(loud, example, with_stages):
     recipe = loud.load()
     build_here(recipe)
     before = contents(recipe).keys()
@@ -135,21 +140,21 @@ def test_rule_that_is_taken_back_leaves_the_corpus_as_it_was(loud, example, with
 
 
 def replaced(name, values):
-    """Return a change of a table: a column of it with other values."""
+    """Return a function that replaces the values of a column of a table."""
     return lambda table: table.set_column(table.column_names.index(name), name, values(table.column(name)))
 
 
 WRONG = {
-    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each once and in their order"),
-    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each once and in their order"),
+    "in another order": (lambda table: table.take(list(range(len(table)))[::-1]), "each at most once, in the order of doc_id"),
+    "twice": (lambda table: table.take([*range(len(table)), len(table) - 1]), "each at most once, in the order of doc_id"),
     "of documents that are not there": (
-        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "documents that are left",
+        replaced("doc_id", lambda ids: pc.add(ids, pa.scalar(77, pa.uint64()))), "must be of remaining documents",
     ),
     "without a reason": (
         replaced("reason", lambda reasons: pa.nulls(len(reasons), pa.string())), "is removed without a reason",
     ),
     "for another reason": (
-        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "'odd' is none of its reasons",
+        replaced("reason", lambda reasons: pa.array(["odd"] * len(reasons))), "the reason 'odd' is not declared",
     ),
     "no evidence": (lambda table: table.drop_columns(["share_of_capitals"]), "has no column share_of_capitals"),
     "another type": (
@@ -160,14 +165,14 @@ WRONG = {
 
 
 @pytest.mark.parametrize("wrong", WRONG)
-def test_judge_that_does_not_speak_as_it_has_to_ends_the_build(loud, example, with_stages, wrong):
-    change, said = WRONG[wrong]
+def test_invalid_verdicts_end_the_build(loud, example, with_stages, wrong):
+    change, message = WRONG[wrong]
     module = example("shouting")
     judges = module.loud
     judge = replace(module.SHOUTING, verdicts=lambda documents: spoilt(judges(documents), change))
     module.SHOUTING = judge
     with_stages("BEFORE_DEDUP", module.shouting)
-    with pytest.raises(NotConserved, match=rf"stage shouting, source best, shard .*{said}"):
+    with pytest.raises(NotConserved, match=rf"stage shouting, source best, shard .*{message}"):
         build_here(loud.load())
 
 
@@ -175,7 +180,7 @@ def spoilt(verdicts, change):
     return change(verdicts) if len(verdicts) > 1 else verdicts
 
 
-def test_judge_that_fails_says_where(loud, example, with_stages):
+def test_failing_rule_has_a_note_with_its_shard(loud, example, with_stages):
     module = example("shouting")
     module.SHOUTING = replace(module.SHOUTING, verdicts=lambda documents: documents.column("no such"))
     with_stages("AFTER_DEDUP", module.shouting)
@@ -184,21 +189,23 @@ def test_judge_that_fails_says_where(loud, example, with_stages):
     assert raised.value.__notes__ == ["in stage shouting, source best, shard 000000-000-000"]
 
 
-def test_cleaning_keeps_the_band_keys_from_which_a_rule_leaves_some_out(loud, example, with_stages):
+def test_clean_keeps_band_keys_that_a_rule_reduces(loud, example, with_stages):
     with_stages("BEFORE_DEDUP", example("shouting").shouting)
     recipe = loud.load()
     build_here(recipe)
     assert not [file.path for file in orphans_of(recipe) if file.path.startswith("work/minhash")]
 
 
-def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(loud, example, with_stages):
+def test_changed_rule_runs_again_with_a_higher_version(loud, example, with_stages):
     module = example("shouting")
     with_stages("BEFORE_DEDUP", module.shouting)
     recipe = loud.load()
     before = build_here(recipe).removed("shouting").documents
     none = replace(module.SHOUTING, verdicts=lambda documents: module.loud(documents).slice(0, 0))
     module.SHOUTING = none
-    assert build_here(recipe).removed("shouting").documents == before > 0  # kept by its key
+    assert (
+        build_here(recipe).removed("shouting").documents == before > 0
+    )  # the results with the same key are reused
     newer = replace(none, version=2)
     with_stages(
         "BEFORE_DEDUP",
@@ -207,7 +214,7 @@ def test_rule_that_answers_otherwise_is_asked_again_when_its_version_is_raised(l
     assert build_here(recipe).removed("shouting").documents == 0
 
 
-def test_removed_files_have_the_same_columns_whoever_let_documents_go(loud, example, with_stages):
+def test_files_of_removed_documents_have_the_same_columns(loud, example, with_stages):
     with_stages("BEFORE_DEDUP", example("shouting").shouting)
     recipe = loud.load(shard_mib=0.001)
     build_here(recipe)
@@ -220,9 +227,7 @@ def test_removed_files_have_the_same_columns_whoever_let_documents_go(loud, exam
     assert set(reasons) == {"shouting", "duplicate", "keep"}
 
 
-def test_stage_of_the_guide_lets_documents_go_and_puts_a_column_beside_the_others(
-    corpus, example, with_stages
-):
+def test_stage_of_the_guide_removes_documents_and_adds_a_column(corpus, example, with_stages):
     write_rows(
         corpus.folder / "in/best-9.parquet", rows(brief="Two words", briefer="", enough="Now three words")
     )
@@ -232,26 +237,26 @@ def test_stage_of_the_guide_lets_documents_go_and_puts_a_column_beside_the_other
     documents = [row for source in recipe.sources for row in table_of(recipe, source.name)]
     assert all(row["n_words"] == len(row["text"].split()) >= 3 for row in documents)
     assert {"enough"} == {row["name"] for row in documents} & {"brief", "briefer", "enough"}
-    ours = [row for row in table_of(recipe, "removed") if row["stage"] == "brevity"]
-    assert ledger.removed("brevity").documents == len(ours) > 1
-    assert "n_words" not in ours[0]
+    removed = [row for row in table_of(recipe, "removed") if row["stage"] == "brevity"]
+    assert ledger.removed("brevity").documents == len(removed) > 1
+    assert "n_words" not in removed[0]
 
 
-def test_column_that_is_published_since_is_published_again(corpus, example, with_stages):
-    """What a manifest says is published of a stage's columns is part of what comes after it."""
+def test_newly_published_column_is_published(corpus, example, with_stages):
+    """The published columns of a stage are part of the keys of later stages."""
     module = example("brevity")
-    shown = module.WordsOfShard.added_columns
+    added_columns = module.WordsOfShard.added_columns
     module.WordsOfShard.added_columns = ()
     with_stages("AFTER_DEDUP", module.brevity)
     recipe = corpus.load()
     build_here(recipe)
     assert "n_words" not in table_of(recipe, "best")[0]
-    module.WordsOfShard.added_columns, module.VERSION, module.WordsOfShard.version = shown, 2, 2
+    module.WordsOfShard.added_columns, module.VERSION, module.WordsOfShard.version = added_columns, 2, 2
     build_here(recipe)
     assert "n_words" in table_of(recipe, "best")[0]
 
 
-def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stages):
+def test_column_of_a_stage_that_exists_in_a_source_raises(corpus, example, with_stages):
     for name in ("best-0.parquet", "best-1.parquet"):
         table = pq.read_table(corpus.folder / "in" / name)
         pq.write_table(
@@ -263,44 +268,44 @@ def test_column_of_a_stage_that_a_source_has_is_named(corpus, example, with_stag
 
 
 @pytest.mark.parametrize("name", ["stage", "n_tokens"])
-def test_evidence_with_a_name_that_every_removal_has_is_refused_at_once(name):
+def test_evidence_with_a_reserved_name_raises(name):
     with pytest.raises(ValueError, match=f"evidence cannot be called {name}"):
         stage("odd", lambda *_: "", evidence=pa.schema([(name, pa.int32())]))(run_filter)
 
 
 @pytest.mark.parametrize(
-    ("stages", "said"),
+    ("stages", "message"),
     [
         (("shouting", "shouting"), "two stages are called shouting"),
         (("filter",), "two stages are called filter"),
     ],
 )
-def test_two_stages_of_one_name_are_refused_before_any_work(corpus, example, with_stages, stages, said):
+def test_two_stages_with_the_same_name_raise(corpus, example, with_stages, stages, message):
     module = example("shouting")
     with_stages("BEFORE_DEDUP", *(stage(name, module.SHOUTING.key)(run_filter) for name in stages))
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         build_here(corpus.load())
 
 
-def test_function_that_is_no_stage_is_refused_before_any_work(corpus, with_stages):
+def test_function_without_stage_decorator_raises(corpus, with_stages):
     with_stages("BEFORE_DEDUP", run_filter)
-    with pytest.raises(TypeError, match="is no stage: it lacks @stage"):
+    with pytest.raises(TypeError, match="is not a stage: it lacks @stage"):
         build_here(corpus.load())
 
 
 @pytest.mark.parametrize(
-    ("returned", "said"), [(None, "not NoneType"), ("other", "the manifest of stage other")]
+    ("returned", "message"), [(None, "not NoneType"), ("other", "the manifest of stage other")]
 )
-def test_stage_that_returns_no_manifest_of_its_own_is_told(corpus, with_stages, returned, said):
+def test_stage_that_returns_no_own_manifest_raises(corpus, with_stages, returned, message):
     odd = stage("odd", lambda *_: "0" * 20)(
         lambda _, trail: returned and Manifest(stage=returned, source=trail.source)
     )
     with_stages("BEFORE_DEDUP", odd)
-    with pytest.raises(TypeError, match=said):
+    with pytest.raises(TypeError, match=message):
         build_here(corpus.load())
 
 
-def test_format_of_the_guide_is_read_like_any_other(corpus, example, monkeypatch):
+def test_format_of_the_guide_is_read(corpus, example, monkeypatch):
     monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, example("plain_text")))
     lines = [b"The first line.", b"", b"\xff\xfe", "Die letzte, länger.".encode()]
     (corpus.folder / "in/more.lines").write_bytes(b"\n".join(lines))
@@ -318,7 +323,7 @@ def test_format_of_the_guide_is_read_like_any_other(corpus, example, monkeypatch
     assert ledger.of("ingest", "more").documents > 2
 
 
-def test_file_is_read_again_when_the_version_of_its_format_is_raised(corpus, example, monkeypatch):
+def test_file_is_read_again_with_a_higher_version_of_its_format(corpus, example, monkeypatch):
     plain_text = example("plain_text")
     monkeypatch.setattr(reading, "FORMATS", (*reading.FORMATS, plain_text))
     (corpus.folder / "in/more.lines").write_bytes(b"One line.\nAnd another.")
@@ -351,14 +356,14 @@ def test_flow_runs_the_stages_in_the_order_of_the_pipeline(corpus, example, with
     names = [step.name for step in steps]
     assert tuple(dict.fromkeys(submitted)) == (*names, "publish_corpus", "record_last_build")
     assert "shouting" in names
-    assert "classify" not in names  # of no source is that asked
-    of_all = {step.name for step in steps if not step.sources}
-    of_corpus = {stage.name for stage in pipeline.stages() if stage.scope == "corpus"}
-    assert of_all == {"prepare", *of_corpus} & set(names)
-    assert {"edges", "clusters", "decisions"} < of_all
+    assert "classify" not in names  # no source has a model
+    corpus_steps = {step.name for step in steps if not step.sources}
+    corpus_stages = {stage.name for stage in pipeline.stages() if stage.scope == "corpus"}
+    assert corpus_steps == {"prepare", *corpus_stages} & set(names)
+    assert {"edges", "clusters", "decisions"} < corpus_steps
 
 
-def test_stage_about_the_corpus_of_the_guide_is_one_file_and_one_name(corpus, example, with_stages):
+def test_corpus_stage_of_the_guide_publishes_its_table(corpus, example, with_stages):
     with_stages("AFTER_DEDUP", example("lengths").lengths)
     recipe = corpus.load()
     build_here(recipe)
@@ -368,11 +373,9 @@ def test_stage_about_the_corpus_of_the_guide_is_one_file_and_one_name(corpus, ex
     assert "lengths" in [step.name for step in pipeline.visible_steps(recipe)]
 
 
-def test_source_that_is_called_as_what_a_stage_publishes_is_refused_before_any_work(
-    corpus, example, with_stages
-):
+def test_source_with_the_name_of_a_published_folder_raises(corpus, example, with_stages):
     with_stages("AFTER_DEDUP", example("lengths").lengths)
-    corpus.recipe["sources"][0]["name"] = "2024"  # which is fine
+    corpus.recipe["sources"][0]["name"] = "2024"  # a valid name
     corpus.recipe["sources"][1]["name"] = "lengths"
     with pytest.raises(
         BadRecipe, match="source lengths: a stage publishes its tables in a folder of that name"
@@ -380,16 +383,14 @@ def test_source_that_is_called_as_what_a_stage_publishes_is_refused_before_any_w
         build_here(corpus.load())
 
 
-def test_stage_that_takes_what_no_stage_before_it_gives_is_refused_before_any_work(
-    corpus, example, with_stages
-):
+def test_stage_with_an_unknown_input_raises(corpus, example, with_stages):
     with_stages("BEFORE_DEDUP", replace(example("lengths").lengths, inputs=("trails", "clusters")))
     with pytest.raises(TypeError, match="stage lengths takes clusters, which no stage before it gives"):
         build_here(corpus.load())
 
 
 class Lengths:
-    """A companion of ingest: the longest text of each shard."""
+    """A companion of ingest that stores the length of the longest text of each shard."""
 
     @classmethod
     def for_source(cls, recipe, source):
@@ -405,7 +406,7 @@ class Lengths:
         folder.write(f"work/lengths/{source}-{shard.name}.json", json.dumps(self.longest).encode())
 
 
-def test_companion_of_ingest_is_one_class_and_one_line(tmp_path, monkeypatch):
+def test_companion_of_ingest_is_called(tmp_path, monkeypatch):
     from zyda_flows.tasks.ingest import ingest
 
     monkeypatch.setattr(ingest, "COMPANIONS", (*ingest.COMPANIONS, Lengths))

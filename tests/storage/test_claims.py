@@ -1,4 +1,4 @@
-"""Claims beside a corpus: who removes documents and who reads excludes each other, by processes that live."""
+"""Claims of living processes on a corpus: removal of documents and reading exclude each other."""
 
 import multiprocessing
 import os
@@ -15,14 +15,14 @@ from zyda_flows.tasks.storage.folder import Folder
 
 @pytest.fixture(params=["disk", "memory"])
 def folder(request, tmp_path):
-    """Give the folder of a corpus on a disk, and in a store."""
+    """Return the folder of a corpus, on a disk or in a store."""
     url = str(tmp_path / "corpus") if request.param == "disk" else f"memory://{tmp_path.name}/corpus"
-    found = Folder(url)
-    found.write("published/manifest.json", b"{}")
-    return found
+    corpus_folder = Folder(url)
+    corpus_folder.write("published/manifest.json", b"{}")
+    return corpus_folder
 
 
-def test_one_removes_or_many_read(folder):
+def test_removal_excludes_readers_and_other_removals(folder):
     with (
         reading([folder], "zyda mix a"),
         reading([folder, folder], "zyda export"),
@@ -40,19 +40,19 @@ def test_one_removes_or_many_read(folder):
     assert folder.files("") == ["published/manifest.json"]
 
 
-def test_claim_ends_with_its_process_and_elsewhere_with_its_lease(folder, monkeypatch):
+def test_claim_ends_with_its_process_or_with_its_lease_on_another_host(folder, monkeypatch):
     ended = own_claim("zyda mix").model_copy(update={"birth": "another"})
     write_claim(folder, f"{CLAIMS}/read-1.json", ended)
-    elsewhere = ended.model_copy(update={"host": "elsewhere"})
+    other_host = ended.model_copy(update={"host": "elsewhere"})
     with forgetting(folder, "zyda forget"):
         assert [path for path in folder.files(CLAIMS) if "read" in path] == []
-    write_claim(folder, f"{CLAIMS}/read-2.json", elsewhere)
+    write_claim(folder, f"{CLAIMS}/read-2.json", other_host)
     with pytest.raises(Denied, match="on elsewhere"):
         forgetting(folder, "zyda forget").__enter__()
     monkeypatch.setattr(claims, "LEASE_SECONDS", -1)
     with forgetting(folder, "zyda forget"):
         pass
-    folder.write(f"{CLAIMS}/read-3.json", b"\0")  # not ours to judge, and no claim
+    folder.write(f"{CLAIMS}/read-3.json", b"\0")  # an invalid claim is ignored
     with forgetting(folder, "zyda forget"):
         pass
 
@@ -68,7 +68,7 @@ def test_claim_is_renewed_while_its_block_runs(tmp_path, monkeypatch):
     assert not (tmp_path / CLAIMS).exists()
 
 
-def test_corpus_that_cannot_be_written_is_read_without_a_claim(tmp_path, monkeypatch):
+def test_read_only_corpus_is_read_without_a_claim(tmp_path, monkeypatch):
     folder = Folder(str(tmp_path))
 
     def refused(self):
@@ -82,18 +82,18 @@ def test_corpus_that_cannot_be_written_is_read_without_a_claim(tmp_path, monkeyp
         reading([folder], "zyda mix").__enter__()
 
 
-def hold(url, said):
+def hold(url, is_held):
     with forgetting(Folder(url), "zyda forget"):
-        said.set()
+        is_held.set()
         time.sleep(600)
 
 
-def test_claim_of_a_killed_process_holds_nobody(tmp_path):
+def test_claim_of_a_killed_process_is_ignored(tmp_path):
     context = multiprocessing.get_context("spawn")
-    said = context.Event()
-    process = context.Process(target=hold, args=(str(tmp_path), said))
+    is_held = context.Event()
+    process = context.Process(target=hold, args=(str(tmp_path), is_held))
     process.start()
-    said.wait()
+    is_held.wait()
     with pytest.raises(Denied, match=f"process {process.pid} on"):
         reading([Folder(str(tmp_path))], "zyda mix").__enter__()
     os.kill(process.pid, signal.SIGKILL)

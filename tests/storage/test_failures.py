@@ -1,4 +1,4 @@
-"""What the failure of a store says: how long to wait, and who asks for it."""
+"""The waiting time that a failed request to a store asks for, and its host."""
 
 import time
 from email.utils import formatdate
@@ -12,7 +12,7 @@ from zyda_flows.tasks.storage.stores import explain_errors
 
 
 def failure(status, host="a.b", **headers):
-    """Return an error as a web client raises it."""
+    """Return an error like an error of a web client."""
     error = OSError("no")
     error.status, error.request_info = status, SimpleNamespace(url=SimpleNamespace(host=host))
     error.headers = {name.replace("_", "-"): value for name, value in headers.items()}
@@ -34,22 +34,22 @@ def failure(status, host="a.b", **headers):
         (failure(403, host="data.commoncrawl.org"), 30),
     ],
 )
-def test_host_says_how_long_to_wait(error, seconds):
+def test_waiting_time_is_read_from_the_response(error, seconds):
     assert requested_wait(error)[1] == seconds
 
 
-def test_date_is_a_wait_from_now():
+def test_date_in_retry_after_is_relative_to_now():
     (_, seconds) = requested_wait(failure(503, Retry_After=formatdate(time.time() + 90, usegmt=True)))
     assert 85 < seconds <= 90
 
 
-def test_cause_of_a_cause_is_heard():
+def test_waiting_time_is_read_from_the_cause():
     error = FileNotFoundError("x")
     error.__cause__ = failure(429, Retry_After="5")
     assert requested_wait(error) == ("a.b", 5)
 
 
-def test_common_crawl_is_busy_where_others_refuse():
+def test_status_403_of_common_crawl_is_unavailable():
     with pytest.raises(Unavailable), explain_errors("x"):
         raise failure(403, host="data.commoncrawl.org")
     with pytest.raises(Denied), explain_errors("x"):

@@ -1,4 +1,4 @@
-"""On an object store what is published is there once, however builds end, change and come back."""
+"""Object stores contain a single copy of each published file after interrupted, changed and repeated builds."""
 
 import copy
 import logging
@@ -17,7 +17,10 @@ TEXTS_AND_KEYS = ("best", "middle", "worst", "bands")
 
 @pytest.fixture
 def on_store(tmp_path, s3, request):
-    """Return what loads the recipe of a corpus of several shards on a store, its last source without a document."""
+    """Return a function that loads the recipe of a corpus of several shards on a store.
+
+    lacks: name of a document that the last source does not keep.
+    """
     corpus = corpus_of_many_files(tmp_path, 3)
 
     def load(work_copies=False, lacks="nothing"):
@@ -31,7 +34,7 @@ def on_store(tmp_path, s3, request):
 
 @pytest.fixture
 def written(monkeypatch):
-    """Count the shards whose texts are written to be published."""
+    """Count the publications of each shard."""
     calls, publish_shard = Counter(), published_shards.publish_shard
 
     def counted(job):
@@ -43,24 +46,24 @@ def written(monkeypatch):
 
 
 def copies_of(recipe):
-    """Return how often the bytes of each published text and of each file of band keys lie on storage."""
+    """Return the number of copies in storage of each published text file and band key file, by path."""
     digests = {path: sha256(recipe.folder.read(path)).hexdigest() for path in recipe.folder.files("")}
-    often = Counter(digests.values())
+    number_by_digest = Counter(digests.values())
     places = [tuple(path.split("/")[:2]) for path in digests]
     assert {place for top, place in places if top == "published"} >= set(TEXTS_AND_KEYS)
     return {
-        path: often[digest]
+        path: number_by_digest[digest]
         for path, digest in digests.items()
         if path.startswith(tuple(f"published/{place}/" for place in TEXTS_AND_KEYS))
     }
 
 
 def faults(recipe):
-    items, found = files_to_check(recipe)
-    return found + faults_of(recipe, items, lambda _: None)
+    items, file_faults = files_to_check(recipe)
+    return file_faults + faults_of(recipe, items, lambda _: None)
 
 
-def test_what_is_published_is_there_once_or_where_the_recipe_says_so_twice(on_store, written):
+def test_work_copies_sets_the_number_of_copies(on_store, written):
     build_here(on_store(work_copies=True))
     before = contents(on_store())
     assert set(copies_of(on_store()).values()) == {2}
@@ -68,7 +71,7 @@ def test_what_is_published_is_there_once_or_where_the_recipe_says_so_twice(on_st
     written.clear()
     build_here(on_store(work_copies=True), replace=True)
     assert not written
-    build_here(on_store())  # which has nothing to do but to let go of copies
+    build_here(on_store())  # only deletes copies
     assert set(copies_of(on_store()).values()) == {1}
     assert contents(on_store()) == before
     assert faults(on_store()) == []
@@ -77,9 +80,7 @@ def test_what_is_published_is_there_once_or_where_the_recipe_says_so_twice(on_st
     assert {*on_store().folder.files("")} == listed
 
 
-def test_only_what_changed_is_written_again_and_a_recipe_changed_back_is_published_in_silence(
-    on_store, written, caplog
-):
+def test_only_changed_shards_are_written_again(on_store, written, caplog):
     build_here(on_store())
     first, at_first = contents(on_store()), Counter(written)
     assert set(at_first.values()) == {1}
@@ -98,16 +99,21 @@ def test_only_what_changed_is_written_again_and_a_recipe_changed_back_is_publish
     assert faults(on_store()) == []
 
 
-def test_published_files_that_are_damaged_are_made_again(on_store, written):
+def test_damaged_published_files_are_written_again(on_store, written):
     recipe = on_store()
     build_here(recipe)
     before, folder = contents(recipe), recipe.folder
-    cut, changed, gone, *_ = sorted(path for path in copies_of(recipe) if path.startswith("published/worst/"))
+    cut, changed, deleted, *_ = sorted(
+        path for path in copies_of(recipe) if path.startswith("published/worst/")
+    )
     content = folder.read(changed)
-    for path, other in ((cut, folder.read(cut)[:-9]), (changed, content[:60] + b"?" + content[61:])):
+    for path, damaged_content in (
+        (cut, folder.read(cut)[:-9]),
+        (changed, content[:60] + b"?" + content[61:]),
+    ):
         folder.remove(path)
-        folder.write(path, other)
-    folder.remove(gone)
+        folder.write(path, damaged_content)
+    folder.remove(deleted)
     written.clear()
     build_here(recipe)
     assert len(written) == 3
@@ -116,25 +122,25 @@ def test_published_files_that_are_damaged_are_made_again(on_store, written):
 
 
 @pytest.mark.parametrize("after", [3, "records"])
-def test_build_that_dies_while_it_lets_go_of_copies_goes_on_there(on_store, written, monkeypatch, after):
-    died, call, write = [], one_copy.Handover.__call__, one_copy.write_record
+def test_build_killed_while_it_deletes_copies_resumes(on_store, written, monkeypatch, after):
+    jobs, call, write = [], one_copy.Handover.__call__, one_copy.write_record
 
-    def dies(job):
-        died.append(job)
-        if len(died) > after:
+    def run_and_die(job):
+        jobs.append(job)
+        if len(jobs) > after:
             raise KeyboardInterrupt
         call(job)
 
-    def dies_at_the_manifest(folder, path, record):
+    def die_at_the_manifest(folder, path, record):
         if path.startswith("work/manifests/"):
             raise KeyboardInterrupt
         write(folder, path, record)
 
     with monkeypatch.context() as patch:
         if after == "records":
-            patch.setattr(one_copy, "write_record", dies_at_the_manifest)
+            patch.setattr(one_copy, "write_record", die_at_the_manifest)
         else:
-            patch.setattr(one_copy.Handover, "__call__", dies)
+            patch.setattr(one_copy.Handover, "__call__", run_and_die)
         with pytest.raises(KeyboardInterrupt):
             build_here(on_store())
     written.clear()

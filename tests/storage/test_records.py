@@ -1,4 +1,4 @@
-"""A record is believed in its own place, as its own kind, and as it was written by this version."""
+"""Records are only valid at their own path, with their own class, and as written by this version."""
 
 import hashlib
 import shutil
@@ -60,10 +60,10 @@ def twice(tmp_path_factory):
 
 @pytest.fixture
 def copied(twice, tmp_path):
-    """Give the same corpus in a folder of the test's own."""
+    """Return the same corpus in another folder for each test."""
     shutil.copytree(twice.folder / "out", tmp_path / "out")
     corpus = twice.elsewhere(tmp_path)
-    build_here(corpus.load())  # notes where it is now
+    build_here(corpus.load())  # records the new folder
     return corpus
 
 
@@ -72,7 +72,7 @@ def records_of(folder):
     return [path for path in paths if path.endswith(".json") and "tokenizer-" not in path]
 
 
-def test_no_record_is_believed_in_the_place_of_another(twice):
+def test_record_at_the_path_of_another_record_raises(twice):
     folder = twice.load().folder
     records = {path: folder.read(path) for path in records_of(folder)}
     assert len(records) > 100
@@ -84,47 +84,49 @@ def test_no_record_is_believed_in_the_place_of_another(twice):
                     unseal(content, kind_of(place), place)
 
 
-def test_record_of_another_kind_without_a_field_or_with_one_more_is_refused():
+def test_record_of_another_class_or_with_other_fields_raises():
     class Later(Register):
         added: int = 1
 
     later = Later()
-    whole = seal(Register(), "a.json")
-    assert unseal(whole, Register, "a.json") == Register()
-    body = body_of(whole)
+    content = seal(Register(), "a.json")
+    assert unseal(content, Register, "a.json") == Register()
+    body = body_of(content)
     for changed in (body.replace(b'"sources":{},', b""), later.model_dump_json().encode(), b"{}", b"7"):
         digest = hashlib.sha256(b"Register a.json\n" + changed).hexdigest().encode()
         with pytest.raises(Damaged):
             unseal(SEAL + digest + BODY + changed + b"}", Register, "a.json")
     with pytest.raises(Damaged):
-        unseal(whole, BuildRecord, "a.json")
+        unseal(content, BuildRecord, "a.json")
     with pytest.raises(Damaged):
-        unseal(whole, Register, "b.json")
+        unseal(content, Register, "b.json")
 
 
-@pytest.mark.parametrize(("of", "at"), [(0, 1), (1, 0)])
-def test_entry_of_the_register_in_the_place_of_another_ends_in_one_line(copied, of, at):
+@pytest.mark.parametrize(("source", "target"), [(0, 1), (1, 0)])
+def test_register_entry_at_another_path_raises(copied, source, target):
     recipe = copied.load()
-    content = recipe.folder.read(f"work/register/{of:06d}.json")
-    recipe.folder.write(f"work/register/{at:06d}.json", content)
-    with pytest.raises(Denied, match=rf"register/{at:06d}\.json is cut or changed.*restore it from a copy"):
+    content = recipe.folder.read(f"work/register/{source:06d}.json")
+    recipe.folder.write(f"work/register/{target:06d}.json", content)
+    with pytest.raises(
+        Denied, match=rf"register/{target:06d}\.json is cut or changed.*restore it from a copy"
+    ):
         build_here(recipe)
     with pytest.raises(Denied, match="restore it from a copy"):
         files_to_check(recipe)
 
 
 @pytest.mark.slow
-def test_register_that_is_not_its_own_is_one_line_in_a_terminal(copied):
+def test_error_of_an_invalid_register_is_a_single_line(copied):
     folder = copied.load().folder
     folder.write("work/register/000001.json", folder.read("history/000001.json"))
     for arguments in (["find", str(copied.path), "a text"], ["explain", str(copied.path), "0"]):
-        said = zyda_here(*arguments)
-        assert said.returncode == 1
-        assert "Traceback" not in said.stderr
-        assert said.stderr.count("restore it from a copy") == 1
+        process = zyda_here(*arguments)
+        assert process.returncode == 1
+        assert "Traceback" not in process.stderr
+        assert process.stderr.count("restore it from a copy") == 1
 
 
-def test_built_in_place_of_the_register_is_no_register(copied):
+def test_other_records_at_the_path_of_the_register_raise(copied):
     recipe = copied.load()
     for path in ("work/built.json", "work/published.json", "history/000001.json"):
         recipe.folder.write("work/register/000001.json", recipe.folder.read(path))
@@ -132,44 +134,44 @@ def test_built_in_place_of_the_register_is_no_register(copied):
             load_register(recipe.folder)
 
 
-def test_manifest_in_the_place_of_another_is_found_by_verify_and_made_again(copied, caplog):
+def test_manifest_at_another_path_is_detected_and_rebuilt(copied, caplog):
     recipe = copied.load()
     folder = recipe.folder
-    of = {path.split("/")[-1].split("-")[0]: path for path in last_build(folder).manifests}
-    folder.write(of["minhash"], folder.read(of["index"]))
-    assert [fault.path for fault in files_to_check(recipe)[1]] == [of["minhash"]]
+    paths = {path.split("/")[-1].split("-")[0]: path for path in last_build(folder).manifests}
+    folder.write(paths["minhash"], folder.read(paths["index"]))
+    assert [fault.path for fault in files_to_check(recipe)[1]] == [paths["minhash"]]
     changed = {"dedup": {"scope": "global"}}
-    right = copied.load(storage=str(copied.folder / "right"), **changed)
-    build_here(right)
-    wrong = copied.load(**changed)
-    build_here(wrong)
-    assert f"{of['minhash']} is cut or changed, or of another place" in caplog.text
-    assert contents(wrong) == contents(right)
+    undisturbed = copied.load(storage=str(copied.folder / "right"), **changed)
+    build_here(undisturbed)
+    repaired = copied.load(**changed)
+    build_here(repaired)
+    assert f"{paths['minhash']} is cut or changed, or of another place" in caplog.text
+    assert contents(repaired) == contents(undisturbed)
 
 
-def test_receipt_that_is_not_of_its_manifest_is_not_believed(copied):
+def test_receipt_of_another_manifest_raises(copied):
     folder = copied.load().folder
     path = next(path for path in folder.files("work/manifests") if "/publish-" in path)
     manifest = read_record(folder, path, Manifest)
     receipt = receipt_of(manifest, "key", path)
     assert load_manifest(folder, receipt) == manifest
-    with pytest.raises(Damaged, match="not what its stage said"):
+    with pytest.raises(Damaged, match="differs from the receipt of its stage"):
         load_manifest(folder, receipt.model_copy(update={"identity": "another"}))
 
 
-def test_record_of_a_build_in_the_place_of_another_is_said_and_removed(copied, caplog):
+def test_build_record_at_another_path_is_warned_about_and_removed(copied, caplog):
     recipe = copied.load()
     folder = recipe.folder
     assert ledger_if_complete(recipe) is not None
     folder.write("history/000001.json", folder.read("history/000002.json"))
-    assert ledger_if_complete(recipe) is None  # or it would be left as it is
+    assert ledger_if_complete(recipe) is None  # so that the build runs
     build_here(recipe)
     assert "history/000001.json is cut or changed, or another's; it cannot be made again" in caplog.text
     assert [build.number for build in builds_of(folder)] == [2, 3]
     assert ledger_if_complete(recipe) is not None
 
 
-def test_build_does_not_ask_a_listing_when_its_manifest_was_written(copied, monkeypatch):
+def test_time_of_a_build_does_not_come_from_a_listing(copied, monkeypatch):
     recipe = copied.load()
     folder = recipe.folder
     folder.delete("history")
@@ -187,7 +189,7 @@ def test_build_does_not_ask_a_listing_when_its_manifest_was_written(copied, monk
 
 
 @pytest.mark.parametrize("is_valid", [False, True])
-def test_stored_tokenizer_that_was_changed_is_made_again(copied, is_valid):
+def test_changed_stored_tokenizer_is_rebuilt(copied, is_valid):
     recipe = copied.load()
     folder = recipe.folder
     path = next(path for path in folder.files("work") if path.startswith("work/tokenizer-"))

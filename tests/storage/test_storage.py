@@ -1,4 +1,4 @@
-"""Storage that fails, refuses or lacks something: what is tried again, what is not, and what stays whole."""
+"""Failing storage: temporary and final errors, interrupted publications, and storage without hard links."""
 
 import errno
 import hashlib
@@ -19,7 +19,7 @@ from zyda_flows.tasks.storage.tables import read_table, tables_of, write_table
 TABLE = pa.table({"doc_id": pa.array(range(1000), pa.uint64()), "text": ["some text"] * 1000})
 
 
-def test_store_that_fails_while_an_artifact_is_read_is_tried_again(monkeypatch):
+def test_failure_while_an_artifact_is_read_raises_unavailable(monkeypatch):
     folder = Folder("memory://read")
     artifact = write_table(folder, "work/a.parquet", "a", TABLE)
     opened = MemoryFileSystem._open
@@ -34,14 +34,16 @@ def test_store_that_fails_while_an_artifact_is_read_is_tried_again(monkeypatch):
         def read(self, size=-1):
             raise ConnectionResetError("reset by peer")
 
-    monkeypatch.setattr(MemoryFileSystem, "_open", lambda *a, **k: Failing(opened(*a, **k)))
+    monkeypatch.setattr(
+        MemoryFileSystem, "_open", lambda *arguments, **options: Failing(opened(*arguments, **options))
+    )
     for read in (lambda: read_table(folder, artifact), lambda: list(tables_of(folder, artifact, ["doc_id"]))):
         with pytest.raises(Unavailable, match=r"work/a\.parquet: ConnectionResetError"):
             read()
 
 
 class WithResponse(OSError):
-    """An error as botocore, aiohttp or the hub's client raise it."""
+    """An error with the fields of errors of botocore, aiohttp and the hub's client."""
 
     def __init__(self, **fields):
         super().__init__("refused")
@@ -49,7 +51,7 @@ class WithResponse(OSError):
 
 
 class NoCredentialsError(OSError):
-    """As botocore calls it."""
+    """An error with the name of botocore's error."""
 
 
 @pytest.mark.parametrize(
@@ -65,13 +67,13 @@ class NoCredentialsError(OSError):
         (TimeoutError(), False),
     ],
 )
-def test_what_cannot_get_better_is_not_tried_again(error, final):
+def test_final_errors_are_denied_and_others_unavailable(error, final):
     assert is_final(error) == final
     with pytest.raises(Denied if final else Unavailable), explain_errors("s3://bucket/x"):
         raise error
 
 
-def test_failures_of_the_hubs_client_are_those_of_a_store():
+def test_errors_of_the_hubs_client_raise_unavailable():
     import httpx2
 
     for error in (
@@ -103,17 +105,15 @@ def test_file_system_without_hard_links_can_be_used(corpus, monkeypatch):
 
 
 def is_as_listed(folder):
-    """Say whether the published files of a store are those of its manifest."""
+    """Return whether the published files of a store are equal to the files in its manifest."""
     listed = {file.path: file.sha256 for file in listed_files(folder)}
-    there = folder.folder("published")
-    return {path: hashlib.sha256(there.read(path)).hexdigest() for path in listed} == listed
+    published = folder.folder("published")
+    return {path: hashlib.sha256(published.read(path)).hexdigest() for path in listed} == listed
 
 
 @pytest.mark.slow
 @pytest.mark.parametrize("moment", ["manifest.json", "README.md", "ledger.json", "a deletion"])
-def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_build(
-    corpus, monkeypatch, moment
-):
+def test_interrupted_publication_is_finished_by_the_next_build(corpus, monkeypatch, moment):
     storage = f"memory://interrupted-{moment.replace(' ', '-')}"
     recipe = corpus.load(storage=storage)
     build_here(recipe)
@@ -151,7 +151,7 @@ def test_publication_in_a_store_that_was_interrupted_is_finished_by_the_next_bui
     assert is_as_listed(folder)
 
 
-def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
+def test_memory_of_cached_footers_is_bounded():
     from zyda_flows.tasks.storage import tables
 
     folder, before = Folder("memory://footers"), tables.FOOTERS.maxsize
@@ -169,18 +169,20 @@ def test_footers_that_are_kept_take_a_bounded_amount_of_memory():
         tables.FOOTERS._Cache__maxsize = before
 
 
-def test_place_where_nothing_can_be_written_is_refused_before_any_work(tmp_path, monkeypatch):
+def test_read_only_folder_is_rejected_before_work(tmp_path, monkeypatch):
     (tmp_path / "a-file").write_bytes(b"")
     Folder(str(tmp_path / "not/there/yet")).check_writable()
     assert sorted(path.name for path in tmp_path.iterdir()) == ["a-file"]
     with pytest.raises(Denied, match="nothing can be written there"):
         Folder(str(tmp_path / "a-file/below")).check_writable()
-    monkeypatch.setattr(os, "access", lambda *_: False)  # root may write anywhere but on what is read-only
+    monkeypatch.setattr(
+        os, "access", lambda *_: False
+    )  # root may write everywhere except to read-only file systems
     with pytest.raises(Denied, match="nothing can be written there"):
         Folder(str(tmp_path)).check_writable()
 
 
-def test_store_where_nothing_can_be_written_is_refused_before_any_work(s3, monkeypatch):
+def test_read_only_store_is_rejected_before_work(s3, monkeypatch):
     place = Folder(f"{s3}/writable")
     place.check_writable()
     assert place.files("") == []
@@ -193,8 +195,8 @@ def test_store_where_nothing_can_be_written_is_refused_before_any_work(s3, monke
         place.check_writable()
 
 
-def test_folder_that_may_only_be_read_is_said_and_not_what_cleaning_up_meets(tmp_path, monkeypatch):
-    """A corpus on a mount that may only be read: nothing can be written there, and nothing deleted."""
+def test_error_of_a_read_only_folder_hides_the_error_of_the_cleanup(tmp_path, monkeypatch):
+    """A corpus on a read-only mount: files can be neither written nor deleted."""
 
     def refused(*_, **__):
         raise OSError(errno.EROFS, "Read-only file system")

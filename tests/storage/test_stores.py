@@ -1,4 +1,4 @@
-"""The same build on a real S3 server and on a GCS server gives the same corpus as on local files."""
+"""Builds on a real S3 server and on a GCS server equal builds on local files."""
 
 import os
 from pathlib import Path
@@ -41,14 +41,14 @@ def test_second_build_on_an_object_store_writes_nothing(corpus, bucket):
     assert set(recipe.folder.files("")) == before
 
 
-def test_of_two_that_create_a_file_one_is_told_that_it_is_there(bucket, tmp_path):
+def test_second_creation_of_a_file_fails(bucket, tmp_path):
     for folder in (Folder(f"{bucket}/created"), Folder(str(tmp_path))):
         assert folder.create("some/entry.json", b"first")
         assert not folder.create("some/entry.json", b"second")
         assert folder.read("some/entry.json") == b"first"
 
 
-def test_names_with_brackets_are_removed_and_others_are_not(bucket):
+def test_brackets_in_names_are_not_patterns(bucket):
     folder = Folder(f"{bucket}/with [ab] in it")
     for path in ("one/[ab].json", "one/a.json", "two/a.json"):
         folder.write(path, b"content")
@@ -59,7 +59,7 @@ def test_names_with_brackets_are_removed_and_others_are_not(bucket):
     assert folder.files("") == ["two/a.json"]
 
 
-def test_store_that_cannot_refuse_a_second_writer_is_asked_first(monkeypatch):
+def test_creation_without_conditional_writes_checks_existence(monkeypatch):
     def pipe_file(self, path, value, mode="overwrite"):
         if mode == "create":
             raise NotImplementedError("this store knows no conditions")
@@ -73,7 +73,7 @@ def test_store_that_cannot_refuse_a_second_writer_is_asked_first(monkeypatch):
     assert folder.read("entry.json") == b"first"
 
 
-def test_of_a_stored_file_only_what_is_needed_is_read_and_neighbours_at_once(bucket, monkeypatch):
+def test_reads_of_columns_fetch_few_bytes_in_few_requests(bucket, monkeypatch):
     texts = [os.urandom(4096).hex() for _ in range(400)]
     table = pa.table({"doc_id": pa.array(range(400), pa.uint64()), "n_tokens": range(400), "text": texts})
     folder = Folder(f"{bucket}/parts")
@@ -82,25 +82,25 @@ def test_of_a_stored_file_only_what_is_needed_is_read_and_neighbours_at_once(buc
     )
     with folder.open("a.parquet") as file:
         kind, size = type(file.stream), file.stream.size
-    asked, fetch = [], kind._fetch_range
+    sizes, fetch = [], kind._fetch_range
 
     def counted(self, start, end):
-        asked.append(end - start)
+        sizes.append(end - start)
         return fetch(self, start, end)
 
     monkeypatch.setattr(kind, "_fetch_range", counted)
     monkeypatch.setattr(tables, "PART_BYTES", 1)
     assert read_table(folder, shard, ["doc_id", "n_tokens"]) == table.select(["doc_id", "n_tokens"])
-    footer = asked[0]
-    assert sum(asked) < footer + size / 20
-    assert len(asked) == 1 + 4
-    asked.clear()
+    footer = sizes[0]
+    assert sum(sizes) < footer + size / 20
+    assert len(sizes) == 1 + 4
+    sizes.clear()
     assert pa.concat_tables(tables_of(folder, shard)) == table
-    assert sum(asked) <= footer + size
-    assert len(asked) == 4  # the footer is known by now
+    assert sum(sizes) <= footer + size
+    assert len(sizes) == 4  # the footer is cached
 
 
-def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
+def test_files_of_a_deleted_source_are_removed(corpus, bucket):
     recipe = corpus.load(storage=f"{bucket}/stale")
     build_here(recipe)
     fewer = corpus.load(storage=f"{bucket}/stale", sources=corpus.recipe["sources"][:2])
@@ -109,15 +109,15 @@ def test_corpus_that_lost_a_source_leaves_no_stale_file(corpus, bucket):
 
 
 def files_with(secret, folder):
-    return [p for p in folder.rglob("*") if p.is_file() and secret.encode() in p.read_bytes()]
+    return [path for path in folder.rglob("*") if path.is_file() and secret.encode() in path.read_bytes()]
 
 
-def test_build_on_s3_has_the_bytes_of_one_on_disk_and_keeps_the_secret(corpus, s3, terminal):
-    """Prefect's home holds its database, with every log line, parameter and artifact, and our logs."""
+def test_build_on_s3_equals_a_local_build_and_hides_the_secret(corpus, s3, terminal):
+    """Prefect's home contains its database with all log lines, parameters and artifacts, and our logs."""
     environment = {**terminal(), "PREFECT_LOGGING_LEVEL": "DEBUG"}
     home = Path(environment["PREFECT_HOME"])
-    done = zyda("build", corpus.write(storage=f"{s3}/secret"), env=environment)
-    assert done.returncode == 0, done.stderr
+    finished = zyda("build", corpus.write(storage=f"{s3}/secret"), env=environment)
+    assert finished.returncode == 0, finished.stderr
     local = corpus.load(storage=str(corpus.folder / "out"))
     build_here(local)
     assert contents(corpus.load(storage=f"{s3}/secret")) == contents(local)
@@ -126,17 +126,17 @@ def test_build_on_s3_has_the_bytes_of_one_on_disk_and_keeps_the_secret(corpus, s
     assert failed.returncode == 1
     assert "Traceback" not in failed.stderr
     for secret in (SECRET, "wrong-test-secret"):
-        assert secret not in done.stdout + done.stderr + failed.stdout + failed.stderr
+        assert secret not in finished.stdout + finished.stderr + failed.stdout + failed.stderr
         assert not files_with(secret, home)
         assert not files_with(secret, corpus.folder / "out")
-    assert files_with("Progress", home)  # the database is there, with what it was told
+    assert files_with("Progress", home)  # the database exists and has records
     folder = corpus.load(storage=f"{s3}/secret").folder
     paths = [path for path in folder.files("") if not path.endswith(".parquet")]
     assert len(paths) > 20
     assert not [path for path in paths if SECRET.encode() in folder.read(path)]
 
 
-def test_missing_bucket_is_final_and_silence_is_worth_a_retry(s3):
+def test_missing_bucket_is_denied_and_silent_store_unavailable(s3):
     with pytest.raises(Denied, match="s3://nowhere"):
         Folder("s3://nowhere/x").read("a")
     port = free_port()

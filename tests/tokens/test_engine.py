@@ -1,4 +1,4 @@
-"""Token ids are equal to those of `tokenizers`, for all kinds of characters and their combinations."""
+"""Token ids equal the token ids of `tokenizers`, for all kinds of characters and their combinations."""
 
 import random
 import unicodedata
@@ -15,7 +15,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 from zyda_flows.tasks.errors import BadInput, BadRecipe, WrongTokens
 from zyda_flows.tasks.ingest import ingest
 from zyda_flows.tasks.tokens import engine as engines
-from zyda_flows.tasks.tokens.engine import Engine, EngineDiffers
+from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
 from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
 
 SPARSE = 0x40000  # few code points from here on are assigned
@@ -24,7 +24,7 @@ SURROGATES = range(0xD800, 0xE000)
 
 @pytest.fixture(scope="module", params=TOKENIZERS.values(), ids=TOKENIZERS)
 def engine(request):
-    engine = Engine(request.param())
+    engine = TokenEngine(request.param())
     assert engine.why_slow is None
     return engine
 
@@ -40,10 +40,10 @@ def check(engine, texts):
 
 @pytest.mark.slow
 def test_code_points_alone_and_between_other_characters_are_encoded_equally(engine, request):
-    """Of the range with few assigned code points, a sample is encoded: a larger one with the demo tokenizer."""
+    """Ranges with few assigned code points are sampled. The sample for the demo tokenizer is larger."""
     some = 7 if request.node.callspec.id == "demo" else 61
     codes = [c for c in (*range(SPARSE), *range(SPARSE, 0x110000, some)) if c not in SURROGATES]
-    step = 997  # code points in one text
+    step = 997  # number of code points in a text
     groups = [codes[i : i + step] for i in range(0, len(codes), step)]
     check(engine, ["".join(map(chr, group)) for group in groups])
     check(engine, ["".join(f"a{chr(c)}1 {chr(c)}!" for c in group) for group in groups])
@@ -225,11 +225,11 @@ def test_characters_of_later_unicode_versions_are_encoded_equally(engine):
 
 @pytest.mark.slow
 def test_threads_of_one_worker_share_an_engine():
-    engine = Engine(demo_tokenizer())
+    engine = TokenEngine(demo_tokenizer())
     chance = random.Random(5)
     words = [chance.randbytes(chance.randrange(2, 12)).hex() for _ in range(20_000)]
     texts = pa.array([" ".join(chance.choices(words, k=2_000)) for _ in range(100)], pa.large_string())
-    expected = Engine(demo_tokenizer(), is_exact=True).count(texts).tolist()
+    expected = TokenEngine(demo_tokenizer(), is_exact=True).count(texts).tolist()
     with ThreadPoolExecutor(4) as threads:
         results = list(threads.map(engine.count, [texts] * 8))
     assert [counts.tolist() for counts in results] == [expected] * 8
@@ -261,7 +261,7 @@ SLOW = [
 def test_unsupported_tokenizers_are_counted_by_tokenizers_with_a_reason(model, reason):
     tokenizer = Tokenizer(model)
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
-    engine = Engine(tokenizer)
+    engine = TokenEngine(tokenizer)
     assert reason in engine.why_slow
     assert reason in counted_by(tokenizer)
     check(engine, ["ab a b", "", "ab"])
@@ -284,13 +284,13 @@ def test_tokenizers_with_changed_settings_return_the_ids_of_tokenizers(change):
     tokenizer = demo_tokenizer()
     change(tokenizer)
     texts = [*engines.WORDS, "a <mask> b", "a  <mask>", "foxes fox", "", "ǅ ﬁ K"]
-    check(Engine(tokenizer), [*texts, *map(str.lower, texts), "two\nlines  "])
+    check(TokenEngine(tokenizer), [*texts, *map(str.lower, texts), "two\nlines  "])
 
 
 @pytest.mark.parametrize("kind", [pa.string(), pa.binary(), pa.string_view(), pa.int64()])
 @pytest.mark.parametrize("is_exact", [False, True])
 def test_arrays_of_other_types_than_large_string_raise_type_error(kind, is_exact):
-    engine = Engine(demo_tokenizer(), is_exact=is_exact)
+    engine = TokenEngine(demo_tokenizer(), is_exact=is_exact)
     texts = pa.array([1, 2] if kind == pa.int64() else ["a b", "c d"], kind)
     for given_texts in (texts, pa.chunked_array([texts]), ["a b"]):
         with pytest.raises(TypeError, match="texts: expected one array of large_string, got"):
@@ -311,10 +311,10 @@ def wrong_where(word):
 def test_every_4096th_document_is_compared_with_the_reference(monkeypatch):
     monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
     texts = ["wrong" if i == 700 else "right" for i in range(2 * engines.COMPARED_EVERY)]
-    engine = Engine(demo_tokenizer())
+    engine = TokenEngine(demo_tokenizer())
     engine.encode(pa.array(texts, pa.large_string()))  # the wrong text is not in the sample
     for before in (0, 1, engines.COMPARED_EVERY - 1, engines.COMPARED_EVERY):
-        engine = Engine(demo_tokenizer())
+        engine = TokenEngine(demo_tokenizer())
         for text in texts[:before]:
             engine.encode(pa.array([text.replace("wrong", "right")], pa.large_string()))
         at = -before % engines.COMPARED_EVERY
@@ -327,7 +327,7 @@ class PanicException(BaseException):
 
 
 def test_texts_on_which_fastokens_panics_are_encoded_by_tokenizers(monkeypatch):
-    engine, right = Engine(demo_tokenizer()), engines.flat
+    engine, right = TokenEngine(demo_tokenizer()), engines.flat
 
     def panicking(fast, strings):
         if any("panic" in text for text in strings):
@@ -355,7 +355,7 @@ def empty_cache():
 
 def test_tokenizer_with_a_differing_probe_is_encoded_by_tokenizers(monkeypatch, empty_cache):
     monkeypatch.setattr(engines, "flat", wrong_where("quick"))
-    engine = Engine(demo_tokenizer())
+    engine = TokenEngine(demo_tokenizer())
     assert 'fastokens returns other ids for "The quick' in engine.why_slow
     check(engine, ["so quick"])
 
@@ -414,4 +414,4 @@ def test_tokenizer_without_an_unknown_token_raises_a_one_line_error(tmp_path, mo
         load_tokenizer(str(tmp_path / "t.json"))
     assert len(str(raised.value).splitlines()) == 1
     with pytest.raises(BadInput, match=r"the tokenizer cannot count a text: .*([Uu]nk|UNK)"):
-        Engine(tokenizer).count(pa.array(["a z"], pa.large_string()))
+        TokenEngine(tokenizer).count(pa.array(["a z"], pa.large_string()))

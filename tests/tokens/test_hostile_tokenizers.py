@@ -1,4 +1,4 @@
-"""A hostile tokenizer.json is one error of `check`, and ends no process."""
+"""A hostile tokenizer.json is an error of `check`, and does not end the process."""
 
 import json
 
@@ -12,7 +12,7 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 
 
 def replacing(*pairs):
-    """Return a normalizer that replaces texts, one after another."""
+    """Return a normalizer with a sequence of replacements."""
     steps = [{"type": "Replace", "pattern": {"String": old}, "content": new} for old, new in pairs]
     return {"normalizer": {"type": "Sequence", "normalizers": steps}}
 

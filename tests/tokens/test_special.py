@@ -12,7 +12,7 @@ from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizer
 
 from zyda_flows.flows.command.mix import plan_lines
 from zyda_flows.tasks.accounts.ledger_formats import as_json
-from zyda_flows.tasks.tokens.engine import Engine
+from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.special import SpecialTokens, special_names
 
 WORDS = ["The quick brown fox", "naïve café", "x=1", "漢字", ""]
@@ -48,20 +48,20 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
     special = {plain.token_to_id(token) for token in names}
     as_text = [by_model_alone(plain, text) for text in texts]
     as_control = [plain.encode(text, add_special_tokens=False).ids for text in texts]
-    assert not special & {one for ids in as_text for one in ids}
+    assert not special & {token_id for ids in as_text for token_id in ids}
     both = ((as_text, True), (as_control, False))
     some = both if name in ("demo", "neox") else both[:1]  # an engine of the others takes seconds
     for expected, special_as_text in some:
-        engine = Engine(given, special_as_text=special_as_text)
+        engine = TokenEngine(given, special_as_text=special_as_text)
         assert engine.why_slow is None
-        found = engine.encode(large(texts))
-        assert [found.of(i).tolist() for i in range(len(texts))] == expected
-        assert engine.reference_ids(texts).ids.tolist() == [one for ids in expected for one in ids]
-    written = [sum(one in special for one in ids) for ids in as_control]
+        encoded = engine.encode(large(texts))
+        assert [encoded.of(i).tolist() for i in range(len(texts))] == expected
+        assert engine.reference_ids(texts).ids.tolist() == [token_id for ids in expected for token_id in ids]
+    written = [sum(token_id in special for token_id in ids) for ids in as_control]
     assert engine.special.per_text(large(texts)).tolist() == written
 
 
-def test_added_tokens_that_are_not_special_stay_tokens():
+def test_added_tokens_that_are_not_special_remain_tokens():
     tokenizer = Tokenizer.from_file(str(TOKENIZER))
     tokenizer.add_tokens([AddedToken("<tool>", normalized=False), AddedToken("    ", normalized=True)])
     tokenizer.add_special_tokens(
@@ -72,11 +72,11 @@ def test_added_tokens_that_are_not_special_stay_tokens():
         ]
     )
     text = "a <tool> b    c <mask> d <w> e <r>  f"
-    engine = Engine(tokenizer)
+    engine = TokenEngine(tokenizer)
     ids = engine.encode(large([text])).of(0).tolist()
     assert engine.why_slow is None
     kept, special = (
-        {tokenizer.token_to_id(one) for one in names}
+        {tokenizer.token_to_id(name) for name in names}
         for names in (("<tool>", "    "), ("<mask>", "<w>", "<r>"))
     )
     assert kept <= set(ids)
@@ -85,43 +85,43 @@ def test_added_tokens_that_are_not_special_stay_tokens():
     assert engine.special.counted(large([text, text])).keys() == {"[CLS]"} ^ {"[CLS]", "<mask>", "<w>", "<r>"}
 
 
-def of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=None):
+def tokenizer_of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=None):
     tokenizer = Tokenizer(model)
     if pre_tokenizer:
         tokenizer.pre_tokenizer = pre_tokenizer
     if normalizer:
         tokenizer.normalizer = normalizer
-    tokenizer.add_special_tokens([AddedToken(one, normalized=False) for one in specials])
+    tokenizer.add_special_tokens([AddedToken(special, normalized=False) for special in specials])
     return tokenizer
 
 
 LETTERS = ["<", "/", "s", ">", "u", "n", "k", "a", "b", "\u2581", "un", "</"]
 VOCAB = {one: i for i, one in enumerate(["<unk>", "</s>", "<s>", *LETTERS])}
 OWN_WORDS = {
-    "WordLevel": lambda: of_model(
+    "WordLevel": lambda: tokenizer_of_model(
         models.WordLevel(VOCAB, unk_token="<unk>"), pre_tokenizers.WhitespaceSplit()
     ),
-    "WordPiece": lambda: of_model(
+    "WordPiece": lambda: tokenizer_of_model(
         models.WordPiece(
             {**VOCAB, **{f"##{one}": 50 + i for i, one in enumerate(LETTERS)}}, unk_token="<unk>"
         ),
         pre_tokenizers.WhitespaceSplit(),
     ),
-    "Unigram": lambda: of_model(
+    "Unigram": lambda: tokenizer_of_model(
         models.Unigram([(one, -9.0 if number > 2 else 0.0) for one, number in VOCAB.items()], unk_id=0),
         pre_tokenizers.Metaspace(),
     ),
-    "BPE whose merges make one": lambda: of_model(
+    "BPE whose merges make one": lambda: tokenizer_of_model(
         models.BPE(
             VOCAB | {"s>": 90}, [("<", "/"), ("s", ">"), ("</", "s>"), ("<", "s>")], unk_token="<unk>"
         ),
         specials=("</s>", "<s>", "<unk>"),
     ),
-    "BPE that ignores merges": lambda: of_model(
+    "BPE that ignores merges": lambda: tokenizer_of_model(
         models.BPE(VOCAB, [("<", "/")], unk_token="<unk>", ignore_merges=True),
         pre_tokenizers.WhitespaceSplit(),
     ),
-    "as sentencepiece": lambda: of_model(
+    "as sentencepiece": lambda: tokenizer_of_model(
         models.BPE(VOCAB, [("u", "n"), ("<", "/")], unk_token="<unk>", fuse_unk=True),
         specials=("</s>", "<s>", "<unk>"),
         normalizer=normalizers.Sequence([normalizers.Prepend("\u2581"), normalizers.Replace(" ", "\u2581")]),
@@ -131,7 +131,7 @@ OWN_WORDS = {
 
 @pytest.mark.parametrize("make", OWN_WORDS.values(), ids=OWN_WORDS)
 @pytest.mark.parametrize("is_exact", [False, True])
-def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(make, is_exact):
+def test_special_tokens_in_vocabularies_are_not_made_from_texts(make, is_exact):
     texts = ["</s>", "a </s> b", "a</s>b", "</s></s>", "b</s>", "a b un", "ab"]
     texts += [
         "\U0010fffe</s>\U0010fffe",
@@ -139,22 +139,22 @@ def test_models_that_have_special_tokens_among_their_words_make_none_of_a_text(m
     ]  # with signs that no text is expected to have
     tokenizer = make()
     end, unknown = tokenizer.token_to_id("</s>"), tokenizer.token_to_id("<unk>")
-    control = Engine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
+    control = TokenEngine(make(), is_exact=is_exact, special_as_text=False).encode(large(texts))
     assert control.ids.tolist().count(end) == 8
-    engine = Engine(make(), is_exact=is_exact)
-    found = engine.encode(large(texts))
-    assert end not in found.ids
-    assert all(len(found.of(i)) for i in range(len(texts)))
-    assert [found.of(i).tolist() for i in (5, 6)] == [control.of(i).tolist() for i in (5, 6)]
+    engine = TokenEngine(make(), is_exact=is_exact)
+    encoded = engine.encode(large(texts))
+    assert end not in encoded.ids
+    assert all(len(encoded.of(i)) for i in range(len(texts)))
+    assert [encoded.of(i).tolist() for i in (5, 6)] == [control.of(i).tolist() for i in (5, 6)]
     if not isinstance(tokenizer.model, models.WordLevel):  # for which any word it has not is unknown
-        assert unknown not in found.of(0)
+        assert unknown not in encoded.of(0)
         assert unknown not in engine.encode(large(["<unk>"])).ids
 
 
 @pytest.mark.parametrize(
     "names", [("<|end|>", "<|endoftext|>", "[CLS]"), ("<s>", "</s>", "<s"), ("|", "ab"), ("漢字", "<é>"), ()]
 )
-def test_occurrences_are_those_that_a_plain_search_finds(names):
+def test_occurrences_equal_a_plain_search(names):
     texts = [
         "",
         "skipped",
@@ -164,12 +164,12 @@ def test_occurrences_are_those_that_a_plain_search_finds(names):
     column = large([*texts, *names])[1:]
 
     def plainly(text):
-        found, at = [], 0
+        positions, at = [], 0
         while at < len(text):
             here = max((name for name in names if text.startswith(name, at)), key=len, default=None)
-            found += [here] * (here is not None)
+            positions += [here] * (here is not None)
             at += len(here or "x")
-        return found
+        return positions
 
     special, expected = SpecialTokens(names), [plainly(text) for text in column.to_pylist()]
     assert special.per_text(column).tolist() == list(map(len, expected))
@@ -187,15 +187,15 @@ TEXTS = {"one": f"a text with {END} inside {END}", "two": "a text of words", "th
 @pytest.fixture(scope="module")
 def corpora(tmp_path_factory, compiled):
     """Give a corpus of texts with special tokens for each setting."""
-    found = {}
+    built = {}
     for setting in ("text", "control"):
         folder = tmp_path_factory.mktemp(setting)
         corpus = Corpus(folder)
         write_rows(folder / "in/good.jsonl", rows(**TEXTS))
         corpus.recipe["sources"] = [{"name": "good", "files": ["in/good.jsonl"]}]
         corpus.recipe["special_tokens"] = setting
-        found[setting] = corpus, build_here(corpus.load())
-    return found
+        built[setting] = corpus, build_here(corpus.load())
+    return built
 
 
 def mixture_of(folder, corpus, **options):
@@ -223,7 +223,7 @@ def test_ledger_account_and_token_files_agree_on_special_tokens(corpora, tmp_pat
     assert "special_tokens" in as_json(ledger)
     mixed, files = mixed_in(mixture_of(tmp_path, corpus, special_tokens=setting))
     end = tokenizer.token_to_id(END)
-    sequences = sorted(one.tolist() for one in megatron(files, "train-00000"))
+    sequences = sorted(sequence.tolist() for sequence in megatron(files, "train-00000"))
     assert sequences == sorted([*ids, end] for ids in [*expected.values()] * 2)
     part = mixed.parts[0]
     assert part.written == 2 * (ledger.lines[-1].out.tokens + len(TEXTS))
@@ -232,15 +232,15 @@ def test_ledger_account_and_token_files_agree_on_special_tokens(corpora, tmp_pat
     assert ends == (8 if setting == "text" else 14)
 
 
-def test_mixture_with_another_setting_than_its_corpus_encodes_anew_and_says_so(corpora, tmp_path):
+def test_mixture_with_another_setting_than_its_corpus_encodes_again_with_a_note(corpora, tmp_path):
     corpus, _ = corpora["control"]
     end = Tokenizer.from_file(str(TOKENIZER)).token_to_id(END)
     ends = {}
-    for setting in ("text", "control", "text"):  # in one folder: ids of one setting are not those of another
+    for setting in ("text", "control", "text"):  # in the same folder: the ids of the settings differ
         path = mixture_of(tmp_path, corpus, special_tokens=setting)
-        said = "\n".join(plan_lines(mixing_of(path)))
-        assert "special tokens occur in 3 documents, 4 times" in said
-        assert ("was counted with another `special_tokens`" in said) is (setting == "text")
+        lines = "\n".join(plan_lines(mixing_of(path)))
+        assert "special tokens occur in 3 documents, 4 times" in lines
+        assert ("was counted with another `special_tokens`" in lines) is (setting == "text")
         _, place = mixed_in(path)
-        ends[setting] = sum(one.tolist().count(end) for one in megatron(place, "train-00000"))
+        ends[setting] = sum(sequence.tolist().count(end) for sequence in megatron(place, "train-00000"))
     assert ends == {"text": 8, "control": 14}

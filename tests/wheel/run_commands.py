@@ -1,4 +1,4 @@
-"""Run command lines in one process, as `zyda` would, and print what came of each as JSON: status and output."""
+"""Run command lines of `zyda` in this process, and print their exit status and output as JSON."""
 
 import io
 import json
@@ -10,14 +10,14 @@ from zyda_flows.flows.command.cli import app, main
 
 
 def run(arguments):
-    """Return the exit status of a command line and what it wrote."""
+    """Return the exit status and the output of a command line."""
     output = io.TextIOWrapper(io.BytesIO(), encoding="utf-8")
     sys.argv = ["zyda", *arguments]
     with redirect_stdout(output), redirect_stderr(output):
         try:
             status = main()
-        except SystemExit as ended:
-            status = ended.code
+        except SystemExit as exit_error:
+            status = exit_error.code
     output.flush()
     return status or 0, output.buffer.getvalue().decode()
 

@@ -1,6 +1,6 @@
-"""The wheel in an environment of its own, without torch and without this checkout: `make test-wheel` makes both.
+"""The wheel in a separate environment without torch and without this checkout. `make test-wheel` makes both.
 
-Everything runs with files on PYTHONPATH that are named like our packages and raise an error when they are imported.
+PYTHONPATH contains files with the names of our packages, which raise an error when they are imported.
 """
 
 import json
@@ -26,7 +26,7 @@ NOT_OURS = (
     "tasks", "flows", "deployments", "textkernels", "recipes", "mixtures", "docs", "benchmarks", "examples", "infra",
     "tests",
 )  # fmt: skip
-DOCUMENTS = 40  # of each kind of text
+DOCUMENTS = 40  # for each kind of text
 MY_RULE = """
 import pyarrow as pa
 
@@ -37,24 +37,26 @@ def my_rule(texts):
 
 @pytest.fixture(scope="module")
 def environment(tmp_path_factory):
-    """Give the environment of a person whose folder has modules of these names."""
+    """Return the environment of a user whose folder has modules with the names in NOT_OURS."""
     folder = tmp_path_factory.mktemp("hostile")
     for name in NOT_OURS:
         (folder / f"{name}.py").write_text(f"raise RuntimeError('{name}.py of the user was imported')\n")
-    kept = {name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")}
-    return kept | {"PYTHONPATH": str(folder), "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect"))}
+    inherited = {
+        name: value for name, value in os.environ.items() if name not in ("PYTHONPATH", "PYTHONSAFEPATH")
+    }
+    return inherited | {"PYTHONPATH": str(folder), "PREFECT_HOME": str(tmp_path_factory.mktemp("prefect"))}
 
 
 @pytest.fixture(scope="module")
 def demo(environment, tmp_path_factory):
-    """Give a folder in which `zyda demo demo` has run, and what it printed."""
+    """Run `zyda demo demo` in a folder. Return the folder and the output."""
     folder = tmp_path_factory.mktemp("user")
     return folder, run(environment, folder, ZYDA, "demo", "demo", "--documents", str(DOCUMENTS))
 
 
 def run(environment, folder, *command):
-    """Run a command that succeeds, and return what it wrote to its standard output."""
-    said = subprocess.run(
+    """Run a command that must succeed, and return its standard output."""
+    process = subprocess.run(
         [str(word) for word in command],
         cwd=folder,
         env=environment,
@@ -62,11 +64,11 @@ def run(environment, folder, *command):
         text=True,
         check=False,
     )
-    assert said.returncode == 0, said.stdout + said.stderr
-    return said.stdout
+    assert process.returncode == 0, process.stdout + process.stderr
+    return process.stdout
 
 
-def test_nothing_but_zyda_flows_is_importable(environment, tmp_path):
+def test_wheel_installs_only_zyda_flows(environment, tmp_path):
     code = (
         "import json, sys; from importlib.util import find_spec\n"
         "print(json.dumps({name: bool(find_spec(name)) for name in sys.argv[1:]}))"
@@ -77,7 +79,7 @@ def test_nothing_but_zyda_flows_is_importable(environment, tmp_path):
     assert [name for name, is_there in answers.items() if is_there] == ["zyda_flows"]
 
 
-def test_wheel_has_the_files_of_the_repository_and_no_others():
+def test_wheel_has_exactly_the_files_of_the_repository():
     (wheel,) = (REPOSITORY / "dist").glob("*.whl")
     with zipfile.ZipFile(wheel) as archive:
         packed = {name for name in archive.namelist() if name.startswith("zyda_flows/")}
@@ -92,7 +94,7 @@ def test_wheel_has_the_files_of_the_repository_and_no_others():
     assert packed == expected
 
 
-def test_wheel_of_the_checkout_is_that_of_the_source_archive(tmp_path):
+def test_wheel_of_the_checkout_equals_the_wheel_of_the_source_archive(tmp_path):
     """`make dist` makes the wheel from the archive."""
     command = [sys.executable, "-m", "build", "--wheel", "--outdir", tmp_path, REPOSITORY]
     subprocess.run(command, capture_output=True, check=True)
@@ -104,27 +106,32 @@ def digests(wheel):
         return {name: sha256(archive.read(name)).hexdigest() for name in archive.namelist()}
 
 
-def test_demo_works_and_says_what_to_look_at(demo):
-    folder, said = demo
-    assert "without the quality model" in said
+def test_demo_succeeds_and_its_last_line_is_a_command(demo):
+    folder, output = demo
+    assert "without the quality model" in output
     assert (folder / "demo/demo/report.html").is_file()
     assert {path.name for path in (folder / "demo").iterdir()} == {
         "recipe.yaml", "mixture.yaml", "models", "sources", "demo", "mixtures",
     }  # fmt: skip
-    *_, last = said.splitlines()
-    run(os.environ | {"PYTHONPATH": ""}, folder, ZYDA.parent / last.strip().split()[0], *last.split()[1:])
+    *_, command = output.splitlines()
+    run(
+        os.environ | {"PYTHONPATH": ""},
+        folder,
+        ZYDA.parent / command.strip().split()[0],
+        *command.split()[1:],
+    )
 
 
-def test_demo_goes_on_where_it_stopped_and_keeps_what_was_changed(demo, environment, tmp_path):
+def test_demo_resumes_and_keeps_changed_files(demo, environment, tmp_path):
     folder, _ = demo
-    again = run(environment, folder, ZYDA, "demo", "demo", "--documents", str(DOCUMENTS))
-    assert "published: " in again
+    output = run(environment, folder, ZYDA, "demo", "demo", "--documents", str(DOCUMENTS))
+    assert "published: " in output
     (tmp_path / "recipe.yaml").write_text("name: mine\n")
-    said = subprocess.run(
+    process = subprocess.run(
         [ZYDA, "demo", tmp_path], env=environment, capture_output=True, text=True, check=False
     )
-    assert (said.returncode, len(said.stderr.splitlines())) == (1, 1)
-    assert f"{tmp_path}/recipe.yaml: this file has been changed" in said.stderr
+    assert (process.returncode, len(process.stderr.splitlines())) == (1, 1)
+    assert f"{tmp_path}/recipe.yaml: this file has been changed" in process.stderr
     assert [path.name for path in tmp_path.iterdir()] == ["recipe.yaml"]
 
 
@@ -134,7 +141,7 @@ def test_recipe_with_a_model_names_the_extra_before_any_work(demo, environment):
     recipe["sources"][2]["classify"] = {"model": "models/demo-quality", "keep": ["High"]}
     (folder / "demo/model.yaml").write_text(yaml.safe_dump(recipe | {"name": "model"}))
     for command in ("check", "build"):
-        said = subprocess.run(
+        process = subprocess.run(
             [ZYDA, command, "demo/model.yaml"],
             cwd=folder,
             env=environment,
@@ -142,8 +149,8 @@ def test_recipe_with_a_model_names_the_extra_before_any_work(demo, environment):
             text=True,
             check=False,
         )
-        assert said.returncode == 1
-        (line,) = [line for line in said.stderr.splitlines() if line.startswith("zyda: ")]
+        assert process.returncode == 1
+        (line,) = [line for line in process.stderr.splitlines() if line.startswith("zyda: ")]
         assert "torch and transformers not installed; pip install 'zyda-flows[models]'" in line
     assert not (folder / "demo/model").exists()
 
@@ -181,43 +188,43 @@ HELP_ALONE = {
     "up",
     "watch",
     "down",
-}  # of these the list has no command line
+}  # commands without a command line in COMMANDS
 
 
-def test_every_command_works_beside_modules_of_the_same_names(demo, environment):
+def test_every_command_works_with_user_modules_of_the_same_names(demo, environment):
     folder, _ = demo
     recipe = yaml.safe_load((folder / RECIPE).read_text()) | {"documents": [{"filter": "gopher-quality"}]}
     (folder / "demo/rules.yaml").write_text(yaml.safe_dump(recipe | {"name": "rules"}))
     (folder / "licence.txt").write_text(texts_of(folder / "demo/sources/licences.jsonl.zst")[0])
     script = Path(__file__).with_name("run_commands.py")
-    said = json.loads(run(environment, folder, PYTHON, "-P", script, json.dumps(COMMANDS)))
-    for line, status, output in said["answers"]:
+    results = json.loads(run(environment, folder, PYTHON, "-P", script, json.dumps(COMMANDS)))
+    for line, status, output in results["answers"]:
         assert status == 0, (line, output)
-    assert set(said["names"]) == {line[0] for line in COMMANDS} | HELP_ALONE
+    assert set(results["names"]) == {line[0] for line in COMMANDS} | HELP_ALONE
 
 
-def test_step_of_ones_own_in_a_module_called_tasks(demo, environment, tmp_path):
-    """A build on workers of its own, and one on those of `zyda up`, call the user's function."""
+def test_user_step_in_a_module_called_tasks(demo, environment, tmp_path):
+    """Builds on a local cluster and on the workers of `zyda up` call the function of the user."""
     folder, _ = demo
     (tmp_path / "tasks.py").write_text(MY_RULE)
     for name in ("flows", "deployments", "recipes"):
         (tmp_path / f"{name}.py").write_text("raise RuntimeError\n")
     recipe = yaml.safe_load((folder / RECIPE).read_text())
     recipe |= {"sources": recipe["sources"][3:], "documents": [{"filter": "tasks:my_rule"}]}
-    mine = environment | {"PYTHONPATH": str(tmp_path), "ZYDA_STEPS": "tasks"}
+    user_environment = environment | {"PYTHONPATH": str(tmp_path), "ZYDA_STEPS": "tasks"}
     for name in ("own", "stack"):
         (folder / f"demo/{name}.yaml").write_text(yaml.safe_dump(recipe | {"name": name}))
-    said = [run(mine, folder, ZYDA, "build", "demo/own.yaml")]
+    outputs = [run(user_environment, folder, ZYDA, "build", "demo/own.yaml")]
     try:
-        run(mine, folder, ZYDA, "up")
-        said.append(run(mine, folder, ZYDA, "build", "demo/stack.yaml"))
-        run(mine, folder, ZYDA, "watch", "--list")
+        run(user_environment, folder, ZYDA, "up")
+        outputs.append(run(user_environment, folder, ZYDA, "build", "demo/stack.yaml"))
+        run(user_environment, folder, ZYDA, "watch", "--list")
     finally:
-        run(mine, folder, ZYDA, "down")
+        run(user_environment, folder, ZYDA, "down")
     texts = texts_of(folder / "demo/sources/licences.jsonl.zst")
     removed = sum("icense" in text for text in texts)
     assert 0 < removed < len(texts)
-    for output in said:
+    for output in outputs:
         assert re.search(rf"tasks:my_rule │ +{removed} │", output), output
 
 

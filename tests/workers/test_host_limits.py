@@ -1,4 +1,4 @@
-"""Requests to one host: no more at once than it is to get, from all workers together."""
+"""The limit of simultaneous requests to a host, over all workers."""
 
 import threading
 import time
@@ -42,24 +42,24 @@ def host():
     server.server_close()
 
 
-def ask(host, _):
+def request_page(host, _):
     with host_limits.place_at(host):
         urlopen(host).close()
 
 
-def test_host_gets_no_more_requests_at_once_than_it_is_to(host, monkeypatch):
+def test_simultaneous_requests_of_all_workers_are_limited(host, monkeypatch):
     monkeypatch.setenv(host_limits.SETTING, str(MOST))
     options = {"n_workers": 2, "threads_per_worker": 4, "dashboard_address": ":0", "processes": False}
     with distributed.LocalCluster(**options) as cluster, distributed.Client(cluster) as client:
-        client.gather([client.submit(ask, host, i, pure=False) for i in range(24)])
+        client.gather([client.submit(request_page, host, i, pure=False) for i in range(24)])
     assert (Counting.most, Counting.served) == (MOST, 24)
 
 
-def test_off_a_worker_nobody_is_held_up(host):
-    ask(host, 0)
+def test_requests_outside_of_workers_are_not_limited(host):
+    request_page(host, 0)
 
 
-@pytest.mark.parametrize(("said", "most"), [("", 32), ("5", 5), ("0", 1), ("many", 32)])
-def test_number_of_places_is_a_setting(monkeypatch, said, most):
-    monkeypatch.setenv(host_limits.SETTING, said)
+@pytest.mark.parametrize(("value", "most"), [("", 32), ("5", 5), ("0", 1), ("many", 32)])
+def test_limit_is_read_from_the_environment(monkeypatch, value, most):
+    monkeypatch.setenv(host_limits.SETTING, value)
     assert host_limits.most_requests() == most

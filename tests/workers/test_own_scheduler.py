@@ -1,4 +1,4 @@
-"""Schedulers of ours: what strangers can ask of their dashboard, stopped workers, and what they keep."""
+"""The scheduler of the program: closed pages of its dashboard, stopped workers, and short logs."""
 
 import logging
 import os
@@ -25,20 +25,20 @@ UPGRADE = {
 
 @pytest.fixture(scope="module")
 def cluster():
-    """Give a cluster of one worker that looks for silent workers all the time."""
+    """Yield a cluster with a single worker that checks for silent workers each second."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(dask.system, "CPU_COUNT", 1)
         patch.setattr(own_scheduler, "LOOK_SECONDS", 1)
-        found = open_cluster()
-        yield found
-        close_cluster(found, 10)
+        opened = open_cluster()
+        yield opened
+        close_cluster(opened, 10)
 
 
 @pytest.fixture
 def client(cluster):
-    with distributed.Client(cluster) as found:
-        found.wait_for_workers(1)
-        yield found
+    with distributed.Client(cluster) as connected:
+        connected.wait_for_workers(1)
+        yield connected
 
 
 def answer(cluster, path, **headers):
@@ -51,8 +51,8 @@ def increased(number):
     return number + 1
 
 
-def test_a_stopped_worker_is_replaced(cluster, client):
-    """Before, Dask looked as seldom as its patience is long: up to twice as long passed."""
+def test_stopped_worker_is_replaced(cluster, client):
+    """Before, Dask checked once per timeout, so that a replacement took up to two timeouts."""
     assert cluster.scheduler.periodic_callbacks["worker-ttl"].callback_time == 1000
     cluster.scheduler.worker_ttl = 5  # seconds
     (pid,) = client.run(os.getpid).values()
@@ -72,19 +72,19 @@ def test_schedulers_and_workers_keep_few_messages(cluster, client):
     scheduler = cluster.scheduler
     lengths = {
         len(scheduler.transition_log),
-        *(len(one.recent_message_log) for one in scheduler.stream_comms.values()),
+        *(len(stream.recent_message_log) for stream in scheduler.stream_comms.values()),
     }
-    (of_worker,) = client.run(
+    (worker_lengths,) = client.run(
         lambda dask_worker: [
             len(dask_worker.state.stimulus_log),
             len(dask_worker.batched_stream.recent_message_log),
         ]
     ).values()
-    assert 0 < max(*lengths, *of_worker) <= 10
+    assert 0 < max(*lengths, *worker_lengths) <= 10
 
 
-def test_no_request_of_a_stranger_makes_the_scheduler_log_errors_or_connect_anywhere(cluster, client, caplog):
-    """Before, one GET of /eventstream made it log an error at each step of each task, and one of /hardware was work."""
+def test_dashboard_requests_cause_no_errors_and_no_connections(cluster, client, caplog):
+    """Before, a GET of /eventstream logged an error at each step of each task, and a GET of /hardware ran a benchmark."""
     from distributed.dashboard.scheduler import applications
 
     worker = quote(next(iter(client.scheduler_info()["workers"])), safe="")
@@ -95,7 +95,7 @@ def test_no_request_of_a_stranger_makes_the_scheduler_log_errors_or_connect_anyw
     ]  # fmt: skip
     pages = [
         page for page in applications if page != "/hardware" and "profile" not in page
-    ]  # which log once a GET
+    ]  # profile pages log at each GET
     answered = [
         *pages, "/", "/info", "/info/main/workers.html", f"/info/worker/{worker}.html", "/individual-plots.json",
         "/json/counts.json", "/json/identity.json", "/json/index.html", "/health", "/metrics", "/statics/css/base.css",
@@ -109,8 +109,8 @@ def test_no_request_of_a_stranger_makes_the_scheduler_log_errors_or_connect_anyw
         for path in answered:
             assert answer(cluster, path).status_code in (200, 301, 302), path
         assert client.gather(client.map(increased, range(50), pure=False)) == [*range(1, 51)]
-    assert not [one for one in caplog.records if one.levelno >= logging.ERROR], caplog.text
-    left = {
+    assert not [record for record in caplog.records if record.levelno >= logging.ERROR], caplog.text
+    remaining = {
         type(cluster.scheduler.plugins[name]).__name__ for name in set(cluster.scheduler.plugins) - plugins
     }
-    assert "WebsocketPlugin" not in left
+    assert "WebsocketPlugin" not in remaining

@@ -1,4 +1,4 @@
-"""Shards that take their workers with them, and shards that are slow, on a real Dask cluster."""
+"""Shards that kill their workers, and slow shards, on a real Dask cluster."""
 
 import threading
 
@@ -20,7 +20,7 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def workers(request):
-    """Give the client of a cluster of so many processes, in which the task that waits dies with its worker."""
+    """Yield the client of a cluster of worker processes. A waiting task ends with its worker."""
     with (
         dask.config.set({LOST: NEVER}),
         small_cluster(
@@ -32,29 +32,29 @@ def workers(request):
 
 
 @pytest.mark.parametrize("workers", [2], indirect=True)
-def test_shard_that_kills_its_workers_is_named_when_all_others_are_finished(workers, tmp_path):
+def test_shard_that_kills_its_workers_is_reported_after_all_others(workers, tmp_path):
     folder = Folder(str(tmp_path))
     with pytest.raises(PoisonShards) as raised:
         workers.submit(number_all, folder.url, {3: -1, 5: window.DEATHS - 1}, pure=False).result()
     (fault,) = raised.value.faults
     assert fault.startswith(
-        "numbers far: stage numbers, source far, shard 003 took 5 workers with it, one after another; all others are"
+        "numbers far: 5 workers died one after another during stage numbers, source far, shard 003; all others are"
     )
     assert len(folder.files("begun/3")) == window.DEATHS_IN_ALL
     assert len(folder.files("work/numbers")) == 11
     assert len(folder.files(ATTEMPTS)) == window.DEATHS_IN_ALL + window.DEATHS - 1
-    for _ in range(2):  # the other one is that of a build beside this one
+    for _ in range(2):  # the second call is for a simultaneous build
         forget_attempts(folder)
     assert not folder.files(ATTEMPTS)
 
 
 @pytest.mark.parametrize("workers", [2], indirect=True)
-def test_shard_that_dies_beside_others_is_tried_once_more_when_they_are_done(workers, tmp_path):
-    found = workers.submit(number_all, str(tmp_path), {3: window.DEATHS}, pure=False).result()
-    assert [one.number for one in found] == [*range(12)]
+def test_shard_that_dies_with_others_is_tried_again_alone(workers, tmp_path):
+    results = workers.submit(number_all, str(tmp_path), {3: window.DEATHS}, pure=False).result()
+    assert [result.number for result in results] == [*range(12)]
 
 
-def test_job_that_failed_otherwise_is_no_death(tmp_path):
+def test_failure_without_a_death_is_not_counted(tmp_path):
     def all_away():
         return fan_out(Numbered.__call__, [AwayAtFirst(folder, "far", 1)], stage="numbers", source="far")
 
@@ -81,7 +81,7 @@ def spread(count):
     return fan_out(slow_at_first, range(count), stage="slow", source=None)
 
 
-def test_last_shard_is_tried_on_an_idle_worker_where_its_own_is_slow(monkeypatch):
+def test_slow_last_shard_is_tried_on_an_idle_worker(monkeypatch):
     monkeypatch.setattr(window, "SLOW_SECONDS", 0.5)
     monkeypatch.setattr(window, "LOOK_SECONDS", 0.1)
     TRIED.clear()
@@ -95,22 +95,22 @@ def test_last_shard_is_tried_on_an_idle_worker_where_its_own_is_slow(monkeypatch
     assert len({*tries}) == 2
 
 
-def test_poison_is_said_last_with_what_else_was_wrong():
+def test_poison_is_raised_last_with_other_faults():
     def fails_with(error):
         def call():
-            made.append(error)
+            called.append(error)
             raise error
 
         return call
 
-    made, bad = list[Exception](), BadInput("a bad row")
+    called, bad = list[Exception](), BadInput("a bad row")
     with pytest.raises(PoisonShards) as raised:
         all_but_poison(
             [int, *map(fails_with, [PoisonShards("one", "two"), bad, RuntimeError("of these")]), int]
         )
     assert raised.value.faults == ("one", "two", "a bad row")
-    made.clear()
+    called.clear()
     with pytest.raises(BadInput):
         all_but_poison(map(fails_with, [bad, PoisonShards("one")]))
-    assert made == [bad]
+    assert called == [bad]
     assert all_but_poison([int, str]) == [0, ""]

@@ -22,7 +22,7 @@ from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.stage import runner
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import BuildTaskRunner, server_fault
-from zyda_flows.tasks.stage.senders import Server
+from zyda_flows.tasks.stage.senders import ApiServer
 from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = pytest.mark.slow
@@ -30,7 +30,10 @@ pytestmark = pytest.mark.slow
 
 @pytest.fixture
 def started(tmp_path):
-    """Give what starts a server, on any ports or on those of an Api, and ends the one before."""
+    """Yield a function that starts a server and ends the server before it.
+
+    like: an Api whose ports the server uses; free ports for None.
+    """
     processes = []
 
     def end():
@@ -53,7 +56,7 @@ def started(tmp_path):
 
 @pytest.fixture
 def own(server, monkeypatch, tmp_path):
-    """Give the Api of the tests' server, and have another one keep its history elsewhere."""
+    """Return the Api of the server of the tests. Other servers keep their history in another home."""
     from prefect.settings import get_current_settings
 
     api = get_current_settings().api
@@ -62,7 +65,7 @@ def own(server, monkeypatch, tmp_path):
 
 
 def run_on(api, cluster, name, seconds=0):
-    """Run a flow of two tasks with a server; return the id of its run."""
+    """Run a flow of two tasks with a server, and return the id of its run."""
 
     @task(task_run_name="heard", **ONCE_A_BUILD)
     def heard(number):
@@ -70,28 +73,28 @@ def run_on(api, cluster, name, seconds=0):
 
         import distributed
 
-        distributed.secede()  # as stages do, so that tasks of several servers are under way in a process
+        distributed.secede()  # like stages, so that tasks of several servers run in a process
         get_run_logger().info("%s %s", name, number)
         time.sleep(seconds)
 
     @flow(name="heard", task_runner=BuildTaskRunner(address=cluster.scheduler_address), persist_result=False)
-    def both():
+    def two_tasks():
         for future in [heard.submit(1), heard.submit(2)]:
             future.result()
         return FlowRunContext.get().flow_run.id
 
     with use_api(api), tags("zyda", "build"):
-        return both()
+        return two_tasks()
 
 
 def reported(api, run):
-    """Return the states and tags of the task runs of a flow run, and its log lines about them."""
+    """Return the states and tags of the task runs of a flow run, and the log lines of the task runs."""
     with use_api(api), get_client(sync_client=True) as client:
-        found = client.read_task_runs(
+        task_runs = client.read_task_runs(
             task_run_filter=TaskRunFilter(flow_run_id=TaskRunFilterFlowRunId(any_=[run]))
         )
         lines = client.read_logs(LogFilter(flow_run_id=LogFilterFlowRunId(any_=[run])))
-    states = [(one.state_name, one.tags) for one in found]
+    states = [(task_run.state_name, task_run.tags) for task_run in task_runs]
     return sorted(states), sorted(line.message for line in lines if line.task_run_id)
 
 
@@ -101,23 +104,23 @@ def expect_reported(api, run, name):
 
 
 def test_each_build_reports_to_its_own_server(own, cluster, started):
-    """Before, workers reported to the server of the first build alone, and a second one waited 81 s for an error."""
+    """Before, workers reported only to the server of the first build, and a second build failed after 81 s."""
     expect_reported(own, run_on(own, cluster, "first"), "first")
     other = started()
     expect_reported(other, run_on(other, cluster, "second"), "second")
-    again = started(like=other)
-    assert (again.url, again.certificate) == (other.url, other.certificate)
-    assert again.login != other.login
-    expect_reported(again, run_on(again, cluster, "third"), "third")
-    with ThreadPoolExecutor(2) as threads:  # each of two users
-        mine = threads.submit(run_on, own, cluster, "fourth", 5)
-        theirs = threads.submit(run_on, again, cluster, "fifth", 5)
-    expect_reported(own, mine.result(), "fourth")
-    expect_reported(again, theirs.result(), "fifth")
+    restarted = started(like=other)
+    assert (restarted.url, restarted.certificate) == (other.url, other.certificate)
+    assert restarted.login != other.login
+    expect_reported(restarted, run_on(restarted, cluster, "third"), "third")
+    with ThreadPoolExecutor(2) as threads:  # two users at the same time
+        first_user = threads.submit(run_on, own, cluster, "fourth", 5)
+        second_user = threads.submit(run_on, restarted, cluster, "fifth", 5)
+    expect_reported(own, first_user.result(), "fourth")
+    expect_reported(restarted, second_user.result(), "fifth")
     senders = cluster_senders(cluster)
-    assert all(len(of_worker) <= 4 for of_worker in senders), (
+    assert all(len(worker_senders) <= 4 for worker_senders in senders), (
         senders
-    )  # of events and of log lines, two servers
+    )  # senders of events and of log lines for two servers
 
 
 def cluster_senders(cluster):
@@ -127,23 +130,23 @@ def cluster_senders(cluster):
     def names():
         from prefect._internal.concurrency.services import _QueueServiceBase
 
-        return [type(one).__name__ for one in _QueueServiceBase._instances.values()]
+        return [type(service).__name__ for service in _QueueServiceBase._instances.values()]
 
     with distributed.Client(cluster) as client:
         return [*client.run(names).values()]
 
 
-def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, monkeypatch):
-    nobody = Server(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
-    monkeypatch.setattr(runner, "server_of_run", lambda: nobody)
-    with pytest.raises(LostWorkers) as found:
+def test_workers_without_access_to_the_server_end_the_build(own, cluster, monkeypatch):
+    dead_server = ApiServer(f"https://127.0.0.1:{free_port()}/api", None, own.certificate)
+    monkeypatch.setattr(runner, "server_of_run", lambda: dead_server)
+    with pytest.raises(LostWorkers) as raised:
         run_on(own, cluster, "never")
-    (line,) = found.value.faults
+    (line,) = raised.value.faults
     assert (
         f"a worker of the Dask cluster at {cluster.scheduler_address} cannot use the Prefect server" in line
     )
     assert "Connection refused" in line
-    assert "set PREFECT_API_URL to one that the workers can use" in line
+    assert "set PREFECT_API_URL to a server that the workers can use" in line
 
 
 @pytest.mark.parametrize(
@@ -157,7 +160,7 @@ def test_workers_that_cannot_use_the_server_end_the_build_at_once(own, cluster, 
         ({"url": "https://127.0.0.1:1/api"}, "Connection refused"),
     ],
 )
-def test_why_a_worker_cannot_use_a_server_is_said_in_words(own, changed, fault):
-    found = server_fault(Server(own.url, own.login, own.certificate)._replace(**changed))
-    assert fault in found
-    assert bool(fault) == bool(found)
+def test_server_fault_returns_the_cause(own, changed, fault):
+    message = server_fault(ApiServer(own.url, own.login, own.certificate)._replace(**changed))
+    assert fault in message
+    assert bool(fault) == bool(message)

@@ -17,8 +17,8 @@ from zyda_flows.textkernels.fasttext.model import (
     NOT_PRUNED,
     ONE_VS_ALL,
     SOFTMAX,
+    FasttextModel,
     Matrix,
-    Model,
     Settings,
     Words,
 )
@@ -91,7 +91,7 @@ for _array in (NO_BYTES, NO_NUMBERS):
     _array.flags.writeable = False
 
 
-def read_model(content: Any) -> Model:
+def read_model(content: Any) -> FasttextModel:
     """Read a model from the bytes of its file: `bytes` or another buffer, such as a memory-mapped file.
 
     The input matrix of a .bin is a view of this buffer. Raises ValueError for anything but a supervised model of
@@ -109,7 +109,7 @@ def read_model(content: Any) -> Model:
     if reader.at != len(reader.data):
         raise ValueError(f"the model ends at byte {reader.at}, but the file at {len(reader.data)}")
     children = tree_of(dictionary.counts) if settings.loss == HIERARCHICAL else np.empty((0, 2), np.int32)
-    return Model(dictionary.labels, settings, dictionary.words, matrix, output, children)
+    return FasttextModel(dictionary.labels, settings, dictionary.words, matrix, output, children)
 
 
 def _read_arguments(reader: _Reader) -> dict[str, int]:

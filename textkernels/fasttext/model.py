@@ -55,7 +55,7 @@ class Matrix(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Model:
+class FasttextModel:
     """A supervised model of fastText.
 
     labels: without `__label__`; `textkernels.fasttext.prediction.predict` returns indices into it.

@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.buffers import check_buffers, text_buffers
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.fasttext.hashing import BASIS, LOW, are_same, extend_hash, find_word, hash_of
-from zyda_flows.textkernels.fasttext.model import HIERARCHICAL, Matrix, Model, Words
+from zyda_flows.textkernels.fasttext.model import HIERARCHICAL, FasttextModel, Matrix, Words
 from zyda_flows.textkernels.fasttext.rows import add_ngrams, add_rows, add_word_ngrams, unowned
 from zyda_flows.textkernels.fasttext.scores import score_all, search_tree
 from zyda_flows.textkernels.swar import load_8
@@ -218,7 +218,7 @@ def _predict(data, offsets, model, kept, scratch, end_count, labels, probabiliti
 
 
 def predict(
-    model: Model, texts: pa.LargeStringArray, k: int = 1
+    model: FasttextModel, texts: pa.LargeStringArray, k: int = 1
 ) -> tuple[NDArray[np.int32], NDArray[np.float32]]:
     """Return the k best labels of texts, the best first, and their probabilities.
 
@@ -240,7 +240,7 @@ def predict(
     return best_labels, probabilities
 
 
-def _kept_for(model: Model, size: int) -> Kept:
+def _kept_for(model: FasttextModel, size: int) -> Kept:
     """Return empty slots for the sums of words. size: bytes of all texts."""
     dim = model.settings.dim
     words = max(1, min(KEPT_WORDS, KEPT_SIZE // (4 * dim), size // 4))
@@ -249,7 +249,7 @@ def _kept_for(model: Model, size: int) -> Kept:
     return Kept(starts, sizes, counts, np.empty((slots, dim), np.float32))
 
 
-def _scratch_for(model: Model, longest: int) -> Scratch:
+def _scratch_for(model: FasttextModel, longest: int) -> Scratch:
     labels, dim = model.output.shape
     return Scratch(
         np.empty(longest + len(END) + 2, np.uint8),

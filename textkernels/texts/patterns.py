@@ -45,8 +45,8 @@ class Patterns:
         self.__dict__.update(state)
 
     @cached_property
-    def compiled(self) -> "Compiled":
-        return Compiled(self.expressions)
+    def compiled(self) -> "CompiledPatterns":
+        return CompiledPatterns(self.expressions)
 
     def count(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
         """Count each expression in each text: (texts, expressions) int64."""
@@ -71,7 +71,7 @@ class Patterns:
         return counts
 
 
-class Compiled:
+class CompiledPatterns:
     """Expressions by the way in which they are counted, with their index."""
 
     def __init__(self, expressions: Sequence[str]) -> None:

@@ -1,6 +1,7 @@
-"""Reference corpora: published corpora that stay as they are, against which a new one is deduplicated.
+"""Deduplication of a new corpus against reference corpora: published corpora that are only read.
 
-`corpora` finds them and says before any work whether they can be used. `matches` finds which documents share a
-bucket with one of theirs, by their published band keys alone; `texts` reads the texts of those where the recipe
-asks for `verify`, `compare` compares them, and `against` decides which documents go.
+`corpora` opens the reference corpora and checks before a build that they can be used. `matches` finds the documents
+that share a bucket with a reference document, from published band keys only. If the recipe has `verify`, `texts`
+reads the texts of the reference documents and `compare` compares them. `against` decides which documents are
+removed.
 """

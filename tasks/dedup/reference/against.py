@@ -1,8 +1,9 @@
-"""Against: which documents go because another corpus, which stays as it is, has them already.
+"""The stage `against`: removes the documents that a reference corpus already contains.
 
-A document goes for one of another corpus with which it shares a bucket: of the first corpus of the recipe's list
-that has one, for that with which it shares most. With `verify` the texts decide, by the recipe's shingles, and it
-goes for the one that holds most of it. Documents that are protected or exempt stay.
+A document is removed if it shares a bucket with a document of a reference corpus. Its match is a document of the
+first corpus in the recipe's list that has matches: the document with the most shared buckets. With `verify`, the
+texts decide, by the recipe's shingles, and the match is the most similar document. Protected and exempt documents
+are kept.
 """
 
 from collections.abc import Sequence
@@ -37,7 +38,7 @@ EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uin
 
 @dataclass(frozen=True)
 class AgainstOfShard(VerdictJob):
-    """Which documents of one shard go for a document of another corpus, and for which: by their buckets alone.
+    """The removed documents of a shard, each with its match in another corpus, decided by shared buckets only.
 
     matched: MATCHES of the source.
     """
@@ -45,7 +46,7 @@ class AgainstOfShard(VerdictJob):
     stage, version = "against", VERSION
 
     matched: Annotated[
-        tuple[Artifact, ...], NotInKey("only the matches of this shard count, which `also_in_key` has")
+        tuple[Artifact, ...], NotInKey("only the matches of this shard count; `also_in_key` has their hash")
     ]
     others: Annotated[tuple[PublishedCorpus, ...], NotInKey("only their labels and matches count")]
     comparison: Annotated[Comparison, NotInKey("its reason and rule are in the key")]
@@ -65,7 +66,7 @@ class AgainstOfShard(VerdictJob):
 
     @property
     def rule(self) -> list[Any] | None:
-        """By what texts are compared, if they are."""
+        """The parameters of the comparison of texts, or None if no texts are compared."""
         return None
 
     @property
@@ -93,16 +94,16 @@ class AgainstOfShard(VerdictJob):
         return pa.table({name: columns[name] for name in self.schema.names})
 
     def best_first(self, pairs: pa.Table) -> pa.Table:
-        """Return the pairs of which ours may go, of each document the best pair first."""
+        """Return the pairs whose own document may be removed, sorted by document, the best pair first."""
         return pairs
 
 
 @dataclass(frozen=True)
 class AgainstByTexts(AgainstOfShard):
-    """The same, by their texts.
+    """The removed documents of a shard, each with its match in another corpus, decided by a comparison of texts.
 
-    of_texts: hashes of what the others' files hold. gathered: the others' texts, of which this shard's are a part;
-    they follow from all else.
+    of_texts: hashes of the content of the other corpora's files. gathered: texts of the other corpora; this shard
+    reads the part `part` of them. They are determined by the other fields.
     """
 
     comparison: Annotated[TextComparison, NotInKey("its reason and rule are in the key")]
@@ -141,7 +142,7 @@ class AgainstByTexts(AgainstOfShard):
 def with_texts(
     source: str, jobs: Sequence[AgainstByTexts], references: Sequence[PublishedCorpus], stage: str
 ) -> list[AgainstByTexts]:
-    """Have the texts of other corpora read that some jobs need, and tell those where they are."""
+    """Read the texts of other corpora that the jobs need, and return the jobs with the locations of their texts."""
     wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
     tables = [
         table.append_column("part", pa.array(np.full(len(table), part, np.uint32)))
@@ -153,9 +154,9 @@ def with_texts(
     folder, wanted = jobs[0].folder, pa.concat_tables(tables)
     reading = list[TextsByPart]()
     for number, other in enumerate(references):
-        of_corpus = wanted.filter(pa.array(wanted.column("corpus").to_numpy() == number))
-        if len(of_corpus):
-            ids, parts = (of_corpus.column(name).to_numpy() for name in ("matched_doc_id", "part"))
+        in_corpus = wanted.filter(pa.array(wanted.column("corpus").to_numpy() == number))
+        if len(in_corpus):
+            ids, parts = (in_corpus.column(name).to_numpy() for name in ("matched_doc_id", "part"))
             listed = write_wanted(folder, source, ids, parts)
             reading += [
                 TextsByPart(folder, source, other, number, files, listed)
@@ -166,7 +167,7 @@ def with_texts(
 
 
 def contents(references: Sequence[PublishedCorpus]) -> tuple[str, ...]:
-    """Return hashes of what the files of other corpora hold."""
+    """Return a hash of the content of the files of each corpus."""
     return tuple(content_of(texts_of(other)) for other in references)
 
 
@@ -175,16 +176,16 @@ def evidence_for(comparison: Comparison) -> pa.Schema:
 
 
 def evidence_of(dedup_round: Round) -> pa.Schema:
-    """Return what is published of a document that goes: the one that it goes for."""
+    """Return the schema of the published evidence of a removed document: its match in another corpus."""
     return evidence_for(comparison_of(dedup_round.dedup))
 
 
 def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
     comparison, labels = comparison_of(dedup_round.dedup), [other.label for other in references]
-    how: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
+    rule: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
-        how = comparison.rule, labels, contents(references)
-    params = [*how, dedup_round.recipe.is_removable(trail.source)]
+        rule = comparison.rule, labels, contents(references)
+    params = [*rule, dedup_round.recipe.is_removable(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
@@ -193,7 +194,7 @@ def is_compared(dedup_round: Round, source: str) -> bool:
 
 
 def reasons_of(dedup_round: Round) -> dict[str, str]:
-    """Return why documents go in a round: for one reason, where it has corpora to be against."""
+    """Return the reason of removals with its sentence; empty if the round has no reference corpora."""
     return dict([dedup_round.dedup.sentences.reference_reason]) if dedup_round.dedup.against else {}
 
 
@@ -208,12 +209,12 @@ def reasons_of(dedup_round: Round) -> dict[str, str]:
 def against(
     dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]
 ) -> Manifest:
-    """Find which documents of a source another corpus has already."""
+    """Remove the documents of a source that a reference corpus already contains."""
     folder, name = dedup_round.folder, dedup_round.name_of("against")
     groups, comparison = load_manifest(folder, matched).artifacts, comparison_of(dedup_round.dedup)
     histories = load_histories(folder, trail)
     if isinstance(comparison, TextComparison):
-        of_texts = contents(references)
+        content_hashes = contents(references)
         by_texts = [
             AgainstByTexts(
                 folder=folder,
@@ -222,7 +223,7 @@ def against(
                 matched=groups,
                 others=tuple(references),
                 comparison=comparison,
-                of_texts=of_texts,
+                of_texts=content_hashes,
             )
             for history in histories
         ]

@@ -1,4 +1,4 @@
-"""Open the corpora that a round is `against`, and find the files of each that the round reads."""
+"""Open the reference corpora of a round, and list the files of each that the round reads."""
 
 import hashlib
 from collections.abc import Sequence
@@ -16,11 +16,11 @@ from zyda_flows.tasks.signatures.keys import index_parameters
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.records import digest_of
 
-LETTERS = 8  # of its digest that tell a corpus from another of its name
+LETTERS = 8  # of a corpus's digest, to distinguish corpora with the same name
 
 
 def corpora_of(recipe: Recipe) -> dict[str, PublishedCorpus]:
-    """Find the corpora that a round is against, by their URLs in the recipe. Raises BadRecipe with every fault."""
+    """Return the reference corpora of all rounds, by their URLs in the recipe. Raises BadRecipe with all faults."""
     references, faults = dict[str, PublishedCorpus](), list[str]()
     for number, dedup in enumerate(recipe.rounds):
         for place, url in enumerate(dedup.against):
@@ -41,14 +41,14 @@ def corpora_of(recipe: Recipe) -> dict[str, PublishedCorpus]:
 
 
 def check(recipe: Recipe, dedup: Dedup, place: int, references: dict[str, PublishedCorpus]) -> None:
-    """Check that a round can be against the corpus at a place of its list. Raises Denied or Damaged."""
+    """Check that a round can use the corpus at a place of its list. Raises Denied or Damaged."""
     url = dedup.against[place]
     other = references[url]
     if other.digest in [
         references[before].digest for before in dedup.against[:place] if before in references
     ]:
         raise Denied(f"{url}: this corpus is there twice; leave one out")
-    # Whatever its URL: a link to it, or another way to write it.
+    # By digest, because the same corpus can have several URLs.
     own = recipe.folder.read_if_there(f"{PUBLISHED}/{MANIFEST}")
     if own is not None and hashlib.sha256(own).hexdigest() == other.digest:
         raise Denied(f"{url}: a corpus cannot be against itself")
@@ -59,7 +59,7 @@ def check(recipe: Recipe, dedup: Dedup, place: int, references: dict[str, Publis
 
 
 def index_of(other: PublishedCorpus, dedup: Dedup) -> list[Artifact]:
-    """Return the files of band keys that were made as those of a round are. Raises Denied where there are none."""
+    """Return the files of band keys with the parameters of a round. Raises Denied if the corpus has none."""
     manifest, params = other.manifest, index_parameters(dedup)
     differences = list[str]()
     for place, keys in manifest.bands.items():
@@ -84,13 +84,13 @@ def texts_of(other: PublishedCorpus) -> list[Artifact]:
 
 
 def kind_in_words(parameters: dict[str, Any]) -> str:
-    """Say by the parameters of keys of which kind their round is."""
+    """Return a phrase for the kind of a round, from the parameters of its keys."""
     own = [f"{name}: {parameters[name]}" for name in TAG_BY_FIELD if parameters.get(name) is not None]
     return own[0] if own else "near-duplicates"
 
 
 def difference(theirs: dict[str, Any], ours: dict[str, Any]) -> str:
-    """Say in which parameters two sets of keys differ."""
+    """Return a phrase that lists the parameters in which two sets of keys differ."""
     kinds = kind_in_words(theirs), kind_in_words(ours)
     if kinds[0] != kinds[1]:
         return f"for {kinds[0]} there and for {kinds[1]} here"
@@ -105,5 +105,5 @@ def as_text(value: Any) -> str:
 
 
 def content_of(artifacts: Sequence[Artifact]) -> str:
-    """Return a hash of what some files hold."""
+    """Return a hash of the paths and the content of files."""
     return digest_of([[artifact.path, artifact.digest] for artifact in artifacts])

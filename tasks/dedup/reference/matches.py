@@ -1,8 +1,8 @@
-"""Matches: the documents that share a bucket with one of another corpus, from published band keys alone.
+"""The stage `matches`: pairs of documents and reference documents that share a bucket, from published band keys.
 
-Rows out: MATCHES, sorted by doc_id, then corpus, and of each corpus those first that share most buckets. Of a
-bucket of the other corpus the first MOST_OF_BUCKET documents are looked at, and of each corpus those MOST_OF_CORPUS
-are kept that share most buckets.
+Rows out: MATCHES, sorted by doc_id, then corpus, then the number of shared buckets, descending. Of a bucket of the
+other corpus, only the first MOST_OF_BUCKET documents are compared. Of each corpus, the MOST_OF_CORPUS documents
+with the most shared buckets are kept.
 """
 
 from collections.abc import Iterator, Sequence
@@ -36,31 +36,31 @@ from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, write_
 
 VERSION = 1
 GROUP_ROWS = 1 << 16
-MOST_OF_BUCKET = 256  # documents of a bucket of another corpus that are looked at, the first by their ids
-MOST_OF_CORPUS = 64  # documents of a corpus, for one of ours
+MOST_OF_BUCKET = 256  # documents of a bucket of another corpus that are compared: those with the smallest ids
+MOST_OF_CORPUS = 64  # documents of another corpus that are kept as matches of a document
 COLLISIONS = pa.schema([("doc_id", pa.uint64()), ("matched_doc_id", pa.uint64())])
 MATCHES = pa.schema(
     [
         ("doc_id", pa.uint64()),
-        ("corpus", pa.uint8()),  # its place in the round's `against`
+        ("corpus", pa.uint8()),  # the place of the other corpus in the round's `against`
         ("matched_doc_id", pa.uint64()),  # of that corpus
-        ("buckets", pa.uint16()),  # that the two share
+        ("buckets", pa.uint16()),  # the number of shared buckets
     ]
 )
 
 
 @dataclass(frozen=True)
 class CollisionsInFile(ArtifactJob):
-    """Who shares a bucket of one file of another corpus's band keys: MET by doc_id.
+    """The pairs that share a bucket in a file of another corpus's band keys: COLLISIONS, sorted by doc_id.
 
-    artifacts: our own band keys, of so many `bands`. artifacts_digest: a hash of them.
+    artifacts: the band keys of this corpus, in `bands` bands. artifacts_digest: a hash of their digests.
     """
 
     stage, version = "matches", VERSION
 
-    other: Annotated[PublishedCorpus, NotInKey("`file` is all that is read of it")]
+    other: Annotated[PublishedCorpus, NotInKey("only `file` is read")]
     file: Artifact
-    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`of_artifacts` is a hash of them")]
+    artifacts: Annotated[tuple[Artifact, ...], NotInKey("`artifacts_digest` is a hash of them")]
     artifacts_digest: str
     bands: int
 
@@ -92,9 +92,10 @@ class CollisionsInFile(ArtifactJob):
 
 @dataclass(frozen=True)
 class MatchesOfFiles(ArtifactJob):
-    """The matches of the documents of some neighbouring files of a source: MATCHES.
+    """The matches of the documents in a range of files of a source: MATCHES.
 
-    met_in: for each corpus, its files' MET. first, last: of the documents' ids.
+    met_in: for each corpus, the COLLISIONS of its files. of_met: a hash of their digests. first, last: the range of
+    the ids of the documents.
     """
 
     stage, version = "matches", VERSION
@@ -140,12 +141,15 @@ class MatchesOfFiles(ArtifactJob):
 
 @task(task_run_name="other corpora", **ONCE_A_BUILD)
 def load_references(recipe: Recipe) -> dict[str, PublishedCorpus]:
-    """Find the corpora that a round is against once for a build, which uses them as they are now."""
+    """Open the reference corpora, once in a build: the build uses their current versions."""
     return corpora_of(recipe)
 
 
 def first_of_each_corpus(matches: pa.Table) -> NDArray[np.int64]:
-    """Return the places of the first MOST_OF_CORPUS rows of each document and corpus, by which they are sorted."""
+    """Return the places of the first MOST_OF_CORPUS rows of each document and corpus.
+
+    matches: sorted by document and corpus.
+    """
     ids, corpora = (matches.column(name).to_numpy() for name in ("doc_id", "corpus"))
     is_first = np.ones(len(ids), np.bool_)
     is_first[1:] = (ids[1:] != ids[:-1]) | (corpora[1:] != corpora[:-1])
@@ -176,14 +180,14 @@ def matches(
     sources: Sequence[NumberedSource],
     references: Sequence[PublishedCorpus],
 ) -> Manifest:
-    """Find which of the documents that are left share a bucket with a document of another corpus."""
+    """Find the remaining documents that share a bucket with a document of another corpus."""
     folder, dedup = dedup_round.folder, dedup_round.dedup
     taking_part = [trail for trail in trails if dedup_round.recipe.is_removable(trail.source)]
     history = {trail.source: load_histories(folder, trail) for trail in taking_part}
-    of_sources = [
-        keys_of_source(dedup_round, source, of_source, "own keys") for source, of_source in history.items()
+    source_keys = [
+        keys_of_source(dedup_round, source, shards, "own keys") for source, shards in history.items()
     ]
-    artifacts = tuple(file for keys in of_sources for file in keys.files)
+    artifacts = tuple(file for keys in source_keys for file in keys.files)
     artifacts_digest = stage_key("matches", VERSION, None, *(artifact.digest for artifact in artifacts))
     looking = [
         [
@@ -207,26 +211,28 @@ def matches(
         )
     )  # fmt: skip
     met_in = tuple(tuple(next(collision_files) for _ in jobs) for jobs in looking)
-    of_met = stage_key("matches", VERSION, None, *(artifact.digest for files in met_in for artifact in files))
+    met_digest = stage_key(
+        "matches", VERSION, None, *(artifact.digest for files in met_in for artifact in files)
+    )
     numbers = {source.source: source.number for source in sources}
     gathering = [
-        MatchesOfFiles(folder, source, met_in, of_met, first, last)
-        for source, of_source in history.items()
-        for first, last in ranges_of_files(numbers[source], of_source)
+        MatchesOfFiles(folder, source, met_in, met_digest, first, last)
+        for source, shards in history.items()
+        for first, last in ranges_of_files(numbers[source], shards)
     ]
     gathered = fan_out(ArtifactJob.__call__, gathering, stage=dedup_round.name_of("matches"), source=None)
     return Manifest(
         stage="matches",
         artifacts=tuple(gathered),
         intermediate=(
-            *(path for keys in of_sources for path in keys.intermediate),
+            *(path for keys in source_keys for path in keys.intermediate),
             *(artifact.path for files in (artifacts, *met_in) for artifact in files),
         ),
     )
 
 
 def ranges_of_files(number: int, history: Sequence[ShardHistory]) -> Iterator[tuple[int, int]]:
-    """Yield ranges of doc_ids, first and last, of about GROUP_SHARDS shards of a source; a file is not cut."""
+    """Yield ranges of doc_ids, first and last, of about GROUP_SHARDS shards of a source; a file is not split."""
     shards_of_files = dict[int, int]()
     for shard in history:
         file = numbers_in_name(shard.shard)[0]

@@ -1,7 +1,7 @@
-"""The texts of other corpora's documents that ours may go for: read once, and kept by who asks for them.
+"""The texts of matched documents of other corpora: each file is read once, and the texts are stored by shard.
 
-Each shard that asks has a part of its own (see `tasks.storage.parts`), so that a text for which several ask is
-there several times, and what one asks for is read without the rest.
+Each shard of this corpus that needs texts has a separate part (see `tasks.storage.parts`). A text that several
+shards need is stored several times, and a shard reads only its own part.
 """
 
 from collections.abc import Iterator, Sequence
@@ -19,13 +19,14 @@ from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, finished_artifact, stage_key
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_key
+from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import write_parts
 from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
-READ_BYTES = 128 << 20  # of files from which one is made, at the most, about 300 MB of text
+READ_BYTES = 128 << 20  # the largest total size of the files of an artifact, about 300 MB of text
 GROUP_ROWS = 1 << 16
 WANTED = pa.schema([("doc_id", pa.uint64()), ("part", pa.uint32())])
 TEXTS = pa.schema(
@@ -35,15 +36,15 @@ TEXTS = pa.schema(
 
 @dataclass(frozen=True)
 class TextsByPart(ArtifactJob):
-    """The texts of some documents of some files of another corpus: TEXTS, by part, then doc_id.
+    """The wanted texts in files of another corpus: TEXTS, sorted by part, then doc_id.
 
-    wanted: which, and by which parts: WANTED by doc_id.
+    wanted: the wanted documents and the parts that need them: WANTED, sorted by doc_id.
     """
 
     stage, version = "matches", VERSION
 
     source: str
-    other: Annotated[PublishedCorpus, NotInKey("`files` are all that is read of it")]
+    other: Annotated[PublishedCorpus, NotInKey("only `files` are read")]
     corpus: int
     files: tuple[Artifact, ...]
     wanted: Artifact
@@ -65,7 +66,7 @@ class TextsByPart(ArtifactJob):
         return write_artifact(self.folder, self.path, self.name, fill)
 
     def texts_in(self, file: Artifact) -> Iterator[pa.Table]:
-        """Yield what is wanted of a file, some MiB at a time: TEXTS."""
+        """Yield the wanted texts of a file in batches of some MiB: TEXTS."""
         folder = self.other.folder
         wanted = rows_between(self.folder, [self.wanted], *first_and_last(folder, file))
         ids, parts = wanted.column("doc_id").to_numpy(), wanted.column("part").to_numpy()
@@ -86,7 +87,7 @@ class TextsByPart(ArtifactJob):
 
 
 def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[Artifact, ...]]:
-    """Put neighbouring files together of which one is made."""
+    """Yield groups of neighbouring files of up to READ_BYTES together; a larger file is a group alone."""
     group, size = list[Artifact](), 0
     for file in files:
         if group and size + file.size > READ_BYTES:
@@ -99,7 +100,7 @@ def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[Artifact, ...]]:
 
 
 def write_wanted(folder: Folder, source: str, ids: Ids, parts: NDArray[np.uint32]) -> Artifact:
-    """Write which documents, (n,), are wanted by which parts, (n,): WANTED by doc_id."""
+    """Write the wanted documents, (n,), and the parts that need them, (n,): WANTED, sorted by doc_id."""
     rows = pa.table([pa.array(ids), pa.array(parts)], schema=WANTED).take(np.lexsort((parts, ids)))
     content = sha256(b"".join(column.to_numpy().tobytes() for column in rows.columns)).hexdigest()
     path = artifact_path("matches", source, "wanted", stage_key("matches", VERSION, "wanted", content))

@@ -1,0 +1,3 @@
+"""The fixture of the tests of document steps."""
+
+from raw_corpus import raw  # noqa: F401 (a fixture)
