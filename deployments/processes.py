@@ -1,7 +1,6 @@
 """Start the processes of the stack, recognise them later, and stop them with their child processes."""
 
 import os
-import signal
 import subprocess
 import sys
 import time
@@ -12,11 +11,11 @@ from pathlib import Path
 import psutil  # type: ignore[import-untyped]
 from pydantic import BaseModel
 
+from zyda_flows.flows.server.sessions import start_session
 from zyda_flows.tasks.storage.births import birth_of
 
 STOP_SECONDS = 20
 LOOK_SECONDS = 0.05
-SETTLED_SECONDS = 0.05  # time in which a process that was interrupted during its start ends
 
 
 class ServiceProcess(BaseModel):
@@ -60,30 +59,8 @@ def service_process(
 
 
 def start(name: str, command: list[str], environment: dict[str, str], logs: Path) -> subprocess.Popen[bytes]:
-    """Start a process that outlives this process, in its own session and with its own log file.
-
-    Ctrl-C reaches all processes of a terminal, and can end the new process before it has its session; then it is
-    started again.
-    """
-    while True:
-        with (logs / f"{name}.log").open("ab") as log:
-            process = subprocess.Popen(  # noqa: S603
-                [sys.executable, "-m", *command],
-                env={**os.environ, **environment}, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
-                start_new_session=True, cwd="/",
-            )  # fmt: skip
-        while process.poll() is None and not has_session(process.pid):
-            time.sleep(LOOK_SECONDS)
-        with suppress(subprocess.TimeoutExpired):
-            process.wait(SETTLED_SECONDS)
-        if process.returncode != -signal.SIGINT:
-            return process
-
-
-def has_session(pid: int) -> bool:
-    with suppress(OSError):
-        return os.getsid(pid) == pid
-    return False
+    """Start a Python module that outlives this process, in its own session and with its own log file."""
+    return start_session([sys.executable, "-m", *command], environment, logs / f"{name}.log")
 
 
 def stop(service: ServiceProcess) -> bool:

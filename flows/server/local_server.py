@@ -15,6 +15,7 @@ import psutil  # type: ignore[import-untyped]
 
 from zyda_flows.flows.server.health import is_healthy, is_usable, refuses_login
 from zyda_flows.flows.server.login import LOGIN, Api, configured_api, new_login, use_api
+from zyda_flows.flows.server.sessions import start_session
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.workers.ports import LOOPBACK, free_port
 from zyda_flows.tasks.workers.tls import server_key_pair
@@ -125,11 +126,8 @@ def start_server(
         "PREFECT_SERVER_CONCURRENCY_LEASE_STORAGE": "prefect.server.concurrency.lease_storage.filesystem",
     }
     guard = [sys.executable, "-m", "zyda_flows.flows.server.die_with_parent"] if guarded else []
-    with log.open("ab") as output:
-        process = subprocess.Popen(  # noqa: S603
-            [*guard, sys.executable, *SERVER], env={**os.environ, **settings}, stdout=output, stderr=output,
-            cwd="/", stdin=subprocess.PIPE if guarded else subprocess.DEVNULL, start_new_session=True, umask=0o077,
-        )  # fmt: skip
+    command = [*guard, sys.executable, *SERVER]
+    process = start_session(command, settings, log, has_input=guarded, umask=0o077)
     return process, api
 
 

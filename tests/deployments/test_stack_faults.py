@@ -24,10 +24,13 @@ from small_corpus import COMMAND, contents, zyda
 from zyda_flows.deployments import processes
 from zyda_flows.deployments.processes import ServiceProcess
 from zyda_flows.deployments.stack import Stack
+from zyda_flows.flows.server import sessions
 from zyda_flows.flows.server.health import refuses_login
+from zyda_flows.flows.server.local_server import start_server
 from zyda_flows.flows.server.login import saved_api, use_api
 from zyda_flows.flows.watch import is_under_way as is_asked_for
 from zyda_flows.tasks.storage.births import birth_of
+from zyda_flows.tasks.workers.ports import free_port
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(1), pytest.mark.xdist_group("stack")]
 
@@ -190,7 +193,16 @@ def test_down_stops_the_services_of_an_interrupted_up(terminal):
     assert not [part for part in services.values() if part.runs]
 
 
-def test_service_that_ctrl_c_ends_before_its_session_is_started_again(tmp_path, monkeypatch):
+@pytest.mark.parametrize(
+    "start",
+    [
+        lambda folder: processes.start("part", ["http.server", "0", "--bind", "127.0.0.1"], {}, folder),
+        lambda folder: start_server(free_port(), folder / "server.log")[0],
+        lambda folder: start_server(free_port(), folder / "server.log", guarded=True)[0],
+    ],
+    ids=["service", "server", "server of a build"],
+)
+def test_process_that_ctrl_c_ends_before_its_session_is_started_again(start, tmp_path, monkeypatch):
     started, popen = [], subprocess.Popen
 
     def begin(command, **options):
@@ -198,15 +210,15 @@ def test_service_that_ctrl_c_ends_before_its_session_is_started_again(tmp_path, 
         started.append(popen(command if started else ["sleep", str(HANG)], **options))
         if len(started) == 1:
             started[0].send_signal(signal.SIGINT)
-            started[0].wait()
+            started[0].communicate()
         return started[-1]
 
-    monkeypatch.setattr(processes.subprocess, "Popen", begin)
-    process = processes.start("part", ["http.server", "0", "--bind", "127.0.0.1"], {}, tmp_path)
+    monkeypatch.setattr(sessions.subprocess, "Popen", begin)
+    process = start(tmp_path)
     assert [child.returncode for child in started] == [-signal.SIGINT, None]
     assert process is started[1]
-    process.terminate()
-    process.wait()
+    process.kill()
+    process.communicate()
 
 
 PART = f"import subprocess, time; subprocess.Popen(['sleep', '{HANG}']); time.sleep({HANG})"
