@@ -41,8 +41,9 @@ READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # without a new file after which no build is running
 KEPT = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
 DAMAGED_RECORD = "is cut or changed, or of another place or version"
-# Files that builds write into the work folder, below a stage and a source. Other files are never removed.
-OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}([^/]*-)?[0-9a-f]{{20}}(\.(parquet|json)){{0,2}}")
+# Files of builds in the work folder, below a stage, a source and a folder with a key. Others are never removed.
+NAMED_BY_KEY = "([^/]*-)?[0-9a-f]{20}"
+OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}({NAMED_BY_KEY}/)?{NAMED_BY_KEY}(\.(parquet|json)){{0,2}}")
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, outside of builds
 
 

@@ -14,6 +14,7 @@ import pytest
 from small_corpus import QUALITY, build_here, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import BadInput, ZydaError
+from zyda_flows.tasks.lookup.verify_and_clean import strangers_in
 from zyda_flows.tasks.quality.forms import Model, cached_model, digest_of_model, load_model
 
 TEXTS = [prose(f"text {i}", words) for i, words in enumerate((3, 40, 200, 1, 90, 400))] + [
@@ -189,6 +190,15 @@ def test_only_documents_with_a_kept_label_are_published(corpus):
     assert all(row["quality_pred"] == "High" and 1 / 3 <= row["quality_prob"] <= 1 for row in kept)
     removed = [row for row in table_of(recipe, "removed") if row["reason"] == "quality"]
     assert len(kept) + len(removed) == ledger.of("classify", "worst").documents == 3
+
+
+def test_all_files_of_a_classified_build_are_known_to_clean(corpus):
+    recipe = recipe_with(
+        corpus, "worst", classify={"model": str(QUALITY), "keep": ["High"], "max_tokens": 64}
+    )
+    build_here(recipe)
+    assert [path for path in recipe.folder.files("work/classify") if path.count("/") == 4]
+    assert strangers_in(recipe) == []
 
 
 def test_keep_can_use_scores_of_a_regression_model(corpus, regression):
