@@ -12,9 +12,11 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
+from benchmarks.bare_gpu import DEBERTA
 from benchmarks.corpora import load_texts
 from benchmarks.harness import DEMO, REPOSITORY, Size, Table, TextsFolder, benchmark, shortest_time, timed
-from zyda_flows.tasks.quality.torch_models import TOKENS_PER_BATCH, Classifier, batches
+from zyda_flows.tasks.quality.batches import batches
+from zyda_flows.tasks.quality.torch_models import TOKENS_PER_BATCH, Classifier
 
 MAX_TOKENS = 1024
 BATCH = 8  # the largest batch that fits into memory if documents are taken in their order
@@ -23,12 +25,7 @@ CHARACTERS = 3000  # mean length of a web page
 
 def write_model(folder: Path) -> None:
     tokenizer = AutoTokenizer.from_pretrained(REPOSITORY / "recipes/models/demo-quality")
-    config = DebertaV2Config(
-        vocab_size=len(tokenizer), hidden_size=768, num_hidden_layers=12, num_attention_heads=12,
-        intermediate_size=3072, max_position_embeddings=512, relative_attention=True, position_buckets=256,
-        pos_att_type=["p2c", "c2p"], norm_rel_ebd="layer_norm", share_att_key=True, position_biased_input=False,
-        type_vocab_size=0, num_labels=1,
-    )  # fmt: skip
+    config = DebertaV2Config(**{**DEBERTA, "vocab_size": len(tokenizer)})
     DebertaV2ForSequenceClassification(config).eval().save_pretrained(folder)
     tokenizer.save_pretrained(folder)
 

@@ -4,7 +4,6 @@ The text is real, and multiplied without near-duplicates (`corpora.multiplied`).
 """
 
 import tempfile
-import threading
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -13,6 +12,7 @@ import pyarrow.parquet as pq
 
 from benchmarks.corpora import SOURCES, build_here, in_folders, load_texts, write_multiplied, write_recipe
 from benchmarks.harness import DEMO, DEMO_TOKENIZER, Size, Table, TextsFolder, TokenizerFile, benchmark, timed
+from benchmarks.processes import Usage
 
 ZYDA1 = [{"clean": "zyda1"}, {"filter": "zyda1"}]
 
@@ -32,25 +32,6 @@ def by_pyarrow(folder: Path) -> float:
     return 2 * (reading + writing)
 
 
-class WorkerMemory(threading.Thread):
-    """Watches the resident memory of the worker processes that this process starts."""
-
-    def __init__(self) -> None:
-        super().__init__(daemon=True)
-        self.stopped = threading.Event()
-        self.peak = 0.0
-
-    def run(self) -> None:
-        while not self.stopped.wait(0.2):
-            for child in psutil.Process().children(recursive=True):
-                try:
-                    command = " ".join(child.cmdline())
-                    if "distributed" in command or "spawn" in command:
-                        self.peak = max(self.peak, child.memory_info().rss / 2**30)
-                except psutil.Error:
-                    continue
-
-
 def with_prefect(recipe_path: str) -> tuple[float, float]:
     """Build as `zyda build` does; return the seconds of the flow and the GiB of the largest worker."""
     from zyda_flows.flows.server.local_server import prefect_server
@@ -58,11 +39,9 @@ def with_prefect(recipe_path: str) -> tuple[float, float]:
     with prefect_server():
         from zyda_flows.flows.build import build  # Prefect reads its settings when it is imported
 
-        memory = WorkerMemory()
-        memory.start()
-        _, spent = timed(lambda: build(recipe_path))
-        memory.stopped.set()
-        return spent, memory.peak
+        with Usage(psutil.Process()).watched() as usage:
+            _, spent = timed(lambda: build(recipe_path))
+        return spent, usage.worker_peak / 1024
 
 
 @benchmark("end_to_end")

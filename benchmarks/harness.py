@@ -33,8 +33,6 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
 
-from zyda_flows.tasks.workers.dask_cluster import ALLOCATOR
-
 REPOSITORY = Path(__file__).parent.parent
 RESULTS = REPOSITORY / "benchmarks/results"
 DEMO = REPOSITORY / "demo/sources"
@@ -121,6 +119,8 @@ def benchmark(name: str, *, as_worker: bool = True) -> Callable[[Callable[..., I
 
 def restart_as_worker() -> None:
     """Replace this process by the same command with the allocator's settings of workers, unless it has them."""
+    from zyda_flows.tasks.workers.dask_cluster import ALLOCATOR  # late: benchmarks.gpu needs no Dask
+
     settings = {name: str(value) for name, value in ALLOCATOR.items()}
     if not settings.items() <= os.environ.items():
         os.execve(sys.executable, sys.orig_argv, {**os.environ, **settings})
@@ -154,9 +154,12 @@ def in_new_process(call: Callable[[], Result], environment: Mapping[str, str] | 
         return pool.submit(call).result()
 
 
-def run_tool(command: Sequence[str | Path], folder: Path) -> str:
-    """Run another tool in a folder; return its output. Raises SystemExit with the end of its errors."""
-    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false"}
+def run_tool(command: Sequence[str | Path], folder: Path, **variables: str) -> str:
+    """Run another tool in a folder; return its output. Raises SystemExit with the end of its errors.
+
+    variables: added to the environment.
+    """
+    environment = {**os.environ, "TOKENIZERS_PARALLELISM": "false", **variables}
     ended = subprocess.run(command, cwd=folder, env=environment, capture_output=True, text=True, check=False)
     if ended.returncode:
         raise SystemExit(ended.stderr[-3000:])

@@ -20,7 +20,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Annotated, NamedTuple
@@ -30,11 +30,11 @@ import typer
 
 from benchmarks.corpora import write_recipe
 from benchmarks.harness import REPOSITORY, Row, Table, benchmark
+from benchmarks.processes import Usage
 from zyda_flows.flows.server.local_server import export_api, start_server, wait_until_healthy
 from zyda_flows.tasks.workers.ports import free_port
 
 DOCUMENTS, WORDS = 4, 200  # of a source; of a document
-SAMPLE_SECONDS = 0.2
 PAGE = 200  # task runs of a request
 REQUEST = re.compile(rb'"[A-Z]+ \S+ HTTP/[\d.]+" \d{3}')
 ACCESS_LOG = {
@@ -52,28 +52,6 @@ class PrefectServer(NamedTuple):
 
     def requests(self) -> int:
         return len(REQUEST.findall(self.log.read_bytes()))
-
-
-class Usage:
-    """CPU-seconds of a process and all its descendants, and the peak memory of the process."""
-
-    def __init__(self, root: psutil.Process) -> None:
-        self.root = root
-        self.seconds = dict[tuple[int, float], float]()
-        self.peak = 0
-
-    def sample(self) -> None:
-        descendants = list[psutil.Process]()
-        with suppress(psutil.Error):
-            self.peak = max(self.peak, self.root.memory_info().rss)
-            descendants = self.root.children(recursive=True)
-        for process in (self.root, *descendants):
-            with suppress(psutil.Error):
-                times = process.cpu_times()
-                self.seconds[process.pid, process.create_time()] = times.user + times.system
-
-    def total(self) -> float:
-        return sum(self.seconds.values())
 
 
 @contextmanager
@@ -110,27 +88,23 @@ def measure_command(command: list[str], server: PrefectServer) -> Row:
     """Run a build as a command; return its costs."""
     requests, server_usage = server.requests(), Usage(server.process)
     server_usage.sample()
-    before, began, start = server_usage.total(), datetime.now(UTC), time.perf_counter()
+    before, began, start = server_usage.cpu_seconds(), datetime.now(UTC), time.perf_counter()
     environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
     with tempfile.TemporaryFile() as output:
         process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-        build_usage = Usage(psutil.Process(process.pid))
-        while process.poll() is None:
-            build_usage.sample()
-            server_usage.sample()
-            time.sleep(SAMPLE_SECONDS)
+        with Usage(psutil.Process(process.pid)).watched() as build_usage, server_usage.watched():
+            process.wait()
         seconds = time.perf_counter() - start
         if process.returncode:
             output.seek(0)
             raise SystemExit(f"{' '.join(command)} failed:\n{output.read().decode()[-4000:]}")
-    server_usage.sample()
     requests = server.requests() - requests
     tasks = task_starts(began)
     return {
         "seconds": seconds, "to the first task": (min(tasks) - began).total_seconds() if tasks else float("nan"),
-        "task runs": len(tasks), "CPU-s, build": build_usage.total(),
-        "CPU-s, server": server_usage.total() - before, "requests": requests,
-        "MiB, flow": build_usage.peak / 2**20, "MiB, server": server_usage.peak / 2**20,
+        "task runs": len(tasks), "CPU-s, build": build_usage.cpu_seconds(),
+        "CPU-s, server": server_usage.cpu_seconds() - before, "requests": requests,
+        "MiB, flow": build_usage.peak, "MiB, server": server_usage.peak,
     }  # fmt: skip
 
 

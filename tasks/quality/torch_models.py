@@ -19,6 +19,7 @@ from transformers import AutoModelForSequenceClassification
 from transformers.utils import logging
 
 from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.quality.batches import batches
 from zyda_flows.tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
 from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
 from zyda_flows.tasks.stage.progress import REPORT_PART
@@ -209,14 +210,3 @@ def best_device() -> str:
 def cost_of(tokens: list[int]) -> int:
     """Return the relative cost of a text: of each token, and of each pair of tokens in attention layers."""
     return len(tokens) * (len(tokens) + TOKENS_LIKE_A_PAIR)
-
-
-def batches(lengths: Sequence[int], tokens_per_batch: int) -> Iterator[list[int]]:
-    """Yield batches of the numbers of texts with similar lengths, longest first, to limit the padding."""
-    order = sorted(range(len(lengths)), key=lambda i: -lengths[i])
-    start = 0
-    while start < len(order):
-        # The first text of a batch is the longest; the other texts are padded to its length.
-        size = max(1, tokens_per_batch // max(1, lengths[order[start]]))
-        yield order[start : start + size]
-        start += size

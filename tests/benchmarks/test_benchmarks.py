@@ -2,10 +2,14 @@
 
 import importlib
 import json
+import subprocess
 import sys
+from collections import Counter
 from pathlib import Path
 
 import dask
+import distributed
+import numpy as np
 import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
@@ -14,11 +18,13 @@ from prefect.client.orchestration import get_client
 from prefect.client.schemas.objects import StateType
 from small_corpus import REPOSITORY, TOKENIZER, prose
 
-from benchmarks import harness, orchestration
+from benchmarks import at_size, harness, orchestration
 from benchmarks.corpora import load_texts, megabytes_of
 from benchmarks.harness import Benchmark, Table, benchmark
+from benchmarks.processes import Usage
 from benchmarks.simulation import simulate
 from zyda_flows.flows.server.liveness import runs_in
+from zyda_flows.tasks.workers.dask_cluster import local_cluster
 
 TEXTS = "the folder of texts"
 SMALL = {
@@ -28,7 +34,16 @@ SMALL = {
     "lookup": ["500", "1000"],
 }
 OTHER_LIBRARIES = {"signatures", "tokens", "mixtures"}  # import what `make bench` installs
-NOT_BENCHMARKS = {"__init__", "all", "corpora", "harness", "simulation"}
+NOT_BENCHMARKS = {
+    "__init__",
+    "all",
+    "bare_gpu",
+    "corpora",
+    "harness",
+    "processes",
+    "rapids_gpu",
+    "simulation",
+}
 
 
 @pytest.fixture(scope="module")
@@ -88,6 +103,46 @@ def harness_variable():
 def test_failed_tool_ends_the_benchmark_with_its_errors(tmp_path):
     with pytest.raises(SystemExit, match="no such word"):
         harness.run_tool([sys.executable, "-c", "raise SystemExit('no such word')"], tmp_path)
+
+
+@pytest.mark.slow
+def test_memory_of_forked_workers_is_measured_without_other_processes(monkeypatch):
+    monkeypatch.setenv("ZYDA_ENGINE", "cpu")
+    reserve = "import numpy, sys; kept = numpy.ones({} << 17); print(); sys.stdin.read()"
+    command = [sys.executable, "-c", reserve.format(900)]
+    with (
+        Usage(psutil.Process()).watched() as usage,
+        subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as other,
+        local_cluster() as cluster,
+        distributed.Client(cluster) as client,
+    ):
+        other.stdout.readline()
+        assert client.submit(np.ones, 400 << 17).result().nbytes == 400 << 20
+        other.communicate()
+    assert 400 < usage.worker_peak < 900
+
+
+def test_generated_documents_have_clusters_and_distinct_addresses():
+    tables = [at_size.generated_documents(start, 5000, 10_000) for start in (0, 5000)]
+    texts, addresses = (
+        [row for table in tables for row in table[name].to_pylist()] for name in ("text", "url")
+    )
+    assert len(set(addresses)) == 10_000
+    assert addresses[5001] == "https://example.org/000000005001"
+    assert {len(text) for text in texts} == {20}
+    sizes = Counter(texts)
+    assert sum(size for size in sizes.values() if size > 1) > 9_000
+    assert max(sizes.values()) > 100
+    assert tables[0]["text"].to_pylist() == texts[:5000]
+
+
+@pytest.mark.slow
+def test_command_with_a_limit_of_memory_is_measured(capfd):
+    cost = at_size.measure_command("recipes", [], 3)
+    assert cost["CPU s"] > 0
+    assert cost["flow, MiB"] > 20
+    with pytest.raises(SystemExit, match="zyda recipes failed"):
+        at_size.measure_command("recipes", [], 0.01)
 
 
 @pytest.mark.slow

@@ -16,11 +16,12 @@ import numpy as np
 import pyarrow as pa
 import pytest
 import rapids_double
+import simulated_kernels
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from numba.cuda.simulator.kernelapi import FakeCUDAShared
 from small_corpus import Corpus, build_here, contents, edited, prose, rows, shards_of, write_rows
 
+from benchmarks import bare_gpu, rapids_gpu
 from benchmarks import gpu as benchmark
 from zyda_flows.tasks import gpu
 from zyda_flows.tasks.dedup import clusters
@@ -61,24 +62,13 @@ if SIMULATED:  # in the simulator a value of a signature takes a second
     WORD_SIZES = [(13, 2, sketching.TILE), (2, 3, 5), (1, 2, 3)]
 
 
-def shared_array(self, shape, dtype):
-    """Return the array that the threads of a block share, by the line of code that allocates it.
-
-    The simulator's own function sometimes gives each of two threads an array if both allocate at the same moment.
-    """
-    caller = sys._getframe(1)
-    return self._allocations.setdefault((caller.f_code, caller.f_lineno), np.empty(shape, dtype))
-
-
 @pytest.fixture(autouse=True)
 def rapids(monkeypatch):
     """Return RAPIDS, or its double."""
     if SIMULATED:
         monkeypatch.setitem(sys.modules, "zyda_flows.tasks.gpu.rapids", rapids_double)
         monkeypatch.setattr(gpu, "rapids", rapids_double, raising=False)
-        for module in (sketching, wording):  # each thread of a block is a Python thread
-            monkeypatch.setattr(module, "THREADS", 4)
-        monkeypatch.setattr(FakeCUDAShared, "array", shared_array)
+        simulated_kernels.prepare(monkeypatch.setattr)
         monkeypatch.setattr(engine, "LIBRARIES", ())
         engine.missing_libraries.cache_clear()
     from zyda_flows.tasks.gpu import rapids
@@ -462,21 +452,23 @@ def test_corpus_is_the_same_for_both_engines(tmp_path, on_gpu, monkeypatch, dedu
 
 
 def test_benchmark_compares_results_and_writes_its_page(tmp_path, monkeypatch):
-    for name in ("TEXT_BYTES", "SHARD_BYTES", "KEYS", "EDGES"):
-        monkeypatch.setattr(benchmark, name, 500)
-    monkeypatch.setattr(benchmark, "shortest_time", lambda call, repeat=1: 1.0)
+    for module, names in ((rapids_gpu, ("SHARD_BYTES", "KEYS", "EDGES")), (bare_gpu, ("TEXT_BYTES",))):
+        for name in names:
+            monkeypatch.setattr(module, name, 500)
+        monkeypatch.setattr(module, "shortest_time", lambda call, repeat=1: 1.0)
     monkeypatch.setattr(dask_cluster, "GPU_THREADS", 1)
-    monkeypatch.setattr(benchmark, "CHARACTERS", ROUNDS["characters"])
-    monkeypatch.setattr(benchmark, "WORDS", ROUNDS["words"])
+    monkeypatch.setattr(rapids_gpu, "CHARACTERS", ROUNDS["characters"])
+    for name, value in (("WIDTH", 5), ("WORD_WIDTH", 3), ("VALUES", 4)):
+        monkeypatch.setattr(bare_gpu, name, value)
     monkeypatch.setattr(
-        benchmark, "classifier", lambda texts: benchmark.row("the classifier", "documents/s", 1, 1, 1)
+        rapids_gpu, "classifier", lambda texts: rapids_gpu.row("the classifier", "documents/s", 1, 1, 1)
     )
     monkeypatch.setattr(benchmark, "version", lambda package: "1.0")
     page = tmp_path / "gpu.md"
     page.write_text(benchmark.PAGE.read_text())
     monkeypatch.setattr(benchmark, "PAGE", page)
     texts = pa.array([prose(name, 12) for name in ("one", "two")], pa.large_string())
-    rows = benchmark.rows_of(texts)
+    rows = rapids_gpu.rows_of(texts)
     assert len(rows) == 7
     assert all(row["one GPU"] > 0 and row["one core"] > 0 for row in rows)
     for _ in range(2):  # the second takes the place of the first

@@ -8,8 +8,9 @@ import distributed
 import pretend_gpu
 import pytest
 from disturbances import using
-from small_corpus import Corpus, build_here, contents, edited, prose, rows, write_rows, zyda
+from small_corpus import Corpus, build_here, contents, edited, prose, rows, write_rows
 
+from benchmarks import gpu_build
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.workers.dask_cluster import SHARE, gpu_count
 
@@ -58,12 +59,12 @@ def test_corpus_built_with_gpus_equals_the_corpus_of_cpus(tmp_path, is_real, ser
     build_here(by_cpus)
     build_here(corpus.load(sources=sources[:1], dedup=dedup, storage=str(tmp_path / "gpu")))
     path = corpus.write(sources=sources, dedup=dedup, storage=str(tmp_path / "gpu"))
-    environment = using(server, ZYDA_ENGINE="gpu")
+    environment = using(server)
     with nullcontext() if is_real else cluster_that_pretends(noted) as cluster:
         if cluster:
             environment["DASK_SCHEDULER_ADDRESS"] = cluster.scheduler_address
-        finished = zyda("build", path, env=environment)
-    assert finished.returncode == 0, finished.stderr
+        assert gpu_build.build_seconds(str(path), tmp_path / "gpu", "gpu", **environment) > 0
+    assert gpu_build.different_files(tmp_path / "cpu", tmp_path / "gpu") == []
     assert contents(load_recipe(path)) == contents(by_cpus)
     if not is_real:
         assert set(noted.read_text().split()) == {"keys_of_shard", "stars", "forest_of"}
