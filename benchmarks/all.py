@@ -3,25 +3,23 @@
 python -m benchmarks.all
 """
 
-from benchmarks import (
-    classifier,
-    clusters,
-    constants,
-    duplicates,
-    end_to_end,
-    lookup,
-    orchestration,
-    signatures,
-    tokens,
-)  # fmt: skip
+from importlib import import_module
+
 from benchmarks.harness import restart_as_worker
 
-MODULES = (
-    signatures, tokens, clusters, duplicates, lookup, end_to_end, classifier, constants, orchestration,
-)  # fmt: skip
+NAMES = [
+    "signatures",
+    "tokens",
+    "clusters",
+    "duplicates",
+    "lookup",
+    "end_to_end",
+    "classifier",
+    "orchestration",
+]
 
 
 if __name__ == "__main__":
     restart_as_worker()
-    for module in MODULES:
-        module.measure.main([])
+    for name in NAMES:
+        import_module(f"benchmarks.{name}").measure.main([])

@@ -277,7 +277,7 @@ def classifier() -> Iterator[Row]:
         "classifier, not compiled", "documents/s", len(lengths) / timed(lambda: classify(network, inputs))[1]
     )
     answers, compiling = timed(lambda: classify(run, ends))
-    if not np.abs(answers - expected).max() <= BFLOAT16:
+    if not (answers - expected).abs().max() <= BFLOAT16:
         raise SystemExit(
             "the compiled model gives other answers: please report it, with the version of torch"
         )

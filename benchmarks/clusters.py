@@ -5,8 +5,7 @@ largest has a hundredth of all documents.
 
 With --edges, edges are made without keys, for any share of clustered documents. Two processes cluster them twice:
 in a single step that holds all edges, and as a build does, with --limit as share of the memory limits of a task.
-Both results must have the same bytes. The right clusters of all shapes except `power` are known; they are
-compared.
+Both results must have the same bytes.
 """
 
 import hashlib
@@ -16,13 +15,15 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any
 
 import numpy as np
+import psutil
 import pyarrow as pa
 import typer
 
 from benchmarks.harness import Table, benchmark, in_new_process, peak_mib, timed
+from benchmarks.processes import peak_mib_of
 from zyda_flows.tasks.dedup import cluster_files, clusters, document_names
 from zyda_flows.tasks.dedup.clusters import clusters_of
 from zyda_flows.tasks.signatures.bands import key_ranges, read_range, write_band_rows
@@ -39,7 +40,6 @@ LIMITS = {
     (clusters, "STEP_DOCUMENTS"): 16 << 20, (clusters, "LAST_DOCUMENTS"): 32 << 20,
     (document_names, "PART_ROWS"): 6 << 20, (cluster_files, "FILE_DOCUMENTS"): 8 << 20,
 }  # fmt: skip
-Shape = Literal["power", "chain", "star", "pairs"]
 
 
 def cluster_of_each(documents: int, chance: np.random.Generator) -> np.ndarray:
@@ -120,31 +120,10 @@ def power_law_edges(documents: int, share: float, rows: int) -> Iterator[tuple[i
             yield band, pa.table([firsts[is_edge], members[is_edge]], schema=EDGES)
 
 
-def edges_of_shape(shape: Shape, documents: int, rows: int) -> Iterator[tuple[int, pa.Table]]:
-    """Yield (band 0, at most `rows` edges) of a shape that is a worst case of some algorithm.
-
-    `chain`: each document and the next, in an order unlike that of their ids. `star`: the first document and each
-    other document. `pairs`: each second document and the next.
-    """
-    step = coprime_step(documents)
-    for start in range(0, documents, rows):
-        places = np.arange(start, min(start + rows, documents - 1))
-        if shape == "star":
-            ends = np.zeros(len(places), np.int64), places + 1
-        elif shape == "chain":
-            ends = places * step % documents, (places + 1) * step % documents
-        else:
-            places = places[places % 2 == 0]
-            ends = places, places + 1
-        a, b = (end.astype(np.uint64) for end in ends)
-        yield 0, pa.table([np.minimum(a, b), np.maximum(a, b)], schema=EDGES)
-
-
-def write_edges(folder: Folder, documents: int, share: float, rows: int, shape: Shape) -> list[Artifact]:
+def write_edges(folder: Folder, documents: int, share: float, rows: int) -> list[Artifact]:
     """Write edges as a build does: each file has edges of one band, and files of a band are adjacent."""
-    power = shape == "power"
-    tables = power_law_edges(documents, share, rows) if power else edges_of_shape(shape, documents, rows)
-    files = [write_edge_file(folder, band, number, table) for number, (band, table) in enumerate(tables)]
+    tables = enumerate(power_law_edges(documents, share, rows))
+    files = [write_edge_file(folder, band, number, table) for number, (band, table) in tables]
     return sorted(files, key=lambda file: file.name)
 
 
@@ -153,14 +132,9 @@ def run_job(limit: float, job: Any) -> tuple[Any, float, float]:
     for (module, name), value in LIMITS.items():
         setattr(module, name, int(value * limit))
     Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the current memory
-    before = memory("VmRSS")
+    before = peak_mib_of(psutil.Process())
     made, spent = timed(job)
-    return made, spent, memory("VmHWM") - before
-
-
-def memory(name: str) -> float:
-    lines = Path("/proc/self/status").read_text().splitlines()
-    return next(int(line.split()[1]) / 1024 for line in lines if line.startswith(name))
+    return made, spent, peak_mib_of(psutil.Process()) - before
 
 
 class MeasuredJobs:
@@ -181,20 +155,7 @@ class MeasuredJobs:
         return [made for made, _, _ in results]
 
 
-def check_shape(folder: Folder, made: Sequence[Artifact], shape: Shape, documents: int) -> None:
-    """Raise AssertionError unless the clusters are those of the shape."""
-    at = 0
-    for file in made:
-        ids, cluster_ids = (
-            column.to_numpy() for column in read_table(folder, file, ["doc_id", "cluster_id"]).columns
-        )
-        assert (ids == np.arange(at, at + len(ids))).all()
-        assert (cluster_ids == (ids & ~np.uint64(1) if shape == "pairs" else 0)).all()
-        at += len(ids)
-    assert at == documents - (documents % 2 if shape == "pairs" else 0)
-
-
-def measure_edges(documents: int, share: float, limit: float, shape: Shape) -> Iterator[Table]:
+def measure_edges(documents: int, share: float, limit: float) -> Iterator[Table]:
     """Cluster edges in a single step, and as a build does."""
     rows = int(limit * ROWS)
     with (
@@ -202,17 +163,15 @@ def measure_edges(documents: int, share: float, limit: float, shape: Shape) -> I
         ProcessPoolExecutor(2, mp_context=get_context("spawn")) as pool,
     ):
         folder, digests = Folder(scratch), set[str]()
-        edges = pool.submit(write_edges, folder, documents, share, rows, shape).result()
+        edges = pool.submit(write_edges, folder, documents, share, rows).result()
         for way, way_limit in {"single step": 1e9, "as a build": limit}.items():
             run_job(way_limit, bool)
             jobs = MeasuredJobs(pool, way_limit)
             cuts = tuple(range(rows, documents, rows))
             made, spent = timed(lambda jobs=jobs, cuts=cuts: clusters_of(folder, edges, cuts, jobs))
             digests.add(hashlib.sha256("".join(file.digest for file in made).encode()).hexdigest())
-            if shape != "power":
-                check_shape(folder, made, shape, documents)
             clustered, count = sum(file.rows for file in made), sum(file.rows for file in edges)
-            title = f"{shape}: {documents:,} documents, {clustered:,} clustered, {count:,} edges"
+            title = f"{documents:,} documents, {clustered:,} clustered, {count:,} edges"
             yield Table(f"{title}, {way}: {spent:,.0f} s", list(jobs.rows.values()))
         if len(digests) > 1:
             raise SystemExit("the clusters of the single step and of the build have different bytes")
@@ -232,14 +191,13 @@ def measure(
     documents: Annotated[list[float], typer.Argument(help="Numbers of documents.")] = [1e5, 1e6],  # noqa: B006
     edges: Annotated[bool, typer.Option("--edges", help="Make edges instead of band keys.")] = False,
     clustered: Annotated[float, typer.Option(help="Share of documents in clusters.")] = 0.8,
-    shape: Annotated[Shape, typer.Option(help="Shape of the clusters.")] = "power",
     limit: Annotated[float, typer.Option(help="Share of the memory limits of a task of a build.")] = 0.1,
 ) -> Iterator[Table]:
     if not edges:
         yield Table("clusters, one core", [measure_keys(int(count)) for count in documents])
         return
     for count in documents:
-        yield from measure_edges(int(count), clustered, limit, shape)
+        yield from measure_edges(int(count), clustered, limit)
 
 
 if __name__ == "__main__":

@@ -30,17 +30,20 @@ from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 
 TERMS = 150
 BATCH = 1000  # documents in memory, as in a build
-CLEANINGS = ("zyda1", "newlines", "control_characters", "unicode", "refinedweb-lines")
+CLEANINGS = ("zyda1", "newlines", "control_characters", "unicode", "refinedweb-lines", "pii")
+PERSONAL = ("mail", "ip", "iban", "card", "phone")
 DATATROVE_SECONDS = 8  # for each filter
 DATATROVE_IMPORTS = """
 from datatrove.pipeline.filters import C4QualityFilter, FineWebQualityFilter
 from datatrove.pipeline.filters import GopherQualityFilter, GopherRepetitionFilter
+from datatrove.pipeline.formatters import PIIFormatter
 def on_text(filter):
     return lambda text: filter.filter(Document(text=text, id="0"))
 """
 DATATROVE_FILTERS = """{
     "gopher-repetition": on_text(GopherRepetitionFilter()), "gopher-quality": on_text(GopherQualityFilter()),
     "c4": on_text(C4QualityFilter(filter_no_terminal_punct=False)), "fineweb": on_text(FineWebQualityFilter()),
+    "pii": PIIFormatter().format,
 }"""
 DATATROVE_SETS = ("gopher-repetition", "gopher-quality", "c4", "fineweb")
 
@@ -60,7 +63,7 @@ def filter_step(name: str) -> dict[str, Any]:
 
 
 def removing_sets() -> list[str]:
-    """Return the rule sets that remove documents by default, except those of `benchmarks.personal`."""
+    """Return the rule sets that remove documents by default."""
     return [
         name
         for name, rule_set in RULE_SETS.items()
@@ -84,6 +87,7 @@ def measured_steps() -> Iterator[tuple[str, list[dict[str, Any]], bool]]:
     yield "filter: datatrove's four", [filter_step(name) for name in DATATROVE_SETS], True
     for name in CLEANINGS:
         yield f"clean: {name}", [{"clean": name}], True
+    yield "clean: pii, all five kinds", [{"clean": {"pii": list(PERSONAL)}}], True
     yield "clean: c4's lines", [{"clean": {"lines": {"rules": "c4", "terminal_punctuation": False}}}], True
 
 
@@ -94,7 +98,8 @@ def measure(folder: TextsFolder = DEMO, python: OtherPython = "") -> Iterator[Ta
     theirs = dict[str, float]()
     if python:
         speeds = datatrove_speeds(python, DATATROVE_IMPORTS, DATATROVE_FILTERS, DATATROVE_SECONDS, texts)
-        theirs = {f"filter: {name}": speed for name, speed in speeds.items()}
+        theirs = {"clean: pii": speeds.pop("pii")}
+        theirs |= {f"filter: {name}": speed for name, speed in speeds.items()}
         theirs["filter: datatrove's four"] = 1 / sum(1 / speed for speed in speeds.values())
     rows = []
     for name, steps, keep_text in measured_steps():

@@ -2,8 +2,7 @@
 
 FOLDER has `pages.warc.gz`, with pages as WARC responses, and `truth.json`: for each address the strings that the
 text must contain (`with`) and must not contain (`without`). Strings are counted as in trafilatura's evaluation.
-trafilatura is measured if it is installed. Times are CPU time of one core. `benchmarks.structure` measures code
-and tables.
+trafilatura is measured if it is installed. Times are CPU time of one core.
 """
 
 import json

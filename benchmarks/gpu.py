@@ -13,15 +13,7 @@ from typing import Annotated, Any
 
 import typer
 
-from benchmarks.harness import (
-    DEMO,
-    REPOSITORY,
-    Table,
-    TextsFolder,
-    benchmark,
-    markdown,
-    restart_as_worker,
-)
+from benchmarks.harness import DEMO, REPOSITORY, Table, TextsFolder, benchmark, markdown, restart_as_worker
 
 PAGE = REPOSITORY / "docs/gpu.md"
 BEGIN, END = "<!-- measured -->\n", "<!-- end -->\n"

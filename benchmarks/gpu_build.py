@@ -17,17 +17,7 @@ import numpy as np
 from benchmarks.corpora import in_folders, load_texts, write_recipe, write_texts
 from benchmarks.duplicates import SOURCES, batches, tenth_in_clusters
 from benchmarks.gpu import gpu
-from benchmarks.harness import (
-    DEMO,
-    REPOSITORY,
-    Row,
-    Size,
-    Table,
-    TextsFolder,
-    benchmark,
-    run_tool,
-    timed,
-)
+from benchmarks.harness import DEMO, REPOSITORY, Row, Size, Table, TextsFolder, benchmark, run_tool, timed
 
 MODEL, MAX_TOKENS = REPOSITORY / "recipes/models/demo-quality", 128
 MARGIN, LEAST_EQUAL = 0.01, 0.999

@@ -31,7 +31,7 @@ HALF = np.uint64(32)
 EMPTY = np.uint64(2**64 - 1)  # not less than any value, so that the first value takes the slot
 LONG = 1 << 12  # if a slot of a longer document stays empty after the first round, few shingles are distinct
 # With their code points 192 KiB, which stay in the second-level cache; 2**10 to 2**18 are as fast, within a
-# tenth (python -m benchmarks.constants).
+# tenth.
 SCRATCH_HASHES = 1 << 14
 
 

@@ -21,9 +21,8 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
 
-GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (python -m benchmarks.constants)
-# Documents in a range: 128 MiB of keys and ids. With 2**19, clusters take a fifth longer
-# (python -m benchmarks.constants).
+GROUP_ROWS = 1 << 16  # 2**13 to 2**19 are as fast, within a twentieth (measured with clusters)
+# Documents in a range: 128 MiB of keys and ids. With 2**19, clusters take a fifth longer.
 RANGE_ROWS = 8 << 20
 BAND_ROWS = pa.schema([("band", pa.uint8()), ("key", pa.uint64()), ("doc_id", pa.uint64())])
 WIDE_ROWS = pa.schema([*BAND_ROWS, ("low", pa.uint64())])  # of 128-bit keys, of which `key` is the upper half

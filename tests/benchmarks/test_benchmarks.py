@@ -31,7 +31,7 @@ SMALL = {
     "clusters": ["20000"],
     "full_size": [TEXTS, str(TOKENIZER), "0.0005", "0.001"],
     "duplicates": [TEXTS, str(TOKENIZER), "1", "100"],
-    "lookup": ["500", "1000"],
+    "lookup": ["500"],
 }
 OTHER_LIBRARIES = {"signatures", "tokens", "mixtures"}  # import what `make bench` installs
 NOT_BENCHMARKS = {

@@ -36,8 +36,7 @@ NAME = "parquet"
 ENDINGS = (".parquet", ".pq")
 AT_RANDOM = True
 VERSION = 1
-# 16,384 would save a twentieth of the sketching, and hold 16,384 documents in memory
-# (python -m benchmarks.constants).
+# 16,384 would save a twentieth of the sketching, and hold 16,384 documents in memory.
 BATCH_ROWS = 1024
 FOOTER_AT_ONCE = 1 << 16
 REQUEST_BYTES = 16 << 20  # of a remote file, in one request
