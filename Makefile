@@ -11,7 +11,7 @@ CORES := $(shell getconf _NPROCESSORS_ONLN)
 PROCESSES := $(shell echo $$(( $(CORES) + 2 )))
 IN_PARALLEL := --maxprocesses 4 --dist loadgroup --no-loadscope-reorder
 
-.PHONY: run test test-fast test-readers test-wheel dist check format generate docs bench gpu pictures clean
+.PHONY: run test test-fast test-readers test-wheel dist check format generate docs bench gpu gpu-build pictures clean
 
 run: .venv/installed  ## make a small corpus and a mixture of it, from the text of the installed packages
 	$(BIN)/zyda demo demo
@@ -62,6 +62,9 @@ gpu: .venv/installed  ## where there is a GPU: check its engine, measure it, and
 	if [ $$found = 3 ]; then exit 0; elif [ $$found != 0 ]; then exit $$found; fi; \
 	$(MAKE) demo/sources && $(INSTALL) --editable '.[dev,gpu]' && \
 	$(BIN)/pytest -W default tests/gpu && $(BIN)/python -m benchmarks.gpu
+
+gpu-build: demo/sources  ## where `.[gpu]` is installed: build on CPUs and on GPUs, and compare the published files
+	$(BIN)/python -m benchmarks.gpu_build
 
 demo/sources: | .venv/installed
 	$(BIN)/python -c 'from zyda_flows.flows.command.demo import *; write_demo(Path("demo"))'

@@ -8,15 +8,12 @@ address space (RLIMIT_AS). FOLDER keeps the corpus, and a later run continues th
 
 import os
 import resource
-import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Annotated
 
 import numpy as np
-import psutil
 import pyarrow as pa
 import pyarrow.parquet as pq
 import typer
@@ -25,7 +22,7 @@ from numpy.typing import NDArray
 
 from benchmarks.corpora import in_folders, write_recipe
 from benchmarks.harness import DEMO_TOKENIZER, REPOSITORY, Row, Size, Table, benchmark
-from benchmarks.processes import Usage
+from benchmarks.processes import run_watched
 
 SOURCES = {"best": 0.95, "other": 0.05}  # shares of the documents
 FILE_DOCUMENTS = 1_000_000
@@ -87,18 +84,13 @@ def write_documents(folder: Path, documents: int) -> None:
 
 def measure_command(name: str, arguments: list[str | Path], limit: float) -> Row:
     """Run a zyda command whose processes have a limit of address space in GiB; return its costs."""
-    command, size = [sys.executable, "-m", "zyda_flows", name, *arguments], int(limit * 2**30)
-    start = time.perf_counter()
-    process = subprocess.Popen(
-        command, cwd=REPOSITORY, env={**os.environ, **VARIABLES}, stdout=subprocess.DEVNULL,
+    size = int(limit * 2**30)
+    seconds, usage = run_watched(
+        [sys.executable, "-m", "zyda_flows", name, *arguments], cwd=REPOSITORY, env={**os.environ, **VARIABLES},
         preexec_fn=lambda: resource.setrlimit(resource.RLIMIT_AS, (size, size)),
     )  # fmt: skip
-    with Usage(psutil.Process(process.pid)).watched() as usage:
-        status = process.wait()
-    if status:
-        raise SystemExit(f"zyda {name} failed with exit status {status}")
     return {
-        "command": f"zyda {name}", "seconds": time.perf_counter() - start, "CPU s": usage.cpu_seconds(),
+        "command": f"zyda {name}", "seconds": seconds, "CPU s": usage.cpu_seconds(),
         "flow, MiB": usage.peak, "largest worker, MiB": usage.worker_peak,
     }  # fmt: skip
 

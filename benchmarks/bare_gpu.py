@@ -12,19 +12,20 @@ import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from contextlib import contextmanager, nullcontext
 from pathlib import Path
 from threading import Lock
 from types import SimpleNamespace
-from typing import Any, NamedTuple
+from typing import Any
 
 import numba
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from benchmarks.bare_classifier import PAGE_BYTES, classifier, page_sizes, row
 from benchmarks.harness import Row, shortest_time, timed
 from zyda_flows.textkernels import sketch
 from zyda_flows.textkernels.buffers import text_buffers
@@ -37,21 +38,7 @@ TEXT_BYTES = 1 << 29  # of text on the device; words need about twenty times as 
 GROUP_BYTES, GROUPS = 1 << 25, 8  # of text in a row group; row groups of a shard, as by ingest
 THREADS = os.cpu_count() or 1
 SHARDS = 4 * THREADS
-PAGE_BYTES = 3000  # mean length of a web page, whose lengths are about lognormal
-DOCUMENTS = 4000  # to classify
-PAD = 64  # batches are padded to multiples, for which products of matrices are fast
-BYTES_PER_TOKEN = 3.5
-BFLOAT16 = 0.01  # largest difference of answers, which are about 0.05; on a CPU it is 0.003
-DEBERTA = {
-    "vocab_size": 128_100, "hidden_size": 768, "num_hidden_layers": 12, "num_attention_heads": 12,
-    "intermediate_size": 3072, "max_position_embeddings": 512, "relative_attention": True, "position_buckets": 256,
-    "pos_att_type": ["p2c", "c2p"], "norm_rel_ebd": "layer_norm", "share_att_key": True, "num_labels": 1,
-    "position_biased_input": False, "type_vocab_size": 0,
-}  # fmt: skip
-MAX_TOKENS, TOKENS_PER_BATCH = 1024, 131_072
-COMPILER = "inductor"
 DIFFERENT = "the GPU gives other results than the CPU: please report it, with the output of nvidia-smi"
-GOALS = {"shards, from file to file": 2.5, "classifier, compiled": 1500.0}
 HOSTILE = [
     "",
     "a",
@@ -62,16 +49,6 @@ HOSTILE = [
     "ab" * 40_000,
     "x, y. " * 30_000,
 ]
-
-
-class Speed(NamedTuple):
-    """The seconds in which a GPU and one core do the same work. size: in the unit."""
-
-    work: str
-    unit: str
-    size: float
-    by_gpu: float
-    by_cpu: float
 
 
 def open_device() -> Any:
@@ -111,10 +88,14 @@ def expect_equal(result: Any, expected: Any) -> None:
         raise SystemExit(DIFFERENT)
 
 
-def measure_signatures(device: Any, texts: pa.LargeStringArray, folded: Any) -> Iterator[Speed]:
+def measure_signatures(
+    device: Any, texts: pa.LargeStringArray, folded: Any
+) -> Iterator[tuple[str, str, float, float, float]]:
     """Compare and measure signatures of characters and of words, of text on the device.
 
     folded: the table of words, as for `textkernels.words`. Texts that NFC may change are not compared.
+
+    Yields the work, a unit, the size in this unit, and the seconds of the GPU and of one core.
     """
     data, ends = buffers_from_zero(texts)
     times = max(1, TEXT_BYTES // len(data))
@@ -139,21 +120,14 @@ def measure_signatures(device: Any, texts: pa.LargeStringArray, folded: Any) -> 
         ("words", words_by_gpu, words_by_cpu, ~may_change(data, ends, folded)),
     ):
         expect_equal(device.to_host(by_gpu()[: len(texts)])[chosen], by_cpu()[chosen])
-        size = len(data) / 1e9
-        yield Speed(
-            f"signatures, {name}", "GB/s", size, gpu_time(device, by_gpu) / times, shortest_time(by_cpu)
-        )
+        seconds = gpu_time(device, by_gpu) / times, shortest_time(by_cpu)
+        yield f"signatures, {name}", "GB/s", len(data) / 1e9, *seconds
 
 
 def buffers_from_zero(texts: pa.LargeStringArray) -> tuple[Any, Any]:
     """Return the bytes of texts and nothing else, and their offsets from 0."""
     data, ends = text_buffers(texts)
     return data[ends[0] : ends[-1]], ends - ends[0]
-
-
-def page_sizes(count: int) -> Any:
-    """Return the lengths of `count` web pages in bytes."""
-    return np.exp(np.random.default_rng(0).normal(np.log(PAGE_BYTES) - 0.5, 1, count)).astype(int) + 50
 
 
 def generated_texts(size: int) -> pa.LargeStringArray:
@@ -178,13 +152,9 @@ def folded_ascii() -> Any:
 
 def signatures() -> Iterator[Row]:
     texts = pa.concat_arrays([pa.array(HOSTILE, pa.large_string()), generated_texts(GROUP_BYTES)])
-    for speed in measure_signatures(open_device(), texts, folded_ascii()):
-        yield row(f"{speed.work}, one GPU", speed.unit, speed.size / speed.by_gpu)
-        yield row(f"{speed.work}, one core", speed.unit, speed.size / speed.by_cpu)
-
-
-def row(work: str, unit: str, speed: float) -> Row:
-    return {"work": work, "": unit, "speed": speed, "goal": GOALS.get(work, float("nan"))}
+    for work, unit, size, by_gpu, by_cpu in measure_signatures(open_device(), texts, folded_ascii()):
+        yield row(f"{work}, one GPU", unit, size / by_gpu)
+        yield row(f"{work}, one core", unit, size / by_cpu)
 
 
 def shards() -> Iterator[Row]:
@@ -247,50 +217,6 @@ def keys_of(device: Any, in_turn: Any, texts: pa.LargeStringArray) -> Any:
             device.xp, sketching.CHARACTER_KERNELS, gpu_data, gpu_ends, width=WIDTH, values=VALUES
         )
         return device.to_host(sketching.band_keys(device.xp, found, bands=BANDS))
-
-
-def classifier() -> Iterator[Row]:
-    """Measure a model of DeBERTa-v3-base's size with random weights, in batches of texts of similar lengths."""
-    import torch
-    from transformers import DebertaV2Config, DebertaV2ForSequenceClassification
-
-    from zyda_flows.tasks.quality.batches import batches
-
-    on_gpu = torch.cuda.is_available()
-    torch.manual_seed(0)
-    network = DebertaV2ForSequenceClassification(DebertaV2Config(**DEBERTA)).eval()
-    network.to("cuda" if on_gpu else "cpu", torch.bfloat16 if on_gpu else torch.float32)
-    lengths = np.minimum(page_sizes(DOCUMENTS) / BYTES_PER_TOKEN, MAX_TOKENS).astype(int).tolist()
-    inputs = [padded_batch(torch, [lengths[i] for i in places], network.device)
-              for places in batches(lengths, TOKENS_PER_BATCH)]  # fmt: skip
-    run: Callable[..., Any] = torch.compile(network, dynamic=True, backend=COMPILER)
-
-    @torch.inference_mode()
-    def classify(model: Callable[..., Any], some: Iterable[Any]) -> Any:
-        return (
-            torch.cat([model(input_ids=ids, attention_mask=mask).logits for ids, mask in some]).float().cpu()
-        )
-
-    ends = [inputs[0], inputs[-1]]  # the longest texts, and the shortest
-    expected = classify(network, ends)
-    yield row(
-        "classifier, not compiled", "documents/s", len(lengths) / timed(lambda: classify(network, inputs))[1]
-    )
-    answers, compiling = timed(lambda: classify(run, ends))
-    if not (answers - expected).abs().max() <= BFLOAT16:
-        raise SystemExit(
-            "the compiled model gives other answers: please report it, with the version of torch"
-        )
-    yield row("classifier, compiling", "seconds", compiling)
-    yield row("classifier, compiled", "documents/s", len(lengths) / timed(lambda: classify(run, inputs))[1])
-
-
-def padded_batch(torch: Any, lengths: list[int], device: Any) -> tuple[Any, Any]:
-    """Return random token ids for texts of some lengths, and the mask of their tokens, both (n, longest) int64."""
-    longest = -(-max(lengths) // PAD) * PAD
-    ids = torch.randint(4, DEBERTA["vocab_size"], (len(lengths), longest), device=device)
-    mask = torch.arange(longest, device=device)[None, :] < torch.tensor(lengths, device=device)[:, None]
-    return ids * mask, mask.long()
 
 
 def rows_of_parts(command: tuple[str, ...] = (sys.executable, "-m", "benchmarks.bare_gpu")) -> list[Row]:

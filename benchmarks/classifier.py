@@ -12,7 +12,7 @@ import numpy as np
 import torch
 from transformers import AutoTokenizer, DebertaV2Config, DebertaV2ForSequenceClassification
 
-from benchmarks.bare_gpu import DEBERTA
+from benchmarks.bare_classifier import DEBERTA
 from benchmarks.corpora import load_texts
 from benchmarks.harness import DEMO, REPOSITORY, Size, Table, TextsFolder, benchmark, shortest_time, timed
 from zyda_flows.tasks.quality.batches import batches

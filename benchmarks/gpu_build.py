@@ -28,7 +28,7 @@ ROUNDS = [{}, {"shingle": "words", "width": 13}]  # characters, then words
 def build_seconds(recipe: str, storage: Path, engine: str, **variables: str) -> float:
     """Build a corpus by `zyda build` with an engine; return its seconds. variables: of the environment."""
     command = [sys.executable, "-m", "zyda_flows", "build", recipe, "--storage", storage]
-    return timed(lambda: run_tool(command, REPOSITORY, ZYDA_ENGINE=engine, **variables))[1]
+    return timed(lambda: run_tool(command, REPOSITORY, **{**variables, "ZYDA_ENGINE": engine}))[1]
 
 
 def published_files(storage: Path) -> dict[str, Path]:

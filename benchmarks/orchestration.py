@@ -15,10 +15,8 @@ import os
 import random
 import re
 import string
-import subprocess
 import sys
 import tempfile
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from datetime import UTC, datetime
@@ -30,7 +28,7 @@ import typer
 
 from benchmarks.corpora import write_recipe
 from benchmarks.harness import REPOSITORY, Row, Table, benchmark
-from benchmarks.processes import Usage
+from benchmarks.processes import Usage, run_watched
 from zyda_flows.flows.server.local_server import export_api, start_server, wait_until_healthy
 from zyda_flows.tasks.workers.ports import free_port
 
@@ -88,16 +86,9 @@ def measure_command(command: list[str], server: PrefectServer) -> Row:
     """Run a build as a command; return its costs."""
     requests, server_usage = server.requests(), Usage(server.process)
     server_usage.sample()
-    before, began, start = server_usage.cpu_seconds(), datetime.now(UTC), time.perf_counter()
-    environment = {**os.environ, "PYTHONPATH": str(REPOSITORY)}
-    with tempfile.TemporaryFile() as output:
-        process = subprocess.Popen(command, env=environment, stdout=output, stderr=output)
-        with Usage(psutil.Process(process.pid)).watched() as build_usage, server_usage.watched():
-            process.wait()
-        seconds = time.perf_counter() - start
-        if process.returncode:
-            output.seek(0)
-            raise SystemExit(f"{' '.join(command)} failed:\n{output.read().decode()[-4000:]}")
+    before, began = server_usage.cpu_seconds(), datetime.now(UTC)
+    with server_usage.watched():
+        seconds, build_usage = run_watched(command, env={**os.environ, "PYTHONPATH": str(REPOSITORY)})
     requests = server.requests() - requests
     tasks = task_starts(began)
     return {

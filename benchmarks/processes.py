@@ -1,9 +1,13 @@
 """Measure a process and its descendants: CPU-seconds, and the largest memory of the process and of its workers."""
 
+import subprocess
+import tempfile
 import threading
-from collections.abc import Iterator
+import time
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any
 
 import psutil
 
@@ -59,6 +63,23 @@ class Usage:
             stop.set()
             thread.join()
             self.sample()
+
+
+def run_watched(command: Sequence[str | Path], **options: Any) -> tuple[float, Usage]:
+    """Run a command; return its seconds and its usage. options: of Popen.
+
+    Raises SystemExit with the end of its output if it fails.
+    """
+    start = time.perf_counter()
+    with tempfile.TemporaryFile() as output:
+        process = subprocess.Popen(command, stdout=output, stderr=output, **options)
+        with Usage(psutil.Process(process.pid)).watched() as usage:
+            status = process.wait()
+        seconds = time.perf_counter() - start
+        if status:
+            output.seek(0)
+            raise SystemExit(f"{' '.join(map(str, command))} failed:\n{output.read().decode()[-4000:]}")
+    return seconds, usage
 
 
 def command_of(process: psutil.Process) -> str:

@@ -11,7 +11,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from benchmarks.bare_gpu import BFLOAT16, DIFFERENT, expect_equal, measure_signatures
+from benchmarks.bare_classifier import BFLOAT16
+from benchmarks.bare_gpu import DIFFERENT, expect_equal, measure_signatures
 from benchmarks.bare_gpu import gpu_time as time_on_device
 from benchmarks.clusters import cluster_of_each
 from benchmarks.corpora import load_texts, megabytes_of

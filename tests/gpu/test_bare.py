@@ -8,7 +8,7 @@ import sys
 import pytest
 from small_corpus import REPOSITORY
 
-from benchmarks import bare_gpu
+from benchmarks import bare_classifier, bare_gpu
 from zyda_flows.tasks.quality.torch_models import TOKENS_PER_BATCH
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 
@@ -23,16 +23,17 @@ for name in {MISSING}:
 def connect(*_):
     raise OSError("no network")
 socket.socket.connect = connect
-from benchmarks import bare_gpu, gpu
+from benchmarks import bare_classifier, bare_gpu, gpu
 import simulated_kernels
 simulated_kernels.prepare()
 bare_gpu.HOSTILE = ["", "a", "wörld, x. y"]
 bare_gpu.WIDTH, bare_gpu.WORD_WIDTH, bare_gpu.VALUES, bare_gpu.BANDS = 5, 2, 4, 2
 bare_gpu.TEXT_BYTES = bare_gpu.GROUP_BYTES = 200
-bare_gpu.GROUPS, bare_gpu.SHARDS, bare_gpu.THREADS, bare_gpu.PAGE_BYTES = 2, 2, 1, 60
-bare_gpu.DOCUMENTS, bare_gpu.MAX_TOKENS, bare_gpu.TOKENS_PER_BATCH = 12, 48, 96
-bare_gpu.PAD, bare_gpu.COMPILER = 8, "eager"
-bare_gpu.DEBERTA.update(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
+bare_gpu.GROUPS, bare_gpu.SHARDS, bare_gpu.THREADS = 2, 2, 1
+bare_gpu.PAGE_BYTES = bare_classifier.PAGE_BYTES = 60
+bare_classifier.DOCUMENTS, bare_classifier.MAX_TOKENS, bare_classifier.TOKENS_PER_BATCH = 12, 48, 96
+bare_classifier.PAD, bare_classifier.COMPILER = 8, "eager"
+bare_classifier.DEBERTA.update(vocab_size=50, hidden_size=16, num_hidden_layers=1, num_attention_heads=2, intermediate_size=16)
 bare_gpu.shortest_time = lambda call, repeat=1: 1.0
 bare_gpu.main()
 """
@@ -84,4 +85,4 @@ def test_parts_are_limited_to_four_minutes_and_measure_the_defaults():
         characters.width, characters.values, characters.bands,
     ) == (bare_gpu.WIDTH, bare_gpu.VALUES, bare_gpu.BANDS)  # fmt: skip
     assert words.width == bare_gpu.WORD_WIDTH
-    assert TOKENS_PER_BATCH["cuda"] == bare_gpu.TOKENS_PER_BATCH
+    assert TOKENS_PER_BATCH["cuda"] == bare_classifier.TOKENS_PER_BATCH

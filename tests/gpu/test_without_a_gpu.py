@@ -1,4 +1,4 @@
-"""`make gpu` on machines without a GPU."""
+"""`make gpu` and `make gpu-build` on machines without a GPU."""
 
 import subprocess
 import sys
@@ -12,10 +12,13 @@ pytestmark = pytest.mark.skipif(bool(gpu()), reason="needs a machine without a G
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("options", "status"), [([], 0), (["--look"], NO_GPU)])
+@pytest.mark.parametrize(
+    ("options", "status"),
+    [(["gpu"], 0), (["gpu", "--bare"], 0), (["gpu", "--look"], NO_GPU), (["gpu_build"], 0)],
+    )
 def test_missing_gpu_is_reported_and_no_table_is_written(options, status):
     before = PAGE.read_bytes()
-    command = [sys.executable, "-m", "benchmarks.gpu", *options]
+    command = [sys.executable, "-m", f"benchmarks.{options[0]}", *options[1:]]
     ended = subprocess.run(command, cwd=REPOSITORY, capture_output=True, text=True, check=False)
     assert ended.returncode == status, ended.stderr
     assert "no GPU" in ended.stdout
