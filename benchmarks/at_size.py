@@ -3,7 +3,7 @@
 Documents with texts of 20 bytes are generated, nearly all of them in clusters of equal texts, from pairs to tens of
 thousands. `zyda build` makes a corpus of them; then `zyda mix` with `repeat` and `validation`, `zyda report` and
 `zyda forget` with a list of addresses run, each in new processes. No process may reserve more than LIMIT GiB of
-address space (RLIMIT_AS). FOLDER keeps the corpus, and a later run continues there.
+address space (RLIMIT_AS). FOLDER keeps the corpus of each number of documents, where an interrupted run continues.
 """
 
 import os
@@ -101,6 +101,7 @@ def measure(
     documents: Size = 1e5,
     limit: Annotated[float, typer.Option(help="GiB of address space of each process.")] = 3,
 ) -> Iterator[Table]:
+    folder = folder.resolve() / f"{documents:.0f}"
     if not (folder / "requests.txt").exists():
         write_documents(folder, int(documents))
     recipe = write_recipe(folder, "clustered", in_folders(SOURCES), dedup=DEDUP)

@@ -15,7 +15,7 @@ pytestmark = pytest.mark.skipif(bool(gpu()), reason="needs a machine without a G
 @pytest.mark.parametrize(
     ("options", "status"),
     [(["gpu"], 0), (["gpu", "--bare"], 0), (["gpu", "--look"], NO_GPU), (["gpu_build"], 0)],
-    )
+)
 def test_missing_gpu_is_reported_and_no_table_is_written(options, status):
     before = PAGE.read_bytes()
     command = [sys.executable, "-m", f"benchmarks.{options[0]}", *options[1:]]
