@@ -22,7 +22,7 @@ from benchmarks.harness import DEMO, REPOSITORY, Row, Size, Table, TextsFolder, 
 MODEL, MAX_TOKENS = REPOSITORY / "recipes/models/demo-quality", 128
 MARGIN, LEAST_EQUAL = 0.01, 0.999
 TIMED = ("manifest.json", "files-*.parquet")  # have the times at which the input files were checked
-ROUNDS = [{}, {"shingle": "words", "width": 13}]  # characters, then words
+ROUNDS = [{"shingle": "characters"}, {"shingle": "words"}]
 
 
 def build_seconds(recipe: str, storage: Path, engine: str, **variables: str) -> float:
