@@ -25,15 +25,20 @@ DIFF_LINES = 12
 def audit(
     recipe_path: RecipePath,
     pairs: Annotated[
-        int, typer.Option(min=1, help="Largest number of removed documents to compare.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Largest number of removed documents to compare in each round."
+        ),
     ] = 10_000,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Compare the texts of a sample of removed near-duplicates with the texts of the kept documents.
 
-    Deduplication compares signatures and follows chains of similar documents. This command counts removed
-    documents that no kept document is similar to, by source and by length, and shows the least similar pairs.
+    Deduplication compares signatures, and a chain of similar documents can join documents that are not similar.
+    This command counts the removed documents that are not similar to any kept document, by source and by length,
+    and shows the least similar pairs. Every build ends with the same audit of at most 1,000
+    documents of each round.
     """
     recipe = load(recipe_path, storage, sample)
     expect_same_rounds(recipe)

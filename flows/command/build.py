@@ -37,10 +37,11 @@ SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
 def build(
     recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
-    """Build the corpus, or its missing parts, and print its ledger.
+    """Build the corpus, or its missing parts, and print its ledger: documents and tokens after each stage.
 
-    The exit status is 0 only if the corpus is complete. After an interruption, start the command again: finished
-    parts are not built again.
+    The build uses the Prefect server and the workers of `zyda up` if they run, and otherwise starts its own until
+    it ends. The exit status is 0 only if the corpus is complete. After an interruption, start the command again:
+    finished parts are not built again.
     """
     recipe = load(recipe_path, storage, sample)
     build_if_needed(recipe_path, storage, sample, recipe, replace=replace)

@@ -23,9 +23,10 @@ MOST_DAMAGED = 10  # damaged files in the output
 def check(
     recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
-    """Check the recipe and its sources for faults, and list the files that a build would read. Builds nothing.
+    """Check the recipe and its sources for faults, and print the number and size of the files. Builds nothing.
 
-    All sources are listed, a part of each new file is read, and tokenizer and models are loaded.
+    The command finds the files of all sources, reads a part of each new file, and loads the tokenizer and the
+    models. The exit status is 0 only if it finds no fault.
     """
     check_recipe(load(recipe_path, storage, sample), replace=replace)
 

@@ -24,14 +24,13 @@ def demo(
         Path, typer.Argument(metavar="FOLDER", help="Folder for the demo; other files in it are not changed.")
     ],
     documents: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Take at most N documents of each kind of text.")
+        int | None, typer.Option(min=1, metavar="N", help="Use at most N documents of each source.")
     ] = None,
 ) -> None:
     """Build a small corpus and a mixture in FOLDER, from the text of the installed Python packages.
 
-    No network is needed. FOLDER then has the same parts as your own corpora: sources, a recipe, models, the
-    corpus with its report, and a mixture. After an interruption, start the command again: finished parts are
-    not built again.
+    No network is needed. FOLDER then contains source files, a recipe, models, the corpus with its report, and
+    a mixture. After an interruption, start the command again: finished parts are not built again.
     """
     write_demo(folder, documents)
     recipe, mixture = (str(folder / name) for name in FILES)

@@ -24,7 +24,7 @@ def explain(
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Show the origin of a document, whether it was kept or removed and why, and a diff to the kept duplicate."""
+    """Show where a document came from, why it was kept or removed, and how it differs from a kept duplicate."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.lookup.explain import explain as explain_document  # late
 

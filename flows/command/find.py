@@ -32,14 +32,16 @@ def find(
         str,
         typer.Argument(metavar="FILE-OR-TEXT", help="Text file, - for standard input, or the text itself."),
     ],
-    most: Annotated[int, typer.Option(min=1, max=100, help="Largest number of documents.")] = 10,
+    most: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Largest number of documents to print.")
+    ] = 10,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Find the published documents that are most similar to a text as a whole.
 
-    A sentence or paragraph of a document does not find it. Candidates are looked up by MinHash, and their texts
-    are compared with the given text. The exit status is 1 if no document is found.
+    The command looks up candidates by their MinHash signatures, and compares their texts with the given text. It
+    does not find a document by a sentence or a paragraph of it. The exit status is 1 if no document is found.
     """
     if not print_nearest(load(recipe_path, storage, sample), text, most):
         raise typer.Exit(1)

@@ -31,11 +31,14 @@ def mix(
         bool,
         typer.Option(
             "--plan",
-            help="Print the documents and tokens of each part; write token ids only.",
+            help="Print the documents and tokens of each part; write only to the work folder.",
         ),
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read existing files, and compare their digests.")
+        bool,
+        typer.Option(
+            "--verify", help="Read existing files, compare their SHA-256, and write damaged files again."
+        ),
     ] = False,
     forget: Annotated[
         bool,
@@ -48,19 +51,19 @@ def mix(
     storage: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Folder or fsspec URL for the mixture; replaces `storage` of the file."
+            metavar="URL", help="Folder or fsspec URL for the mixture, instead of `storage` of the file."
         ),
     ] = None,
 ) -> None:
     """Mix published corpora into files of shuffled tokens for a training run, with exact counts.
 
-    Each document is encoded once per tokenizer; mixtures with other weights reuse its token ids. After an
+    Each document is encoded once for each tokenizer; mixtures with other weights reuse its token ids. After an
     interruption, start the command again: finished parts are not made again. mixture.json has the counts of each
     part, and the files with their SHA-256.
 
     Use --forget if documents have been removed from the corpora (zyda forget): it mixes again without them,
-    removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`.
-    With --plan it lists the files to remove.
+    removes all older versions, and everything in the work folder except the token ids of published files. Then it
+    writes a certificate to `forgotten/`. With --plan it only lists the files to remove.
     """
     from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late

@@ -35,28 +35,46 @@ def params(
         typer.Option(
             "--try",
             metavar="A,B",
-            help="Count the removals from the corpus of RECIPE at each of these thresholds.",
+            help=f"Thresholds (at most {MOST}) at which to count the removals from the corpus of RECIPE.",
         ),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Smallest Jaccard similarity of pairs to find.")
+        float,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            metavar="NUMBER",
+            help="Smallest Jaccard similarity of the pairs that should be found.",
+        ),
     ] = 0.8,
     values: Annotated[
-        int, typer.Option(min=2, max=1024, help="Largest number of values in a signature.")
+        int, typer.Option(min=2, max=1024, metavar="N", help="Largest number of values in a signature.")
     ] = 128,
-    fp_weight: Annotated[float, typer.Option(min=0, help="Weight of a false positive.")] = 1.0,
-    fn_weight: Annotated[float, typer.Option(min=0, help="Weight of a false negative.")] = 1.0,
-    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Write the curve as SVG.")] = None,
+    fp_weight: Annotated[
+        float, typer.Option(min=0, metavar="NUMBER", help="Weight of a false positive.")
+    ] = 1.0,
+    fn_weight: Annotated[
+        float, typer.Option(min=0, metavar="NUMBER", help="Weight of a false negative.")
+    ] = 1.0,
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the curve of the share of found pairs by similarity to this SVG file."
+        ),
+    ] = None,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Compute the bands and rows with the fewest errors for a similarity threshold, and print their recall.
 
-    More values make fewer errors; time and storage grow in proportion.
+    Errors are pairs below the threshold that share a bucket (false positives), and pairs above it that share none
+    (false negatives). A signature with more values has fewer errors, but takes proportionally more time and
+    storage.
 
-    With a recipe and --try, deduplication is tried on the corpus at several thresholds: it prints the removals
-    from each source, and the share of false positives. The published corpus is not changed. Ingested texts are
-    read once for all thresholds, and the texts of compared pairs a second time.
+    With RECIPE and --try, the command deduplicates a corpus that is already built at several thresholds. For each
+    threshold it prints the documents and tokens that would be removed from each source. It compares the texts of
+    a sample of these documents with the kept documents, and prints the share that is less similar than the
+    threshold. The published corpus is not changed.
     """
     if recipe_path or try_ is not None:
         if not recipe_path or try_ is None:

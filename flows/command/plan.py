@@ -41,26 +41,32 @@ def plan(
     recipe_path: RecipePath,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of worker processes; if not given, one per core of this machine."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of worker processes. If not given, one for each core of this machine.",
+        ),
     ] = None,
     memory: Annotated[
         float | None,
         typer.Option(
             min=0.1,
             metavar="GIB",
-            help="Memory of each worker; if not given, an equal share of this machine's memory.",
+            help="Memory of each worker. If not given, the memory of this machine, divided by the workers.",
         ),
     ] = None,
     storage: Storage = None,
     sample: Sample = None,
     output: Annotated[
-        PlanFormat, typer.Option("--format", help="Format of the output; json has all figures.")
+        PlanFormat, typer.Option("--format", metavar="FORMAT", help="text, or json with all numbers.")
     ] = PlanFormat.TEXT,
 ) -> None:
-    """Estimate the time, memory and storage of a build, and report what will not fit. Takes about a minute.
+    """Estimate the time, memory and storage of a build, and list exceeded limits. Takes about a minute.
 
-    A part of the largest sources is built in a temporary folder, and its costs are extrapolated. The plan is
-    stored beside the corpus, and the report of the build compares it with the actual costs.
+    The command builds a part of the largest sources in a temporary folder, and extrapolates the costs. The
+    estimate assumes that no document is removed as a duplicate, and that the cores of the workers are as fast as
+    those of this machine. It is stored in `history/plan.json` of the corpus, and the report of the build compares
+    it with the actual costs.
     """
     from zyda_flows.tasks.forecast.plan import plan_of  # late
     from zyda_flows.tasks.planning.estimates import keep_plan  # late

@@ -20,9 +20,10 @@ EXAMPLES = ("zyda status", "zyda status recipe.yaml")
 
 
 def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
-    """List active runs, the last runs and watched corpora; with a recipe, show its corpus and later changes.
+    """List active runs, the last runs and watched corpora, or the state of the corpus of RECIPE.
 
-    Nothing is started or changed.
+    With RECIPE, show the date and size of the corpus, changes of its sources and its recipe since the last build,
+    and running builds. The command starts and changes nothing.
     """
     out = console(soft_wrap=True)
     for line in machine_lines() if recipe_path is None else corpus_lines(recipe_path, storage, sample):

@@ -35,30 +35,38 @@ def trace_(
     ],
     position: Annotated[int, typer.Argument(min=0, metavar="POSITION", help="Position, counted from 0.")],
     by: Annotated[
-        str, typer.Option(help="Unit of POSITION: token, sequence, or a trainer's sample or step.")
+        str,
+        typer.Option(metavar="UNIT", help="Unit of POSITION: token, sequence, or Megatron's sample or step."),
     ] = "token",
     file: Annotated[
         str | None,
         typer.Option(
-            help="Count within this file, for example train-00000; if not given, over all files in order."
+            metavar="NAME",
+            help="Count from the beginning of this file, for example train-00000. If not given, over all "
+            "files in order.",
         ),
     ] = None,
     to: Annotated[
         int | None,
-        typer.Option(metavar="POSITION", help="End of a range; not part of the range."),
+        typer.Option(metavar="POSITION", help="End of a range, which is not included."),
     ] = None,
     cache: Annotated[
         str | None,
-        typer.Option(metavar="FOLDER", help="For samples and steps: Megatron's --data-cache-path."),
+        typer.Option(
+            metavar="FOLDER", help="With --by sample or step: the folder of Megatron's --data-cache-path."
+        ),
     ] = None,
-    batch: Annotated[int, typer.Option(min=1, help="For steps: samples per step.")] = 1,
+    batch: Annotated[
+        int, typer.Option(min=1, metavar="N", help="With --by step: the number of samples of a step.")
+    ] = 1,
     sources: Annotated[
-        bool, typer.Option("--sources", help="For a range: totals by part and source.")
+        bool, typer.Option("--sources", help="Print the totals by part and source instead of the documents.")
     ] = False,
 ) -> None:
     """Show the document at a position of a mixture: its source, file and row, the number of the copy, and its text.
 
-    For a range, such as a batch, print a table of its documents, or totals with --sources.
+    For a sequence, a sample, a step, or a range (--to), print a table of its documents. Samples and steps are
+    those of a run with Megatron, whose index files --cache names.
     """
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
     from zyda_flows.tasks.mixing.tracing import Trace  # late

@@ -23,11 +23,11 @@ EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
 
 def verify(
     recipe_path: RecipePath,
-    repair: Annotated[bool, typer.Option("--repair", help="Build damaged files again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Build damaged and missing files again.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Read all published files, and the work files they were made from, and compare each with its digest.
+    """Read all published files, and the work files that they were made from, and compare each with its SHA-256.
 
     The exit status is 0 only if all files are intact or repaired, and published/ has no other files.
     """
