@@ -76,7 +76,8 @@ def forget(
     After a confirmation, it adds the documents to a deny list of the corpus, which all later builds use, builds
     the affected parts of the corpus again, and deletes files of earlier builds. The corpus must be up to date.
 
-    Options of a request can be repeated. Without a request, the command finishes a request that was interrupted.
+    The options from --urls to --text, and --among, can be repeated. Without a request, the command finishes a
+    request that was interrupted.
     """
     hide_prefect_log()
     from zyda_flows.tasks.erasure.removal_request import RequestReader  # late

@@ -32,7 +32,7 @@ def look(
     what: Annotated[
         str,
         typer.Option(
-            metavar="KIND", help="Documents of the sample: removed, kept, or clusters (pairs of a cluster)."
+            metavar="KIND", help="Kind of the sample: removed, kept or clusters (pairs of documents)."
         ),
     ] = "removed",
     stage: Annotated[

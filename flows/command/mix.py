@@ -62,8 +62,8 @@ def mix(
     part, and the files with their SHA-256.
 
     Use --forget if documents have been removed from the corpora (zyda forget): it mixes again without them,
-    removes all older versions, and everything in the work folder except the token ids of published files. Then it
-    writes a certificate to `forgotten/`. With --plan it only lists the files to remove.
+    removes all older versions, and everything in the work folder except the token ids of published files, and
+    writes a certificate to `forgotten/`. With --plan, it only lists the files to remove.
     """
     from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late

@@ -42,8 +42,8 @@ def trace_(
         str | None,
         typer.Option(
             metavar="NAME",
-            help="Count from the beginning of this file, for example train-00000. If not given, over all "
-            "files in order.",
+            help="Count from the beginning of this file, for example train-00000. If not given, count from "
+            "the beginning of the first file.",
         ),
     ] = None,
     to: Annotated[
