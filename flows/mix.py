@@ -50,12 +50,12 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
 def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
     """Write the files that are missing, and show the progress. forget: also remove all older versions."""
     page = MixturePage(inputs.mixture.name, inputs.folder.url)
-    spread = partial(over_cluster, page)
+    run_jobs = partial(over_cluster, page)
     with page.until_the_end():
         if forget:
             expect_finished(inputs.corpus_folders)
-            removal.forget(inputs, removal.planned_certificate(inputs), spread)
-        mixed = mix_all(inputs, spread)
+            removal.forget(inputs, removal.planned_certificate(inputs), run_jobs)
+        mixed = mix_all(inputs, run_jobs)
     page.complete(mixed.parts)
     return mixed
 

@@ -30,7 +30,7 @@ BAR = 40  # characters of a bar of 100 %
 
 def params(
     recipe_path: SomeRecipePath = None,
-    try_: Annotated[
+    try_thresholds: Annotated[
         str | None,
         typer.Option(
             "--try",
@@ -58,10 +58,10 @@ def params(
     from each source, and the share of false positives. The published corpus is not changed. Ingested texts are
     read once for all thresholds, and the texts of compared pairs a second time.
     """
-    if recipe_path or try_ is not None:
-        if not recipe_path or try_ is None:
+    if recipe_path or try_thresholds is not None:
+        if not recipe_path or try_thresholds is None:
             raise Denied("expected both RECIPE and --try 0.4,0.6, or neither")
-        try_bandings(recipe_path, thresholds_in(try_), storage, sample)
+        try_bandings(recipe_path, thresholds_in(try_thresholds), storage, sample)
         return
     import numpy as np  # late
     from rich.table import Table  # late

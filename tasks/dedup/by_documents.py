@@ -12,7 +12,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, in_order
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, rank_members
 from zyda_flows.tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
 from zyda_flows.tasks.dedup.exchange import Files, list_files
 from zyda_flows.tasks.dedup.preference import Preference
@@ -56,7 +56,7 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
     number: int
     order: Annotated[Preference, NotInKey("`order_key` is a hash of it")]
     order_key: str
-    comparison: Annotated[Comparison, NotInKey("its rule is in the key")]
+    comparison: Annotated[Comparison, NotInKey("its settings are in the key")]
 
     @property
     def name(self) -> str:
@@ -64,13 +64,13 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
 
     @property
     def also_in_key(self) -> list[Any]:
-        return self.comparison.rule
+        return self.comparison.key_settings
 
     def make(self) -> ComparedPartRecord:
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered.artifacts, self.part, scratch)
             with reading as (rows, texts):
-                members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
+                members = None if rows is None else rank_members(rows, self.order, self.comparison.dedup)
                 comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
                 are_pieces = rows is not None and self.comparison.columns
                 by_index = ByIndex(cut_pairs=pairs_of_pieces(rows) if are_pieces else 0)
@@ -138,7 +138,7 @@ def decided_by_documents(
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
-    all_bits = min(ALL_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
+    all_bits = min(ALL_BITS, int(comparison.memory_bytes(text, contested.rows) / PART_BYTES).bit_length())
     bits = all_bits if all_bits <= MOST_BITS else (all_bits + 1) // 2
     reading = [
         RowsByCluster(

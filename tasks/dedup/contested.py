@@ -93,7 +93,7 @@ class RowsByCluster(ArtifactJob):
     contested: Annotated[Files, NotInKey("only those of these shards count, which `also_in_key` has")]
     bits: int
     order: Annotated[Preference, NotInKey("only its columns are read here")]
-    comparison: Annotated[Comparison, NotInKey("only its pieces and whether it reads texts count here")]
+    comparison: Annotated[Comparison, NotInKey("only how it cuts clusters and whether it reads texts count")]
 
     @property
     def name(self) -> str:
@@ -101,7 +101,7 @@ class RowsByCluster(ArtifactJob):
 
     @property
     def also_in_key(self) -> list[object]:
-        cut, reads_texts = self.comparison.cut(self.pieces), bool(self.comparison.columns)
+        cut, reads_texts = self.comparison.cut_settings(self.piece_counts), bool(self.comparison.columns)
         return [self.contested_here, cut, self.order.prefer, reads_texts]
 
     @cached_property
@@ -117,7 +117,7 @@ class RowsByCluster(ArtifactJob):
         return sha256(b"".join(columns)).hexdigest()
 
     @property
-    def pieces(self) -> NDArray[np.uint32]:
+    def piece_counts(self) -> NDArray[np.uint32]:
         """The number of pieces of the cluster of each document: (n,)."""
         return self.documents.column("pieces").to_numpy()
 
@@ -140,7 +140,7 @@ class RowsByCluster(ArtifactJob):
         table = table.filter(pa.array(is_asked))
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
-        piece = self.comparison.pieces(table, self.pieces[places])
+        piece = self.comparison.assign_pieces(table, self.piece_counts[places])
         parts = part_of(clusters, piece, self.bits).astype(np.uint16)
         columns = [parts, clusters, piece, ids[is_asked]]
         rows = pa.table([pa.array(column) for column in columns], schema=PLACES)

@@ -23,7 +23,7 @@ from zyda_flows.tasks.dedup.exchange import (
     Exchange,
     PartJob,
     RowsByPart,
-    Spread,
+    RunOnWorkers,
     exchanged,
     gathered,
     grouped,
@@ -184,34 +184,34 @@ class RootsOfPart(PartJob[Artifact], ArtifactJob):
 
 
 def roots_of(
-    folder: Folder, artifacts: Sequence[Artifact], spread: Spread, most_edges: int, number: int = 0
+    folder: Folder, artifacts: Sequence[Artifact], run_jobs: RunOnWorkers, most_edges: int, number: int = 0
 ) -> tuple[Naming, list[Artifact]]:
     """Find the root of each document of some forests, by part: ROOTS, sorted by name.
 
-    spread: runs jobs and returns their results. most_edges: the most that a task may hold. number: of the round;
+    run_jobs: runs jobs and returns their results. most_edges: the most that a task may hold. number: of the round;
     from the second round on, the files are edges.
     """
     rows = sum(artifact.rows for artifact in artifacts)
     if number and rows <= most_edges:
         last = Naming(number, 0)
-        return last, spread([LastRoots(folder, None, last, 0, tuple(artifacts))])
+        return last, run_jobs([LastRoots(folder, None, last, 0, tuple(artifacts))])
     naming = Naming.for_rows(rows, number)
     groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
     parts = len(naming.numbers)
-    exchanged_trees = exchanged(trees, parts, spread)
+    exchanged_trees = exchanged(trees, parts, run_jobs)
     labelling = [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in naming.numbers]
-    labelled: list[LabelledPart] = spread(written_together(labelling, parts))
-    edges = gathered(labelling[0], [part.edges for part in labelled], parts, spread)
+    labelled: list[LabelledPart] = run_jobs(written_together(labelling, parts))
+    edges = gathered(labelling[0], [part.edges for part in labelled], parts, run_jobs)
     labels = [(part.labels,) for part in labelled]
-    next_edges = spread(
+    next_edges = run_jobs(
         [EdgesOfPart(folder, None, naming, i, artifact, edges.files(i)) for i, artifact in enumerate(labels)]
     )
     answers = None
     if any(artifact.rows for artifact in next_edges):
-        next_naming, roots = roots_of(folder, next_edges, spread, most_edges, number + 1)
-        answers = ask_for_roots(folder, naming, labels, next_naming, roots, spread)
-    return naming, spread(
+        next_naming, roots = roots_of(folder, next_edges, run_jobs, most_edges, number + 1)
+        answers = ask_for_roots(folder, naming, labels, next_naming, roots, run_jobs)
+    return naming, run_jobs(
         [
             RootsOfPart(folder, None, naming, i, artifact, answers.files(i) if answers else None)
             for i, artifact in enumerate(labels)
@@ -225,7 +225,7 @@ def ask_for_roots(
     labels: Sequence[tuple[Artifact]],
     next_naming: Naming,
     roots: Sequence[Artifact],
-    spread: Spread,
+    run_jobs: RunOnWorkers,
 ) -> Exchange:
     """Send the questions of all parts for the roots of their labels; return the answers, by part.
 
@@ -236,14 +236,14 @@ def ask_for_roots(
     questions = exchanged(
         [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)],
         len(asking.numbers),
-        spread,
+        run_jobs,
     )
     shift = asking.bits - next_naming.bits
     answers = [
         AnsweredRoots(folder, None, asking, part, (roots[part >> shift],), questions.files(part))
         for part in asking.numbers
     ]
-    return exchanged(answers, len(naming.numbers), spread)
+    return exchanged(answers, len(naming.numbers), run_jobs)
 
 
 def turn(names: Ids) -> Ids:

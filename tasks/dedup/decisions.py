@@ -172,7 +172,7 @@ def decided_by_ids(
     stage: the stage that decides.
     """
     folder = dedup_round.folder
-    spread = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
+    run_jobs = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
     best_by_file = None
     if len(tables) > 1:
         naming = Naming.for_rows(sum(clusters_file.rows for clusters_file in tables))
@@ -180,10 +180,10 @@ def decided_by_ids(
             BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
             for number, clusters_file in enumerate(tables)
         ]
-        best_by_part = exchanged(best, len(naming.numbers), spread)
+        best_by_part = exchanged(best, len(naming.numbers), run_jobs)
         best_jobs = [BestOfAll(folder, None, naming, i, (), best_by_part.files(i)) for i in naming.numbers]
-        best_by_file = exchanged(best_jobs, len(tables), spread)
-    return spread(
+        best_by_file = exchanged(best_jobs, len(tables), run_jobs)
+    return run_jobs(
         [
             DecidedFile(
                 folder=folder,
@@ -205,10 +205,12 @@ def key(
     dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
     comparison, order = comparison_of(dedup_round.dedup), order_of(dedup_round, sources)
-    if comparison.is_by_ids:
+    if comparison.needs_only_ids:
         return stage_key("decisions", VERSION, [dedup_round.dedup.scope, order], clusters_receipt.identity)
     identities = [identity for trail in trails for identity in trail.identities]
-    return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
+    return stage_key(
+        "decisions", VERSION, [comparison.key_settings, order], clusters_receipt.identity, *identities
+    )
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
@@ -219,7 +221,7 @@ def decisions(
     folder = dedup_round.folder
     tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
     order_key = digest_of(order_of(dedup_round, sources))
-    if comparison_of(dedup_round.dedup).is_by_ids:
+    if comparison_of(dedup_round.dedup).needs_only_ids:
         files_key = key(dedup_round, trails, clusters_receipt, sources)
         decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, files_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))

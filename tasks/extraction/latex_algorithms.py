@@ -67,14 +67,14 @@ class Algorithm(Reader):
         r"""Return LaTeX with `\\` between the lines."""
         parts = list[str]()
         while self.texts:
-            text, place = self.texts[-1], self.places[-1]
-            match = COMMAND.search(text, place)
-            parts.append(text[place : match.start()] if match else text[place:])
+            text, position = self.texts[-1], self.positions[-1]
+            match = COMMAND.search(text, position)
+            parts.append(text[position : match.start()] if match else text[position:])
             if match is None:
                 self.texts.pop()
-                self.places.pop()
+                self.positions.pop()
                 continue
-            self.places[-1] = match.end()
+            self.positions[-1] = match.end()
             parts.append(self.statement(match))
         return "".join(parts)
 
@@ -152,7 +152,7 @@ class Algorithm(Reader):
     def push(self, text: str) -> None:
         """Read a text before the rest."""
         self.texts.append(text)
-        self.places.append(0)
+        self.positions.append(0)
 
 
 STATEMENTS: dict[str, Callable[[Algorithm, str], str]] = {

@@ -18,7 +18,7 @@ from zyda_flows.tasks.forecast.sizes import Sizes
 from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.forecast.workload import TrialWorkload
 from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, StageEstimate
-from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.publish.costs import CORPUS, corpus_cost
@@ -44,21 +44,21 @@ START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
 BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
 
 
-def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
+def plan_of(recipe: Recipe, workers: int, memory: int, call_on_each: CallOnEach) -> Plan:
     """Plan a build on a number of workers with `memory` bytes each. Raises the errors of a build, early.
 
-    spread: calls a function on every file to inspect.
+    call_on_each: calls a function on every file to inspect.
     """
-    return planning_of(recipe, spread).plan(workers, memory)
+    return planning_of(recipe, call_on_each).plan(workers, memory)
 
 
-def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
+def planning_of(recipe: Recipe, call_on_each: CallOnEach) -> "Planning":
     """Inspect a recipe's files and run a trial of a part of them."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
     samples = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
     METER.take()
-    inspected_survey = inspect_new(recipe, replace(survey, chosen=samples), spread)
+    inspected_survey = inspect_new(recipe, replace(survey, chosen=samples), call_on_each)
     inspecting = METER.take()
     files = {
         source.name: files_with_pieces(source, survey, chosen, [outcome.file for outcome in inspected])

@@ -39,7 +39,7 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.register import Register, number_files, number_sources
-from zyda_flows.tasks.spent import METER, telling
+from zyda_flows.tasks.spent import METER, calling_on_result
 from zyda_flows.tasks.stage.results import HERE, Runner
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
 from zyda_flows.tasks.storage.tables import tables_of
@@ -151,7 +151,7 @@ class TrialBuild:
 
         token = ALLOWED_DEATHS.set(DEATHS)  # attempts are marked in storage, as on a cluster
         try:
-            with telling(self.trial.tell):
+            with calling_on_result(self.trial.add_result):
                 self.trial.ledger = run_pipeline(self.recipe, Runner(submit, HERE.result, HERE.finished))
         finally:
             ALLOWED_DEATHS.reset(token)
@@ -219,8 +219,10 @@ class TrialBuild:
                     self.shards.setdefault(plan.source, ingested.shards[0])
                 aside = sum(table.counts.documents for table in ingested.set_aside)
                 weight, rows = read.weight(spent.inputs), read.rows
-                parts.append(TrialPart(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
+                parts.append(
+                    TrialPart(weight, rows, ingested.documents_read, len(ingested.shards), aside, spent)
+                )
                 self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
-                    ingested.seen.bytes, spent
+                    ingested.documents_read.bytes, spent
                 )
         return manifest_of(recipe, plan, made)

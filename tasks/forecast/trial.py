@@ -6,7 +6,7 @@ from typing import Any
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import ModelTrial
-from zyda_flows.tasks.stage.progress import documents_in
+from zyda_flows.tasks.stage.progress import count_documents_read
 from zyda_flows.tasks.storage.artifacts import Counts
 
 
@@ -53,9 +53,9 @@ class Trial:
         """The bytes of text that were read."""
         return sum(part.documents.bytes for parts in self.parts.values() for part in parts)
 
-    def tell(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
+    def add_result(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
         """Add the cost of a call of a stage, or the cost of the stage outside its calls."""
         if not spent.calls:
             self.rest[stage] = self.rest.get(stage, Spent()) + spent
             return
-        self.calls.setdefault((stage, source), Calls()).add(documents_in(result).bytes, spent)
+        self.calls.setdefault((stage, source), Calls()).add(count_documents_read(result).bytes, spent)

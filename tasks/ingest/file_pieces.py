@@ -62,7 +62,7 @@ class IngestedPiece(Record):
     differing: int = 0
 
     @property
-    def seen(self) -> Counts:
+    def documents_read(self) -> Counts:
         return total(shard.counts for shard in self.shards)
 
 

@@ -55,14 +55,14 @@ class TracedPiece(Record):
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A written mixture. folder: the folder of the version that is traced."""
+class MixtureTracer:
+    """Traces positions in a written mixture. folder: the folder of the version of the mixture."""
 
     folder: Folder
     mixed: MixtureManifest
 
     @classmethod
-    def at(cls, url: str) -> "Trace":
+    def at(cls, url: str) -> "MixtureTracer":
         """Open the mixture, or the version of a mixture, at a URL. Raises Denied if it has no valid manifest."""
         folder = Folder(url.removesuffix(f"/{MIXTURE}"))
         try:
@@ -293,16 +293,16 @@ class Trace:
         return counts
 
 
-def documents_in(trace: Trace, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def documents_in(tracer: MixtureTracer, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the `ids` that a mixture contains of the corpora `labels`: (n,) uint64, ascending."""
     arrays = [np.empty(0, np.uint64)]
-    numbers = [number for number, corpus in enumerate(trace.mixed.corpora) if corpus.label in labels]
-    for output in trace.mixed.outputs:
-        for group in range(len(trace.groups(output))):
-            table = trace.group(output, group)
+    numbers = [number for number, corpus in enumerate(tracer.mixed.corpora) if corpus.label in labels]
+    for output in tracer.mixed.outputs:
+        for group in range(len(tracer.groups(output))):
+            table = tracer.group(output, group)
             arrays.append(matching_ids(table, pa.array(numbers, pa.uint16()), ids))
-    for file in (file for output in trace.mixed.texts for file in output.files):
-        with trace.open_parquet(file) as parquet:
+    for file in (file for output in tracer.mixed.texts for file in output.files):
+        with tracer.open_parquet(file) as parquet:
             table = parquet.read(["doc_id", "corpus"])
         arrays.append(matching_ids(table, pa.array(labels, pa.string()), ids))
     return np.unique(np.concatenate(arrays))

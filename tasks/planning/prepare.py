@@ -7,7 +7,7 @@ from fractions import Fraction
 from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.planning.inspected_files import selection_of
-from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -57,12 +57,12 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     ]
 
 
-def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> SourceSurvey:
+def preflight(recipe: Recipe, *, replace: bool = False, call_on_each: CallOnEach = fan_out) -> SourceSurvey:
     """Detect every fault that can be detected before work, and write nothing.
 
-    spread: calls a function on every file to inspect, as `fan_out` does. Raises BadRecipe with all faults.
+    call_on_each: calls a function on every file to inspect, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    return inspect_new(recipe, check_sources(recipe, replace=replace), spread)
+    return inspect_new(recipe, check_sources(recipe, replace=replace), call_on_each)
 
 
 def source_plan(

@@ -10,7 +10,7 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
 from zyda_flows.tasks.log import LOG
-from zyda_flows.tasks.spent import METER, TELL, Spent
+from zyda_flows.tasks.spent import METER, ON_RESULT, Spent
 from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
 from zyda_flows.tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
@@ -74,9 +74,9 @@ def report_spent(stage: str) -> None:
     """Report the resources that this process used for a stage, apart from the calls that the stage distributed."""
     METER.begin()
     spent = METER.take()
-    if tell := TELL.get():
-        tell(stage, None, None, spent)
-    log_event(TOPIC, current_run(), {"number": uuid4().hex, "stage": stage, "spent": {**vars(spent)}})
+    if on_result := ON_RESULT.get():
+        on_result(stage, None, None, spent)
+    log_event(TOPIC, current_run(), {"report_id": uuid4().hex, "stage": stage, "spent": {**vars(spent)}})
 
 
 def has_gpus(engine: Engine) -> bool:

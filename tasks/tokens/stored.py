@@ -62,7 +62,7 @@ def store_tokenizer(folder: Folder, name: str) -> str:
     return digest
 
 
-def counted_by(tokenizer: Tokenizer) -> str:
+def token_counter(tokenizer: Tokenizer) -> str:
     """Return which library counts a tokenizer's tokens here, and its speed on the machine of docs/speed.md."""
     reason = TokenEngine(tokenizer).why_slow
     if reason is None:

@@ -10,7 +10,7 @@ import yaml
 from language_models import WORDS, train_model
 from small_corpus import REPOSITORY, TOKENIZER, build_here
 
-from zyda_flows.flows.command.try_ import limits
+from zyda_flows.flows.command.try_recipe import limits
 from zyda_flows.tasks.documents import rules as rules_stage
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import broken_rules, first_broken

@@ -11,7 +11,7 @@ import pytest
 from small_corpus import REPOSITORY, build_here, kept_names, rows, table_of, write_rows
 
 from zyda_flows.flows.command.explain import decision
-from zyda_flows.flows.command.try_ import limits
+from zyda_flows.flows.command.try_recipe import limits
 from zyda_flows.tasks.documents import steps as execution_steps
 from zyda_flows.tasks.documents.extraction import extracted
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents

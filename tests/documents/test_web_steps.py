@@ -14,7 +14,7 @@ from small_corpus import TOKENIZER, build_here, prose
 
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.flows.command.ledger import show_corpus
-from zyda_flows.flows.command.try_ import limits
+from zyda_flows.flows.command.try_recipe import limits
 from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
 from zyda_flows.tasks.errors import BadRecipe, Damaged
 from zyda_flows.tasks.lookup.explain import explain

@@ -16,7 +16,7 @@ from zyda_flows.tasks.errors import BadInput, BadRecipe, WrongTokens
 from zyda_flows.tasks.ingest import ingest
 from zyda_flows.tasks.tokens import engine as engines
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
-from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
+from zyda_flows.tasks.tokens.stored import load_tokenizer, token_counter
 
 SPARSE = 0x40000  # few code points from here on are assigned
 SURROGATES = range(0xD800, 0xE000)
@@ -263,7 +263,7 @@ def test_unsupported_tokenizers_are_counted_by_tokenizers_with_a_reason(model, r
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     engine = TokenEngine(tokenizer)
     assert reason in engine.why_slow
-    assert reason in counted_by(tokenizer)
+    assert reason in token_counter(tokenizer)
     check(engine, ["ab a b", "", "ab"])
 
 

@@ -19,7 +19,7 @@ WIDTH = 200
 MOST_LANGUAGES = 3  # languages with limits in a line
 
 
-def try_(
+def try_recipe(
     recipe_path: RecipePath,
     documents: Annotated[
         int, typer.Option(min=1, help="Size of the sample, of all sources together.")
