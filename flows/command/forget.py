@@ -42,7 +42,9 @@ def forget(
     text: Annotated[
         Many,
         typer.Option(
-            metavar="FILE-OR-TEXT", help="Whole text: a file, - for standard input, or the text itself."
+            metavar="FILE-OR-TEXT",
+            help="Whole text of a document: a file, - for standard input, or the text itself. Documents with the same "
+            "or a similar text are removed.",
         ),
     ] = None,
     exact: Annotated[

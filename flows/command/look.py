@@ -40,7 +40,9 @@ def look(
     seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of the sample.")] = 1,
     to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the page with its texts to a file, and start no server."),
+        typer.Option(
+            metavar="FILE", help="Save the page to a file instead of serving it; judge there, then use --add."
+        ),
     ] = None,
     add: Annotated[
         str | None, typer.Option(metavar="FILE", help="Add judgements that were saved from such a page.")

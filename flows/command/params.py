@@ -69,7 +69,7 @@ def params(
     from zyda_flows.tasks.signatures.banding import bandings  # late
 
     if not all(map(isfinite, (fp_weight, fn_weight))):
-        raise Denied("--fp-weight, --fn-weight: expected finite numbers")
+        raise Denied(f"--fp-weight {fp_weight:g} --fn-weight {fn_weight:g}: expected finite weights")
     if not (fp_weight or fn_weight):
         raise Denied("--fp-weight 0 --fn-weight 0: expected a weight above 0")
     best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:SHOWN]

@@ -61,7 +61,7 @@ SEAL = "# SHA-256 of what follows: "  # how lists begin that we write
 
 def sha256_of(value: object) -> object:
     if not isinstance(value, str) or not SHA256.fullmatch(value.lower()):
-        raise ValueError("64 hexadecimal digits are expected")
+        raise ValueError("expected 64 hexadecimal digits")
     return value.lower()
 
 
@@ -80,19 +80,21 @@ class Signature(Strict):
 
     @field_validator("values")
     @classmethod
-    def are_whole(cls, values: str) -> str:
+    def check_value_size(cls, values: str) -> str:
         try:
             is_whole = len(b64decode(values, validate=True)) % 8 == 0
         except (binascii.Error, ValueError):
             is_whole = False
         if not is_whole or not values:
-            raise ValueError("values of 64 bits in Base64 are expected")
+            raise ValueError("expected Base64 of one or more 8-byte values")
         return values
 
     @model_validator(mode="after")
-    def are_as_many_as_said(self) -> "Signature":
-        if self.parameters.get("values") != len(b64decode(self.values)) // 8:
-            raise ValueError("as many values are expected as its parameters say")
+    def check_value_count(self) -> "Signature":
+        count = len(b64decode(self.values)) // 8
+        if self.parameters.get("values") != count:
+            expected = self.parameters.get("values")
+            raise ValueError(f"expected {expected} values, as in its parameters, got {count}")
         return self
 
     @property
@@ -102,7 +104,8 @@ class Signature(Strict):
 
 
 Sketches = tuple[list[str], NDArray[np.uint64], NDArray[np.int64]]  # (n,), (n, values) and (n,)
-KNOWN_BY = [
+# The combinations of fields by which a request identifies documents.
+ALLOWED_FIELDS = [
     {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
     {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
     {"letters_sha256"}, {"row_sha256"}, {"row_sha256", "row_bytes"},
@@ -132,9 +135,9 @@ class Request(Strict):
     value_sha256: Sha256 | None = None
 
     @model_validator(mode="after")
-    def says_one_thing(self) -> "Request":
-        said = {name for name in self.model_fields_set if getattr(self, name) not in (None, "")}
-        if said != self.model_fields_set or said not in KNOWN_BY:
+    def check_fields(self) -> "Request":
+        given = {name for name in self.model_fields_set if getattr(self, name) not in (None, "")}
+        if given != self.model_fields_set or given not in ALLOWED_FIELDS:
             raise ValueError(
                 "one of url, domain, id, text_sha256, url_sha256, and column with value is expected"
             )

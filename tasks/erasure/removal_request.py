@@ -96,7 +96,7 @@ class RequestReader:
         for value in values:
             for text in value.replace(",", " ").split():
                 if (doc_id := parse(text)) is None:
-                    raise BadInput(f"--ids {text}: expected a document id, in decimals or as 0x...")
+                    raise BadInput(f"--ids {text}: expected a document id, decimal or as 0x...")
                 self.requests.append(Request(id=doc_id))
 
     def add_columns(self, pairs: Iterable[str]) -> None:

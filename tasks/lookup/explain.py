@@ -55,7 +55,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     """Look a document up in the published corpus. Raises BadRequest if the corpus has no document of this id."""
     wanted = parse(doc_id)
     if wanted is None:
-        raise BadRequest(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
+        raise BadRequest(f"{doc_id!r} is not a document id; expected a number, decimal or as 0x...")
     reader = DocumentReader.of(recipe)
     corpus = reader.corpus
     place = reader.place(wanted)

@@ -110,12 +110,12 @@ def test_only_host_names_are_valid_domains():
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
             % ("0" * 64),
-            "as many values are expected",
+            "expected 2 values, as in its parameters, got 1",
         ),
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 1}, "values": "AAAA"}}'
             % ("0" * 64),
-            "values of 64 bits",
+            "expected Base64 of one or more 8-byte values",
         ),
         ("example..org", "is not a domain"),
         ("https://a,b.org/", "is not a web address"),
