@@ -18,11 +18,11 @@ from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.dedup.reference.matches import load_references
 from zyda_flows.tasks.planning.bandings import (
     STAGES,
-    Tried,
+    BandingResult,
     TriedBandings,
-    keep,
+    banding_result,
+    keep_results,
     make_keys,
-    tried,
     with_threshold,
 )
 from zyda_flows.tasks.planning.prepare import prepare
@@ -87,7 +87,7 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
     plans = result(submit(prepare, recipe, replace=True))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
     number = round_to_try(recipe)
-    bandings = list[Tried]()
+    bandings = list[BandingResult]()
     for threshold, variant in recipes.items():
         results = Results(plans, references)
         before, dedup_round = split_steps(variant, number)
@@ -101,9 +101,9 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
         receipts = results.receipts(runner)
         name_of = Round(variant, number).name_of
         bandings.append(
-            tried(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0])
+            banding_result(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0])
         )
-    return keep(recipe.folder, bandings)
+    return keep_results(recipe.folder, bandings)
 
 
 def split_steps(recipe: Recipe, number: int) -> tuple[list[BuildStep], list[BuildStep]]:

@@ -37,7 +37,7 @@ def push(
         for sentence in pushed.sentences():
             log.info("%s", sentence)
         if pushed.to_send or pushed.to_delete:
-            pushed.send(Sent(pushed.size))
+            pushed.send(UploadProgress(pushed.size))
         pushed.finish()
         create_link_artifact(
             pushed.repository.page, pushed.repository.name, artifact_key(corpus_recipe, "pushed")
@@ -46,12 +46,12 @@ def push(
     return completed(page, f"{corpus_recipe.corpus} is at {page}.")
 
 
-class Sent:
+class UploadProgress:
     """Shows in the dashboard the share of the bytes that has been sent. size: of all files, in bytes."""
 
     def __init__(self, size: int) -> None:
         self.size, self.sent = size, 0
-        self.bar: Any = create_progress_artifact(progress=0.0, description="Sent to the hub")
+        self.bar: Any = create_progress_artifact(progress=0.0, description="UploadProgress to the hub")
 
     def __call__(self, size: int) -> None:
         self.sent += size

@@ -43,8 +43,8 @@ def forget(
         Many,
         typer.Option(
             metavar="FILE-OR-TEXT",
-            help="Whole text: a file, - for standard input, or the text itself. Documents with the same or a similar "
-            "text are removed.",
+            help="Whole text: a file, - for standard input, or the text itself; documents with the same or a "
+            "similar text are removed.",
         ),
     ] = None,
     exact: Annotated[

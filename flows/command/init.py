@@ -88,9 +88,16 @@ def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
         "source", "files", "size", "format", "text", "url", words=["source", "format", "text", "url"]
     )
     for source in sources:
-        url = source.guesses.url.name if source.guesses.url else ""
+        url = source.guesses.url_column.name if source.guesses.url_column else ""
         size = as_size(sum(file.size for file in source.files))
-        cells = (source.name, f"{len(source.files):,}", size, source.kind.NAME, source.guesses.text.name, url)
+        cells = (
+            source.name,
+            f"{len(source.files):,}",
+            size,
+            source.kind.NAME,
+            source.guesses.text_column.name,
+            url,
+        )
         table.add_row(*map(escaped, cells))
     return table
 

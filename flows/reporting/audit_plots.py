@@ -16,7 +16,7 @@ from zyda_flows.flows.reporting.plots import (
 )
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.lookup.report_findings import AuditFindings
-from zyda_flows.tasks.planning.bandings import Tried
+from zyda_flows.tasks.planning.bandings import BandingResult
 from zyda_flows.tasks.signatures.banding import Banding
 
 SIMILARITY = {  # names in plots and tables
@@ -61,7 +61,7 @@ def lengths_of_removed(audit: AuditFindings) -> str:
     return svg(figure)
 
 
-def several_bandings(tried: Sequence[Tried], ledger: Ledger) -> str:
+def several_bandings(tried: Sequence[BandingResult], ledger: Ledger) -> str:
     """Draw the tokens of each source that would be removed at several thresholds, as stacked bars."""
     names = [f"{banding.threshold:g}" for banding in tried]
     tokens = {

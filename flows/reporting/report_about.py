@@ -9,7 +9,7 @@ from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.components import start_and_end
 from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings
-from zyda_flows.tasks.planning.bandings import SourceTaken, Tried, other_fields
+from zyda_flows.tasks.planning.bandings import BandingResult, SourceRemovals, other_fields
 from zyda_flows.tasks.storage.artifacts import Counts
 
 ABOUT = "about.html"
@@ -65,7 +65,7 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
     yield Section(f"False positives by length{which}", [note], audit_plots.unlike(findings), [table])
 
 
-def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
+def several_bandings(tried: Sequence[BandingResult], findings: Findings) -> Section:
     """Show the removals of deduplication at several thresholds."""
     notes = [
         "Removals from each source at several thresholds, each with the bands and rows that make the fewest "
@@ -81,7 +81,7 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
     if not any(other_fields(dedup_round.dedup) == tried[0].others for dedup_round in findings.rounds):
         notes.append("`dedup` of the recipe has changed since this trial; repeat it with zyda params --try.")
     columns = [f"{banding.threshold:g} ({banding.bands} x {banding.rows})" for banding in tried]
-    by_source: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+    by_source: list[tuple[str, Sequence[SourceRemovals | BandingResult]]] = [
         (taken.source, [banding.sources[i] for banding in tried]) for i, taken in enumerate(tried[0].sources)
     ]
     tables = []

@@ -24,7 +24,7 @@ def comparison(findings: Findings) -> Iterator[Section]:
         return
     notes = [f"The previous build is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
     section = Section("Changes since the previous build", notes)
-    remaining = Remaining(before.ledger), Remaining(findings.ledger)
+    remaining = RemainingDocuments(before.ledger), RemainingDocuments(findings.ledger)
     section.tables = [totals(*remaining), by_source(*remaining)]
     if build is not None and build.number == before.number + 1:
         section.tables += [table for table in [files(build)] if table.rows]
@@ -55,7 +55,7 @@ def changed_software(before: Build, build: Build) -> list[str]:
     return [f"Software: {', '.join(changes)}."] if changes else []
 
 
-class Remaining:
+class RemainingDocuments:
     """Documents and tokens after each stage of a ledger, by source and in all."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -72,12 +72,12 @@ class Remaining:
         return self.after(self.stages[0], source), self.after(self.stages[-1], source)
 
 
-def totals(before: Remaining, now: Remaining) -> Table:
+def totals(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of all sources."""
     return Table("All sources", NAMES, compared_rows(before, now, None))
 
 
-def by_source(before: Remaining, now: Remaining) -> Table:
+def by_source(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of each source."""
     sources = dict.fromkeys([*now.sources, *before.sources])
     rows = [
@@ -86,7 +86,7 @@ def by_source(before: Remaining, now: Remaining) -> Table:
     return Table("By source", NAMES, rows)
 
 
-def compared_rows(before: Remaining, now: Remaining, source: str | None) -> list[list[str]]:
+def compared_rows(before: RemainingDocuments, now: RemainingDocuments, source: str | None) -> list[list[str]]:
     """Compare the counts at the start, after each stage that removed documents in either build, and at the end."""
     (old_start, old_end), (start, end) = before.ends(source), now.ends(source)
     stages = dict.fromkeys([*now.stages, *before.stages])

@@ -25,7 +25,7 @@ from zyda_flows.tasks.dedup.cluster_files import (
 )
 from zyda_flows.tasks.dedup.contraction import roots_of
 from zyda_flows.tasks.dedup.costs import clusters_cost
-from zyda_flows.tasks.dedup.exchange import RunOnWorkers, grouped
+from zyda_flows.tasks.dedup.exchange import RunOnWorkers, group_neighbours
 from zyda_flows.tasks.dedup.forests import (
     FOREST,
     LAST_DOCUMENTS,
@@ -149,7 +149,7 @@ def groups_of_files(artifacts: Sequence[Artifact], documents_of_row: int) -> lis
     """
     if documents_of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
         return [tuple(artifacts)]
-    return grouped(artifacts, STEP_DOCUMENTS // documents_of_row)
+    return group_neighbours(artifacts, STEP_DOCUMENTS // documents_of_row)
 
 
 def clusters_of(

@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.accounts.audited import IndexCounts
 from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
@@ -107,7 +107,7 @@ class Comparison:
         """
         return np.zeros(len(piece_counts), np.uint32)
 
-    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
         """Yield tables of removed documents, COMPARISONS, each with the counts of decisions by an index.
 
         Here the first document of a cluster is kept. Each other document is removed for it if it is removable and
@@ -119,4 +119,4 @@ class Comparison:
         removed = np.flatnonzero(is_later & members.is_removable)
         ids, no_similarity = members.doc_ids, pa.nulls(len(removed), pa.float32())
         columns = [pa.array(ids[removed]), pa.array(ids[firsts[removed]]), no_similarity, no_similarity]
-        yield pa.table(columns, schema=COMPARISONS), ByIndex()
+        yield pa.table(columns, schema=COMPARISONS), IndexCounts()

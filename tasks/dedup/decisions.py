@@ -18,12 +18,12 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from zyda_flows.tasks.accounts.audited import Decided
+from zyda_flows.tasks.accounts.audited import DecisionFacts
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
 from zyda_flows.tasks.dedup.clusters import cluster_rows
 from zyda_flows.tasks.dedup.costs import decisions_cost
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchanged
+from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchange_parts
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.dedup.part_tables import PART, columns_of, run_starts, table_of
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
@@ -180,9 +180,9 @@ def decided_by_ids(
             BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
             for number, clusters_file in enumerate(tables)
         ]
-        best_by_part = exchanged(best, len(naming.numbers), run_jobs)
+        best_by_part = exchange_parts(best, len(naming.numbers), run_jobs)
         best_jobs = [BestOfAll(folder, None, naming, i, (), best_by_part.files(i)) for i in naming.numbers]
-        best_by_file = exchanged(best_jobs, len(tables), run_jobs)
+        best_by_file = exchange_parts(best_jobs, len(tables), run_jobs)
     return run_jobs(
         [
             DecidedFile(
@@ -234,5 +234,5 @@ def decisions(
         stage="decisions",
         artifacts=tuple(decided),
         intermediate=tuple(shard.path for shard in intermediate),
-        facts=Decided(by_index=by_index if by_index.is_needed else None).written(),
+        facts=DecisionFacts(by_index=by_index if by_index.is_needed else None).written(),
     )

@@ -185,18 +185,18 @@ class Exchange:
 RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
 
 
-def written_together(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
-    """Return jobs whose rows for 2**shift parts are written together, as `gathered` reads them. parts: in all."""
+def with_common_shift(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
+    """Return jobs that write the rows of 2**shift parts together, as `gather_files` reads them. parts: in all."""
     shift = shift_of(len(jobs), parts)
     return [replace(job, shift=shift) for job in jobs]
 
 
-def exchanged(jobs: Sequence[RowsByPart], parts: int, run_jobs: RunOnWorkers) -> Exchange:
+def exchange_parts(jobs: Sequence[RowsByPart], parts: int, run_jobs: RunOnWorkers) -> Exchange:
     """Run jobs that have rows for each part, and return the files from which to read the parts."""
-    return gathered(jobs[0], run_jobs(written_together(jobs, parts)), parts, run_jobs)
+    return gather_files(jobs[0], run_jobs(with_common_shift(jobs, parts)), parts, run_jobs)
 
 
-def gathered(
+def gather_files(
     job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, run_jobs: RunOnWorkers
 ) -> Exchange:
     """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
@@ -231,7 +231,7 @@ def shift_of(files: int, parts: int) -> int:
     return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
-def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
+def group_neighbours(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
     """Group neighbouring files while a task can hold their rows."""
     groups, rows = [list[Artifact]()], 0
     for artifact in artifacts:

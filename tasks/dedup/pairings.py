@@ -61,7 +61,11 @@ def chosen_removals(
         shards.setdefault(source, []).extend([shard] if shard.removed.documents else [])
     lost = {name: sum(s.removed.documents for s in removing) for name, removing in shards.items() if removing}
     shares = even_shares(lost, pairs)
-    jobs = [Chosen(folder, s, share, lost[name]) for name, share in shares.items() for s in shards[name]]
+    jobs = [
+        RemovalCandidates(folder, s, share, lost[name])
+        for name, share in shares.items()
+        for s in shards[name]
+    ]
     tables = iter(fan_out(lambda job: job(), jobs, stage="audit", source=None))
     rows = list[tuple[str, dict[str, int]]]()
     for source, share in shares.items():
@@ -89,7 +93,7 @@ def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RemovalCandidates:
     """The removed documents of a shard whose hashes may be among the smallest `most` of all `lost` documents."""
 
     folder: Folder

@@ -18,7 +18,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.accounts.audited import IndexCounts
 from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, RankedMembers
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.ids import Ids, hash_ids
@@ -70,7 +70,7 @@ class TextComparison(Comparison):
             pieces[batch] = hash_ids(smallest) % piece_counts[batch]
         return pieces
 
-    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
+    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
         sizes = texts.sizes[members.table_rows]
         for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
             start, end = int(members.starts[first]), int(members.starts[last])
@@ -86,13 +86,13 @@ class TextComparison(Comparison):
                 comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
                 yield (
                     comparisons,
-                    ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
+                    IndexCounts(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
                 )
             else:
                 hashes, ends = shingle_sets(texts.take(members.table_rows[batch]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
                 duplicates = find_duplicates(hashes, ends, groups, is_removable, clusters, **self.required)
-                yield with_similarities(ids, *duplicates, np.diff(ends)), ByIndex()
+                yield with_similarities(ids, *duplicates, np.diff(ends)), IndexCounts()
 
 
 def comparison_of(dedup: Dedup) -> Comparison:

@@ -22,7 +22,7 @@ from zyda_flows.tasks.documents.deny_list import DenyList, deny_list, digests_of
 from zyda_flows.tasks.documents.deny_rows import RowsWithoutDenied
 from zyda_flows.tasks.documents.deny_signatures import (
     LIKENESS,
-    Alike,
+    TextMatch,
     alike_in_shard,
     hashes_without_keys,
     letters_of_shard,
@@ -107,7 +107,7 @@ class DeniedOfShard(VerdictJob):
 
 def denied_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, url: str, rounds: Sequence[MinHashRound]
-) -> tuple[NDArray[np.uint64], list[Alike]]:
+) -> tuple[NDArray[np.uint64], list[TextMatch]]:
     """Return the ids of a shard's documents on deny lists, ascending, (n,), and documents with similar texts."""
     alike = [*alike_in_shard(folder, source, shard, denied, rounds)]
     found = [

@@ -46,7 +46,7 @@ PAIRS_AT_ONCE = 1 << 14  # of signatures: 32 MiB of those of 128 values
 
 
 @dataclass(frozen=True)
-class Alike:
+class TextMatch:
     """A document with the text of a request, or with a similar text. sha256: of the requested text."""
 
     doc_id: int
@@ -145,7 +145,7 @@ class LettersOfShard:
 
 def alike_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, rounds: Sequence[MinHashRound]
-) -> Iterator[Alike]:
+) -> Iterator[TextMatch]:
     """Yield the documents of a shard whose texts match signatures of the lists."""
     for dedup in rounds:
         if (kind := digest_of(signature_parameters(dedup))) in denied.signed:
@@ -156,7 +156,7 @@ def alike_in_shard(
 
 def alike_in_round(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, kind: str, dedup: MinHashRound
-) -> Iterator[Alike]:
+) -> Iterator[TextMatch]:
     """Yield the documents of a shard that match signatures, by a round's keys. kind: of the signatures."""
     hashes, sketches, counts = denied.sketches(kind)
     both = sharing_a_bucket(folder, source, shard, sketches, dedup)
@@ -175,7 +175,7 @@ def alike_in_round(
         ):
             is_same = digests[place] == hashes[request]
             if is_same or likeness >= LIKENESS:
-                yield Alike(int(ids[place]), hashes[request], likeness, is_same)
+                yield TextMatch(int(ids[place]), hashes[request], likeness, is_same)
 
 
 def sharing_a_bucket(

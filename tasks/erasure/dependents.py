@@ -17,7 +17,7 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, Position, Subject
+from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, MixturePosition, Subject
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -186,7 +186,7 @@ def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
         )
 
 
-def pieces_of(tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids) -> Iterator[Position]:
+def pieces_of(tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids) -> Iterator[MixturePosition]:
     """Yield the positions of documents in the files of a mixture. corpora: their numbers in the mixture."""
     for output in tracer.outputs:
         for group in range(len(tracer.groups(output))):
@@ -194,4 +194,4 @@ def pieces_of(tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids) -> It
             is_wanted = np.isin(table.column("doc_id").to_numpy(), ids)
             is_wanted &= np.isin(table.column("corpus").to_numpy(), corpora)
             for row in table.filter(pa.array(is_wanted)).select(["start", "tokens", "doc_id"]).to_pylist():
-                yield Position(output=output.name, **row)
+                yield MixturePosition(output=output.name, **row)

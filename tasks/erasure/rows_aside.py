@@ -10,7 +10,7 @@ from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, request_for
 from zyda_flows.tasks.erasure.in_shards import ingest_manifests
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
-from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.quality.ingested import IngestFacts
 from zyda_flows.tasks.signatures.letters import letters_in
 from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.sources.register import Register
@@ -83,7 +83,7 @@ def rows_set_aside(
 def tables_set_aside(folder: Folder) -> Iterator[tuple[str, pa.Table]]:
     """Yield the tables of rows that ingest set aside, with their source; null for content that is not stored."""
     for manifest in ingest_manifests(folder):
-        for artifact in manifest.facts_as(Ingested).set_aside:
+        for artifact in manifest.facts_as(IngestFacts).set_aside:
             for table in tables_of(folder, artifact):
                 for missing in [field for field in CONTENTS if field.name not in table.column_names]:
                     table = table.append_column(missing, pa.nulls(len(table), missing.type))

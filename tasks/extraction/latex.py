@@ -8,7 +8,7 @@ expression finds. The parser pylatexenc reads 0.1 MB/s and does not expand macro
 import re
 from collections.abc import Callable, Iterator
 
-from zyda_flows.tasks.extraction.latex_definitions import Expanded
+from zyda_flows.tasks.extraction.latex_definitions import ExpandedDocument
 from zyda_flows.tasks.extraction.latex_environments import Environments
 from zyda_flows.tasks.extraction.latex_expansion import Expander
 from zyda_flows.tasks.extraction.latex_letters import accented, shorthands_of
@@ -74,7 +74,7 @@ def front_matter(preamble: str, body: str) -> str:
 class LatexWriter(Environments):
     """Writes LaTeX with expanded macros as Markdown."""
 
-    def __init__(self, document: Expanded, size: int) -> None:
+    def __init__(self, document: ExpandedDocument, size: int) -> None:
         super().__init__("", 10 * size + 1_000_000)
         self.theorem_titles = THEOREM_TITLES | document.theorem_titles
         self.units = document.units

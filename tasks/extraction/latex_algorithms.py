@@ -90,7 +90,7 @@ class Algorithm(Reader):
         if name in self.keywords:
             return self.keyword(self.keywords[name])
         statement = PREFIX.sub("", name).lower() if self.has_blocks else name.lower()
-        methods = BLOCK_STATEMENTS if self.has_blocks else STATEMENTS
+        methods = BLOCK_STATEMENT_METHODS if self.has_blocks else STATEMENT_METHODS
         return methods[statement](self, statement) if statement in methods else match[0]
 
     def skip_setting(self, name: str) -> str:
@@ -155,11 +155,11 @@ class Algorithm(Reader):
         self.positions.append(0)
 
 
-STATEMENTS: dict[str, Callable[[Algorithm, str], str]] = {
+STATEMENT_METHODS: dict[str, Callable[[Algorithm, str], str]] = {
     **dict.fromkeys(WORDS, Algorithm.word),
     **dict.fromkeys(LINES, Algorithm.line),
     **dict.fromkeys(CONDITIONS, Algorithm.condition),
     "call": Algorithm.call,
     **dict.fromkeys(COMMENTS, Algorithm.comment),
 }
-BLOCK_STATEMENTS = {**STATEMENTS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e
+BLOCK_STATEMENT_METHODS = {**STATEMENT_METHODS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e

@@ -65,7 +65,7 @@ class Commands(Reader):
             return restore_space(latex, position), WORDS[name]
         if name in ACCENT_WORDS:
             return accented(latex, position, ACCENT_WORDS[name])
-        if method := COMMANDS.get(name):
+        if method := COMMAND_METHODS.get(name):
             return method(self, latex, name, position, depth)
         if name in ARGUMENTS or "cite" in name:
             return self.without_text(latex, name, position, depth)
@@ -178,7 +178,7 @@ class Commands(Reader):
 
 
 Command = Callable[[Commands, str, str, int, int], tuple[int, str]]
-COMMANDS: dict[str, Command] = {
+COMMAND_METHODS: dict[str, Command] = {
     **dict.fromkeys(HEADINGS, Commands.heading),
     **dict.fromkeys(("verb", "lstinline", "mintinline"), Commands.inline_code),
     **dict.fromkeys(("url", "path", "nolinkurl"), Commands.address),

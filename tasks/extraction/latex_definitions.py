@@ -22,7 +22,7 @@ Handler = Callable[[re.Match[str]], None]
 
 
 @dataclass
-class Expanded:
+class ExpandedDocument:
     """A document with expanded macros.
 
     theorem_titles: titles of theorems, by environment. units: symbols of the author's units of siunitx, by command.
@@ -44,7 +44,7 @@ class Definitions(Reader):
         self.flags = dict[str, bool]()  # the author's conditionals, by name
         self.hidden = {"comment", "filecontents", "filecontents*"}  # environments
         self.out = list[str]()
-        self.document = Expanded()
+        self.document = ExpandedDocument()
         self.handlers = dict[str, Handler]()  # methods that read the arguments of a command, by its name
         self.builtin = set[str]()  # commands that cannot be redefined
 

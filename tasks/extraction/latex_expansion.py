@@ -3,7 +3,7 @@
 import re
 
 from zyda_flows.tasks.extraction.latex_conditionals import Branches, branches_in, condition, is_true
-from zyda_flows.tasks.extraction.latex_definitions import Definitions, Expanded
+from zyda_flows.tasks.extraction.latex_definitions import Definitions, ExpandedDocument
 from zyda_flows.tasks.extraction.latex_macros import Macro
 from zyda_flows.tasks.extraction.latex_reader import CSNAME
 from zyda_flows.tasks.extraction.latex_words import CODE, TAKES_ARGUMENT
@@ -55,7 +55,7 @@ class Expander(Definitions):
         )
         self.builtin = {*self.handlers} - {"path", "or"}
 
-    def expanded(self) -> Expanded:
+    def expanded(self) -> ExpandedDocument:
         """Return the expanded document. Raises ValueError if macros add too much or are nested too deep."""
         while self.texts:
             text, position = self.texts[-1], self.positions[-1]

@@ -40,7 +40,7 @@ def markdown_table(rows: str, write: Write, spend: Spend) -> str:
 def cell_texts(rows: str, write: Write, spend: Spend) -> list[list[str]]:
     """Return the texts of the cells by row, without empty rows."""
     grid = list[list[str]]()
-    for cells in rows_in(RULE_LINE.sub("", in_order(rows))):
+    for cells in rows_in(RULE_LINE.sub("", order_parts(rows))):
         spend(len(cells))
         row = [text for cell in cells for text in spanned_texts(cell, write, spend)]
         if any(row):
@@ -48,7 +48,7 @@ def cell_texts(rows: str, write: Write, spend: Spend) -> list[list[str]]:
     return grid
 
 
-def in_order(rows: str) -> str:
+def order_parts(rows: str) -> str:
     """Return the rows of a longtable with a single head before them and a single foot after them."""
     if "\\end" not in rows:
         return rows

@@ -37,7 +37,7 @@ for name in IN_SENTENCES.split():
     LENGTHS[ord(name[0])] = len(name)
 
 
-class Measured(NamedTuple):
+class MeasuredPage(NamedTuple):
     """A page that is safe to parse, and its properties.
 
     Attributes:
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
         return str(self.data.data, "utf-8")
 
 
-def measured(page: str | Bytes) -> Measured:
+def measure_page(page: str | Bytes) -> MeasuredPage:
     """Return a page that is safe to parse, and its properties.
 
     Args:
@@ -91,7 +91,7 @@ def measured(page: str | Bytes) -> Measured:
         data = in_utf8(OPTION.sub("", str(data.data, "utf-8")))
         _, places = survey(data, bounds.html_depth)
     structure, numbers, bracket = (bool(kinds & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
-    return Measured(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
+    return MeasuredPage(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
 
 
 def survey(data: Bytes, max_depth: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
@@ -136,7 +136,7 @@ def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
     return b"".join(chain.from_iterable(zip(kept, [*texts, b""], strict=True))).decode()
 
 
-def with_sentences(page: Measured) -> str:
+def with_sentences(page: MeasuredPage) -> str:
     """Return a page in which elements in sentences are renamed to `span`, which resiliparse keeps."""
     names = page.in_sentences
     return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html

@@ -23,7 +23,7 @@ from zyda_flows.tasks.extraction.marks import (
     with_pieces,
     without_marks,
 )
-from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.nesting import Bytes, measure_page, with_sentences
 from zyda_flows.tasks.extraction.nodes import ancestors, is_inside
 from zyda_flows.tasks.extraction.rendering import markdown
 from zyda_flows.tasks.extraction.tables import table_markdown
@@ -65,7 +65,7 @@ def structured_text(html: str | Bytes) -> str:
     Raises:
         ValueError: the page is not safe to parse.
     """
-    safe_page, pieces = measured(html), list[Piece]()
+    safe_page, pieces = measure_page(html), list[Piece]()
     page = without_marks(with_sentences(safe_page), safe_page.data)
     if "<sup" in page:
         page = POWER.sub(power, page)

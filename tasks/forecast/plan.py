@@ -14,7 +14,7 @@ from functools import cached_property
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.limits import faults_of, notes_of
 from zyda_flows.tasks.forecast.run_trial import run_trial
-from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.forecast.workload import TrialWorkload
 from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, StageEstimate
@@ -49,10 +49,10 @@ def plan_of(recipe: Recipe, workers: int, memory: int, call_on_each: CallOnEach)
 
     call_on_each: calls a function on every file to inspect.
     """
-    return planning_of(recipe, call_on_each).plan(workers, memory)
+    return planner_of(recipe, call_on_each).plan(workers, memory)
 
 
-def planning_of(recipe: Recipe, call_on_each: CallOnEach) -> "Planning":
+def planner_of(recipe: Recipe, call_on_each: CallOnEach) -> "BuildPlanner":
     """Inspect a recipe's files and run a trial of a part of them."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
@@ -64,7 +64,7 @@ def planning_of(recipe: Recipe, call_on_each: CallOnEach) -> "Planning":
         source.name: files_with_pieces(source, survey, chosen, [outcome.file for outcome in inspected])
         for source, chosen, inspected in zip(recipe.sources, samples, inspected_survey.inspected, strict=True)
     }
-    return Planning(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
+    return BuildPlanner(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
 
 
 def files_with_pieces(
@@ -77,7 +77,7 @@ def files_with_pieces(
 
 
 @dataclass(frozen=True)
-class Planning:
+class BuildPlanner:
     """A recipe, its files, and the measurements of a trial.
 
     files: the inspected files of each source, with their pieces. inspecting: the cost of the inspection.
@@ -90,8 +90,8 @@ class Planning:
     inspecting: Spent
 
     @cached_property
-    def sizes(self) -> Sizes:
-        return Sizes(self.recipe, self.survey, self.files, self.trial)
+    def sizes(self) -> SizeEstimates:
+        return SizeEstimates(self.recipe, self.survey, self.files, self.trial)
 
     @property
     def sources(self) -> dict[str, SourceEstimate]:

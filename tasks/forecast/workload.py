@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
-from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Calls
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import SourceSize, shards_of
@@ -20,7 +20,7 @@ ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how 
 class TrialWorkload:
     """The workload of a build on a number of workers (see `tasks.stage.cost.Workload`)."""
 
-    sizes: Sizes
+    sizes: SizeEstimates
     workers: int
 
     @property

@@ -22,7 +22,7 @@ from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from zyda_flows.tasks.ingest.file_pieces import VERSION, IngestedPiece, PieceToIngest
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
-from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.quality.ingested import IngestFacts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.input_files import FilePiece, load_listing
@@ -152,7 +152,7 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
         cleaned=totals(piece.cleaned for piece in pieces),
         skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
         special_tokens=totals(piece.special_tokens for piece in pieces),
-        facts=Ingested(
+        facts=IngestFacts(
             packed=pack(common_schema(pieces)),
             set_aside=set_aside,
             model=plan.model,

@@ -49,7 +49,7 @@ class SampleOptions(Record):
     seed: int = 1
 
 
-class Item(Record):
+class SampleItem(Record):
     """A document to review, with the document that was kept instead, or another document of its cluster, if any.
 
     facts: about the document, a line each. left, right: the texts, in segments that are common or differ.
@@ -65,7 +65,7 @@ class Item(Record):
     right: tuple[Segment, ...] = ()
 
 
-def sample_of(recipe: Recipe, options: SampleOptions) -> list[Item]:
+def sample_of(recipe: Recipe, options: SampleOptions) -> list[SampleItem]:
     """Draw documents of the published corpus, with their texts. Raises BadInput if no document matches."""
     reader = DocumentReader.of(recipe)
     corpus = reader.corpus
@@ -206,7 +206,7 @@ def members_of(corpus: PublishedCorpus, folder: str, clusters: Collection[int]) 
     return members
 
 
-def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
+def with_texts(reader: DocumentReader, row: dict[str, Any]) -> SampleItem:
     """Return an item with the texts of a document and of its other document."""
     doc_id, other = row["doc_id"], row.get("other")
     places = [reader.place(shown) for shown in (doc_id, other) if shown is not None]
@@ -222,7 +222,7 @@ def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
         left = (Segment(text=text[:SHOWN]), *([Segment(text=" …")] if len(text) > SHOWN else []))
     else:
         left, right = side_by_side(text, text_of(reader, other))
-    return Item(
+    return SampleItem(
         doc_id=doc_id, other=other, source=row["source"], stage=row.get("stage"), reason=row.get("reason"),
         facts=tuple(facts), left=left, right=right,
     )  # fmt: skip

@@ -84,24 +84,29 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Guesses:
-    """The columns that were guessed from some rows. names: all columns. nulls: rows without a text."""
+class ColumnGuesses:
+    """The columns that were guessed from some rows.
 
-    text: Guess
-    names: tuple[str, ...]
-    rows: int
-    url: Guess | None = None
-    id: Guess | None = None
-    language: Guess | None = None
-    date: Guess | None = None
-    license: Guess | None = None
+    column_names: the names of all columns. row_count: the number of these rows.
+    """
+
+    text_column: Guess
+    column_names: tuple[str, ...]
+    row_count: int
+    url_column: Guess | None = None
+    id_column: Guess | None = None
+    language_column: Guess | None = None
+    date_column: Guess | None = None
+    license_column: Guess | None = None
 
     @property
-    def nulls(self) -> int:
-        return self.rows - len(self.text.column.texts)
+    def rows_without_text(self) -> int:
+        return self.row_count - len(self.text_column.column.texts)
 
 
-def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None) -> Guesses:
+def guess_columns(
+    source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None
+) -> ColumnGuesses:
     """Guess the columns of the rows of a file. text: the column of the text, if the format defines it.
 
     Raises BadInput if no column has texts.
@@ -112,15 +117,15 @@ def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | No
     known = [Guess(column, why) for column in whole if column.name == text]
     chosen = known[0] if known else text_guess(source, url, whole, rows)
     others = [column for column in columns if column is not chosen.column]
-    return Guesses(
+    return ColumnGuesses(
         chosen,
         tuple(column.name for column in whole),
         rows,
-        url=url_guess(others),
-        id=id_guess(others),
-        language=language_guess(others),
-        date=date_guess(others),
-        license=license_guess(others),
+        url_column=url_guess(others),
+        id_column=id_guess(others),
+        language_column=language_guess(others),
+        date_column=date_guess(others),
+        license_column=license_guess(others),
     )
 
 

@@ -13,7 +13,7 @@ from zyda_flows.tasks.log import LOG
 from zyda_flows.tasks.spent import METER, ON_RESULT, Spent
 from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
-from zyda_flows.tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
+from zyda_flows.tasks.workers.events import RUN, CallInRun, is_on_worker, log_event
 from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
 from zyda_flows.tasks.workers.waiting_calls import side_by_side
 from zyda_flows.tasks.workers.window import over_workers
@@ -64,9 +64,9 @@ def fan_out(
         return here.run(progress.count, result, spent)
 
     return context_without_prefect().run(
-        over_workers, BoundToRun(function, run), todo, count,
+        over_workers, CallInRun(function, run), todo, count,
         group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
-        then=then and then._replace(function=BoundToRun(then.function, run)),
+        then=then and then._replace(function=CallInRun(then.function, run)),
     )  # fmt: skip
 
 
@@ -117,7 +117,7 @@ def context_without_prefect() -> Context:
     return clean
 
 
-class ToTheRun(logging.Handler):
+class RunLogHandler(logging.Handler):
     """Forward log records of this project to the logger of the current run.
 
     Work on a shard has no run on its worker; its records are sent to the flow as events of Dask.
@@ -136,4 +136,4 @@ class ToTheRun(logging.Handler):
 
 
 for log in (LOG, logging.getLogger("textkernels")):
-    log.handlers = [ToTheRun()]
+    log.handlers = [RunLogHandler()]

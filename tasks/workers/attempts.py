@@ -16,7 +16,7 @@ from zyda_flows.tasks.spent import METER, Spent
 ALLOWED_DEATHS: ContextVar[int] = ContextVar("allowed_deaths", default=0)
 
 
-class SetApart(NamedTuple):
+class PoisonItem(NamedTuple):
     """The result of an item during which the allowed number of workers died. what: the description of the work."""
 
     what: str
@@ -29,13 +29,13 @@ class SetApart(NamedTuple):
 class TooManyDeaths(Exception):
     """Raised before work begins if the allowed number of workers has already died during it."""
 
-    def __init__(self, set_apart: SetApart) -> None:
+    def __init__(self, set_apart: PoisonItem) -> None:
         super().__init__(set_apart)
         self.set_apart = set_apart
 
 
 class Outcome(NamedTuple):
-    """The result of a call or a SetApart, the seconds of the call, and the resources that its process used."""
+    """The result of a call or a PoisonItem, the seconds of the call, and the resources that its process used."""
 
     result: Any
     seconds: float

@@ -16,7 +16,7 @@ import distributed
 from zyda_flows.tasks.errors import LostWorkers, PoisonShards
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.spent import Spent
-from zyda_flows.tasks.workers.attempts import Attempt, Outcome, SetApart
+from zyda_flows.tasks.workers.attempts import Attempt, Outcome, PoisonItem
 from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
 from zyda_flows.tasks.workers.engine import ENGINE, Engine, FollowUp
 from zyda_flows.tasks.workers.submission import Submission, WaitingTask, submission_to, waiting_task
@@ -63,7 +63,7 @@ def over_workers(
         LostWorkers: No worker offers the required GPU, or ALLOWED_DEATHS workers died on the same item.
     """
     with waiting_task() as task:
-        window = Window(task, Work(function, engine, gpus, group), then, count, name)
+        window = Window(task, RemoteFunction(function, engine, gpus, group), then, count, name)
         try:
             return window.results(items)
         except distributed.scheduler.KilledWorker as error:
@@ -80,7 +80,7 @@ def over_workers(
             ) from error
 
 
-class Work(NamedTuple):
+class RemoteFunction(NamedTuple):
     """A function, and where to call it. group: name for tasks of about equal duration, for Dask's estimates."""
 
     function: Callable[[Any], Any]
@@ -100,7 +100,7 @@ class ItemCall:
     tries: the pending futures of the item, by key.
     """
 
-    work: Work
+    work: RemoteFunction
     item: Any
     place: int | None = None
     tries: dict[Any, Any] = field(default_factory=dict)
@@ -118,7 +118,7 @@ class Window:
     def __init__(
         self,
         task: WaitingTask,
-        work: Work,
+        work: RemoteFunction,
         then: FollowUp | None,
         count: Callable[[Any, Spent], Any],
         name: str,
@@ -126,16 +126,16 @@ class Window:
         self.task, self.client = task, task.client
         self.work, self.then, self.count, self.name = work, then, count, name
         self.following = (
-            Work(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
+            RemoteFunction(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
         )
         self.numbers, self.token = count_up(), uuid4().hex
         self.done = SimpleQueue[Any]()  # finished futures
         self.calls = dict[Any, ItemCall]()  # by the keys of their futures
-        self.in_flight = Counter[Work]()
-        self.submissions = dict[Work, Submission]()
+        self.in_flight = Counter[RemoteFunction]()
+        self.submissions = dict[RemoteFunction, Submission]()
         self.made = dict[int, Any]()
         self.seconds = list[float]()
-        self.apart = list[tuple[ItemCall, SetApart]]()
+        self.apart = list[tuple[ItemCall, PoisonItem]]()
 
     def results(self, items: Iterable[Any]) -> list[Any]:
         """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
@@ -210,7 +210,7 @@ class Window:
         if call is None:  # the call's other try has already finished
             return
         del call.tries[key]
-        if isinstance(outcome.result, SetApart) and call.tries:
+        if isinstance(outcome.result, PoisonItem) and call.tries:
             return
         if call.tries:
             self.task.leaves_work = True  # Dask cannot stop running work
@@ -219,7 +219,7 @@ class Window:
                 del self.calls[key]
             call.tries = {}
         self.in_flight[call.work] -= 1
-        if isinstance(outcome.result, SetApart):
+        if isinstance(outcome.result, PoisonItem):
             self.apart.append((call, outcome.result))
             return
         self.seconds.append(outcome.seconds)

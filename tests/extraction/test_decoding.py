@@ -6,7 +6,7 @@ import numpy as np
 import pyarrow as pa
 import pytest
 
-from zyda_flows.tasks.documents.extraction import extracted
+from zyda_flows.tasks.documents.extraction import extract_texts
 from zyda_flows.tasks.extraction.decoding import as_utf8, decoded
 
 RUSSIAN = "Все люди рождаются свободными и равными в своём достоинстве и правах. " * 4
@@ -100,7 +100,7 @@ def test_page_with_a_wrong_header_is_removed_with_a_reason(name):
         decoded(f"<p>{RUSSIAN}".encode("cp1251"), "windows-1251"),
         f"<p>{'Good words. ' * 20}\ufffd",
     ]
-    extracted_texts = extracted(pa.array(pages, pa.large_string()), name)
+    extracted_texts = extract_texts(pa.array(pages, pa.large_string()), name)
     texts, reasons = extracted_texts.texts.to_pylist(), extracted_texts.reasons.to_pylist()
     assert texts == ["", RUSSIAN.strip(), f"{'Good words. ' * 20}\ufffd"]
     assert reasons[1:] == [None, None]

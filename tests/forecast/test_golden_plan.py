@@ -11,7 +11,7 @@ import pytest
 from small_corpus import QUALITY, REPOSITORY
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line
-from zyda_flows.tasks.forecast.plan import Planning
+from zyda_flows.tasks.forecast.plan import BuildPlanner
 from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Trial, TrialPart
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
@@ -122,7 +122,7 @@ def planning_of(recipe, files):
         source.name: source_files[:64] for source, source_files in zip(recipe.sources, chosen, strict=True)
     }
     chance = random.Random(7)
-    return Planning(
+    return BuildPlanner(
         recipe, survey, known, trial_of(recipe, chance), replace(random_spending(chance), calls=64)
     )
 

@@ -37,7 +37,7 @@ EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uin
 
 
 @dataclass(frozen=True)
-class AgainstOfShard(VerdictJob):
+class ReferenceRemovals(VerdictJob):
     """The removed documents of a shard, each with its match in another corpus, decided by shared buckets only.
 
     matched: MATCHES of the source.
@@ -99,7 +99,7 @@ class AgainstOfShard(VerdictJob):
 
 
 @dataclass(frozen=True)
-class AgainstByTexts(AgainstOfShard):
+class ReferenceRemovalsByText(ReferenceRemovals):
     """The removed documents of a shard, each with its match in another corpus, decided by a comparison of texts.
 
     of_texts: hashes of the content of the other corpora's files. gathered: texts of the other corpora; this shard
@@ -140,10 +140,10 @@ class AgainstByTexts(AgainstOfShard):
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[PublishedCorpus], stage: str
-) -> list[AgainstByTexts]:
+    source: str, jobs: Sequence[ReferenceRemovalsByText], references: Sequence[PublishedCorpus], stage: str
+) -> list[ReferenceRemovalsByText]:
     """Read the texts of other corpora that the jobs need, and return the jobs with the locations of their texts."""
-    wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
+    wanted_ids = fan_out(ReferenceRemovalsByText.wanted, jobs, stage=stage, source=source)
     tables = [
         table.append_column("part", pa.array(np.full(len(table), part, np.uint32)))
         for part, table in enumerate(wanted_ids)
@@ -216,7 +216,7 @@ def against(
     if isinstance(comparison, TextComparison):
         content_hashes = contents(references)
         by_texts = [
-            AgainstByTexts(
+            ReferenceRemovalsByText(
                 folder=folder,
                 source=trail.source,
                 history=history,
@@ -229,7 +229,7 @@ def against(
         ]
         return run_jobs(name, trail, with_texts(trail.source, by_texts, references, name))
     jobs = [
-        AgainstOfShard(folder, trail.source, history, groups, tuple(references), comparison)
+        ReferenceRemovals(folder, trail.source, history, groups, tuple(references), comparison)
         for history in histories
     ]
     return run_jobs(name, trail, jobs)

@@ -116,7 +116,7 @@ class RuleFiltering(RuleSets[FilterStep]):
             yield bound.model_copy(update=by_language.get(bound.rule, {}))
 
 
-class Measuring(RuleSets[MeasureStep]):
+class RuleMeasuring(RuleSets[MeasureStep]):
     """Publishes statistics with the documents."""
 
     settings, result = MeasureStep, pa.float64()

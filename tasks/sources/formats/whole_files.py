@@ -16,7 +16,7 @@ from zyda_flows.tasks.sources.compression import chunks_of
 from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, checked_columns
 from zyda_flows.tasks.sources.input_files import FilePiece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents
+from zyda_flows.tasks.sources.outcomes import BadRecord, Outcome, chunks_of_outcomes, first_documents
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -64,15 +64,15 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
         for chunk in chunks_of(stream, compression_of(stream.url)):
             content += chunk
             if len(content) > limits().file_bytes:
-                return Bad(f"it has more than {limits().file_bytes:,} bytes, the most for one document")
+                return BadRecord(f"it has more than {limits().file_bytes:,} bytes, the most for one document")
         url = stream.url if "://" in stream.url else None
         return {"text": decode(bytes(content)), "url": url, "file": stream.url.rpartition("/")[2]}
     except UnicodeDecodeError as error:
-        return Bad(f"invalid UTF-8 at byte {error.start}: {error.reason}", bytes(content))
+        return BadRecord(f"invalid UTF-8 at byte {error.start}: {error.reason}", bytes(content))
     except UNREADABLE as error:
-        return Bad(f"the file is damaged: {damage(stream, error)}", bytes(content))
+        return BadRecord(f"the file is damaged: {damage(stream, error)}", bytes(content))
     except ValueError as error:
-        return Bad(first_line(error), bytes(content))
+        return BadRecord(first_line(error), bytes(content))
 
 
 # A page states its encoding. Windows programs begin a text with a byte order mark, which is removed.
