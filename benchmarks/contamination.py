@@ -79,7 +79,7 @@ def our_search(sets: dict[str, EvaluationSet]) -> Search:
     item_search = search_for(tuple(planned_set(*named) for named in sets.items()), settings.answer_within)
 
     def search(texts: list[str]) -> Sequence[bool]:
-        _, held = item_search.found(pa.array(texts, pa.large_string()))
+        _, held = item_search.run(pa.array(texts, pa.large_string()))
         return [
             any(share_of(item, ()) >= settings.share for item in items or ()) for items in held.to_pylist()
         ]

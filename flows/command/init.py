@@ -55,10 +55,10 @@ def init(
     arguments is the rank of the sources. All fields can be changed in the recipe.
     """
     from zyda_flows.tasks.planning.draft_recipe import Draft, left_out_lines, recipe_text  # late
-    from zyda_flows.tasks.planning.draft_sources import drafted  # late
+    from zyda_flows.tasks.planning.draft_sources import draft_from_inputs  # late
 
     expect_free(output, is_replaced=replace)
-    sources, left_out = drafted(inputs)
+    sources, left_out = draft_from_inputs(inputs)
     folder = os.getcwd() if output == "-" else str(Path(output).resolve().parent)
     out = console(stderr=output == "-")
     out.print(table_of_sources(sources))

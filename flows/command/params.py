@@ -92,7 +92,7 @@ def params(
             *(f"{share:.1%}" for share in (*shares_of(banding), banding.errors(fp_weight, fn_weight))),
         )  # fmt: skip
     out = console()
-    at = float(best.found(np.array([threshold]))[0])
+    at = float(best.find_probability(np.array([threshold]))[0])
     out.print(
         f"{best.bands} bands of {best.rows} rows find {at:.1%} of the pairs at a similarity of {threshold:g}, "
         f"and {best.recall:.1%} of all pairs from there on. To find more pairs at and below {threshold:g}, use "
@@ -182,7 +182,7 @@ def curve(banding: "Banding") -> list[str]:
     import numpy as np  # late
 
     lines, points = [], np.linspace(0, 1, CURVE_POINTS)
-    for similarity, share in zip(points, banding.found(points), strict=True):
+    for similarity, share in zip(points, banding.find_probability(points), strict=True):
         mark = " <- threshold" if abs(similarity - banding.threshold) < 0.5 * points[1] else ""
         lines.append(f"  {similarity:.2f} {'█' * round(BAR_WIDTH * share):{BAR_WIDTH}} {share:6.1%}{mark}")
     return lines

@@ -17,7 +17,7 @@ from typing import IO
 
 from pydantic import BaseModel
 
-from zyda_flows.__main__ import main, run_in_order
+from zyda_flows.__main__ import main, run_with_signals
 from zyda_flows.flows.server.signals import RESUME_ADVICE
 from zyda_flows.tasks.errors import Denied, ZydaError
 from zyda_flows.tasks.planning.checked import CheckResult
@@ -55,7 +55,7 @@ def answer_request() -> int:
     """Read the request and write the answer; return the exit status."""
     request = BuildRequest.model_validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=end_with_asker, daemon=True).start()
-    return run_in_order(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
+    return run_with_signals(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
 
 
 def answer_to(request: BuildRequest) -> int:

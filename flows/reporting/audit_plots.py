@@ -96,7 +96,7 @@ def s_curve(banding: Banding) -> str:
     """Draw the probability that a pair shares a bucket, by its similarity, and the areas of errors."""
     figure, plot = axes(6, 3.6)
     similarity = np.linspace(0, 1, 401)
-    probability, is_above = banding.found(similarity), similarity >= banding.threshold
+    probability, is_above = banding.find_probability(similarity), similarity >= banding.threshold
     plot.plot(similarity, probability, color="C0")
     plot.fill_between(
         similarity, 0, probability, where=~is_above, color="C3", alpha=0.3,

@@ -24,7 +24,7 @@ class EndedBySignal(BaseException):
 
 
 @contextmanager
-def end_in_order(kept: str = "") -> Iterator[None]:
+def end_on_signal(kept: str = "") -> Iterator[None]:
     """End the block and the program on Ctrl-C and SIGTERM, with one line and the usual exit status.
 
     kept: advice for the user at the end of that line: which results are kept, and how to continue.

@@ -106,9 +106,9 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
             )
         )
 
-    def write(self, which: str, rows: pa.Table) -> Artifact:
-        path = self.path.removesuffix(".parquet") + f"-{which}.parquet"
-        return write_numbers(self.folder, path, f"{self.name}-{which}", rows, self.shift)
+    def write(self, kind: str, rows: pa.Table) -> Artifact:
+        path = self.path.removesuffix(".parquet") + f"-{kind}.parquet"
+        return write_numbers(self.folder, path, f"{self.name}-{kind}", rows, self.shift)
 
 
 @dataclass(frozen=True)

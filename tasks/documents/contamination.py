@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet
-from zyda_flows.tasks.documents.item_search import TWO, ItemSearch, search_for
+from zyda_flows.tasks.documents.item_search import LEAST_PHRASES, ItemSearch, search_for
 from zyda_flows.tasks.documents.planning import STATISTICS, DocumentPlan
 from zyda_flows.tasks.documents.steps.decontaminate import FOUND, Decontamination
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
@@ -203,7 +203,7 @@ def sets_table(
     items, frequent_hashes = search.items, np.array(sorted(frequent), np.uint64)
     set_of_phrase = np.repeat(items.sets, np.diff(items.ends))
     rare = np.concatenate([[0], np.cumsum(~np.isin(items.phrases, frequent_hashes))])[items.ends]
-    is_too_frequent = np.diff(rare) < np.minimum(TWO, np.diff(items.ends))
+    is_too_frequent = np.diff(rare) < np.minimum(LEAST_PHRASES, np.diff(items.ends))
     rows = list[dict[str, Any]]()
     for planned in sets:
         number, counts = items.names.index(planned.name), search.counts[planned.name]

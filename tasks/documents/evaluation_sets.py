@@ -179,17 +179,17 @@ def template(text: str) -> Template:
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, finalize=lambda value: "" if value is None else value
     )
-    environment.filters["chosen"] = chosen
+    environment.filters["chosen"] = chosen_answer
     return environment.from_string(text)
 
 
-def chosen(choices: Sequence[Any], which: Any) -> Any:
+def chosen_answer(choices: Sequence[Any], answer: Any) -> Any:
     """Return the choice at a position (from 0), for a letter, or for a truth value; None for no choice.
 
     Sets with secret answers have no value or -1. Raises LookupError, ValueError for an invalid choice.
     """
-    text = str(int(which) if isinstance(which, float) and which.is_integer() else which).strip()
-    if which is None or text in {"", "-1"}:
+    text = str(int(answer) if isinstance(answer, float) and answer.is_integer() else answer).strip()
+    if answer is None or text in {"", "-1"}:
         return None
     if len(text) == 1 and "A" <= text <= "Z":
         return choices[ord(text) - ord("A")]

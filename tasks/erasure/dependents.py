@@ -101,17 +101,17 @@ class Search:
             current = todo.pop(0)
             for corpus in self.corpora:
                 if corpus.url not in known:
-                    todo += self.kept(corpus.url, in_corpus(current, corpus))
+                    todo += self.add_dependents(corpus.url, in_corpus(current, corpus))
             known |= {made_from.corpus.url for made_from in todo}
             for mixture in self.mixtures:
-                self.kept(mixture.folder.url, in_mixture(current, mixture))
+                self.add_dependents(mixture.folder.url, in_mixture(current, mixture))
             for search, folders in (
                 (in_work, self.works), (in_export, self.exports), (in_copies, self.copies),
             ):  # fmt: skip
                 for folder in folders:
-                    self.kept(folder.url, search(current, folder))
+                    self.add_dependents(folder.url, search(current, folder))
 
-    def kept(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
+    def add_dependents(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
         """Keep the dependents at a URL, and return the corpora to follow in turn."""
         subjects = list[Subject]()
         try:

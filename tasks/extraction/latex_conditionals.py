@@ -80,7 +80,7 @@ def condition(
     """
     if name in flags:
         return THEN if flags[name] else ELSE, position
-    if test := TESTS.get(name):
+    if test := TEST_EVALUATORS.get(name):
         return test(name, text, position, macros)
     return THEN if name in TRUE else ELSE, position
 
@@ -145,7 +145,7 @@ def is_defined(name: str, text: str, position: int, macros: Macros) -> tuple[int
     return THEN if macro in macros else ELSE, match.end()
 
 
-TESTS: dict[str, Test] = {
+TEST_EVALUATORS: dict[str, Test] = {
     **dict.fromkeys(("if", "ifcat", "ifx"), compare_tokens),
     **dict.fromkeys(("ifnum", "ifdim"), compare_numbers),
     **dict.fromkeys(("ifodd", "ifcase"), branch_of_number),

@@ -68,27 +68,27 @@ def structured_text(html: str | Bytes) -> str:
     safe_page, pieces = measure_page(html), list[Piece]()
     page = without_marks(with_sentences(safe_page), safe_page.data)
     if "<sup" in page:
-        page = POWER.sub(power, page)
+        page = POWER.sub(mark_power, page)
     if safe_page.has_structure:
         page = with_marks(page, pieces)
-    page = nested_deeper(with_numbers(page) if safe_page.has_numbers else page)
-    return markdown(with_lone(page, reduced) if len(safe_page.lone) else reduced(page), pieces)
+    page = nest_body_deeper(with_numbers(page) if safe_page.has_numbers else page)
+    return markdown(with_lone(page, main_html) if len(safe_page.lone) else main_html(page), pieces)
 
 
-def reduced(page: str) -> str:
+def main_html(page: str) -> str:
     """Return the main content of a page as HTML with the few elements that resiliparse keeps."""
     return extract_plain_text(
         page, main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
     )
 
 
-def power(match: re.Match[str]) -> str:
+def mark_power(match: re.Match[str]) -> str:
     """Return superscript digits after a number or a unit as a power."""
     before = match.string[max(0, match.start() - LONGEST_BASE) : match.start()]
     return f"^{match[1]}" if BASE.search(before) else match[0]
 
 
-def nested_deeper(page: str) -> str:
+def nest_body_deeper(page: str) -> str:
     """Return a page with its body in three more `<div>`."""
     place = page.find("<body")
     match = BODY.search(page, max(0, place))

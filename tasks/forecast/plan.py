@@ -132,14 +132,19 @@ class BuildPlanner:
     def stages(self, workload: TrialWorkload) -> Iterator[StageEstimate]:
         """Yield the cost of each stage and of each fan-out with its own name, in the order of the trial."""
         costs, (first, *_) = self.costs(workload), pipeline.steps(self.recipe)
-        names = [prepare.name, *(name for name, _ in self.trial.calls), *self.trial.rest, *costs]
+        names = [
+            prepare.name,
+            *(name for name, _ in self.trial.calls),
+            *self.trial.costs_outside_calls,
+            *costs,
+        ]
         for name in dict.fromkeys(names):
             cost = costs.get(name) or StageCost(name, workload.by_shard(name))
-            spent = cost.spent + replace(self.trial.rest.get(name, Spent()), peak=0)
+            spent = cost.spent + replace(self.trial.costs_outside_calls.get(name, Spent()), peak=0)
             if name == prepare.name:
                 spent += self.preparing
             elif name == first.name:  # each worker loads its libraries in its first task
-                spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warming)
+                spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warm_up_seconds)
             yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
 
     @property
@@ -179,7 +184,7 @@ class BuildPlanner:
 def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
     """Return the shards of sources for which the trial did not run a stage: one task for each."""
     names, calls = step.sources or tuple(workload.sources), workload.calls(step.name)
-    if step.name in workload.sizes.trial.rest and (not step.sources or not calls):
+    if step.name in workload.sizes.trial.costs_outside_calls and (not step.sources or not calls):
         return 0
     return sum(
         len(workload.sources[name].shards)

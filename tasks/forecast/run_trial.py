@@ -87,7 +87,7 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
         began = time.process_time()
         trial = build.run()
         again = (time.process_time() - began) * warm.text / max(1, trial.text)
-        trial.warming = max(0.0, first_time - again)
+        trial.warm_up_seconds = max(0.0, first_time - again)
         for source in recipe.sources:
             if source.classify and source.name in tried and (model := survey.models.get(source.name)):
                 trial.models[source.name] = try_model(source.classify, model, build.texts(source.name))
@@ -183,7 +183,7 @@ class TrialBuild:
             rows = rows_of_sample(self.whole, len(listed), len(chosen))
             parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
             plans.append(plan.model_copy(update={"parameters": parameters}))
-        self.trial.rest[prepare.name] = METER.take()
+        self.trial.costs_outside_calls[prepare.name] = METER.take()
         return plans
 
     def texts(self, source: str) -> pa.ChunkedArray:

@@ -57,7 +57,7 @@ class TrialWorkload:
         parts = self.sizes.parts_of(source)
         by_size = self.sizes.estimates[source].bytes / max(1.0, sum(part.weight for part in parts))
         by_calls = len(self.sources[source].shards) / max(1, sum(part.shards for part in parts))
-        size = by_size * sum(seen for part in calls for seen, _ in part.each)
+        size = by_size * sum(seen for part in calls for seen, _ in part.sizes_and_costs)
         count = spent.calls * by_calls
         grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
@@ -82,7 +82,9 @@ class TrialWorkload:
 
     def growths(self, name: str) -> "dict[str, Growth]":
         """Return the growth of storage figures with the text of a call, over all sources."""
-        each = [call for source, calls in self.calls(name).items() if source for call in calls.each]
+        each = [
+            call for source, calls in self.calls(name).items() if source for call in calls.sizes_and_costs
+        ]
         sizes = [size for size, _ in each]
         return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
 

@@ -131,7 +131,7 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
+    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, follow_up=follow_up)
     return manifest_of(recipe, plan, pieces)
 
 

@@ -120,7 +120,7 @@ def hashes_of(ids: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) -> list[dict[str, Any]]:
+def smallest_hashes(tables: Iterable[pa.Table], column: str, options: SampleOptions) -> list[dict[str, Any]]:
     """Return the rows with the smallest hashes of a column, one row for each value, sorted by hash."""
     kept = dict[int, dict[str, Any]]()
     for table in tables:
@@ -148,7 +148,7 @@ def removed_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[s
             yield table.filter(pa.array(mask))
 
     reasons = corpus.manifest.reasons
-    rows = smallest(tables(), "doc_id", options)
+    rows = smallest_hashes(tables(), "doc_id", options)
     for row in rows:
         why = reasons.get(row["stage"], {}).get(row["reason"], "")
         facts = [f"removed by {in_words(row['stage'])}: {row['reason']}{why and ', '}{why}"]
@@ -162,7 +162,7 @@ def kept_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str,
     """Draw kept documents."""
     rows = list[dict[str, Any]]()
     for source in [options.source] if options.source else corpus.manifest.ledger.sources:
-        drawn = smallest(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
+        drawn = smallest_hashes(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
         rows += [{**row, "source": source, "facts": [f"{row['n_tokens']:,} tokens"]} for row in drawn]
     ids = np.array([row["doc_id"] for row in rows], np.uint64)
     order = np.argsort(hashes_of(ids, options.seed), kind="stable")[: options.items]
@@ -179,7 +179,9 @@ def cluster_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[s
             is_chosen = np.isin(sources_of(table.column("doc_id").to_numpy()), numbers)
             yield table.filter(pa.array(is_chosen))
 
-    sizes = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
+    sizes = {
+        row["cluster_id"]: row["cluster_size"] for row in smallest_hashes(tables(), "cluster_id", options)
+    }
     members = members_of(corpus, folder, sizes)
     rows = []
     for cluster_id, size in sizes.items():

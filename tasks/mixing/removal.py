@@ -32,14 +32,14 @@ from zyda_flows.tasks.mixing.tracing import MixtureTracer, documents_in
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.holding import holding_lock
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
 MOST_DOCUMENTS = 1000  # maximum number of ids of one version in a certificate
 UNREADABLE = "its documents are not known: it cannot be read"
 
 
-def moment() -> str:
+def utc_now() -> str:
     return datetime.now(UTC).isoformat()
 
 
@@ -74,7 +74,7 @@ def new_certificate(inputs: Inputs) -> Forgetting:
     unfinished_places = [place for place in unfinished_versions(sizes) if place != now]
     return Forgetting(
         name=inputs.mixture.name,
-        asked_at=moment(),
+        asked_at=utc_now(),
         corpora=tuple(corpus for corpus, _ in corpora.values()),
         versions=tuple(removed_version(place, tracer, sizes, denied) for place, tracer in older.items()),
         work=tuple(work_removed(sizes, unfinished_places, kept_in_work(inputs))),
@@ -189,7 +189,7 @@ def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str
 def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bool = False) -> Forgetting:
     """Mix again, remove older versions and work files, and finish the certificate."""
     folder = inputs.folder
-    with held(folder, LOCK, "mix"):
+    with holding_lock(folder, LOCK, "mix"):
         if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
             promise = with_remaining(promise, new_certificate(inputs))  # another mix has ended since then
         folder.write(promise.path, promise.written())
@@ -197,7 +197,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
         remove_older(inputs, mixed)
         content = folder.digest_of(f"{mixed.place}/{MIXTURE}")
         finished = promise.model_copy(
-            update={"finished_at": moment(), "place": mixed.place, "manifest": content}
+            update={"finished_at": utc_now(), "place": mixed.place, "manifest": content}
         )
         folder.write(finished.path, finished.written())
     return finished

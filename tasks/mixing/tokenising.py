@@ -77,7 +77,7 @@ class TokensOfFile(FileJob):
                     encoded = [engine.encode_batch(part) for part in batches(texts)]
                     n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in encoded)])
                     self.check_counts(table, n_tokens)
-                    n_special = pa.array(engine.special.per_text(texts))
+                    n_special = pa.array(engine.special.count_per_text(texts))
                     arrays = [table.column("doc_id"), pa.array(n_tokens), n_special, as_binary(encoded, kind)]
                     writer.write_table(pa.table(arrays, schema=TOKENS))
                     counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))

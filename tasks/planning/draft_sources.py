@@ -51,7 +51,7 @@ class DraftSource:
         return bool(self.bad or self.guesses.rows_without_text)
 
 
-def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOutFile]]:
+def draft_from_inputs(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOutFile]]:
     """Return the sources of inputs, in order. Raises BadInput for an unreadable file that was named."""
     with errors_about(NAME):
         return sources_of([read_input(argument) for argument in typed])

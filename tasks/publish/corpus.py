@@ -5,10 +5,10 @@ from hashlib import sha256
 
 from zyda_flows.tasks.accounts.components import counted_tables
 from zyda_flows.tasks.accounts.ledger_formats import as_json
-from zyda_flows.tasks.accounts.published import File, Published, TableFile, checked
+from zyda_flows.tasks.accounts.published import File, Published, TableFile, with_check_times
 from zyda_flows.tasks.accounts.published_files import ROWS, as_parquet, file_table
 from zyda_flows.tasks.accounts.published_stamps import save_stamps
-from zyda_flows.tasks.accounts.readings import moment
+from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.card import card
 from zyda_flows.tasks.publish.one_copy import keep_one_copy, remove_replaced
@@ -28,7 +28,7 @@ def publish_corpus(recipe: Recipe, built: BuiltCorpus) -> bool:
     folder, files, manifest = recipe.folder, built.files, built.manifest
     texts = accounts(built, manifest, files)
     # Stamps are listed before files are read: a file that changes meanwhile is read again at the next build.
-    before, now = published_before(folder), moment()
+    before, now = published_before(folder), utc_now()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
     is_published = before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole)
     if before is not None and is_published:
@@ -55,7 +55,7 @@ def put_in_place(
     """
     folder = built.recipe.folder
     checked_at = {file.path: whole.get(file.path, now) for file in files}
-    manifest, texts = with_tables(built.manifest, checked(files, checked_at), texts, now)
+    manifest, texts = with_tables(built.manifest, with_check_times(files, checked_at), texts, now)
     put = publish_by_rename if folder.is_local else publish_objects
     put(folder, manifest, files, texts, whole.keys())
     if not folder.is_local:

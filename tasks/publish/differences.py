@@ -40,7 +40,7 @@ def diff(text: str, other: str, kept: str = "kept", most: int = SHOWN) -> tuple[
     start = start_of_difference(text, other)
     ours, theirs = text[start : start + MOST_COMPARED], other[start : start + MOST_COMPARED]
     by = "lines" if all(len(line) <= LONG_LINE for line in f"{ours}\n{theirs}".split("\n")) else "words"
-    units, other_units = cut(ours, by), cut(theirs, by)
+    units, other_units = split_units(ours, by), split_units(theirs, by)
     is_cut = max(len(text), len(other)) > start + MOST_COMPARED or max(len(units), len(other_units)) > UNITS
     lines = ["--- this", f"+++ {kept}"]
     lines += [f"@@ the first {start:,} characters are the same @@"] if start else []
@@ -124,7 +124,7 @@ def common_beginning(text: str, other: str) -> int:
     return same
 
 
-def cut(text: str, by: str) -> list[str]:
+def split_units(text: str, by: str) -> list[str]:
     """Cut a text into lines, or into words with the white space before them."""
     return text.split("\n") if by == "lines" else WORD.findall(text)
 

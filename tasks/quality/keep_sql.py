@@ -452,12 +452,16 @@ def is_timestamp(part: SqlPart) -> bool:
     return part.family in {"date", "time with a zone"} and part.kind != "DATE"
 
 
-NUMBERS = {*INTEGERS, "DOUBLE"}
+NUMBER_TYPES = {*INTEGERS, "DOUBLE"}
 SPECIAL_CASTS: list[tuple[Callable[[SqlPart], bool], Callable[[str], bool], str]] = [
     (lambda part: part.kind == "BLOB", lambda kind: kind == "VARCHAR", "decode({0})"),
     (lambda part: part.family == "text", lambda kind: kind == "BLOB", "encode({0})"),
     (is_integer, lambda kind: kind == "TIMESTAMP", "make_timestamp(CAST({0} AS BIGINT))"),
     (is_integer, lambda kind: kind == "DATE", "(DATE '1970-01-01' + CAST({0} AS INTEGER))"),
-    (is_timestamp, lambda kind: kind in NUMBERS, "CAST(epoch_us({0}) AS {1})"),
-    (lambda part: part.kind == "DATE", lambda kind: kind in NUMBERS, "CAST({0} - DATE '1970-01-01' AS {1})"),
+    (is_timestamp, lambda kind: kind in NUMBER_TYPES, "CAST(epoch_us({0}) AS {1})"),
+    (
+        lambda part: part.kind == "DATE",
+        lambda kind: kind in NUMBER_TYPES,
+        "CAST({0} - DATE '1970-01-01' AS {1})",
+    ),
 ]

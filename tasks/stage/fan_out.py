@@ -32,7 +32,7 @@ def fan_out(
     source: str | None,
     engine: Engine = Engine.CPU,
     gpus: float = 1,
-    then: FollowUp | None = None,
+    follow_up: FollowUp | None = None,
 ) -> list[Result]:
     """Call a function on every item on the cluster, and return the results in the order of the items.
 
@@ -43,7 +43,7 @@ def fan_out(
         source: Name of the source, or None for the corpus.
         engine: Engine of the workers. If no worker offers CPUs explicitly, CPU work may run on any worker.
         gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
-        then: Work on GPUs that follows each result.
+        follow_up: Work on GPUs that follows each result.
 
     Progress is sent to the dashboard and to the process that started the build. Without a cluster, for example in a
     test of a stage, this process computes the items in sequence.
@@ -66,7 +66,7 @@ def fan_out(
     return context_without_prefect().run(
         over_workers, CallInRun(function, run), todo, count,
         group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
-        then=then and then._replace(function=CallInRun(then.function, run)),
+        follow_up=follow_up and follow_up._replace(function=CallInRun(follow_up.function, run)),
     )  # fmt: skip
 
 

@@ -92,7 +92,7 @@ class TokenEngine:
         self.reference = tokenizer
         self.fast: FastTokenizer | None = None
         self.why_slow: str | None = "ZYDA_TOKENS is exact"
-        self.seen, self.folds = 0, False
+        self.checked_strings, self.folds = 0, False
         if not is_exact:
             self.fast, self.why_slow, self.folds = fast_form(
                 tokenizer, tokenizer.to_str(), special_as_text=special_as_text
@@ -126,7 +126,7 @@ class TokenEngine:
         if self.fast is None:
             return self.reference_ids(strings)
         try:
-            ids = flat(self.fast, strings)
+            ids = encode_flat(self.fast, strings)
         except BaseException as error:  # the library raises bare exceptions, and its Rust code can panic
             if isinstance(error, Exception) or type(error).__name__ == PANIC:
                 return self.reference_ids(strings)
@@ -151,8 +151,8 @@ class TokenEngine:
     def check(self, strings: list[str], ids: TokenIds) -> None:
         """Compare the ids of one document of COMPARED_EVERY with the reference. Raises EngineDiffers."""
         # The first document of all batches, and then every 4,096th, whatever the sizes of batches.
-        sample = range(-self.seen % COMPARED_EVERY, len(strings), COMPARED_EVERY)
-        self.seen += len(strings)
+        sample = range(-self.checked_strings % COMPARED_EVERY, len(strings), COMPARED_EVERY)
+        self.checked_strings += len(strings)
         places = [i for i in sample if len(strings[i]) <= MAX_COMPARED]
         expected = self.reference_ids([strings[i] for i in places])
         for number, place in enumerate(places):
@@ -203,7 +203,10 @@ def fast_form(
     try:
         fast = FastTokenizer(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
         probes = probes_of(tokenizer)
-        ids, expected = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
+        ids, expected = (
+            encode_flat(fast, probes),
+            tokenizer.encode_batch_fast(probes, add_special_tokens=False),
+        )
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == PANIC:
             return None, f"fastokens cannot load it: {first_line(error)}", folds
@@ -222,7 +225,7 @@ def probes_of(tokenizer: Tokenizer) -> list[str]:
     return ["", *WORDS, *(text.upper() for text in WORDS), *words, *(f"{word} " for word in words), *inside]
 
 
-def flat(fast: FastTokenizer, strings: list[str]) -> TokenIds:
+def encode_flat(fast: FastTokenizer, strings: list[str]) -> TokenIds:
     ids, ends = fast.encode_batch_flat(strings)
     return TokenIds(np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64))
 

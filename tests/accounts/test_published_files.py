@@ -19,9 +19,9 @@ from zyda_flows.tasks.accounts.published import File, manifest_if_there
 from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
 from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
-    missing,
+    file_states,
+    missing_files,
     possibly_changed,
-    states,
 )
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.storage.folder import Folder
@@ -60,17 +60,17 @@ def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
 def test_states_list_each_published_file_once(built):
     recipe = built.load()
     folder, manifest = recipe.folder, manifest_if_there(recipe.folder)
-    table = pa.concat_tables(states(folder, manifest))
+    table = pa.concat_tables(file_states(folder, manifest))
     there = {path.removeprefix("published/") for path in folder.files("published")}
     assert sorted(table.column("path").to_pylist()) == sorted(there)
-    assert not len(missing(table))
+    assert not len(missing_files(table))
     assert not len(possibly_changed(table))
     assert table.column("checked_at").null_count == 0
     deleted, touched, *_ = listed_files(folder)
     (built.folder / "out/small/published" / deleted.path).unlink()
     (built.folder / "out/small/published" / touched.path).touch()
-    table = pa.concat_tables(states(folder, manifest))
-    assert missing(table).column("path").to_pylist() == [deleted.path]
+    table = pa.concat_tables(file_states(folder, manifest))
+    assert missing_files(table).column("path").to_pylist() == [deleted.path]
     assert possibly_changed(table).column("path").to_pylist() == [touched.path]
 
 

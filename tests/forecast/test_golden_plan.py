@@ -98,13 +98,15 @@ def add_corpus_stages(trial, recipe, chance):
         for _ in range(calls):
             trial.calls.setdefault((stage, None), Calls()).add(0, random_spending(chance))
     for stage, _ in [*trial.calls]:
-        trial.rest[stage] = replace(random_spending(chance), calls=0)
+        trial.costs_outside_calls[stage] = replace(random_spending(chance), calls=0)
     audits = [
         round_with_audit.name_of("audit")
         for round_with_audit in rounds_of(recipe)
         if round_with_audit.dedup.has_signatures
     ]
-    trial.rest |= {name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)}
+    trial.costs_outside_calls |= {
+        name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)
+    }
 
 
 def planning_of(recipe, files):

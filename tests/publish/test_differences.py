@@ -15,9 +15,9 @@ from zyda_flows.tasks.publish.differences import (
     WIDTH,
     changes,
     common_beginning,
-    cut,
     diff,
     side_by_side,
+    split_units,
 )
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""]), max_size=60)
@@ -34,7 +34,7 @@ def test_changes_turn_a_text_into_the_other(units, others):
 
 @given(st.text(), st.text(), st.sampled_from(["lines", "words"]))
 def test_texts_are_cut_without_loss_and_are_equal_before_the_difference(text, other, by):
-    assert ("\n" if by == "lines" else "").join(cut(text, by)) == text
+    assert ("\n" if by == "lines" else "").join(split_units(text, by)) == text
     same = common_beginning(text, other)
     assert text[:same] == other[:same]
     assert text[same : same + 1] != other[same : same + 1] or same == min(len(text), len(other))

@@ -169,7 +169,7 @@ def note_where(item):
 
 def spread_and_follow(count):
     then = FollowUp(Engine.AUTO, next_two, note_where)
-    return fan_out(ten_times, range(count), stage="where", source=None, then=then)
+    return fan_out(ten_times, range(count), stage="where", source=None, follow_up=then)
 
 
 def test_follow_up_runs_on_gpus_and_its_error_is_raised():
@@ -201,7 +201,7 @@ def follow_slowly(number):
 
 def spread_faster_than_gpus(count):
     then = FollowUp(Engine.AUTO, only_this, follow_slowly)
-    return fan_out(make_at_once, range(count), stage="fast", source=None, then=then)
+    return fan_out(make_at_once, range(count), stage="fast", source=None, follow_up=then)
 
 
 def test_items_wait_for_their_follow_ups():

@@ -52,7 +52,9 @@ class TextCleaning(DocumentStep[CleanStep]):
 
     def begin(self, documents: Documents) -> None:
         """Replace personal data in the columns of the step, for removed documents, too."""
-        documents.own, counts = with_clean_columns(documents.own, self.cleaning["pii"] or {})
+        documents.cleaned_columns, counts = with_clean_columns(
+            documents.cleaned_columns, self.cleaning["pii"] or {}
+        )
         documents.count_cleaned({f"{self.name}.{name}": count for name, count in counts.items()})
 
     def run(self, documents: Documents) -> None:

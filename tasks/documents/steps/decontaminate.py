@@ -10,7 +10,7 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, planned_set
-from zyda_flows.tasks.documents.item_search import HELD, MARK, SURROUNDED, TWO, VERSION, search_for
+from zyda_flows.tasks.documents.item_search import HELD, LEAST_PHRASES, MARK, SURROUNDED, VERSION, search_for
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 
@@ -81,7 +81,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
 def share_of(item: dict[str, Any], frequent: Collection[int]) -> float:
     """Return the share of an item's rare phrases that a document contains; 0 if it contains too few phrases."""
     found, rare = (sum(phrase not in frequent for phrase in item[name]) for name in ("found", "phrases"))
-    return found / rare if found >= min(TWO, len(item["phrases"])) else 0.0
+    return found / rare if found >= min(LEAST_PHRASES, len(item["phrases"])) else 0.0
 
 
 def item_summaries(columns: Columns, column: str, share: float) -> pa.StringArray:

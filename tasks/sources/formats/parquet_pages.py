@@ -176,7 +176,7 @@ class PageBounds:
 
     def __init__(self, columns: Iterable[ColumnPages], rows: int) -> None:
         self.unread, self.rows = list(columns), rows
-        self.seen = list[tuple[ColumnPages, list[DataPage]]]()
+        self.pages_of_columns = list[tuple[ColumnPages, list[DataPage]]]()
 
     def see(self, place: int, content: bytes) -> None:
         """Check bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""
@@ -187,14 +187,14 @@ class PageBounds:
         for column in complete:
             self.unread.remove(column)
             pages = column.look_through(content[column.place.start - place : column.place.stop - place])
-            self.seen.append((column, pages))
+            self.pages_of_columns.append((column, pages))
         if complete:
             self.judge()
 
     def judge(self) -> None:
         """Compare the columns read so far with the limits."""
         most = limits().page_bytes
-        largest = sum(largest_page(pages) for _, pages in self.seen)
+        largest = sum(largest_page(pages) for _, pages in self.pages_of_columns)
         if largest > 2 * most:
             raise ValueError(f"pages of {largest:,} bytes in one row group, expected at most {2 * most:,}")
         if self.batch_size(self.rows) <= limits().batch_bytes:
@@ -208,7 +208,9 @@ class PageBounds:
             raise SmallerBatches(1)
 
     def batch_size(self, rows: int) -> int:
-        return sum(most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.seen)
+        return sum(
+            most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.pages_of_columns
+        )
 
 
 def largest_page(pages: Sequence[DataPage]) -> int:
