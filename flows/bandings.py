@@ -13,16 +13,16 @@ from zyda_flows.flows.build import Sample, wait_for_receipts
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.server.exclusion import build_lock
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.dedup.reference.matches import load_references
 from zyda_flows.tasks.planning.bandings import (
     STAGES,
     BandingResult,
     TriedBandings,
-    banding_result,
     keep_results,
     make_keys,
+    read_banding_result,
     with_threshold,
 )
 from zyda_flows.tasks.planning.prepare import prepare
@@ -66,7 +66,7 @@ def try_bandings(
     create_table_artifact(
         rows_of(bandings), artifact_key(corpus_recipe, "bandings"), "Removals by several bandings"
     )
-    return completed(
+    return completed_state(
         bandings, f"{counted(len(bandings.tried), 'banding')} of {corpus_recipe.corpus} were tried."
     )
 
@@ -101,7 +101,9 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
         receipts = results.receipts(runner)
         name_of = Round(variant, number).name_of
         bandings.append(
-            banding_result(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0])
+            read_banding_result(
+                variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0]
+            )
         )
     return keep_results(recipe.folder, bandings)
 

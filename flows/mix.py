@@ -12,7 +12,7 @@ from zyda_flows.flows.dashboard.artifact_keys import key_of
 from zyda_flows.flows.dashboard.mixture_page import MixturePage
 from zyda_flows.flows.server.exclusion import mixture_lock
 from zyda_flows.flows.server.run_names import name_by_mixture
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.erasure.removal_certificate import expect_finished
 from zyda_flows.tasks.mixing import removal
 from zyda_flows.tasks.mixing.mixing import mix_all
@@ -43,7 +43,7 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
             mixed: MixtureManifest = mix_files.submit(inputs, forget).result()
         show(inputs, mixed)
     place = inputs.folder.folder(mixed.place).url
-    return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
+    return completed_state(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)

@@ -10,7 +10,7 @@ from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.report import Sample
 from zyda_flows.flows.server.liveness import with_heartbeat
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.publish.pushing import push_of
 from zyda_flows.tasks.recipe.loading import load_recipe
 
@@ -43,7 +43,7 @@ def push(
             pushed.repository.page, pushed.repository.name, artifact_key(corpus_recipe, "pushed")
         )
     page = pushed.repository.page
-    return completed(page, f"{corpus_recipe.corpus} is at {page}.")
+    return completed_state(page, f"{corpus_recipe.corpus} is at {page}.")
 
 
 class UploadProgress:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.set_similarity import RARITIES, fewest, needed, rarity
+from zyda_flows.textkernels.set_similarity import RARITIES, fewest, rarity, shingles_needed
 from zyda_flows.textkernels.sets import SPREAD
 from zyda_flows.textkernels.shingle_lists import (
     ShingleLists,
@@ -122,7 +122,9 @@ def _viable(touched, members, size, share, is_jaccard, unknown, full, reach):
     viable, count = np.empty(touched.size, touched.dtype), 0
     for member in touched:
         most = members.matches[member] + unknown + (full if member > reach else 0)
-        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+        if min(most, members.sizes[member]) >= shingles_needed(
+            share, is_jaccard, size, members.sizes[member]
+        ):
             viable[count] = member
             count += 1
     return np.sort(viable[:count])
@@ -134,7 +136,9 @@ def _count_columns(touched, members, hashes, columns, size, share, is_jaccard, u
     words, places = words_of(columns, hashes)
     for member in touched:
         most = members.matches[member] + hashes.size + unknown
-        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+        if min(most, members.sizes[member]) >= shingles_needed(
+            share, is_jaccard, size, members.sizes[member]
+        ):
             members.matches[member] += shared_bits(columns, member, words, places)
 
 

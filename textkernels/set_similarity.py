@@ -24,7 +24,7 @@ ROUNDING = 1e-9  # 0.7 * 10 is a little more than 7
 
 
 @njit(cache=True, nogil=True)
-def needed(share, is_jaccard, size, other):
+def shingles_needed(share, is_jaccard, size, other):
     """Return the number of shingles that a document of `size` must share with a holder of `other`, to be removed.
 
     |A & K| >= c |A|, or with |A | K| = |A| + |K| - |A & K|, |A & K| >= j (|A| + |K|) / (1 + j).
@@ -42,7 +42,7 @@ def fewest(share, size):
 @njit(cache=True, nogil=True)
 def can_share(share, is_jaccard, size, other):
     """Return whether two sets of these sizes can share enough shingles."""
-    return min(size, other) >= needed(share, is_jaccard, size, other)
+    return min(size, other) >= shingles_needed(share, is_jaccard, size, other)
 
 
 @njit(cache=True, nogil=True)
@@ -64,7 +64,7 @@ def all_pairs(hashes, ends, groups, is_removable, first, last, share, is_jaccard
                 table, shift = table_of(document_hashes)
                 has_table = True
             count = in_common(table, shift, hashes[ends[k] : ends[k + 1]])
-            if count >= needed(share, is_jaccard, document_hashes.size, other):
+            if count >= shingles_needed(share, is_jaccard, document_hashes.size, other):
                 holders[i], shared[i] = k, count
                 break
 
@@ -178,7 +178,7 @@ def prefix_filtered(hashes, ends, groups, is_removable, first, last, share, is_j
             if not can_share(share, is_jaccard, document_numbers.size, other):
                 continue
             count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
-            if count >= needed(share, is_jaccard, document_numbers.size, other):
+            if count >= shingles_needed(share, is_jaccard, document_numbers.size, other):
                 holders[i], shared[i] = k, count
                 break
 

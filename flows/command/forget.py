@@ -136,9 +136,9 @@ class RequestOptions:
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish an interrupted request, then carry out this request after a confirmation."""
         from zyda_flows.tasks.erasure.certified_removal import promise  # late
-        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished_certificates  # late
 
-        if begun := unfinished(recipe.folder):
+        if begun := unfinished_certificates(recipe.folder):
             say("finishing an interrupted request")
             self.finish(begun)
             if not (self.reader.requests or self.texts):

@@ -102,7 +102,7 @@ def answer_of(request: BuildRequest, *, quiet: bool) -> Answer:
         if not content:
             unseen.seek(0)
             last.extend(unseen.read().decode(errors="replace").splitlines())
-            raise stopped(status, last)
+            raise stopped_error(status, last)
     result = Answer.model_validate_json(content)
     if result.fault:
         raise error_of(result.fault)
@@ -153,7 +153,7 @@ def echo_lines(errors: IO[bytes] | None) -> Iterator[str]:
         yield text
 
 
-def stopped(status: int, last: "deque[str]") -> BuildStopped:
+def stopped_error(status: int, last: "deque[str]") -> BuildStopped:
     """Return the error for a process that ended without an answer."""
     how = f"by signal {-status}" if status < 0 else f"with status {status}"
     words = f"; the last lines: {' | '.join(last)}" if last else ""

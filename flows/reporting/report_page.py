@@ -27,16 +27,16 @@ def page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str
     """Return the page with the sections of `sections`."""
     about = Fact("About this corpus", "duplicates in the form that papers use", link=ABOUT)
     first, *more = head(recipe, findings)
-    return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
+    return render_page(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
 
 
 def about_page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
     """Return the page about the corpus, with the sections of `about_sections`."""
     head_of_about = [*head(recipe, findings)[:1], Fact("The report", "the last build", link=PAGE)]
-    return rendered(recipe.corpus, "about this corpus", head_of_about, None, chapters)
+    return render_page(recipe.corpus, "about this corpus", head_of_about, None, chapters)
 
 
-def rendered(
+def render_page(
     name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Sequence[Section]
 ) -> str:
     """Return a page with a head and sections."""

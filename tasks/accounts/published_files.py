@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def file_table(files: Iterable[File]) -> pa.Table:
+def make_file_table(files: Iterable[File]) -> pa.Table:
     """Return the entries of files as SCHEMA, sorted by path."""
     rows = [file.model_dump(include=set(SCHEMA.names)) for file in files]
     return pa.Table.from_pylist(rows, SCHEMA).sort_by("path")

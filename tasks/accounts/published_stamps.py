@@ -20,7 +20,7 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, make_file_table, rows_below
 from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
@@ -76,7 +76,7 @@ def file_states(folder: Folder, manifest: Published, columns: Sequence[str] = EN
         )
     # The caller has read the manifest, and reading compares it with its digest.
     itself = [file.model_copy(update={"checked_at": utc_now()}) for file in kept.manifests[-1:]]
-    named = file_table([*manifest.named, *itself]).select([*columns])
+    named = make_file_table([*manifest.named, *itself]).select([*columns])
     yield with_stamps(
         named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder)
     )

@@ -19,7 +19,7 @@ def utc_now() -> str:
 
 
 def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
-    """Return `states` whose `checked_at` is now for files that the store itself compares.
+    """Return `file_states` whose `checked_at` is now for files that the store itself compares.
 
     The store has compared a file if its present stamp is the checksum of the saved stamp.
     """
@@ -35,7 +35,7 @@ def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
 
 
 def due_for_reading(files: pa.Table, reread_after: timedelta) -> pa.Table:
-    """Return the `states` of files that a build reads again."""
+    """Return the `file_states` of files that a build reads again."""
     old = older_than(files, reread_after / 2)
     rows = zip(old.column("checked_at").to_pylist(), old.column("sha256").to_pylist(), strict=True)
     is_due = [
@@ -46,7 +46,7 @@ def due_for_reading(files: pa.Table, reread_after: timedelta) -> pa.Table:
 
 
 def older_than(files: pa.Table, limit: timedelta) -> pa.Table:
-    """Return the `states` of files whose last reading is longer ago than `limit`, or unknown."""
+    """Return the `file_states` of files whose last reading is longer ago than `limit`, or unknown."""
     times = files.column("checked_at").cast(pa.timestamp("s", "UTC"))
     before = pa.scalar(datetime.now(UTC) - limit, pa.timestamp("s", "UTC"))
     return files.filter(pc.fill_null(pc.less_equal(times, before), True))

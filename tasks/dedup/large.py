@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
-from zyda_flows.textkernels.set_similarity import MISSING, can_share, needed
+from zyda_flows.textkernels.set_similarity import MISSING, can_share, shingles_needed
 from zyda_flows.textkernels.sets import in_common, table_of
 from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
@@ -116,7 +116,7 @@ class LargeCluster:
             sizes = hashes.size, int(self.sizes[k])
             if self.groups[k] < self.groups[i] and can_share(self.share, self.is_jaccard, *sizes):
                 count = int(in_common(*table, self.shingles_of(k)))
-                if count >= needed(self.share, self.is_jaccard, *sizes):
+                if count >= shingles_needed(self.share, self.is_jaccard, *sizes):
                     return k, count
         return MISSING, 0
 

@@ -26,8 +26,8 @@ class Documents:
     null for documents that were removed before. is_changed: mask of texts that differ from the original, (n,) bool.
     remaining: mask of the remaining documents, (n,) bool. cleaned: counts of changes by cleaning.
     source_columns: the other columns of all documents, (n,), as they were read. cleaned_columns: the same columns,
-    cleaned by steps. column_results: statistics that steps computed from `source_columns` before the first step ran,
-    by the number of the step.
+    cleaned by steps. column_results: statistics that steps computed from `source_columns` before the first step
+    ran, by the number of the step.
     """
 
     original: pa.LargeStringArray

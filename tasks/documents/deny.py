@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
+from zyda_flows.tasks.documents.deny_list import DenyList, digests_of_lists, lists_of, load_deny_list
 from zyda_flows.tasks.documents.deny_rows import RowsWithoutDenied
 from zyda_flows.tasks.documents.deny_signatures import (
     LIKENESS,
     TextMatch,
     alike_in_shard,
     hashes_without_keys,
-    letters_of_shard,
+    read_letters,
     rounds_with_signatures,
     same_letters_in_shard,
     standard_error,
@@ -82,7 +82,7 @@ class DeniedOfShard(VerdictJob):
 
     @property
     def also_in_key(self) -> list[Any]:
-        letters = (LETTERS,) if deny_list(self.lists).letter_hashes else ()
+        letters = (LETTERS,) if load_deny_list(self.lists).letter_hashes else ()
         keys = [dedup.key_parameters for dedup in (*self.rounds, *letters)]
         return [[file.sha256 for file in self.lists], keys]
 
@@ -95,7 +95,7 @@ class DeniedOfShard(VerdictJob):
         return (REQUESTED, BY_LIKENESS)
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        denied, left = deny_list(self.lists), remaining.column("doc_id").to_numpy()
+        denied, left = load_deny_list(self.lists), remaining.column("doc_id").to_numpy()
         asked, alike = denied_in_shard(
             self.folder, str(self.source), self.history.shard, denied, self.url, self.rounds
         )
@@ -177,14 +177,14 @@ def deny_key(recipe: Recipe, trail: Trail) -> str:
 
 def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:
     """Return the rounds by whose signatures the lists identify texts."""
-    if not deny_list(lists_of(recipe)).signed:
+    if not load_deny_list(lists_of(recipe)).signed:
         return ()
     return rounds_with_signatures(recipe.rounds)
 
 
 def letters_asked_about(recipe: Recipe) -> tuple[LettersRound, ...]:
     """Return the settings of the keys of letters if the lists have hashes of letters; else an empty tuple."""
-    return (LETTERS,) if deny_list(lists_of(recipe)).letter_hashes else ()
+    return (LETTERS,) if load_deny_list(lists_of(recipe)).letter_hashes else ()
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
@@ -207,7 +207,7 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source on the recipe's deny lists."""
     lists, url = lists_of(recipe), recipe.source(trail.source).url
     histories = load_histories(recipe.folder, trail)
-    denied, ingested = deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
+    denied, ingested = load_deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
     columns = ingested.facts_as(IngestedColumns).schema_of_all
     for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
         if (fault := fault_of_column(path, columns)) is not None:
@@ -225,7 +225,7 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     aside = ingested.facts_as(RowsAside).set_aside if recipe.publish_set_aside else None
     without = [RowsWithoutDenied(recipe.folder, trail.source, rows, lists) for rows in aside or ()]
     judged = fan_out(RowsWithoutDenied.__call__, without, stage="deny", source=trail.source)
-    letters = [letters_of_shard(recipe.folder, trail.source, one.shard).path for one in histories]
+    letters = [read_letters(recipe.folder, trail.source, one.shard).path for one in histories]
     return manifest.model_copy(
         update={
             "facts": RowsAside(set_aside=tuple(judged) or None).written(),

@@ -269,7 +269,7 @@ def hashes_of_address(address: str) -> Iterator[str]:
 
 
 @lru_cache(maxsize=4)
-def deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
+def load_deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
     """Read lists. Raises BadInput with the invalid lines."""
     return DenyList(request for file in files for request in requests_in(file))
 
@@ -287,7 +287,7 @@ def digests_of_lists(recipe: Recipe) -> dict[str, str]:
 def read_lists(recipe: Recipe) -> dict[str, str]:
     """Read a recipe's lists and return their SHA-256 by URL. Raises BadInput with the invalid lines."""
     if recipe.deny_lists:
-        deny_list(lists_of(recipe))
+        load_deny_list(lists_of(recipe))
     return digests_of_lists(recipe)
 
 

@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.deny_list import DenyList, Request, deny_list
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, load_deny_list
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.signatures.letters import letters_in
 from zyda_flows.tasks.sources.named_values import as_text, column_of, value_at
@@ -61,7 +61,7 @@ class RowAside:
         return [*texts_in(self.fields), *texts_in_content(self.content)]
 
 
-def row_aside(content: bytes | None, columns: str | None) -> RowAside:
+def parse_row_aside(content: bytes | None, columns: str | None) -> RowAside:
     """Return a row that is set aside. columns: as JSON; if given, the content is the row's text."""
     content, fields = content or b"", None
     if columns is not None:
@@ -125,7 +125,7 @@ class RowJudge:
             return True
         if columns is None and content and self.begins_like_one(content):
             return True
-        row = row_aside(content, columns)
+        row = parse_row_aside(content, columns)
         return self.has_address(row) or self.has_value(row) or self.has_text(row)
 
     def begins_like_one(self, content: bytes) -> bool:
@@ -278,7 +278,7 @@ class RowsWithoutDenied(ArtifactJob):
         return [file.sha256 for file in self.lists]
 
     def make(self) -> Artifact:
-        judge = RowJudge(deny_list(self.lists))
+        judge = RowJudge(load_deny_list(self.lists))
 
         def fill(scratch: Path) -> None:
             writer = None

@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, deny_list, lists_of
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, lists_of, load_deny_list
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
@@ -121,14 +121,14 @@ def same_letters_in_shard(
     """Return the ids of the documents of a shard with the letters of a listed text: (n,)."""
     if not denied.letter_hashes:
         return np.empty(0, np.uint64)
-    keys, doc_ids = read_range(folder, [letters_of_shard(folder, source, shard)()], 0, ALL_KEYS)
+    keys, doc_ids = read_range(folder, [read_letters(folder, source, shard)()], 0, ALL_KEYS)
     wanted = np.stack([key_of_hash(digest) for digest in denied.letter_hashes])
     places = np.flatnonzero(np.isin(keys[:, 0], wanted[:, 0]))
     pairs = {(upper, lower) for upper, lower in wanted.tolist()}
     return doc_ids[[place for place in places.tolist() if tuple(keys[place].tolist()) in pairs]]
 
 
-def letters_of_shard(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
+def read_letters(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
     """Return the job that computes the keys of letters of a shard."""
     return KeysOfShard(folder, source, shard, LETTERS)
 
@@ -139,7 +139,7 @@ class LettersOfShard:
     @classmethod
     def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return the function that starts the keys of letters of a shard."""
-        is_asked = bool(recipe.deny_lists) and bool(deny_list(lists_of(recipe)).letter_hashes)
+        is_asked = bool(recipe.deny_lists) and bool(load_deny_list(lists_of(recipe)).letter_hashes)
         return partial(KeysOfRounds, (LETTERS,) if is_asked else ())
 
 

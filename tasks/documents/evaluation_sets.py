@@ -90,7 +90,7 @@ class EvaluationItem:
     answer: str | None
 
 
-def planned_set(name: str, settings: EvaluationSet) -> PlannedSet:
+def plan_set(name: str, settings: EvaluationSet) -> PlannedSet:
     """Look up the files of a set. Raises BadInput for no files, Denied, Unavailable."""
     files = planned_files(f"set {name}", settings.files, settings.revision)
     return PlannedSet(name=name, files=files, question=settings.question, answer=settings.answer)

@@ -19,7 +19,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, items_of
 from zyda_flows.tasks.documents.item_words import texts_of, word_hashes, word_places
-from zyda_flows.tasks.documents.sought_items import Hashes, SearchedItems, SetCounts, searched_items
+from zyda_flows.tasks.documents.sought_items import Hashes, SearchedItems, SetCounts, collect_items
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
 
@@ -265,4 +265,4 @@ def shorten_passage(passage: str) -> str:
 def search_for(planned: tuple[PlannedSet, ...], answer_within: int) -> ItemSearch:
     """Return the search for the items of sets. The sets are read once in a process. Raises BadInput."""
     sets = [(each.name, [*items_of(each)]) for each in planned]
-    return ItemSearch(*searched_items(sets), answer_within)
+    return ItemSearch(*collect_items(sets), answer_within)

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.language_rules import SCORE, language_rules
+from zyda_flows.tasks.documents.language_rules import SCORE, read_language_rules
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.steps.language_id import LanguageId
@@ -38,7 +38,7 @@ class PlannedLanguages(Record):
     version: str = VERSION
 
 
-def planned_languages(settings: LanguageId) -> PlannedLanguages:
+def plan_languages(settings: LanguageId) -> PlannedLanguages:
     """Look up a step's model. Raises BadInput for an invalid model and for languages that it does not know."""
     files = planned_files(f"{RULE}.model", (settings.model,), most=limits().model_bytes)
     if len(files) != 1:
@@ -57,7 +57,7 @@ def kept_languages(settings: LanguageId) -> dict[str, float]:
     """Return the languages to keep, each with its lowest accepted probability. Raises BadInput."""
     if isinstance(settings.keep, dict):
         return settings.keep
-    languages = language_rules(f"{RULE}.keep", settings.keep)
+    languages = read_language_rules(f"{RULE}.keep", settings.keep)
     if missing := [name for name, rules in languages.items() if rules.score is None]:
         raise BadInput(f"{RULE}.keep: the file of {missing[0]} has no {SCORE}; add it")
     return {name: float(rules.score or 0) for name, rules in languages.items()}

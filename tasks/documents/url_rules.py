@@ -49,7 +49,7 @@ class PlannedUrlRules(Record):
     version: str = VERSION
 
 
-def planned_url_rules(settings: UrlRules) -> PlannedUrlRules:
+def plan_url_rules(settings: UrlRules) -> PlannedUrlRules:
     """Look up and read the files of a step. Raises BadInput for a missing or empty file."""
     files = tuple((kind, planned_files(f"{RULE}.{kind}", urls)) for kind, urls in settings.files.items())
     planned = PlannedUrlRules(column=settings.column, soft_most=settings.soft_most, files=files)

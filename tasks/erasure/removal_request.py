@@ -30,9 +30,9 @@ class RemovalRequest:
         """
         return [*self.requests, *requests_of_texts(self.texts, rounds, alike=alike)]
 
-    def hashed(self) -> list[Request]:
+    def hash_request(self) -> list[Request]:
         """Return the entries with hashes instead of addresses and values of columns."""
-        return [hashed(request) for request in self.requests]
+        return [hash_request(request) for request in self.requests]
 
     def counts(self) -> dict[str, int]:
         """Count the entries and texts, by kind."""
@@ -44,7 +44,7 @@ class RemovalRequest:
         return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
 
 
-def hashed(request: Request) -> Request:
+def hash_request(request: Request) -> Request:
     """Return an entry with a hash instead of its address or value."""
     if request.url is not None:
         entry = address_of(request.url.strip())

@@ -6,7 +6,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.deny_list import DenyList, Request
-from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, request_for_row, row_aside
+from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, parse_row_aside, request_for_row
 from zyda_flows.tasks.erasure.in_shards import ingest_manifests
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
@@ -74,7 +74,7 @@ def rows_set_aside(
             if (
                 doc_id in ids
                 or judge.asks_about(content, columns)
-                or (is_stored and parts.are_in(row_aside(content, columns).texts))
+                or (is_stored and parts.are_in(parse_row_aside(content, columns).texts))
             ):
                 entry = request_for_row(content, columns) if is_stored else None
                 yield MatchedRow(doc_id, source, file, row, entry)

@@ -38,7 +38,7 @@ IN_CONTENT = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s;\"']+)", re.IGNORECASE)
 XML = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"'>]*)[\"']")
 
 
-def decoded(content: bytes, charset: str | None) -> str:
+def decode_page(content: bytes, charset: str | None) -> str:
     """Return the text of a page, with U+FFFD for invalid bytes. charset: of the HTTP header; it may be wrong."""
     for mark, encoding in MARKS.items():
         if content.startswith(mark):
@@ -54,7 +54,7 @@ def as_utf8(content: bytes, charset: str | None) -> bytes:
             text = pa.LargeStringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(content))
             text.validate(full=True)  # four times as fast as decoding
             return content
-    return decoded(content, charset).encode()
+    return decode_page(content, charset).encode()
 
 
 def encoding_of(content: bytes, charset: str | None) -> str:

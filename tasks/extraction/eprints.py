@@ -58,7 +58,7 @@ def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
     if not candidates or is_plain_tex(candidates.values()):
         raise NoLatex(kind_of(files, has_tex=bool(candidates)))
     main = main_file(candidates, files)
-    return "".join(expanded(decoded_sources(contents, texts, candidates[main]), main)), main
+    return "".join(expand_inputs(decoded_sources(contents, texts, candidates[main]), main)), main
 
 
 def decoded_sources(
@@ -190,7 +190,7 @@ class OpenFile(NamedTuple):
     pieces: Iterator[Piece]
 
 
-def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
+def expand_inputs(sources: Mapping[str, str], main: str) -> Iterator[str]:
     """Yield the parts of the main file with its inputs, without comments.
 
     A missing file is skipped, and a file that inputs itself. Of an inputted document only the body is kept.

@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from zyda_flows.tasks.extraction.code_blocks import fenced
+from zyda_flows.tasks.extraction.code_blocks import fence_code
 from zyda_flows.tasks.extraction.latex_words import QUOTES
 
 SPACES = re.compile(r"[ \t]*\n[ \t]*|[ \t]+")
@@ -113,4 +113,4 @@ def fenced_code(inside: str) -> str:
     named = LANGUAGE.search(match[1] or "") if match else None
     language = (named[1] if named else (match[2] or "") if match else "").lower()
     start = inside.find("\n") + 1 if match and not match[1] else match.end() if match else 0
-    return f"\n\n{fenced(inside[start:].strip(chr(10)), language)}\n\n"
+    return f"\n\n{fence_code(inside[start:].strip(chr(10)), language)}\n\n"

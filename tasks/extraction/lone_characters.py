@@ -14,8 +14,8 @@ from zyda_flows.tasks.extraction.nesting import (
     Places,
     in_utf8,
     lone_places,
-    referenced,
-    spliced,
+    referenced_characters,
+    splice,
 )
 
 # Control characters that are not white space, and code points that are not characters.
@@ -41,13 +41,13 @@ def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str
     spans = np.concatenate([names, np.stack([lone, lone], 1)])
     order = np.argsort(spans[:, 0])
     texts = [b"span" if i < len(names) else mark.encode() for i in order.tolist()]
-    text = extract(spliced(data, spans[order], texts))
+    text = extract(splice(data, spans[order], texts))
     return text.replace(mark, "") if mark else text
 
 
 def unused_character(data: Bytes) -> str:
     """Return a mark that a page has neither as a character nor as a reference. data: the page in UTF-8."""
-    used, page = referenced(data), data.tobytes()
+    used, page = referenced_characters(data), data.tobytes()
     for mark in MARKS:
         if not used[ord(mark)] and mark.encode() not in page:
             return mark

@@ -29,10 +29,10 @@ WIDTH = re.compile(r"(\d{0,3}\.?\d{1,9})em")
 
 def latex_of_mathml(node: LexborNode) -> str:
     """Return a formula as LaTeX. Raises ValueError if it is nested too deep."""
-    return converted(node, limits().formula_depth)
+    return convert_node(node, limits().formula_depth)
 
 
-def converted(node: LexborNode, max_depth: int) -> str:
+def convert_node(node: LexborNode, max_depth: int) -> str:
     """Return an element as LaTeX. Raises ValueError if elements are nested deeper than `max_depth`."""
     if not max_depth:
         raise ValueError(f"a formula is nested deeper than {limits().formula_depth} elements")
@@ -46,7 +46,7 @@ def converted(node: LexborNode, max_depth: int) -> str:
         return matrix(children, max_depth - 1)
     if tag == "semantics":
         children = children[:1]  # the others are annotations
-    parts = [converted(child, max_depth - 1) for child in children]
+    parts = [convert_node(child, max_depth - 1) for child in children]
     if tag == "semantics":
         return "".join(parts)
     min_parts, convert = LAYOUT_WRITERS.get(tag, (0, join_row))
@@ -197,7 +197,7 @@ def matrix(rows: list[LexborNode], max_depth: int) -> str:
     lines = []
     for row in rows:
         cells = [cell for cell in elements(row) if cell.tag == "mtd"]
-        lines.append(" & ".join(converted(cell, max_depth - 1) if max_depth > 1 else "" for cell in cells))
+        lines.append(" & ".join(convert_node(cell, max_depth - 1) if max_depth > 1 else "" for cell in cells))
     return r"\begin{matrix} " + r" \\ ".join(lines) + r" \end{matrix}"
 
 

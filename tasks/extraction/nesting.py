@@ -123,13 +123,13 @@ def lone_places(data: Bytes) -> Places:
     return places[places >= 0]
 
 
-def referenced(data: Bytes) -> NDArray[np.bool_]:
+def referenced_characters(data: Bytes) -> NDArray[np.bool_]:
     """Return which code points below 2**16 a page refers to by number: bool, (2**16,)."""
     named: NDArray[np.bool_] = references(data, HASHES, KINDS)
     return named
 
 
-def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
+def splice(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
     """Return a page in which texts replace spans. spans: begin and end in bytes, (n, 2)."""
     places = spans.ravel().tolist()
     kept = [data.data[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(data)], strict=True)]
@@ -139,7 +139,7 @@ def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
 def with_sentences(page: MeasuredPage) -> str:
     """Return a page in which elements in sentences are renamed to `span`, which resiliparse keeps."""
     names = page.in_sentences
-    return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html
+    return splice(page.data, names, [b"span"] * len(names)) if len(names) else page.html
 
 
 def in_utf8(html: str) -> Bytes:

@@ -10,7 +10,7 @@ import re
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, block_language, code_text, fenced
+from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, block_language, code_text, fence_code
 from zyda_flows.tasks.extraction.formulas import IMAGES, RENDERED, ROOTS, SCRIPTS, formulas_of, in_dollars
 from zyda_flows.tasks.extraction.lists import with_numbers
 from zyda_flows.tasks.extraction.lone_characters import with_lone
@@ -164,7 +164,9 @@ def mark_code(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
         cells = block.css(CODE_CELLS) if block.tag == "table" else []
         code = "\n".join(filter(None, map(code_text, cells))) if cells else code_text(block)
         if code:
-            mark(block, Piece(fenced(unmarked(code, pieces), block_language(block)), is_block=True), pieces)
+            mark(
+                block, Piece(fence_code(unmarked(code, pieces), block_language(block)), is_block=True), pieces
+            )
 
 
 def table_around(node: LexborNode) -> LexborNode | None:

@@ -59,7 +59,7 @@ class TrialWorkload:
         by_calls = len(self.sources[source].shards) / max(1, sum(part.shards for part in parts))
         size = by_size * sum(seen for part in calls for seen, _ in part.sizes_and_costs)
         count = spent.calls * by_calls
-        grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
+        grown = {figure: fit_growth.of(count, size) for figure, fit_growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
         # The files of the trial are small; each is written to a store in a single request.
         grown["requests"] += count * requests_for_parts(grown["written"] / count)
@@ -86,7 +86,9 @@ class TrialWorkload:
             call for source, calls in self.calls(name).items() if source for call in calls.sizes_and_costs
         ]
         sizes = [size for size, _ in each]
-        return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
+        return {
+            figure: fit_growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES
+        }
 
 
 class Growth(NamedTuple):
@@ -99,7 +101,7 @@ class Growth(NamedTuple):
         return self.per_call * calls + self.per_byte * size
 
 
-def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
+def fit_growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
     """Split costs into a constant part and a part that grows with size, by least squares; both are >= 0."""
     mean, mean_size = sum(taken) / len(taken), sum(sizes) / len(sizes)
     spread = sum((size - mean_size) ** 2 for size in sizes)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
+from zyda_flows.tasks.documents.deny_list import lists_of, load_deny_list
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
@@ -58,7 +58,7 @@ def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
     """Return the ids of a source's rows on deny lists: (n,) uint64, ascending."""
     if not recipe.deny_lists:
         return np.empty(0, np.uint64)
-    ids = np.union1d(*deny_list(lists_of(recipe)).ids_of_both)
+    ids = np.union1d(*load_deny_list(lists_of(recipe)).ids_of_both)
     first, end = (np.uint64(first_id(plan.number, 0) + n) for n in (0, (1 << SOURCE_SHIFT) - 1))
     return ids[np.searchsorted(ids, first) : np.searchsorted(ids, end, side="right")]
 

@@ -24,7 +24,7 @@ from zyda_flows.tasks.mixing.mixture_certificate import (
     Forgetting,
     VersionRemoved,
     WorkRemoved,
-    unfinished,
+    unfinished_certificates,
 )
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs
@@ -46,7 +46,7 @@ def utc_now() -> str:
 def planned_certificate(inputs: Inputs) -> Forgetting:
     """Return a certificate of the versions and files to remove, which continues an unfinished certificate."""
     now = new_certificate(inputs)
-    return with_remaining(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
+    return with_remaining(begun[-1], now) if (begun := unfinished_certificates(inputs.folder)) else now
 
 
 def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
@@ -169,14 +169,16 @@ def kept_in_work(inputs: Inputs) -> set[str]:
     return {LOCK, tokenizer_path(inputs.encoding.digest), *tokens, *(f"{path}.json" for path in tokens)}
 
 
-def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str]) -> Iterator[WorkRemoved]:
+def work_removed(
+    sizes: dict[str, int], unfinished_certificates: Sequence[str], kept: set[str]
+) -> Iterator[WorkRemoved]:
     """Yield the files to remove of each stage in the work folder, and of each unfinished mix."""
     files, bytes_of = Counter[str](), Counter[str]()
     for path, size in sizes.items():
         top, _, below = path.partition("/")
         if top == WORK and path not in kept:
             place = f"{WORK}/{below.partition('/')[0]}" if "/" in below else WORK
-        elif top in unfinished:
+        elif top in unfinished_certificates:
             place = top
         else:
             continue

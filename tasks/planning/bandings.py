@@ -135,7 +135,7 @@ def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
     fan_out(KeysOfBandings.__call__, jobs, stage="keys of all bandings", source=None)
 
 
-def banding_result(
+def read_banding_result(
     recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: Receipt
 ) -> BandingResult:
     """Return the result of a recipe's last round. removals: the receipts of its sources."""

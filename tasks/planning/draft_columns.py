@@ -62,7 +62,7 @@ class Column:
         return self.share(lambda text: BEGINS_HTML.match(text[:2000].encode(errors="replace"))) > 0.5
 
     @property
-    def is_of_addresses(self) -> bool:
+    def has_addresses(self) -> bool:
         return self.share(ADDRESS.fullmatch) >= MOST
 
     @property
@@ -161,7 +161,7 @@ def values_of(array: pa.Array) -> list[Any]:
 def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> Guess:
     """Choose the column with the name of a text, or else the column with the longest strings. Raises BadInput."""
     filled = [column for column in columns if column.length]
-    strings = [column for column in filled if not column.is_of_addresses] or filled
+    strings = [column for column in filled if not column.has_addresses] or filled
     if not strings:
         known = ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"
         fault = f"no column of strings with a text was found in its first {rows:,} rows; its columns: {known}"
@@ -181,7 +181,7 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
 
 def url_guess(columns: Sequence[Column]) -> Guess | None:
     """Choose a column of addresses of the web; usual names come first."""
-    candidates = [column for column in columns if column.texts and column.is_of_addresses]
+    candidates = [column for column in columns if column.texts and column.has_addresses]
     ranks = {name: rank for rank, name in enumerate(KNOWN_URLS)}
     candidates.sort(key=lambda column: (column.is_field, ranks.get(column.last_name.lower(), len(ranks))))
     return Guess(candidates[0], f"addresses in {counts(candidates[0])}") if candidates else None

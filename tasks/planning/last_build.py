@@ -92,7 +92,7 @@ def digest_of_code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 
-def build_record(
+def make_build_record(
     recipe: Recipe,
     digest: str,
     listings: dict[str, str],

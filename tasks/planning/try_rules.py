@@ -120,7 +120,7 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
-        for sample in sample_documents(recipe, source, each):
+        for sample in read_sample(recipe, source, each):
             done = run_steps(plan, sample.texts, sample.source_columns)
             done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
             trial.count(source.name, sample, done, bounds, examples)
@@ -131,7 +131,7 @@ def rule_example(source: str, some: SampleDocuments, place: int, column: pa.Arra
     return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
-def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
+def read_sample(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
     """Return some documents of a source, from several of its files and from different places in them."""
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())

@@ -65,7 +65,7 @@ class SharesBelow:
     below: tuple[float, ...]
 
 
-def shares_below(name: str, likeness: NDArray[np.float32], threshold: float) -> SharesBelow:
+def count_shares_below(name: str, likeness: NDArray[np.float32], threshold: float) -> SharesBelow:
     places = (*SIMILARITIES, np.float32(threshold))
     return SharesBelow(name, len(likeness), tuple(float(np.mean(likeness < place)) for place in places))
 
@@ -74,12 +74,12 @@ def by_source(table: pa.Table, headline: AuditCounts) -> list[SharesBelow]:
     """Return the shares of each source with removed documents, and of all sources."""
     likeness, names = table.column(headline.measure).to_numpy(), table.column("source").to_pylist()
     source_shares = [
-        shares_below(name, likeness[np.array([n == name for n in names])], headline.threshold)
+        count_shares_below(name, likeness[np.array([n == name for n in names])], headline.threshold)
         for name in dict.fromkeys(names)
     ]
     if len(source_shares) <= 1:
         return source_shares
-    return [*source_shares, shares_below("all", likeness, headline.threshold)]
+    return [*source_shares, count_shares_below("all", likeness, headline.threshold)]
 
 
 def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]:
@@ -103,7 +103,7 @@ class Histogram(NamedTuple):
     counts: tuple[int, ...]
 
 
-def histogram(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
+def count_in_bins(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
     """Count the pairs of AUDIT by a column; values outside `ends` are counted in the first or the last bin."""
     values = np.clip(table.column(column).to_numpy().astype(float), ends[0], ends[-1])
     return Histogram(tuple(ends.tolist()), tuple(np.histogram(values, ends)[0].tolist()))
@@ -115,12 +115,12 @@ def by_similarity(table: pa.Table) -> dict[str, Histogram]:
     These are figures 2a and 2b of the paper on Zyda (arXiv 2406.01981), which has the edit similarity.
     """
     ends = np.linspace(0, 1, 21).round(2)
-    return {name: histogram(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
+    return {name: count_in_bins(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
 
 
 def lengths_of_removed(table: pa.Table) -> Histogram:
     """Return the distribution of the removed documents' characters: figure 8a of the paper on Zyda."""
-    return histogram(table, "characters", CHARACTERS)
+    return count_in_bins(table, "characters", CHARACTERS)
 
 
 class AuditedPair(NamedTuple):

@@ -69,7 +69,7 @@ def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segm
     if start:
         for side in segments:
             side.append(Segment(text=f"(the first {start:,} characters are the same)\n"))
-    for parts in compared(units, other_units):
+    for parts in compare_units(units, other_units):
         for side, part in zip(segments, parts, strict=True):
             side.append(part)
     for side, own, whole in zip(segments, (units, other_units), (text, other), strict=True):
@@ -79,7 +79,7 @@ def side_by_side(text: str, other: str) -> tuple[tuple[Segment, ...], tuple[Segm
     return left, right
 
 
-def compared(
+def compare_units(
     units: Sequence[str], others: Sequence[str], *, is_fine: bool = False
 ) -> Iterator[tuple[Segment, Segment]]:
     """Yield the corresponding parts of two texts, which are common or differ.
@@ -94,7 +94,7 @@ def compared(
         if is_fine or not are_alike(fine, other_fine):
             yield Segment(text=ours, is_same=False), Segment(text=theirs, is_same=False)
         else:
-            yield from compared(fine, other_fine, is_fine=True)
+            yield from compare_units(fine, other_fine, is_fine=True)
         place, other_place = b, d
 
 

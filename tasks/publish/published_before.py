@@ -16,7 +16,7 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     published_manifest,
 )
-from zyda_flows.tasks.accounts.published_files import FileTable, file_table
+from zyda_flows.tasks.accounts.published_files import FileTable, make_file_table
 from zyda_flows.tasks.accounts.published_stamps import (
     difference,
     file_states,
@@ -70,7 +70,7 @@ class PublishedBefore:
             warn(f"{error}; it is published again")
             return False
         return (
-            file_table(files)
+            make_file_table(files)
             .drop_columns("checked_at")
             .equals(entries.drop_columns("checked_at").combine_chunks())
         )
@@ -83,7 +83,7 @@ class PublishedBefore:
         )
 
 
-def published_before(folder: Folder) -> PublishedBefore | None:
+def read_published_before(folder: Folder) -> PublishedBefore | None:
     """Return the published corpus, None if nothing is published or it cannot be read."""
     manifest = published_manifest(folder)
     if manifest is None:

@@ -28,6 +28,6 @@ class IngestFacts(Facts):
         return unpack(self.packed)
 
 
-def ingest_facts(folder: Folder, trail: Trail) -> IngestFacts:
+def read_ingest_facts(folder: Folder, trail: Trail) -> IngestFacts:
     """Read the facts that ingest stored about a source."""
     return load_manifest(folder, trail.receipts[0]).facts_as(IngestFacts)

@@ -43,7 +43,7 @@ def union_ranges(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, S
     return spans | others | in_both
 
 
-def value_ranges(table: pa.Table) -> ValueRanges:
+def find_value_ranges(table: pa.Table) -> ValueRanges:
     """Measure the integers and times of a table, whose types may differ from those of other files."""
     integers, seconds = dict[str, Span](), dict[str, Span]()
     for name in table.column_names:

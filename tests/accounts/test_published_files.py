@@ -16,7 +16,7 @@ from small_corpus import (
 )
 
 from zyda_flows.tasks.accounts.published import File, manifest_if_there
-from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, make_file_table, rows_below
 from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
     file_states,
@@ -36,7 +36,7 @@ def files_called(names):
 
 @given(st.sets(NAMES, max_size=40), st.one_of(st.just(""), NAMES), st.integers(1, 7))
 def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_rows):
-    table = file_table(files_called(names))
+    table = make_file_table(files_called(names))
     parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, group_rows)))
     rows = rows_below(parquet, prefix, ["path", "size"])
     assert rows.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
@@ -45,7 +45,7 @@ def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_
 
 def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
     names = [f"{place}/{i:06d}-000.parquet" for place in "abc" for i in range(1000)]
-    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(file_table(files_called(names)), 100)))
+    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(make_file_table(files_called(names)), 100)))
     read, read_row_group = [], pq.ParquetFile.read_row_group
     monkeypatch.setattr(
         pq.ParquetFile, "read_row_group", lambda *of, **how: read.append(of[1]) or read_row_group(*of, **how)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.erasure.removal_request import hashed
+from zyda_flows.tasks.erasure.removal_request import hash_request
 from zyda_flows.tasks.sources.web_addresses import host_and_parents, normalise_address, normalise_domain
 
 
@@ -190,7 +190,7 @@ def test_lines_of_published_lists_are_read(line, expected):
 def test_document_with_an_address_is_found(lines, address, is_denied):
     requests = requests_of(lines)
     assert DenyList(requests).has_address(address) is is_denied
-    assert DenyList(map(hashed, requests)).has_address(address) is is_denied
+    assert DenyList(map(hash_request, requests)).has_address(address) is is_denied
 
 
 def test_deny_list_groups_requests_by_kind():

@@ -5,7 +5,7 @@ from bombs import run_bounded
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from growth import grows_linearly
 
-from zyda_flows.tasks.extraction.decoding import as_utf8, decoded
+from zyda_flows.tasks.extraction.decoding import as_utf8, decode_page
 from zyda_flows.tasks.extraction.nesting import measure_page
 from zyda_flows.tasks.extraction.pages import main_content
 from zyda_flows.tasks.extraction.structured import structured_text
@@ -135,7 +135,7 @@ def test_attributes_are_limited_by_their_cost():
 def test_real_pages_are_accepted(shared):
     with (shared / "web/pages/pages.warc.gz").open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
-        pages = [decoded(record.reader.read(), record.http_charset) for record in records]
+        pages = [decode_page(record.reader.read(), record.http_charset) for record in records]
     assert len(pages) > 300
     with replaced_limits(html_work=limits().html_work // 10, html_tags=limits().html_tags // 10):
         for page in pages:

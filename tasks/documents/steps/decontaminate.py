@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
-from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, plan_set
 from zyda_flows.tasks.documents.item_search import HELD, LEAST_PHRASES, MARK, SURROUNDED, VERSION, search_for
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
@@ -37,7 +37,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
     def needs(cls, step: RecipeStep) -> dict[str, Any]:
         """Read the sets. Raises BadInput for a set without items, and for a set without answers."""
         settings = step.settings.decontaminate
-        sets = tuple(planned_set(name, files) for name, files in settings.sets.items())
+        sets = tuple(plan_set(name, files) for name, files in settings.sets.items())
         search_for(sets, settings.answer_within)
         return {
             "evaluation": sets,

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import first_line
-from zyda_flows.tasks.extraction.decoding import decoded
+from zyda_flows.tasks.extraction.decoding import decode_page
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE
 from zyda_flows.tasks.sources.compression import chunks_of
@@ -76,5 +76,5 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
 
 
 # A page states its encoding. Windows programs begin a text with a byte order mark, which is removed.
-HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
+HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decode_page(content, None))
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))
