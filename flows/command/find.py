@@ -42,7 +42,7 @@ def find(
     are compared with the given text. The exit status is 1 if no document is found.
     """
     if not print_nearest(load(recipe_path, storage, sample), text, most):
-        raise typer.Exit(1)
+        raise typer.Exit(code=1)
 
 
 def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:

@@ -30,7 +30,7 @@ def try_recipe(
 
     Use it to tune values within seconds: change the recipe, and start the command again.
     """
-    recipe = load(recipe_path, None, None)
+    recipe = load(recipe_path, storage=None, sample=None)
     from rich.markup import escape  # late
     from rich.text import Text  # late
 

@@ -74,7 +74,7 @@ class RemainingDocuments:
 
 def totals(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of all sources."""
-    return Table("All sources", NAMES, compared_rows(before, now, None))
+    return Table("All sources", NAMES, compared_rows(before, now, source=None))
 
 
 def by_source(before: RemainingDocuments, now: RemainingDocuments) -> Table:

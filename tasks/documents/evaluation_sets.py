@@ -53,7 +53,7 @@ FORMS = (
     known_form("question_stem choices answerKey", "{{ question_stem }}", BY_LETTER),
     known_form("question choices answer", "{{ question }}", "{{ choices | chosen(answer) }}"),
     known_form("ctx endings label", "{{ ctx }}", "{{ endings | chosen(label) }}"),
-    known_form("sentence option1 option2 answer", COMPLETED, None),
+    known_form("sentence option1 option2 answer", COMPLETED, answer=None),
     known_form("goal sol1 sol2 label", "{{ goal }}", "{{ [sol1, sol2] | chosen(label) }}"),
     known_form("question passage answer", "{{ question }}", "{{ ['no', 'yes'] | chosen(answer) }}"),
     known_form("question correct_answer", "{{ question }}", "{{ correct_answer }}"),

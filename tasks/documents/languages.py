@@ -83,7 +83,7 @@ def language_columns(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
     from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
-    places, probabilities = (values[:, 0] for values in predict(model, texts, 1))
+    places, probabilities = (values[:, 0] for values in predict(model, texts, k=1))
     labels = pa.array(model.labels, pa.string())
     is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
     is_known = (places >= 0) & ~is_blank  # a model returns a label for a blank text, too

@@ -73,7 +73,7 @@ def rows_set_aside(
             is_stored = bool(content or columns)
             if (
                 doc_id in ids
-                or judge.asks_about(content, columns)
+                or judge.is_denied(content, columns)
                 or (is_stored and parts.are_in(parse_row_aside(content, columns).texts))
             ):
                 entry = request_for_row(content, columns) if is_stored else None

@@ -89,7 +89,7 @@ class LatexWriter(Environments):
     def text(self, latex: str) -> str:
         """Return the Markdown of a document."""
         # Marks of items that are left belong to environments that are not known as lists.
-        markdown = join_pieces(self.pieces(latex, 0)).replace(ITEM, "\n- ")
+        markdown = join_pieces(self.pieces(latex, depth=0)).replace(ITEM, "\n- ")
         text = LINE_ENDS.sub("\n\n", SPACES_AT_END.sub("\n", without_removed(markdown))).strip()
         return f"{text}\n" if text else ""
 

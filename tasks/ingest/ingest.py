@@ -58,7 +58,7 @@ def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
     """Return the ids of a source's rows on deny lists: (n,) uint64, ascending."""
     if not recipe.deny_lists:
         return np.empty(0, np.uint64)
-    ids = np.union1d(*load_deny_list(lists_of(recipe)).ids_of_both)
+    ids = np.union1d(*load_deny_list(lists_of(recipe)).requested_and_similar_ids)
     first, end = (np.uint64(first_id(plan.number, 0) + n) for n in (0, (1 << SOURCE_SHIFT) - 1))
     return ids[np.searchsorted(ids, first) : np.searchsorted(ids, end, side="right")]
 

@@ -105,11 +105,11 @@ class MixtureTracer:
             if not 0 <= token < output.tokens:
                 raise BadInput(f"{name} has the tokens 0 to {output.tokens - 1:,}, and not {token:,}")
             return output, token
-        rest = token
+        position = token
         for output in self.outputs:
-            if 0 <= rest < output.tokens:
-                return output, rest
-            rest -= output.tokens
+            if 0 <= position < output.tokens:
+                return output, position
+            position -= output.tokens
         raise BadInput(f"there are the tokens 0 to {self.mixed.tokens - 1:,}, and not {token:,}")
 
     def by_sequence(self, name: str | None, sequence: int) -> tuple[Output, int, int]:
@@ -117,14 +117,14 @@ class MixtureTracer:
 
         sequence: number in the file `name`, or in all files for None. Raises BadInput if out of range.
         """
-        rest, outputs = sequence, self.outputs_named(name)
+        number, outputs = sequence, self.outputs_named(name)
         for output in outputs:
-            if 0 <= rest < output.sequences:
-                rows = self.rows(output, "sequence", rest, rest + 1)
+            if 0 <= number < output.sequences:
+                rows = self.rows(output, "sequence", number, number + 1)
                 first = int(rows.column("start")[0].as_py())
                 size = self.mixed.mixture.get("packed") or int(pc.sum(rows.column("tokens")).as_py())
-                return output, first if not self.mixed.mixture.get("packed") else rest * size, first + size
-            rest -= output.sequences
+                return output, first if not self.mixed.mixture.get("packed") else number * size, first + size
+            number -= output.sequences
         raise BadInput(
             f"there are the sequences 0 to {sum(file.sequences for file in outputs) - 1:,}, and not {sequence:,}"
         )
