@@ -33,7 +33,7 @@ from zyda_flows.textkernels.shingle_lists import (
     look_up,
 )
 
-LEAST = 64  # shingles of each document in an index without room for all
+LEAST_SHINGLES = 64  # shingles of each document in an index without room for all
 # A probe with at most this many candidates stops; an incomplete index returns at most this many.
 CANDIDATES = 64
 CHEAP = 5  # classes of shingles that are always looked up: shingles of fewer than 32 documents
@@ -205,7 +205,7 @@ class RareIndex:
             1.0, bounds.entries / max(1, wanted)
         )  # share of a document's shingles that are indexed
         # Two shingles that share a counter may need more entries than counted.
-        room = min(wanted + wanted // 8 + LEAST, bounds.entries + LEAST * self.most)
+        room = min(wanted + wanted // 8 + LEAST_SHINGLES, bounds.entries + LEAST_SHINGLES * self.most)
         bits = max(4, min(room, bounds.entries).bit_length())
         heads, tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
         self.lists = ShingleLists(
@@ -238,7 +238,9 @@ class RareIndex:
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
         """Add a member by its distinct hashes, (m,). group: not less than the groups of members before."""
         indexed_hashes = choose_hashes(
-            hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
+            hashes,
+            self.counters,
+            max(LEAST_SHINGLES, int(self.part * hashes.size)) if self.part < 1 else hashes.size,
         )
         self.members.groups[self.count], self.members.sizes[self.count] = group, hashes.size
         add_member(self.count, indexed_hashes, self.counters, self.columns, self.lists)

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.planning import Inputs
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
-FAR = 0.02  # share of a target; larger deviations are reported
+LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
 BAR = 24  # characters of the longest bar
 
 
@@ -179,7 +179,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         f"part {amount.part} deviates from its target by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
         "its documents are too long to come closer"
         for amount in plan.amounts
-        if abs(amount.tokens - amount.target) > FAR * amount.target
+        if abs(amount.tokens - amount.target) > LARGE_DEVIATION * amount.target
     ]
     return lines
 

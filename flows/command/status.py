@@ -91,7 +91,7 @@ def publication_line(recipe: "Recipe", manifest: "Published") -> str:
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Return the changes since the last build, by source and by field of the recipe."""
     from zyda_flows.tasks.accounts.published_stamps import (  # late
-        TIMES,
+        TIME_COLUMNS,
         file_states,
         missing_files,
         possibly_changed,
@@ -116,7 +116,7 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     lines.append("recipe: unchanged" if is_same else recipe_line(recipe, manifest))
     lost = changed = 0
     try:
-        for files in file_states(recipe.folder, manifest, TIMES):
+        for files in file_states(recipe.folder, manifest, TIME_COLUMNS):
             lost, changed = lost + len(missing_files(files)), changed + len(possibly_changed(files))
     except Damaged as error:
         return [*lines, f"{error}; zyda verify --repair repairs it"]

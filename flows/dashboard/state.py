@@ -15,7 +15,7 @@ from zyda_flows.flows.dashboard.time_left import (
     EACH_MB,
     EACH_SHARD,
     END,
-    LEAST,
+    LEAST_FRACTION,
     ONCE,
     START,
     USUAL,
@@ -228,14 +228,14 @@ class BuildState:
 
     def seconds_left(self) -> float | None:
         """Return an estimate of the remaining seconds of the build, or None if it cannot be estimated yet."""
-        if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST:
+        if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST_FRACTION:
             return None
         return self.clockwork.left()
 
     @property
     def is_sized(self) -> bool:
         """Whether enough text has been read to estimate the rest."""
-        return self.fraction_of(self.rows["ingest"]) >= LEAST
+        return self.fraction_of(self.rows["ingest"]) >= LEAST_FRACTION
 
     @property
     def has_begun(self) -> bool:

@@ -10,7 +10,7 @@ from zyda_flows.tasks.planning.build_history import Build, Examples
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.storage.artifacts import Counts
 
-NAMES = [
+COLUMN_NAMES = [
     "",
     *(f"{unit} {which}" for unit in ("documents", "tokens") for which in ("before", "now", "change")),
 ]
@@ -74,7 +74,7 @@ class RemainingDocuments:
 
 def totals(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of all sources."""
-    return Table("All sources", NAMES, compared_rows(before, now, source=None))
+    return Table("All sources", COLUMN_NAMES, compared_rows(before, now, source=None))
 
 
 def by_source(before: RemainingDocuments, now: RemainingDocuments) -> Table:
@@ -83,7 +83,7 @@ def by_source(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     rows = [
         [f"{source}, {row[0]}", *row[1:]] for source in sources for row in compared_rows(before, now, source)
     ]
-    return Table("By source", NAMES, rows)
+    return Table("By source", COLUMN_NAMES, rows)
 
 
 def compared_rows(before: RemainingDocuments, now: RemainingDocuments, source: str | None) -> list[list[str]]:

@@ -20,7 +20,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import open_table
 
-ROWS = 4096  # of a row group
+GROUP_ROWS = 4096  # of a row group
 SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),

@@ -20,7 +20,13 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, make_file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import (
+    GROUP_ROWS,
+    FileTable,
+    as_parquet,
+    make_file_table,
+    rows_below,
+)
 from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
@@ -34,7 +40,7 @@ STAMP_TABLES = f"{WORK}/stamps"
 STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])
 LISTED = pa.schema([("path", pa.string()), ("now", pa.string())])
 ENTRIES = ("path", "sha256", "size", "checked_at")
-TIMES = ("path", "checked_at")  # the columns that decide whether a build has anything to do
+TIME_COLUMNS = ("path", "checked_at")  # the columns that decide whether a build has anything to do
 AT_ONCE = 1 << 14  # files of a listing that are Python objects at once
 
 
@@ -134,7 +140,7 @@ def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -
         if stamps_of(folder, kept, [""]).drop_columns(ignored).equals(table.drop_columns(ignored)):
             return
     path = f"{STAMP_TABLES}/{hashlib.sha256(as_parquet(table)).hexdigest()[:20]}.parquet"
-    artifact = write_table(folder, path, "stamps", table, ROWS)
+    artifact = write_table(folder, path, "stamps", table, GROUP_ROWS)
     write_record(folder, STAMPS, FileStamps(table=artifact, manifests=manifests))
     for other in folder.files(STAMP_TABLES):
         if not other.startswith(path):

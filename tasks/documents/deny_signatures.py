@@ -198,8 +198,8 @@ def shares_contained(
 ) -> NDArray[np.float64]:
     """Estimate the share of each text that a page contains, by their Jaccard similarity: (n,), at most 1.
 
-    requested: the number of shingles of the text, 0 if unknown; then the share is 0. own: the number of shingles of the
-    page.
+    requested: the number of shingles of the text, 0 if unknown; then the share is 0. own: the number of shingles of
+    the page.
     """
     shares = np.minimum(1, similar * (requested + own) / (np.maximum(1, requested) * (1 + similar)))
     return np.where((requested > 0) & (similar >= LEAST_JACCARD), shares, 0)

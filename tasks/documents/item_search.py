@@ -25,11 +25,11 @@ from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, 
 
 # Raised when the results of the search change. Case folding follows Python's Unicode version.
 VERSION = f"1, Unicode {unidata_version}"
-AROUND = 32  # words before and after a passage by which copies of the passage are identified
-BETWEEN = 8  # highest number of words between the halves of a short item
+WORDS_AROUND = 32  # words before and after a passage by which copies of the passage are identified
+WORDS_BETWEEN = 8  # highest number of words between the halves of a short item
 LEAST_PHRASES = 2  # lowest number of matching phrases of a question with several phrases
-SHOWN = 300  # characters of a matching passage in the evidence
-MARK = pa.field("contamination", pa.list_(pa.string()))  # published if documents are marked
+SHOWN_CHARACTERS = 300  # characters of a matching passage in the evidence
+MARK_FIELD = pa.field("contamination", pa.list_(pa.string()))  # published if documents are marked
 PHRASES = pa.list_(pa.uint64())
 SURROUNDED = pa.list_(pa.struct([("phrase", pa.uint64()), ("around", pa.uint64())]))
 HELD = pa.list_(
@@ -129,9 +129,9 @@ class ItemSearch:
             yield PhrasePlace(start, length, phrase)
         for (is_before, size), others in self.items.halves.get(phrase, {}).items():
             low, high = (
-                (start - BETWEEN - size, start - size)
+                (start - WORDS_BETWEEN - size, start - size)
                 if is_before
-                else (start + length, start + length + BETWEEN)
+                else (start + length, start + length + WORDS_BETWEEN)
             )
             places = np.arange(max(low, ends[0]), min(high, ends[1] - size) + 1)
             for place, half in zip(
@@ -221,13 +221,13 @@ def with_surroundings(
     passages, around = list[tuple[int, int, set[int]]](), dict[int, int]()
     for start, length, phrase in places:
         first, stop, phrases = passages.pop() if passages else (start, start, set[int]())
-        if start > stop + AROUND:
+        if start > stop + WORDS_AROUND:
             passages.append((first, stop, phrases))
             first, phrases = start, set()
         phrases.add(phrase)
         passages.append((first, max(stop, start + length), phrases))
     for start, stop, phrases in passages:
-        context = int(hash_around(words, ends[0], start, stop, ends[1], AROUND))
+        context = int(hash_around(words, ends[0], start, stop, ends[1], WORDS_AROUND))
         for phrase in phrases:
             around[phrase] = min(context, around.get(phrase, context))
     return ({"phrase": phrase, "around": context} for phrase, context in sorted(around.items()))
@@ -258,7 +258,7 @@ def characters(text: str, words: Sequence[tuple[int, int]], first: int, stop: in
 def shorten_passage(passage: str) -> str:
     """Return a passage on one line; of a long passage, its beginning."""
     shown = " ".join(passage.split())
-    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+    return shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}..."
 
 
 @lru_cache(maxsize=2)

@@ -17,8 +17,10 @@ from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
 
-PART = 48  # bytes of consecutive letters that identify a text: about ten words
-LEAST = 24  # bytes of letters; a text with fewer than PART and at least LEAST is searched as a whole
+PART_BYTES = 48  # bytes of consecutive letters that identify a text: about ten words
+LEAST_BYTES = (
+    24  # bytes of letters; a text with fewer than PART_BYTES and at least LEAST_BYTES is searched as a whole
+)
 
 
 @dataclass(frozen=True)
@@ -38,10 +40,10 @@ class TextParts:
     def __init__(self, texts: Sequence[str]) -> None:
         self.parts, self.wholes = set[bytes](), list[bytes]()
         for letters in map(bytes, letters_in(pa.array(texts, pa.large_string()))):
-            places = [*range(0, len(letters) - PART, PART), max(0, len(letters) - PART)]
-            if len(letters) >= PART:
-                self.parts.update(letters[place : place + PART] for place in places)
-            elif len(letters) >= LEAST:
+            places = [*range(0, len(letters) - PART_BYTES, PART_BYTES), max(0, len(letters) - PART_BYTES)]
+            if len(letters) >= PART_BYTES:
+                self.parts.update(letters[place : place + PART_BYTES] for place in places)
+            elif len(letters) >= LEAST_BYTES:
                 self.wholes.append(letters)
 
     def are_in(self, texts: Sequence[str]) -> bool:
@@ -54,7 +56,10 @@ class TextParts:
         )
         return any(
             any(whole in letters for whole in self.wholes)
-            or any(letters[place : place + PART] in self.parts for place in range(len(letters) - PART + 1))
+            or any(
+                letters[place : place + PART_BYTES] in self.parts
+                for place in range(len(letters) - PART_BYTES + 1)
+            )
             for letters in letters_of_texts
         )
 

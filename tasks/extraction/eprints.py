@@ -16,7 +16,7 @@ from zyda_flows.tasks.limits import limits
 Piece = tuple[str, re.Match[str] | None]  # of a source, with the mark that ends it: see `pieces_of`
 
 HEAD = re.compile(r"\\document(?:class|style)")
-PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
+PART_CLASS = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
 OTHER_SUFFIXES = {
     ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps",
@@ -121,7 +121,7 @@ def main_file(candidates: Mapping[str, str], files: Mapping[str, bytes]) -> str:
 def rank_of_content(text: str) -> tuple[bool, bool, int]:
     """Return whether a source is not a whole document, whether it has no body, and its negative length."""
     has_body = bool(BODY.search(text))
-    is_whole = has_body and bool(HEAD.search(text)) and not PART.search(text)
+    is_whole = has_body and bool(HEAD.search(text)) and not PART_CLASS.search(text)
     return not is_whole, not has_body, -len(text)
 
 

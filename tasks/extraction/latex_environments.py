@@ -29,7 +29,7 @@ from zyda_flows.tasks.limits import limits
 
 TABS = re.compile(r"^[^\n]*\\kill|\\[=><+-]", re.MULTILINE)
 # Tables with two arguments: their width, then the specification of their columns.
-WIDE = {"tabularx", "tabulary", "tabular*", "xltabular", "supertabular*", "xtabular*"}
+TABLES_WITH_WIDTH = {"tabularx", "tabulary", "tabular*", "xltabular", "supertabular*", "xtabular*"}
 # Formulas that are only valid within their \begin and \end, which are kept.
 ALIGNED = {*MATH} - {"equation", "displaymath", "math", "dmath"}
 ALGORITHMS = ("algorithm", "algorithm2e", "procedure", "function")
@@ -127,7 +127,7 @@ class Environments(Commands):
 
         Raises ValueError if the tables of the document have too many cells.
         """
-        rows = inside[self.skip_arguments(inside, 0, 2 if name in WIDE else 1) :]
+        rows = inside[self.skip_arguments(inside, 0, 2 if name in TABLES_WITH_WIDTH else 1) :]
         before = after = ""
         if name.startswith("deluxetable"):
             before, rows, after = self.deluxe(rows, depth)

@@ -13,7 +13,7 @@ RULE_LINE = re.compile(
     r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*+\])?(?:\([^()]*+\))?\s*+\{[^{}]*+\}"
 )
 # The commands at the ends of the parts of a longtable. Only the first head and the last foot are written.
-PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
+LONGTABLE_PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
 DATA = re.compile(r"\\startdata(?![A-Za-z])(.*?)(?:\\enddata|\Z)", re.DOTALL)
 SPACES = re.compile(r"\s+")
 Write = Callable[[str], str]  # the text of a piece of LaTeX
@@ -52,7 +52,7 @@ def order_parts(rows: str) -> str:
     """Return the rows of a longtable with a single head before them and a single foot after them."""
     if "\\end" not in rows:
         return rows
-    pieces = PART.split(rows)
+    pieces = LONGTABLE_PART.split(rows)
     if len(pieces) == 1:
         return rows
     parts = dict(zip(pieces[1::2], pieces[::2], strict=False))

@@ -19,7 +19,7 @@ from zyda_flows.tasks.extraction.nesting import (
 )
 
 # Control characters that are not white space, and code points that are not characters.
-MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
+UNUSED_CHARACTERS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 
 
 def with_lone(page: str, extract: Callable[[str], str]) -> str:
@@ -48,7 +48,7 @@ def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str
 def unused_character(data: Bytes) -> str:
     """Return a mark that a page has neither as a character nor as a reference. data: the page in UTF-8."""
     used, page = referenced_characters(data), data.tobytes()
-    for mark in MARKS:
+    for mark in UNUSED_CHARACTERS:
         if not used[ord(mark)] and mark.encode() not in page:
             return mark
     raise ValueError("the page has all control characters; expected one or more to be unused")

@@ -28,7 +28,7 @@ from zyda_flows.textkernels.markup_names import (
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
-PLACES = 1024  # the first size of the array of places
+FIRST_PLACES = 1024  # the first size of the array of places
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 NO_SPANS = np.zeros((0, 2), np.int64)
@@ -96,7 +96,7 @@ def measure_page(page: str | Bytes) -> MeasuredPage:
 
 def survey(data: Bytes, max_depth: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
     """Return the measures of a page and the places in it, as `textkernels.markup.nesting` returns them."""
-    places = np.empty(PLACES, np.int64)
+    places = np.empty(FIRST_PLACES, np.int64)
     while (measures := nesting(data, HASHES, KINDS, max_depth, places))[-1] > len(places):
         places = np.empty(measures[-1], np.int64)
     return measures, places[: measures[-1]]

@@ -36,12 +36,12 @@ from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
 
 MOST_INSPECTED = 64  # inspected files of a source
-LATE = 0.5  # the start may take longer than START_SECONDS by this share
+LATE_SHARE = 0.5  # the start may take longer than START_SECONDS by this share
 # Seconds: of a flow run with its report, of each task in the scheduler's thread, and of the first run of each kind
 # of stage on the workers.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
 # The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
-BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
+SLOWDOWN = Estimate(value=1.15, low=0.95, high=1.5)
 
 
 def plan_of(recipe: Recipe, workers: int, memory: int, call_on_each: CallOnEach) -> Plan:
@@ -176,9 +176,9 @@ class BuildPlanner:
         calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
         low, value, high = (
             START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
-            for cpu, factor in ((least, BESIDE.low), (least, BESIDE.value), (most, BESIDE.high))
+            for cpu, factor in ((least, SLOWDOWN.low), (least, SLOWDOWN.value), (most, SLOWDOWN.high))
         )
-        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
+        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE_SHARE * START_SECONDS)
 
 
 def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:

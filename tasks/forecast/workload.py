@@ -13,7 +13,7 @@ from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
 
 NOT_COUNTS = 1 << 12  # figures above this are bytes; a call has fewer files and requests
 ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
-ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
+LEAST_SPREAD = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
 
 
 @dataclass(frozen=True)
@@ -105,7 +105,7 @@ def fit_growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
     """Split costs into a constant part and a part that grows with size, by least squares; both are >= 0."""
     mean, mean_size = sum(taken) / len(taken), sum(sizes) / len(sizes)
     spread = sum((size - mean_size) ** 2 for size in sizes)
-    if spread <= len(sizes) * (ALIKE * mean_size) ** 2:
+    if spread <= len(sizes) * (LEAST_SPREAD * mean_size) ** 2:
         return Growth(0.0, mean / mean_size) if mean > NOT_COUNTS and mean_size else Growth(mean, 0.0)
     together = sum((cost - mean) * (size - mean_size) for cost, size in zip(taken, sizes, strict=True))
     per_byte = min(max(0.0, together / spread), mean / mean_size)

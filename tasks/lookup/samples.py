@@ -25,7 +25,7 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.words import in_words
 
 SampleKind = Literal["removed", "kept", "clusters"]
-SHOWN = 20_000  # characters of a text that is shown without another text
+SHOWN_CHARACTERS = 20_000  # characters of a text that is shown without another text
 MOST_MEMBERS = 1000  # of a cluster; a member is shown beside the first document
 QUESTIONS = {
     "removed": "Was it right to remove it?",
@@ -221,7 +221,10 @@ def with_texts(reader: DocumentReader, row: dict[str, Any]) -> SampleItem:
     ]
     text, left, right = text_of(reader, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
     if other is None:
-        left = (Segment(text=text[:SHOWN]), *([Segment(text=" …")] if len(text) > SHOWN else []))
+        left = (
+            Segment(text=text[:SHOWN_CHARACTERS]),
+            *([Segment(text=" …")] if len(text) > SHOWN_CHARACTERS else []),
+        )
     else:
         left, right = side_by_side(text, text_of(reader, other))
     return SampleItem(

@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table
 
 SPECIAL = ("special_documents", "special_tokens")
-LEAST = 1e-9  # smallest fraction of an epoch
+LEAST_FRACTION = 1e-9  # smallest fraction of an epoch
 
 
 class PartTally(Record):
@@ -161,7 +161,7 @@ def amounts_of(
     """
     epochs, bins, rests = epochs_of(mixture, tallies.parts), dict[int, int](), dict[int, int]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
-        rest = round((count - floor(count + LEAST)) * tally.tokens)
+        rest = round((count - floor(count + LEAST_FRACTION)) * tally.tokens)
         if rest > 0:
             rests[number] = rest
             ends = np.cumsum(tallies.bins[number])
@@ -169,7 +169,7 @@ def amounts_of(
     within = documents_in(bins) if bins else CHOSEN.empty_table()
     amounts = list[Amount]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
-        whole, last = floor(count + LEAST), None
+        whole, last = floor(count + LEAST_FRACTION), None
         tokens = whole * tally.tokens
         if number in rests:
             before = int(tallies.bins[number][: bins[number]].sum())

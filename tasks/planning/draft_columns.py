@@ -24,9 +24,9 @@ KNOWN_DATES = re.compile(
 KNOWN_LICENSES = re.compile(r"(?:.*[_-])?(?:licen[cs]e|rights)(?:[_-].*)?", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![0-9])")
-MOST = 0.9  # the share of the values that must have the expected form
-SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
-SHORT = 50  # characters
+LEAST_MATCHING = 0.9  # the share of the values that must have the expected form
+TIMES_SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
+SHORT_TEXT = 50  # characters
 MOST_NAMED = 5
 LONGEST_VALUE = 40  # characters of a value that is shown, and of a language
 
@@ -63,7 +63,7 @@ class Column:
 
     @property
     def has_addresses(self) -> bool:
-        return self.share(ADDRESS.fullmatch) >= MOST
+        return self.share(ADDRESS.fullmatch) >= LEAST_MATCHING
 
     @property
     def frequent(self) -> list[tuple[str, int]]:
@@ -168,11 +168,11 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
         raise bad_input(source, fault, file=url)
     most = max((column.length for column in strings if not column.is_html), default=0)
     named = (column for known in KNOWN_TEXTS for column in strings if column.name.strip().lower() == known)
-    chosen = next((column for column in named if column.length * SHORTER >= most), None)
+    chosen = next((column for column in named if column.length * TIMES_SHORTER >= most), None)
     why = "the column of this name" if chosen else "longest strings"
     chosen = chosen or max(strings, key=lambda column: column.length)
     reason = f"{why}, median {chosen.length:,.0f} characters, of {rows:,} rows"
-    reason += ", which is short for texts" if chosen.length < SHORT else ""
+    reason += ", which is short for texts" if chosen.length < SHORT_TEXT else ""
     others = [f"{column.name!r} ({column.length:,.0f})" for column in filled if column is not chosen][
         :MOST_NAMED
     ]
@@ -212,7 +212,7 @@ def date_guess(columns: Sequence[Column]) -> Guess | None:
     for column in named(columns, KNOWN_DATES):
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             return Guess(column, f"its type is {column.type}")
-        if column.texts and column.share(DAY.match) >= MOST:
+        if column.texts and column.share(DAY.match) >= LEAST_MATCHING:
             return Guess(column, f"{min(column.texts)[:10]} to {max(column.texts)[:10]} in {counts(column)}")
     return None
 

@@ -14,7 +14,7 @@ from zyda_flows.tasks.sources.formats import arxiv, jsonl, warc, whole_files, wi
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import Format
 
-ROWS = 50  # of a file
+ROWS_READ = 50  # of a file
 MOST_FILES = 20  # of a folder and a format, that are read
 WHOLE_FILE_FORMATS = (whole_files.HTML, whole_files.TEXT)
 SAME_COLUMNS: tuple[Format, ...] = (
@@ -103,7 +103,7 @@ def read_first_rows(group: FileGroup) -> None:
     group.inspected = [file for file in group.files if file.size][
         : MOST_FILES if group.kind in WHOLE_FILE_FORMATS else 1
     ]
-    chunks = [first_rows(NAME, file, ROWS) for file in group.inspected]
+    chunks = [first_rows(NAME, file, ROWS_READ) for file in group.inspected]
     group.tables = [chunk.table for chunk in chunks if len(chunk.table)]
     group.bad = [
         f"{name_of(file)}, row {row.row}: {row.reason}"

@@ -22,7 +22,7 @@ from zyda_flows.tasks.sources.register import (
 )
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from zyda_flows.tasks.tokens.stored import EXACT, store_tokenizer
+from zyda_flows.tasks.tokens.stored import EXACT_SETTING, store_tokenizer
 
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)
@@ -81,7 +81,7 @@ def source_plan(
         known[file.key].model_copy(update={"name": file.name, "location": file.location}) for file in files
     ]
     parameters = IngestParameters(
-        is_exact=os.environ.get(EXACT, "") == "exact",
+        is_exact=os.environ.get(EXACT_SETTING, "") == "exact",
         text=source.text,
         classified=source.classify is not None,
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",

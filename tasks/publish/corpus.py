@@ -6,7 +6,7 @@ from hashlib import sha256
 from zyda_flows.tasks.accounts.components import counted_tables
 from zyda_flows.tasks.accounts.ledger_formats import as_json
 from zyda_flows.tasks.accounts.published import File, Published, TableFile, with_check_times
-from zyda_flows.tasks.accounts.published_files import ROWS, as_parquet, make_file_table
+from zyda_flows.tasks.accounts.published_files import GROUP_ROWS, as_parquet, make_file_table
 from zyda_flows.tasks.accounts.published_stamps import save_stamps
 from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
@@ -70,7 +70,7 @@ def with_tables(
 ) -> tuple[Published, Texts]:
     """Return the manifest with the table of files and the accounts, and the texts with the table."""
     entries = make_file_table(files)
-    content = as_parquet(entries, ROWS)
+    content = as_parquet(entries, GROUP_ROWS)
     path = f"files-{sha256(content).hexdigest()[:8]}.parquet"
     footer = (
         int.from_bytes(content[-8:-4], "little") + 8

@@ -18,7 +18,7 @@ from zyda_flows.tasks.errors import Unavailable
 from zyda_flows.tasks.workers.host_limits import place_at
 
 AHEAD = 16 << 20  # bytes of a request for a file that is read from start to end
-WHOLE, PART = 200, 206
+WHOLE_STATUS, PART_STATUS = 200, 206
 OUT_OF_RANGE = 416  # the requested range lies after the end
 PAGE = "text/html"
 VALIDATORS = ("ETag", "Last-Modified")
@@ -98,7 +98,7 @@ class WebFile(FileInParts):
                 response.raise_for_status()
             if fault := self.fault_of(response, start, stop):
                 raise Unavailable(f"{self.path}: its server answered with {fault}")
-            if response.status == PART:
+            if response.status == PART_STATUS:
                 return bytes(await response.read())
             self.whole = WholeResponse(self, response)
             return b""
@@ -108,10 +108,10 @@ class WebFile(FileInParts):
 
     def fault_of(self, response: Any, start: int, stop: int) -> str | None:
         """Return the fault of a response, or None."""
-        if response.status == PART:
+        if response.status == PART_STATUS:
             fault = fault_of_part(response.headers, start, stop, self.size)
             return fault or self.other_version(response.headers)
-        if response.status != WHOLE:
+        if response.status != WHOLE_STATUS:
             return f"status {response.status}"
         size = response.headers.get("Content-Length")
         if size is not None and int(size) != self.size and "Content-Encoding" not in response.headers:

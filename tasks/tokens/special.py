@@ -23,7 +23,7 @@ from zyda_flows.textkernels.pairs import places_of_pairs
 
 # Put around renamed words. It is random in each process, so no text contains it.
 HIDDEN = f"\U0010fffe{secrets.token_hex(16)}"
-REST = "\U0010ffff"
+OTHER_TEXT = "\U0010ffff"
 MAX_COMPARISONS = 4  # comparisons of names for each byte of text
 
 
@@ -40,7 +40,7 @@ class SpecialTokens:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.anchors = anchors_of(names)
-        self.finder = Tokenizer(models.WordLevel({REST: 0}, unk_token=REST))
+        self.finder = Tokenizer(models.WordLevel({OTHER_TEXT: 0}, unk_token=OTHER_TEXT))
         self.finder.add_tokens([AddedToken(name, normalized=False) for name in names])
 
     def find(self, texts: pa.LargeStringArray) -> Occurrences:

@@ -9,8 +9,8 @@ from hypothesis import strategies as st
 from zyda_flows.tasks.publish import differences
 from zyda_flows.tasks.publish.differences import (
     MOST_COMPARED,
-    REST,
-    SHOWN,
+    NOT_SHOWN,
+    SHOWN_LINES,
     UNITS,
     WIDTH,
     changes,
@@ -116,6 +116,6 @@ def test_at_most_some_thousand_words_are_compared(name, text, other, monkeypatch
     (sides,) = compared
     assert all(len(units) <= UNITS and sum(map(len, units)) <= MOST_COMPARED for units in sides)
     assert max(len(text), len(other)) > MOST_COMPARED
-    assert lines[-1] == REST
-    assert len(lines) <= SHOWN + 1
+    assert lines[-1] == NOT_SHOWN
+    assert len(lines) <= SHOWN_LINES + 1
     assert max(map(len, lines)) <= WIDTH + 2

@@ -20,7 +20,7 @@ PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character matche
 KNOWN = PLAIN | re.IGNORECASE
 SEQUENCES = {"LITERAL", "NOT_LITERAL", "ANY"}
 OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character beyond ASCII, in bytes
-MOST = 8  # a repeat up to this is counted; a higher one becomes unlimited
+MOST_REPEATS = 8  # a repeat up to this is counted; a higher one becomes unlimited
 CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 Tree = Any
 
@@ -152,8 +152,8 @@ def either(choices: Iterable[str]) -> str:
 
 def scan_repeat(value: tuple[int, Any, Tree], flags: int) -> str:
     least, most, tree = value
-    upper = "" if most is parser.MAXREPEAT or most > MOST else str(int(most))
-    return f"(?:{scan_tree(tree, flags)}){{{min(least, MOST)},{upper}}}"
+    upper = "" if most is parser.MAXREPEAT or most > MOST_REPEATS else str(int(most))
+    return f"(?:{scan_tree(tree, flags)}){{{min(least, MOST_REPEATS)},{upper}}}"
 
 
 def scan_group(value: tuple[Any, int, int, Tree], flags: int) -> str:

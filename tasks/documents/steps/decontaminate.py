@@ -10,7 +10,14 @@ import pyarrow.compute as pc
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, plan_set
-from zyda_flows.tasks.documents.item_search import HELD, LEAST_PHRASES, MARK, SURROUNDED, VERSION, search_for
+from zyda_flows.tasks.documents.item_search import (
+    HELD,
+    LEAST_PHRASES,
+    MARK_FIELD,
+    SURROUNDED,
+    VERSION,
+    search_for,
+)
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 
@@ -60,7 +67,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
 
     @classmethod
     def published_later(cls, step: RecipeStep) -> Collection[str]:
-        return [] if step.settings.decontaminate.action == "remove" else [MARK.name]
+        return [] if step.settings.decontaminate.action == "remove" else [MARK_FIELD.name]
 
     def columns(self) -> Iterator[pa.Field]:
         yield pa.field(self.column(FOUND), SURROUNDED)

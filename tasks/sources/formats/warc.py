@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
         ("warc_id", pa.string()),
     ]
 )
-OTHERS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
+IGNORED_RECORDS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
 PAGE_RECORDS = {"response", "resource"}
 PAGES = {"text/html", "application/xhtml+xml"}
 MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"}
@@ -137,7 +137,7 @@ def outcome_of(framed: FramedRecord) -> Outcome:
         if kind == "conversion":
             return plain_text(head, content)
         if kind not in PAGE_RECORDS:
-            return SkippedRecord(kind if kind in OTHERS else "record of unknown type")
+            return SkippedRecord(kind if kind in IGNORED_RECORDS else "record of unknown type")
         return page(head, kind, content)
     except ValueError as error:
         return BadRecord(first_line(error), content)
