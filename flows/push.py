@@ -51,7 +51,7 @@ class UploadProgress:
 
     def __init__(self, size: int) -> None:
         self.size, self.sent = size, 0
-        self.bar: Any = create_progress_artifact(progress=0.0, description="UploadProgress to the hub")
+        self.bar: Any = create_progress_artifact(progress=0.0, description="Sent to the hub")
 
     def __call__(self, size: int) -> None:
         self.sent += size
