@@ -63,7 +63,7 @@ def lines_of(request: RemovalRequest, requested: RequestedDocuments) -> list[Req
         else Request(id=document.doc_id, by="likeness")
         for document in requested.documents
     ]
-    return [*request.hashed(), *requested.entries, *ids]
+    return [*request.hashed_requests(), *requested.entries, *ids]
 
 
 def new_lines(recipe: Recipe, request: RemovalRequest, requested: RequestedDocuments) -> list[dict[str, Any]]:

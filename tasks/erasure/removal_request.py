@@ -30,7 +30,7 @@ class RemovalRequest:
         """
         return [*self.requests, *requests_of_texts(self.texts, rounds, alike=alike)]
 
-    def hash_request(self) -> list[Request]:
+    def hashed_requests(self) -> list[Request]:
         """Return the entries with hashes instead of addresses and values of columns."""
         return [hash_request(request) for request in self.requests]
 

@@ -59,7 +59,7 @@ class EngineDiffers(Exception):
 
 
 @dataclass(frozen=True)
-class FastTokenizer:
+class FastEncoder:
     """`fastokens`, which encodes special tokens in texts as text or as control tokens."""
 
     tokenizer: FastTokenizer
@@ -90,7 +90,7 @@ class TokenEngine:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.reference = tokenizer
-        self.fast: FastTokenizer | None = None
+        self.fast: FastEncoder | None = None
         self.why_slow: str | None = "ZYDA_TOKENS is exact"
         self.checked_strings, self.folds = 0, False
         if not is_exact:
@@ -188,7 +188,7 @@ def form_key(_: Tokenizer, tokenizer_json: str, *, special_as_text: bool) -> tup
 @cached(LRUCache(maxsize=2), key=form_key, lock=Lock())
 def fast_form(
     tokenizer: Tokenizer, tokenizer_json: str, *, special_as_text: bool
-) -> tuple[FastTokenizer | None, str | None, bool]:
+) -> tuple[FastEncoder | None, str | None, bool]:
     """Load a tokenizer in `fastokens` and compare its ids for the probes.
 
     Returns:
@@ -201,7 +201,7 @@ def fast_form(
     if not isinstance(model, BPE):  # fastokens is not faster for other models
         return None, f"its model is {type(model).__name__}, not BPE", folds
     try:
-        fast = FastTokenizer(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
+        fast = FastEncoder(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
         probes = probes_of(tokenizer)
         ids, expected = (
             encode_flat(fast, probes),
@@ -225,7 +225,7 @@ def probes_of(tokenizer: Tokenizer) -> list[str]:
     return ["", *WORDS, *(text.upper() for text in WORDS), *words, *(f"{word} " for word in words), *inside]
 
 
-def encode_flat(fast: FastTokenizer, strings: list[str]) -> TokenIds:
+def encode_flat(fast: FastEncoder, strings: list[str]) -> TokenIds:
     ids, ends = fast.encode_batch_flat(strings)
     return TokenIds(np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64))
 
