@@ -54,7 +54,7 @@ def random_spending(chance, *, reads_inputs=False):
 def trial_of(recipe, chance):
     """Return a trial of the first two sources with random measurements."""
     tried = [source.name for source in recipe.sources][:2]
-    trial, lines = Trial(warming=3.5), []
+    trial, lines = Trial(warm_up_seconds=3.5), []
     for source in tried:
         parts = trial.parts.setdefault(source, [])
         for _ in range(3):
