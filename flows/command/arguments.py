@@ -34,7 +34,7 @@ def patterns(incomplete: str) -> Iterator[str]:
 def valid_part(part: float | None) -> float | None:
     """Return the part of the input. Raises BadParameter unless it is above 0 and at most 1."""
     if part is not None and not 0 < part <= 1:
-        raise typer.BadParameter(f"{part} is not a part of the input; expected more than 0 and at most 1")
+        raise typer.BadParameter(f"{part} is not a share of the input; expected more than 0 and at most 1")
     return part
 
 

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zyda_flows.tasks.accounts.audited import AuditCounts
-    from zyda_flows.tasks.publish.audits import Pair, Shares
+    from zyda_flows.tasks.publish.audits import AuditedPair, SharesBelow
     from zyda_flows.tasks.recipe.fields import Recipe
     from zyda_flows.tasks.recipe.rounds import Round
 
@@ -90,7 +90,7 @@ def print_audit(dedup_round: "Round", pairs: int) -> None:
         out.print(line, soft_wrap=True)
 
 
-def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Table":
+def shares_by_source(rows: "Sequence[SharesBelow]", headline: "AuditCounts") -> "Table":
     from rich.markup import escape  # late
     from rich.table import Table  # late
 
@@ -123,7 +123,7 @@ def shares_by_length(rows: Sequence[tuple[int, float]]) -> "Table":
     return table
 
 
-def with_differences(pairs: "Sequence[Pair]") -> "Iterator[Text]":
+def with_differences(pairs: "Sequence[AuditedPair]") -> "Iterator[Text]":
     """Yield a heading and the first lines of a diff for each pair."""
     from rich.text import Text  # late
 

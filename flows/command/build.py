@@ -13,7 +13,7 @@ import typer
 from zyda_flows.flows.command.arguments import RecipePath, Replace, Sample, Storage, load
 from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.flows.command.terminal import console, in_threads, say_if_compiling
-from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
+from zyda_flows.flows.server.signals import RESUME_ADVICE, end_on_signal
 from zyda_flows.tasks.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -104,7 +104,7 @@ def prefect_and_cluster(
     hide_prefect_log()
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
-    with end_in_order(RESUME_ADVICE), ExitStack() as stack:
+    with end_on_signal(RESUME_ADVICE), ExitStack() as stack:
         inspect()
         use_running_stack(err)
         with err.status("starting Prefect"):

@@ -46,7 +46,8 @@ def forget(
         Many,
         typer.Option(
             metavar="FILE-OR-TEXT",
-            help="Whole text of a document: a file, - for standard input, or the text itself.",
+            help="Whole text of a document: a file, - for standard input, or the text itself. Documents with the "
+            "same or a similar text are removed.",
         ),
     ] = None,
     exact: Annotated[
@@ -143,9 +144,9 @@ class RequestOptions:
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish an interrupted request, then carry out this request after a confirmation."""
         from zyda_flows.tasks.erasure.certified_removal import promise  # late
-        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished_certificates  # late
 
-        if begun := unfinished(recipe.folder):
+        if begun := unfinished_certificates(recipe.folder):
             say("finishing an interrupted request")
             self.finish(begun)
             if not (self.reader.requests or self.texts):

@@ -58,10 +58,10 @@ def init(
     wrong guesses.
     """
     from zyda_flows.tasks.planning.draft_recipe import Draft, left_out_lines, recipe_text  # late
-    from zyda_flows.tasks.planning.draft_sources import drafted  # late
+    from zyda_flows.tasks.planning.draft_sources import draft_from_inputs  # late
 
     expect_free(output, is_replaced=replace)
-    sources, left_out = drafted(inputs)
+    sources, left_out = draft_from_inputs(inputs)
     folder = os.getcwd() if output == "-" else str(Path(output).resolve().parent)
     out = console(stderr=output == "-")
     out.print(table_of_sources(sources))
@@ -91,9 +91,16 @@ def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
         "source", "files", "size", "format", "text", "url", words=["source", "format", "text", "url"]
     )
     for source in sources:
-        url = source.guesses.url.name if source.guesses.url else ""
+        url = source.guesses.url_column.name if source.guesses.url_column else ""
         size = as_size(sum(file.size for file in source.files))
-        cells = (source.name, f"{len(source.files):,}", size, source.kind.NAME, source.guesses.text.name, url)
+        cells = (
+            source.name,
+            f"{len(source.files):,}",
+            size,
+            source.kind.NAME,
+            source.guesses.text_column.name,
+            url,
+        )
         table.add_row(*map(escaped, cells))
     return table
 

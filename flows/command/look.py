@@ -15,7 +15,7 @@ from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.lookup.judgements import Review
-    from zyda_flows.tasks.lookup.samples import Item
+    from zyda_flows.tasks.lookup.samples import SampleItem
     from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
@@ -24,7 +24,7 @@ EXAMPLES = (
     "zyda look recipe.yaml --what clusters --to look.html",
     "zyda look recipe.yaml --results",
 )
-WHATS = ("removed", "kept", "clusters")
+SAMPLE_KINDS = ("removed", "kept", "clusters")
 
 
 def look(
@@ -54,7 +54,10 @@ def look(
     ] = 1,
     to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the page with its texts to this file, and start no server."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the page to this file instead of serving it; judge there, then use --add.",
+        ),
     ] = None,
     add: Annotated[
         str | None,
@@ -94,8 +97,8 @@ def look(
     from zyda_flows.tasks.lookup.judgements import Review  # late
     from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of  # late
 
-    if what not in WHATS:
-        raise BadInput(f"--what {what}: expected {', '.join(WHATS)}")
+    if what not in SAMPLE_KINDS:
+        raise BadInput(f"--what {what}: expected {', '.join(SAMPLE_KINDS)}")
     options = SampleOptions.model_validate(
         {
             "what": what,
@@ -117,7 +120,7 @@ def look(
         serve_page(recipe, chosen, review, port)
 
 
-def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: Path) -> None:
+def write_page(recipe: "Recipe", chosen: "list[SampleItem]", review: "Review", path: Path) -> None:
     """Write the page to a file. Raises Denied if it cannot be written."""
     from zyda_flows.flows.reporting.look_page import look_page, sample_as_json  # late
 
@@ -130,7 +133,7 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: P
     say(f"{counted(len(chosen), 'item')} in {path}, with their texts; {advice}")
 
 
-def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: int) -> None:
+def serve_page(recipe: "Recipe", chosen: "list[SampleItem]", review: "Review", port: int) -> None:
     """Serve the page until Ctrl-C, and store its judgements."""
     from zyda_flows.flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
     from zyda_flows.flows.server.login import Api, new_login  # late

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.planning import Inputs
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
-FAR = 0.02  # share of a target; larger deviations are reported
+LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
 BAR = 24  # characters of the longest bar
 
 
@@ -71,20 +71,20 @@ def mix(
     from zyda_flows.tasks.storage.claims import reading  # late
 
     inputs = inputs_of(load_mixture(mixture, storage=storage))
-    with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), spreading() as spread:
+    with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), jobs_in_processes() as run_jobs:
         if forget:
-            forget_older(inputs, spread, plan=plan, verify=verify, yes=yes)
+            forget_older(inputs, run_jobs, plan=plan, verify=verify, yes=yes)
             return
-        mixing = Mixing(inputs, spread)
+        mixing = Mixing(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
-            print_mixed(mix_all(inputs, spread, verify=verify), mixing)
+            print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
         for line in unfinished_lines(mixing, mixture):
             say(line)
 
 
 @contextmanager
-def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
+def jobs_in_processes() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
     """Yield a function that runs the jobs of a step in processes, with a progress bar on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
@@ -92,7 +92,7 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with own_processes() as pool, Progress(*columns, console=err, disable=not err.is_terminal) as bars:
 
-        def spread(jobs: Sequence[Any], step: str) -> list[Any]:
+        def run_jobs(jobs: Sequence[Any], step: str) -> list[Any]:
             bar = bars.add_task(step, total=len(jobs))
             if len(jobs) == 1:
                 results = {id(jobs[0]): jobs[0]()}
@@ -104,10 +104,10 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
                     bars.advance(bar)
             return [results[id(job)] for job in jobs]
 
-        yield spread
+        yield run_jobs
 
 
-def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
+def forget_older(inputs: "Inputs", run_jobs: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
@@ -119,9 +119,9 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     if plan:
         return
     confirm(f"remove {counted(len(promise.versions), 'version')} permanently?", is_sure=yes)
-    mixing = Mixing(inputs, spread)
+    mixing = Mixing(inputs, run_jobs)
     print_plan(mixing)
-    finished = forget(inputs, promise, spread, verify=verify)
+    finished = forget(inputs, promise, run_jobs, verify=verify)
     say(f"only version {finished.place} is left; certificate: {inputs.folder.url}/{finished.path}")
 
 
@@ -182,7 +182,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         f"part {amount.part} deviates from its target by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
         "its documents are too long to come closer"
         for amount in plan.amounts
-        if abs(amount.tokens - amount.target) > FAR * amount.target
+        if abs(amount.tokens - amount.target) > LARGE_DEVIATION * amount.target
     ]
     return lines
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
-STARTING = (12.0, 8.0, 20.0)  # seconds of `zyda build` outside its flow run: expected, least, most
+STARTUP_SECONDS = (12.0, 8.0, 20.0)  # seconds of `zyda build` outside its flow run: expected, least, most
 
 
 class PlanFormat(StrEnum):
@@ -130,12 +130,12 @@ def sentences(plan: "Plan") -> list[str]:
     from zyda_flows.tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
-    starting = dict(zip(("value", "low", "high"), STARTING, strict=True))
+    starting = dict(zip(("value", "low", "high"), STARTUP_SECONDS, strict=True))
     whole = plan.seconds + Estimate(**starting)
     low, high = as_time(whole.low), as_time(whole.high)
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
-        f"{as_time(STARTING[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
+        f"{as_time(STARTUP_SECONDS[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
         f"storage: {as_size(round(plan.in_storage))} at the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),

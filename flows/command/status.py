@@ -91,7 +91,12 @@ def publication_line(recipe: "Recipe", manifest: "Published") -> str:
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Return the changes since the last build, by source and by field of the recipe."""
-    from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
+    from zyda_flows.tasks.accounts.published_stamps import (  # late
+        TIME_COLUMNS,
+        file_states,
+        missing_files,
+        possibly_changed,
+    )
     from zyda_flows.tasks.planning.changes import changes_between  # late
     from zyda_flows.tasks.planning.last_build import (  # late
         current_digest,
@@ -112,8 +117,8 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     lines.append("recipe: unchanged" if is_same else recipe_line(recipe, manifest))
     lost = changed = 0
     try:
-        for files in states(recipe.folder, manifest, TIMES):
-            lost, changed = lost + len(missing(files)), changed + len(possibly_changed(files))
+        for files in file_states(recipe.folder, manifest, TIME_COLUMNS):
+            lost, changed = lost + len(missing_files(files)), changed + len(possibly_changed(files))
     except Damaged as error:
         return [*lines, f"{error}; zyda verify --repair repairs it"]
     if lost or changed:

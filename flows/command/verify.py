@@ -54,14 +54,14 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[FileFault], list[str]]":
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
     from zyda_flows.tasks.accounts.published import saved_stamps  # late
-    from zyda_flows.tasks.accounts.readings import moment  # late
+    from zyda_flows.tasks.accounts.readings import utc_now  # late
     from zyda_flows.tasks.lookup.verify_and_clean import (  # late
         faults_of,
         files_to_check,
         strangers_published,
     )
 
-    before, begun = saved_stamps(recipe.folder), moment()
+    before, begun = saved_stamps(recipe.folder), utc_now()
     items, faults = files_to_check(recipe)
     size = sum(item.size for item in items)
     err = console(stderr=True, soft_wrap=True)

@@ -19,7 +19,7 @@ WIDTH = 200
 MOST_LANGUAGES = 3  # languages with limits in a line
 
 
-def try_(
+def try_recipe(
     recipe_path: RecipePath,
     documents: Annotated[
         int,
@@ -38,7 +38,7 @@ def try_(
 
     To tune the limits of rules, change the recipe, and start the command again. It takes seconds.
     """
-    recipe = load(recipe_path, None, None)
+    recipe = load(recipe_path, storage=None, sample=None)
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
