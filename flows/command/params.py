@@ -35,7 +35,7 @@ def params(
         typer.Option(
             "--try",
             metavar="A,B",
-            help=f"Thresholds (at most {MOST_THRESHOLDS}) at which to count the removals from the corpus of RECIPE.",
+            help=f"At most {MOST_THRESHOLDS} thresholds at which to count the removals from the corpus of RECIPE.",
         ),
     ] = None,
     threshold: Annotated[
