@@ -59,7 +59,9 @@ def test_every_flow_ends_with_a_message():
                     ast.unparse(child.value) for child in ast.walk(node) if isinstance(child, ast.Return)
                 ]
                 assert returned
-                assert all(end.startswith(("completed(", "logged(", "as_failed(")) for end in returned), path
+                assert all(
+                    end.startswith(("completed_state(", "logged(", "as_failed(")) for end in returned
+                ), path
     assert flow_names == {"build", "mix", "report", "export", "push", "watch", "try_bandings"}
 
 
