@@ -1,7 +1,7 @@
 """Kernels compiled by numba: signatures, words, rules of texts, fastText, sets of shingles, packing.
 
-numba's cache on disk checks whether the file of a function has changed, but not the files of the functions and types
-that it uses. So each state of this package has its own cache folder.
+numba stores compiled kernels in files. It checks whether the file of a function has changed, but not the files of
+the functions and types that it uses. So each state of this package has its own cache folder.
 """
 
 import hashlib

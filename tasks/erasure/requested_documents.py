@@ -45,7 +45,7 @@ NOT_BUILT = (
     "{url}: the recipe or its sources have changed since the last build; build the corpus (zyda build), then "
     "repeat the request"
 )
-Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]  # calls a function on every item
+CallOnShards = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]  # calls a function on every item
 
 
 class Document(Record):
@@ -78,7 +78,7 @@ class RequestedDocuments:
 
 
 def find_documents(
-    recipe: Recipe, request: RemovalRequest, spread: Spread, *, alike: bool = True
+    recipe: Recipe, request: RemovalRequest, call_on_each: CallOnShards, *, alike: bool = True
 ) -> RequestedDocuments:
     """Find the documents of a request, and the documents of the corpus's deny lists that no build has erased yet.
 
@@ -89,7 +89,7 @@ def find_documents(
     if ledger_if_complete(recipe) is None:
         raise Denied(NOT_BUILT.format(url=recipe.folder.url))
     rounds, listed = rounds_with_signatures(recipe.rounds), listed_requests(recipe)
-    search = ShardSearch(recipe, rounds, spread, {entry.id for entry in listed if entry.id is not None})
+    search = ShardSearch(recipe, rounds, call_on_each, {entry.id for entry in listed if entry.id is not None})
     denied = DenyList([*request.with_texts(rounds, alike=alike), *listed])
     named = {entry.id for entry in request.requests if entry.id is not None}
     matches = search.find(denied)
@@ -125,16 +125,20 @@ class ShardSearch:
     """Searches of all ingested shards. erased: ids that are not searched. likenesses: of all documents found."""
 
     def __init__(
-        self, recipe: Recipe, rounds: Sequence[MinHashRound], spread: Spread, erased: Collection[int]
+        self,
+        recipe: Recipe,
+        rounds: Sequence[MinHashRound],
+        call_on_each: CallOnShards,
+        erased: Collection[int],
     ) -> None:
-        self.recipe, self.rounds, self.spread, self.erased = recipe, rounds, spread, erased
+        self.recipe, self.rounds, self.call_on_each, self.erased = recipe, rounds, call_on_each, erased
         self.shards = ingested(recipe.folder)
         self.likenesses: Likenesses = {}
 
     def find(self, denied: DenyList) -> list[ShardDocuments]:
         """Return the documents of each shard that a deny list matches, without documents of earlier searches."""
         known = {*self.erased, *self.likenesses}
-        matches: list[ShardDocuments] = self.spread(
+        matches: list[ShardDocuments] = self.call_on_each(
             partial(find_in_shard, self.recipe, denied, self.rounds, known), self.shards
         )
         for match in matches:
@@ -146,7 +150,7 @@ def documents_of(reader: DocumentReader, search: ShardSearch, likenesses: Likene
     """Return the documents of `likenesses` by ascending id, with their places, tokens and stages of removal."""
     wanted = np.array(sorted(likenesses), np.uint64)
     tokens = dict[int, int]()
-    for shard_tokens in search.spread(partial(tokens_of, reader.recipe.folder, wanted), search.shards):
+    for shard_tokens in search.call_on_each(partial(tokens_of, reader.recipe.folder, wanted), search.shards):
         tokens |= shard_tokens
     stages = stages_of(reader.corpus, likenesses)
     return [
@@ -186,7 +190,7 @@ def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -
     denied = DenyList(request.requests)
     for source, columns in {shard.source: shard.columns for shard in shards}.items():
         url = recipe.source(source).url
-        for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
+        for path in [*([url] if denied.has_addresses else []), *denied.columns]:
             if (fault := fault_of_column(path, columns)) is not None:
                 yield f"source {source}: {fault}, so the request matches no document of it by that column"
 
