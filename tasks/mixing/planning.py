@@ -86,6 +86,10 @@ class Inputs:
         """Return the salt of the draws of a corpus's documents."""
         return self.salt("draw", self.corpora[corpus].label)
 
+    def cluster_salt(self, corpus: int) -> int:
+        """Return the salt of the names of a corpus's clusters."""
+        return salt_of("clusters", self.corpora[corpus].label)
+
     def source_of(self, file: PublishedFile) -> str:
         """Return the folder of a file's artifacts.
 
@@ -175,7 +179,7 @@ def encoding_of(mixture: Mixture) -> Encoding:
     }
     if mixture.packed and not around["end"]:
         raise BadRecipe("packed: sequences are filled with the end-of-document token; set `end`")
-    digest = store_tokenizer(mixture.folder, mixture.tokenizer)
+    digest = store_tokenizer(mixture.folder, mixture.tokenizer, tokenizer)
     return Encoding(
         digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
     )
