@@ -21,6 +21,7 @@ from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import Exchange, Files, GatheredRows, RowsByPart, Spread, exchanged
 from zyda_flows.tasks.dedup.part_tables import PART, PLACE, columns_of, place_among, run_starts, table_of
 from zyda_flows.tasks.ids import Ids, hash_ids
+from zyda_flows.tasks.mixing.planning import salt_of
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -195,7 +196,7 @@ def clusters_in(
     for number, (name, size) in enumerate(rounds):
         rows = np.flatnonzero(table.column(size).to_numpy() > 1)
         # Clusters of different rounds, and of different corpora, can have the same id.
-        round_salt = hash_ids(np.array([(salt + number + 1) % (1 << 64)], np.uint64))
+        round_salt = np.uint64(salt_of(salt, number))
         clustered.append((rows, hash_ids(hash_ids(table.column(name).to_numpy()[rows]) + round_salt)))
     return clustered
 

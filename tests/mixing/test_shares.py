@@ -74,7 +74,7 @@ def shares_in(folder, artifacts, rows_by_file, repeat, run=lambda jobs: [job() f
     return found
 
 
-@settings(max_examples=40, deadline=None)
+@settings(max_examples=30, deadline=None)
 @given(
     all_rows=ROWS, places=st.lists(st.integers(0, 5), min_size=40, max_size=40), order=st.randoms(),
     repeat=REPEATS, rounds=st.integers(1, 3), way=st.sampled_from(sorted(WAYS)),
