@@ -13,6 +13,7 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
@@ -28,6 +29,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.packing import pack
 from zyda_flows.textkernels.pieces import copy_pieces
 
@@ -152,10 +154,12 @@ def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
     writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), SEGMENT) for number in range(ranges)]
     for table in tables:
         row_ranges = ranges_of(job, table.column("key").to_numpy(), ranges)
-        order = np.argsort(row_ranges, kind="stable")
-        ordered, ends = table.take(pa.array(order)), np.searchsorted(row_ranges[order], np.arange(ranges + 1))
+        if (np.diff(row_ranges) < 0).any():  # the pieces of several files; those of one file ascend by key
+            order = np.argsort(row_ranges, kind="stable")
+            table, row_ranges = table.take(pa.array(order)), row_ranges[order]
+        ends = np.searchsorted(row_ranges, np.arange(ranges + 1))
         for number in np.unique(row_ranges).tolist():
-            writers[number].write_table(ordered.slice(ends[number], ends[number + 1] - ends[number]))
+            writers[number].write_table(table.slice(ends[number], ends[number + 1] - ends[number]))
     for writer in writers:
         writer.close()
     for number in range(ranges):
@@ -251,23 +255,20 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, but its pieces {tokens:,}")
 
 
-def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the ids of documents, (t,), and their offsets, (n + 1,), in the order of the table."""
-    kind = np.dtype(f"<u{job.width}")
-    content = pa.concat_arrays(table.column("content").chunks or [pa.array([], pa.large_binary())])
-    _, offsets, data = content.buffers()
-    ends = np.frombuffer(offsets, np.int64)[content.offset : content.offset + len(content) + 1] // job.width
-    return (np.frombuffer(data, kind) if data is not None else np.empty(0, kind)), ends
-
-
 def ordered(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64], pa.Table]:
     """Return the ids of pieces in the order of keys, (t,), their offsets, (n + 1,), and their other columns."""
-    ids, own = contents_of(job, table)
     order = order_of(table)
-    lengths = np.diff(own)[order]
-    ends = np.append(0, np.cumsum(lengths))
-    whole = np.empty(ends[-1], ids.dtype)
-    copy_pieces(ids, own[:-1][order], lengths, whole, ends[:-1])
+    lengths = pc.binary_length(table.column("content")).to_numpy() // job.width
+    ends = np.append(0, np.cumsum(lengths[order]))
+    starts = np.empty(len(order), np.int64)  # of each piece, in the order of the table
+    starts[order] = ends[:-1]
+    whole = np.empty(ends[-1], f"<u{job.width}")
+    first = 0
+    for chunk in table.column("content").chunks:
+        data, offsets = text_buffers(chunk)
+        data = data[: offsets[-1]]  # its rest may be no whole id
+        rows = slice(first, first := first + len(chunk))
+        copy_pieces(data.view(whole.dtype), offsets[:-1] // job.width, lengths[rows], whole, starts[rows])
     return whole, ends, table.drop_columns(["content"]).take(pa.array(order))
 
 

@@ -196,7 +196,8 @@ def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.La
     """Yield the second column of the wanted documents, from tables whose first column is `doc_id`."""
     for table in tables:
         is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
-        yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
+        values = table.column(1) if is_in.all() else table.column(1).filter(pa.array(is_in))
+        yield from values.cast(pa.large_binary()).chunks
 
 
 def take_pieces(
