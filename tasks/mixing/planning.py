@@ -16,7 +16,6 @@ from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
@@ -24,7 +23,8 @@ WIDE = 65_500  # vocabulary from which ids have four bytes; Megatron's readers d
 GAP = range(WIDE, 65_537)
 
 
-class PublishedFile(Record):
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
     """A published file of documents, with the number of its corpus and its source."""
 
     corpus: int

@@ -48,11 +48,13 @@ class Selection:
     def __init__(self, inputs: Inputs, run_jobs: RunJobs) -> None:
         self.inputs, self.run_jobs = inputs, run_jobs
         self.mixture, self.folder, self.encoding = inputs.mixture, inputs.folder, inputs.encoding
+        file_of_source = {(file.corpus, file.source): file for file in inputs.files}
+        parts = {source: inputs.parts_of(file) for source, file in file_of_source.items()}
         # Files that belong to no part are not read.
         self.files = [
-            (number, file, parts)
+            (number, file, parts[file.corpus, file.source])
             for number, file in enumerate(inputs.files)
-            if (parts := inputs.parts_of(file))
+            if parts[file.corpus, file.source]
         ]
 
     @property
