@@ -1,7 +1,9 @@
 """`zyda mix`: write the files of a training run from published corpora."""
 
+import json
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
+from enum import StrEnum
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -20,6 +22,13 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
 BAR = 24  # characters of the longest bar
+
+
+class MixFormat(StrEnum):
+    """How to print a mixture or its plan."""
+
+    TEXT = "text"
+    JSON = "json"
 
 
 def mix(
@@ -54,6 +63,12 @@ def mix(
             metavar="URL", help="Folder or fsspec URL for the mixture, instead of `storage` of the file."
         ),
     ] = None,
+    output: Annotated[
+        MixFormat,
+        typer.Option(
+            "--format", help="Format of the output; json has the plan, or the content of mixture.json."
+        ),
+    ] = MixFormat.TEXT,
 ) -> None:
     """Mix published corpora into files of shuffled tokens for a training run, with exact counts.
 
@@ -76,6 +91,9 @@ def mix(
             forget_older(inputs, run_jobs, plan=plan, verify=verify, yes=yes)
             return
         mixing = Mixing(inputs, run_jobs)
+        if output is MixFormat.JSON:
+            say(plan_as_json(mixing) if plan else mix_all(inputs, run_jobs, verify=verify).as_json().decode())
+            return
         print_plan(mixing)
         if not plan:
             print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
@@ -161,6 +179,23 @@ def print_plan(mixing: "Mixing") -> None:
     console().print(table)
     for line in plan_lines(mixing):
         say(line)
+
+
+def plan_as_json(mixing: "Mixing") -> str:
+    """Return the plan of each part, the number of files, and the notes, as JSON."""
+    plan, (train, held_out) = mixing.plan, mixing.file_counts
+    parts = [
+        {**tally.model_dump(), **amount.model_dump(include={"epochs", "target"}), "planned": amount.tokens}
+        for tally, amount in zip(plan.tallies, plan.amounts, strict=True)
+    ]
+    files = {"train": train, "validation": held_out}
+    whole = {
+        "version": mixing.place,
+        "width": mixing.encoding.width,
+        "files": files,
+        "left_out": plan.left_out,
+    }
+    return json.dumps({**whole, "parts": parts, "notes": plan_lines(mixing)}, indent=1)
 
 
 def plan_lines(mixing: "Mixing") -> list[str]:

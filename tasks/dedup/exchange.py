@@ -149,11 +149,10 @@ class RowsByPart(PartJob[Artifact], ArtifactJob):
 class GatheredRows(PartJob[Artifact], ArtifactJob):
     """The rows of some files for 2**shift neighbouring parts; `part` is their common number.
 
-    shared_files: all files; this job gathers `count` files from index `first` on.
+    shared_files: the files. first: the index of their first file among all files.
     """
 
     first: int = field(kw_only=True)
-    count: int = field(kw_only=True)
 
     @property
     def name(self) -> str:
@@ -161,14 +160,18 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
 
     def make(self) -> Artifact:
         assert self.shared_files
-        artifacts = self.shared_files.artifacts[self.first : self.first + self.count]
+        artifacts = self.shared_files.artifacts
         tables_by_file = read_files(self.folder, artifacts, self.part, self.shift)
         none = footer_of(self.folder, artifacts[0]).schema.to_arrow_schema().empty_table()
         rows = pa.concat_tables([none, *(table for tables in tables_by_file for table in tables)])
-        rows = rows.append_column(PLACE, pa.array(places_of(tables_by_file, self.first)))
+        rows = self.merged(rows.append_column(PLACE, pa.array(places_of(tables_by_file, self.first))))
         # Within a part in the order of the files, as without gathering.
         rows = rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
         return write_numbers(self.folder, self.path, self.name, rows)
+
+    def merged(self, rows: pa.Table) -> pa.Table:
+        """Return fewer rows with the same meaning, if a step can merge rows of several files."""
+        return rows
 
 
 @dataclass(frozen=True)
@@ -191,28 +194,35 @@ def with_common_shift(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
     return [replace(job, shift=shift) for job in jobs]
 
 
-def exchange_parts(jobs: Sequence[RowsByPart], parts: int, run_jobs: RunOnWorkers) -> Exchange:
+def exchange_parts(
+    jobs: Sequence[RowsByPart],
+    parts: int,
+    run_jobs: RunOnWorkers,
+    gathering: type[GatheredRows] = GatheredRows,
+) -> Exchange:
     """Run jobs that have rows for each part, and return the files from which to read the parts."""
-    return gather_files(jobs[0], run_jobs(with_common_shift(jobs, parts)), parts, run_jobs)
+    return gather_files(jobs[0], run_jobs(with_common_shift(jobs, parts)), parts, run_jobs, gathering)
 
 
 def gather_files(
-    job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, run_jobs: RunOnWorkers
+    job: PartJob[Any],
+    artifacts: Sequence[Artifact],
+    parts: int,
+    run_jobs: RunOnWorkers,
+    gathering: type[GatheredRows] = GatheredRows,
 ) -> Exchange:
     """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
-    files = list_files(job.folder, artifacts)
     if len(artifacts) <= MOST_FILES:
-        return Exchange((files,))
+        return Exchange((list_files(job.folder, artifacts),))
     count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
     firsts = range(0, len(artifacts), count)
+    groups = [list_files(job.folder, artifacts[first : first + count]) for first in firsts]
     numbers = range((parts - 1 >> shift) + 1)
     made = run_jobs(
         [
-            GatheredRows(
-                job.folder, None, job.naming, number, (), files, shift=shift, first=first, count=count
-            )
+            gathering(job.folder, None, job.naming, number, (), files, shift=shift, first=first)
             for number in numbers
-            for first in firsts
+            for first, files in zip(firsts, groups, strict=True)
         ]
     )
     file_lists = [made[at : at + len(firsts)] for at in range(0, len(made), len(firsts))]
@@ -225,10 +235,11 @@ def files_together(files: int) -> int:
 
 
 def shift_of(files: int, parts: int) -> int:
-    """Return s such that 2**s parts are read together: with no more rows than a part of all files."""
+    """Return s such that 2**s parts are read together, with no more rows than a part of all files, or a file."""
     if files <= MOST_FILES:
         return 0
-    return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
+    most_parts = max(1, max(files, parts) // files_together(files))
+    return min(most_parts.bit_length() - 1, (parts - 1).bit_length())
 
 
 def group_neighbours(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:

@@ -5,42 +5,19 @@ the smallest draws (hashes) until the part has its tokens. A histogram of draws 
 document, and the documents of this bin give the document.
 """
 
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Sequence
 from math import floor
 
 import numpy as np
 import pyarrow as pa
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import BadRecipe
-from zyda_flows.tasks.mixing.choosing import BINS, CHOSEN, SHIFT
+from zyda_flows.tasks.mixing.choosing import CHOSEN
 from zyda_flows.tasks.mixing.mixture import Mixture, Part
-from zyda_flows.tasks.storage.artifacts import Artifact
-from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.mixing.tallies import BIN_BITS, PartTally, Tallies
 from zyda_flows.tasks.storage.records import Record
-from zyda_flows.tasks.storage.tables import read_table
 
-SPECIAL = ("special_documents", "special_tokens")
 LEAST_FRACTION = 1e-9  # smallest fraction of an epoch
-
-
-class PartTally(Record):
-    """The documents of a part, and the tokens of one epoch, of which `repeated` are in further copies.
-
-    unused: documents without copies, because other documents of their cluster have all of them. special_documents,
-    special_tokens: documents, with those held out, whose text contains special tokens, and the number of these.
-    """
-
-    name: str
-    documents: int = 0
-    tokens: int = 0
-    repeated: int = 0
-    held_out: int = 0
-    held_out_tokens: int = 0
-    unused: int = 0
-    special_documents: int = 0
-    special_tokens: int = 0
 
 
 class Amount(Record):
@@ -56,38 +33,6 @@ class Amount(Record):
     target: int
     epochs: float
     tokens: int
-
-
-@dataclass(frozen=True)
-class Tallies:
-    """The summed tallies of all files: by part, and the tokens by part and bin of draws, (parts, 65,536) int64."""
-
-    parts: tuple[PartTally, ...]
-    bins: NDArray[np.int64]
-
-
-def tallies_of(folder: Folder, mixture: Mixture, artifacts: Iterable[Artifact]) -> Tallies:
-    """Return the sum of the tallies of all files."""
-    names = ("documents", "tokens", "repeated", "unused", "held_out", "held_out_tokens", *SPECIAL)
-    sums = np.zeros((len(mixture.parts), len(names)), np.int64)
-    bins = np.zeros((len(mixture.parts), BINS), np.int64)
-    for artifact in artifacts:
-        table = read_table(folder, artifact)
-        part, place, held_out, documents, tokens, repeated, unused, *special = (
-            column.to_numpy() for column in table.columns
-        )
-        np.add.at(bins, (part[~held_out], place[~held_out]), tokens[~held_out].astype(np.int64))
-        for column, values in enumerate((documents, tokens, repeated, unused)):
-            np.add.at(sums[:, column], part[~held_out], values[~held_out].astype(np.int64))
-        for column, values in enumerate(special, names.index(SPECIAL[0])):
-            np.add.at(sums[:, column], part, values.astype(np.int64))
-        np.add.at(sums[:, 4], part[held_out], documents[held_out].astype(np.int64))
-        np.add.at(sums[:, 5], part[held_out], tokens[held_out].astype(np.int64))
-    parts = (
-        PartTally(name=part.name, **dict(zip(names, row, strict=True)))
-        for part, row in zip(mixture.parts, sums.tolist(), strict=True)
-    )
-    return Tallies(tuple(parts), bins)
 
 
 def epochs_of(mixture: Mixture, tallies: Sequence[PartTally]) -> list[float]:
@@ -189,7 +134,7 @@ def amounts_of(
 
 def below(place: int) -> tuple[int, int] | None:
     """Return the largest draw and doc_id below a bin, or None for the first bin."""
-    return ((place << int(SHIFT)) - 1, (1 << 64) - 1) if place else None
+    return ((place << 64 - BIN_BITS) - 1, (1 << 64) - 1) if place else None
 
 
 def last_drawn(within: pa.Table, number: int, tokens: int, around: int) -> tuple[tuple[int, int], int] | None:
@@ -208,21 +153,3 @@ def last_drawn(within: pa.Table, number: int, tokens: int, around: int) -> tuple
     if place < 0:
         return None
     return (int(draw[order[place]]), int(ids[order[place]])), int(ends[place])
-
-
-@dataclass(frozen=True)
-class DocumentsInBins:
-    """Read the training documents of a file in the given bin of each part: CHOSEN."""
-
-    folder: Folder
-    chosen: Artifact
-    bins: tuple[tuple[int, int], ...]
-
-    def __call__(self) -> pa.Table:
-        table = read_table(self.folder, self.chosen)
-        part, draw = table.column("part").to_numpy(), table.column("draw").to_numpy()
-        wanted = np.full(1 << 16, BINS, np.int64)
-        for number, place in self.bins:
-            wanted[number] = place
-        is_in = wanted[part] == (draw >> SHIFT).astype(np.int64)
-        return table.filter(pa.array(is_in & ~table.column("is_held_out").to_numpy()))

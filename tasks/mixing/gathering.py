@@ -13,19 +13,23 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from zyda_flows.tasks.dedup.exchange import Files
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.formats import WRITERS, Batch, Target, Writer
 from zyda_flows.tasks.mixing.scattering import SEGMENT
+from zyda_flows.tasks.mixing.segment_groups import row_groups_of
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of, open_table, parquet_writer
+from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.packing import pack
 from zyda_flows.textkernels.pieces import copy_pieces
 
@@ -35,7 +39,6 @@ ORIGINS = pa.schema(
     [("start", pa.uint64()), ("tokens", pa.int64()), ("sequence", pa.uint64()), ("doc_id", pa.uint64()),
      ("corpus", pa.uint16()), ("part", pa.uint16()), ("copy", pa.uint32()), ("offset", pa.uint32())]
 )  # fmt: skip
-GATHERED = pa.schema([*SEGMENT, ("corpus", pa.uint16())])
 TEXT = pa.schema([("text", pa.large_string()), ("doc_id", pa.uint64()), ("corpus", pa.string())])
 
 
@@ -75,8 +78,8 @@ class OutputFile(RecordJob[Output]):
     """Write an output file from all segments.
 
     output_name: name of the file. number: number of the file. files_of_kind: number of training or held-out files,
-    which share the range of keys. place: folder of its formats in the mixture's folder. segments: each with the
-    number of its corpus. formats: formats of ids, or `text` alone. filler: id that fills packed sequences.
+    which share the range of keys. place: folder of its formats in the mixture's folder. formats: formats of ids, or
+    `text` alone. filler: id that fills packed sequences.
     """
 
     stage, version, kind = "outputs", VERSION, Output
@@ -85,7 +88,7 @@ class OutputFile(RecordJob[Output]):
     number: int
     files_of_kind: int
     place: str
-    segments: tuple[tuple[int, Artifact], ...]
+    segments: Files
     formats: tuple[str, ...]
     width: int
     packed: int | None
@@ -137,26 +140,26 @@ def local_folder(folder: Folder) -> Iterator[Path]:
 
 
 def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
-    """Yield the pieces of an output file from all segments: GATHERED, one table for each range of keys."""
-    groups = [(corpus, segment, groups_of(job, segment)) for corpus, segment in job.segments]
-    size = sum(bytes_of(job.folder, segment, segment_groups) for _, segment, segment_groups in groups)
+    """Yield the pieces of an output file from all segments: SEGMENT, one table for each range of keys."""
+    groups = [(segment, row_groups_of(job.folder, segment, job.number)) for segment in job.segments.artifacts]
+    size = sum(bytes_of(job.folder, segment, segment_groups) for segment, segment_groups in groups)
     ranges = -(-size // MEMORY_BYTES)
     tables = (
-        table
-        for corpus, segment, segment_groups in groups
-        for table in read_groups(job, corpus, segment, segment_groups)
+        table for segment, segment_groups in groups for table in read_groups(job, segment, segment_groups)
     )
     if ranges <= 1:
-        yield pa.concat_tables([GATHERED.empty_table(), *tables])
+        yield pa.concat_tables([SEGMENT.empty_table(), *tables])
         return
     spilled.mkdir()
-    writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), GATHERED) for number in range(ranges)]
+    writers = [pa.ipc.new_stream(str(spilled / f"{number:05d}"), SEGMENT) for number in range(ranges)]
     for table in tables:
         row_ranges = ranges_of(job, table.column("key").to_numpy(), ranges)
-        order = np.argsort(row_ranges, kind="stable")
-        ordered, ends = table.take(pa.array(order)), np.searchsorted(row_ranges[order], np.arange(ranges + 1))
+        if (np.diff(row_ranges) < 0).any():  # the pieces of several files; those of one file ascend by key
+            order = np.argsort(row_ranges, kind="stable")
+            table, row_ranges = table.take(pa.array(order)), row_ranges[order]
+        ends = np.searchsorted(row_ranges, np.arange(ranges + 1))
         for number in np.unique(row_ranges).tolist():
-            writers[number].write_table(ordered.slice(ends[number], ends[number + 1] - ends[number]))
+            writers[number].write_table(table.slice(ends[number], ends[number + 1] - ends[number]))
     for writer in writers:
         writer.close()
     for number in range(ranges):
@@ -167,30 +170,15 @@ def by_ranges(job: OutputFile, spilled: Path) -> Iterator[pa.Table]:
         yield table
 
 
-def groups_of(job: OutputFile, segment: Artifact) -> list[int]:
-    """Return the row groups of a segment that belong to an output file."""
-    footer = footer_of(job.folder, segment)
-    return [
-        group
-        for group in range(footer.num_row_groups)
-        if footer.row_group(group).column(0).statistics.min == job.number
-    ]
-
-
 def bytes_of(folder: Folder, segment: Artifact, groups: Sequence[int]) -> int:
     footer = footer_of(folder, segment)
     return sum(footer.row_group(group).total_byte_size for group in groups)
 
 
-def read_groups(job: OutputFile, corpus: int, segment: Artifact, groups: Sequence[int]) -> Iterator[pa.Table]:
-    if not groups:
-        return
-    with open_table(job.folder, segment) as parquet:
-        for group in groups:
-            table = parquet.read_row_group(group)
-            yield table.append_column("corpus", pa.array(np.full(len(table), corpus, np.uint16))).cast(
-                GATHERED
-            )
+def read_groups(job: OutputFile, segment: Artifact, groups: Sequence[int]) -> Iterator[pa.Table]:
+    if groups:
+        with open_table(job.folder, segment) as parquet:
+            yield from map(parquet.read_row_group, groups)
 
 
 def ranges_of(job: OutputFile, keys: NDArray[np.uint64], ranges: int) -> NDArray[np.int64]:
@@ -267,23 +255,20 @@ def check_counts(job: OutputFile, table: pa.Table, origins: pa.Table) -> None:
         raise NotConserved(f"{job.whose}: its documents have {expected:,} tokens, but its pieces {tokens:,}")
 
 
-def contents_of(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64]]:
-    """Return the ids of documents, (t,), and their offsets, (n + 1,), in the order of the table."""
-    kind = np.dtype(f"<u{job.width}")
-    content = pa.concat_arrays(table.column("content").chunks or [pa.array([], pa.large_binary())])
-    _, offsets, data = content.buffers()
-    ends = np.frombuffer(offsets, np.int64)[content.offset : content.offset + len(content) + 1] // job.width
-    return (np.frombuffer(data, kind) if data is not None else np.empty(0, kind)), ends
-
-
 def ordered(job: OutputFile, table: pa.Table) -> tuple[NDArray[Any], NDArray[np.int64], pa.Table]:
     """Return the ids of pieces in the order of keys, (t,), their offsets, (n + 1,), and their other columns."""
-    ids, own = contents_of(job, table)
     order = order_of(table)
-    lengths = np.diff(own)[order]
-    ends = np.append(0, np.cumsum(lengths))
-    whole = np.empty(ends[-1], ids.dtype)
-    copy_pieces(ids, own[:-1][order], lengths, whole, ends[:-1])
+    lengths = pc.binary_length(table.column("content")).to_numpy() // job.width
+    ends = np.append(0, np.cumsum(lengths[order]))
+    starts = np.empty(len(order), np.int64)  # of each piece, in the order of the table
+    starts[order] = ends[:-1]
+    whole = np.empty(ends[-1], f"<u{job.width}")
+    first = 0
+    for chunk in table.column("content").chunks:
+        data, offsets = text_buffers(chunk)
+        data = data[: offsets[-1]]  # its rest may be no whole id
+        rows = slice(first, first := first + len(chunk))
+        copy_pieces(data.view(whole.dtype), offsets[:-1] // job.width, lengths[rows], whole, starts[rows])
     return whole, ends, table.drop_columns(["content"]).take(pa.array(order))
 
 

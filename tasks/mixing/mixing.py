@@ -5,26 +5,11 @@ only runs the jobs whose results are missing.
 """
 
 import json
-from collections.abc import Callable, Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Sequence
 from functools import cached_property
-from itertools import islice
-from typing import Any
 
-import pyarrow as pa
-
-from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.mixing.amounts import (
-    Amount,
-    DocumentsInBins,
-    PartTally,
-    Tallies,
-    amounts_of,
-    tallies_of,
-)
-from zyda_flows.tasks.mixing.choosing import CHOSEN, ChosenOfFile, SharesOfClusters, TallyOfFile
 from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
 from zyda_flows.tasks.mixing.mixture import TEXT
 from zyda_flows.tasks.mixing.mixture_manifest import (
@@ -35,13 +20,13 @@ from zyda_flows.tasks.mixing.mixture_manifest import (
     read_complete,
     remove_damaged,
 )
-from zyda_flows.tasks.mixing.neighbours import CorpusNeighbours, incomparable, neighbour_jobs, recall_at
-from zyda_flows.tasks.mixing.planning import Inputs, PublishedFile, expect_same
+from zyda_flows.tasks.mixing.neighbours import incomparable, recall_at
+from zyda_flows.tasks.mixing.planning import Inputs, expect_same
 from zyda_flows.tasks.mixing.scattering import Framing, SegmentsOfFile
-from zyda_flows.tasks.mixing.tokenising import TokensOfFile
+from zyda_flows.tasks.mixing.segment_groups import gathered_segments, outputs_together
+from zyda_flows.tasks.mixing.selection import RunJobs, Selection
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
-from zyda_flows.tasks.storage.artifacts import WORK, Artifact
-from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.holding import holding_lock
 from zyda_flows.tasks.storage.records import digest_of
 
@@ -49,134 +34,13 @@ VERSION = 1
 MOST_FILES = 32_767  # limit of a Megatron blend
 SIMILARITY = 0.9  # at which the recall of near-duplicates of held-out documents is reported
 MOST_NAMED = 8  # parts that a warning names
+TEXT_BYTES = 5  # of the text of a token, about
 SEQUENCES = "megatron/sequences.json"
 LOCK = f"{WORK}/mixing.lock"
-RunJobs = Callable[
-    [Sequence[Callable[[], Any]], str], list[Any]
-]  # calls each job of a named step; returns results
 
 
-@dataclass(frozen=True)
-class MixturePlan:
-    """Available and planned amounts of each part. left_out: documents that belong to no part."""
-
-    tallies: tuple[PartTally, ...]
-    amounts: tuple[Amount, ...]
-    left_out: int
-
-
-class Mixing:
-    """The steps of one mixture. Each step runs when its property is first read."""
-
-    def __init__(self, inputs: Inputs, run_jobs: RunJobs) -> None:
-        self.inputs, self.run_jobs = inputs, run_jobs
-        self.mixture, self.folder, self.encoding = inputs.mixture, inputs.folder, inputs.encoding
-        # Files that belong to no part are not read.
-        self.files = [(file, parts) for file in inputs.files if (parts := inputs.parts_of(file))]
-
-    @property
-    def token_jobs(self) -> list[TokensOfFile]:
-        """The jobs that encode the documents of each file."""
-        return [
-            TokensOfFile(
-                *self.published_file(file),
-                tokenizer=self.encoding.digest,
-                special_tokens=self.encoding.special_tokens,
-                width=self.encoding.width,
-                is_counted=self.inputs.is_counted(file.corpus),
-            )
-            for file, _ in self.files
-        ]
-
-    def published_file(self, file: PublishedFile) -> tuple[Folder, str | None, PublishedCorpus, Artifact]:
-        """Return the first fields of a `FileJob`."""
-        return self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact
-
-    @cached_property
-    def tokens(self) -> list[Artifact]:
-        """The token ids of the documents of each file."""
-        return self.run_jobs(self.token_jobs, "tokens")
-
-    @cached_property
-    def chosen(self) -> list[Artifact]:
-        """The chosen documents of each file with their parts: CHOSEN."""
-        tokens, shares = self.tokens, self.shares
-        repeat = tuple(self.mixture.repeat.items())
-        neighbours = self.neighbours
-        jobs = [
-            ChosenOfFile(
-                *self.published_file(file),
-                tokens=tokens_of_file,
-                parts=tuple((number, part.where, part.weight != 0) for number, part in parts),
-                repeat=repeat,
-                shares=shares.get(file.corpus),
-                neighbours=neighbours.get(file.corpus),
-                held_out=self.held_out,
-                salt=self.inputs.draw_salt(file.corpus),
-                around=self.encoding.around,
-            )
-            for (file, parts), tokens_of_file in zip(self.files, tokens, strict=True)
-        ]
-        return self.run_jobs(jobs, "choice")
-
-    @cached_property
-    def shares(self) -> dict[int, Artifact]:
-        """Numbers of copies of documents in clusters, by corpus number; empty without `repeat` and `validation`."""
-        if not (self.mixture.repeat or self.mixture.validation):
-            return {}
-        jobs = {
-            number: SharesOfClusters(
-                self.folder, None, corpus,
-                tuple(file.artifact for file in self.inputs.files if file.corpus == number),
-                tuple(self.mixture.repeat.items()),
-            )
-            for number, corpus in enumerate(self.inputs.corpora)
-        }  # fmt: skip
-        return dict(zip(jobs, self.run_jobs([*jobs.values()], "clusters"), strict=True))
-
-    @property
-    def held_out(self) -> int:
-        """The hash below which a document can be held out."""
-        return int(self.mixture.validation.share * 2.0**64) if self.mixture.validation else 0
-
-    @cached_property
-    def neighbours(self) -> dict[int, Artifact]:
-        """Held-out candidates that may have a near-duplicate in another corpus, by corpus number."""
-        if not self.mixture.validation or len(self.inputs.corpora) == 1:
-            return {}
-        jobs = neighbour_jobs(self.inputs, self.folder, self.held_out)
-        results = iter(
-            self.run_jobs([job for corpus_jobs in jobs.values() for job in corpus_jobs], "near-duplicates")
-        )
-        joined = [
-            CorpusNeighbours(
-                self.folder, None, self.inputs.corpora[number], tuple(islice(results, len(corpus_jobs)))
-            )
-            for number, corpus_jobs in jobs.items()
-        ]
-        return dict(zip(jobs, self.run_jobs(joined, "near-duplicates of corpora"), strict=True))
-
-    @cached_property
-    def tallies(self) -> Tallies:
-        jobs = [
-            TallyOfFile(self.folder, self.inputs.source_of(file), chosen, self.encoding.around)
-            for (file, _), chosen in zip(self.files, self.chosen, strict=True)
-        ]
-        return tallies_of(self.folder, self.mixture, self.run_jobs(jobs, "tallies"))
-
-    @cached_property
-    def plan(self) -> MixturePlan:
-        """The amounts of each part. Raises BadRecipe if a part cannot fill its weight."""
-
-        def documents_in(bins: dict[int, int]) -> pa.Table:
-            wanted = tuple(sorted(bins.items()))
-            jobs = [DocumentsInBins(self.folder, chosen, wanted) for chosen in self.chosen]
-            return pa.concat_tables([CHOSEN.empty_table(), *self.run_jobs(jobs, "draws")])
-
-        amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
-        all_documents = sum(file.artifact.rows for file in self.inputs.files)
-        in_parts = sum(tally.documents + tally.unused + tally.held_out for tally in self.tallies.parts)
-        return MixturePlan(self.tallies.parts, tuple(amounts), all_documents - in_parts)
+class Mixing(Selection):
+    """All steps of one mixture."""
 
     @cached_property
     def place(self) -> str:
@@ -255,7 +119,7 @@ class Mixing:
             }
             self.folder.write(f"{self.place}/{SEQUENCES}", json.dumps(prefixes, indent=1).encode())
         self.folder.write(MIXTURE, manifest.as_json())
-        for step in ("segments", "outputs"):
+        for step in ("segments", "outputs", "files"):
             self.folder.delete(f"{WORK}/{step}")
         return manifest
 
@@ -266,6 +130,8 @@ class Mixing:
         packed = None if is_text else self.mixture.packed
         around = ((), ()) if is_text else (encoding.before, encoding.after)
         framing = Framing(encoding.width, *around, packed)
+        size = sum(amount.tokens for amount in amounts) * (TEXT_BYTES if is_text else encoding.width)
+        wide = outputs_together(len(self.files), sum(counts), size)
         jobs = [
             SegmentsOfFile(
                 *self.published_file(file),
@@ -274,14 +140,15 @@ class Mixing:
                 amounts=amounts,
                 file_counts=counts,
                 salt=self.inputs.salt("order", labels[file.corpus]),
+                corpus_number=file.corpus,
                 content=content,
                 framing=framing,
+                outputs_together=wide,
             )
-            for (file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
+            for (_, file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
         ]
-        artifacts = self.run_jobs(jobs, f"shuffle of {content}")
-        segments = tuple(
-            (file.corpus, segment) for (file, _), segment in zip(self.files, artifacts, strict=True)
+        segments = gathered_segments(
+            self.folder, self.run_jobs(jobs, f"shuffle of {content}"), sum(counts), wide, self.run_jobs
         )
         writes = [
             OutputFile(
@@ -291,7 +158,7 @@ class Mixing:
                 number=number,
                 files_of_kind=counts[0] if number < counts[0] else counts[1],
                 place=self.place,
-                segments=segments,
+                segments=segments.of(number),
                 formats=formats,
                 width=encoding.width,
                 packed=packed,

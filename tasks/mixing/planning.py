@@ -16,7 +16,6 @@ from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
@@ -26,7 +25,8 @@ WIDE_VOCABULARY = (
 AMBIGUOUS_VOCABULARIES = range(WIDE_VOCABULARY, 65_537)
 
 
-class PublishedFile(Record):
+@dataclass(frozen=True, slots=True)
+class PublishedFile:
     """A published file of documents, with the number of its corpus and its source."""
 
     corpus: int
@@ -87,6 +87,10 @@ class Inputs:
     def draw_salt(self, corpus: int) -> int:
         """Return the salt of the draws of a corpus's documents."""
         return self.salt("draw", self.corpora[corpus].label)
+
+    def cluster_salt(self, corpus: int) -> int:
+        """Return the salt of the names of a corpus's clusters."""
+        return salt_of("clusters", self.corpora[corpus].label)
 
     def source_of(self, file: PublishedFile) -> str:
         """Return the folder of a file's artifacts.
@@ -177,7 +181,7 @@ def encoding_of(mixture: Mixture) -> Encoding:
     }
     if mixture.packed and not around["end"]:
         raise BadRecipe("packed: sequences are filled with the end-of-document token; set `end`")
-    digest = store_tokenizer(mixture.folder, mixture.tokenizer)
+    digest = store_tokenizer(mixture.folder, mixture.tokenizer, tokenizer)
     return Encoding(
         digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
     )

@@ -18,7 +18,7 @@ from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import MixedFile
 from zyda_flows.tasks.mixing.leftovers import VERSION_FOLDER, unfinished_versions
-from zyda_flows.tasks.mixing.mixing import LOCK, Mixing, RunJobs
+from zyda_flows.tasks.mixing.mixing import LOCK, Mixing
 from zyda_flows.tasks.mixing.mixture_certificate import (
     CorpusForgotten,
     Forgetting,
@@ -28,6 +28,7 @@ from zyda_flows.tasks.mixing.mixture_certificate import (
 )
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs
+from zyda_flows.tasks.mixing.selection import RunJobs
 from zyda_flows.tasks.mixing.tracing import MixtureTracer, documents_in
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK

@@ -4,7 +4,7 @@ The order of a mixture is the order of 64-bit hashes of seed, corpus, document a
 likely, and files are processed independently. If sequences are packed, a document longer than a sequence is cut
 into pieces, and each piece has its own hash, so that the pieces are shuffled over all files. An output file is a
 range of hashes. The segment of a published file contains its pieces for all output files, sorted, and a row group
-belongs to a single output file.
+belongs to a single output file, or to neighbouring output files if segments are gathered (`segment_groups`).
 """
 
 from collections.abc import Iterator
@@ -30,8 +30,8 @@ from zyda_flows.textkernels.pieces import copy_pieces
 VERSION = 1
 GROUP_BYTES = 8 << 20
 SEGMENT = pa.schema(
-    [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("part", pa.uint16()),
-     ("copy", pa.uint32()), ("offset", pa.uint32()), ("content", pa.large_binary())]
+    [("output", pa.uint32()), ("key", pa.uint64()), ("doc_id", pa.uint64()), ("corpus", pa.uint16()),
+     ("part", pa.uint16()), ("copy", pa.uint32()), ("offset", pa.uint32()), ("content", pa.large_binary())]
 )  # fmt: skip
 # An output file finds its row groups by this statistic in the footers of all segments.
 PLAIN = {"compression": "none", "use_dictionary": False, "write_statistics": ["output"]}
@@ -99,7 +99,8 @@ class SegmentsOfFile(FileJob):
     """The copies of a published file's documents: SEGMENT, by output file and key.
 
     content: `ids` (the stored token ids, with the ids around each document) or `text` (from the published file).
-    amounts: of each part. salt: salt of the order. offset: number of the first token of a piece in its document.
+    amounts: of each part. salt: salt of the order. corpus_number: number of the corpus in the mixture. offset:
+    number of the first token of a piece in its document. outputs_together: output files that share row groups.
     """
 
     stage, version = "segments", VERSION
@@ -109,8 +110,10 @@ class SegmentsOfFile(FileJob):
     amounts: Annotated[tuple[Amount, ...], NotInKey("only the epochs and the last draws are used")]
     file_counts: tuple[int, int]
     salt: int
+    corpus_number: int
     content: str
     framing: Framing
+    outputs_together: int
 
     @property
     def also_in_key(self) -> Any:
@@ -125,7 +128,7 @@ class SegmentsOfFile(FileJob):
 
         def fill(scratch: Path) -> Counts:
             with parquet_writer(scratch, SEGMENT, **PLAIN) as writer:
-                for start, stop in groups_of(columns[0], sizes):
+                for start, stop in groups_of(columns[0] // self.outputs_together, sizes):
                     arrays = [pa.array(column[start:stop]) for column in columns]
                     content = take_pieces(contents, places[start:stop], starts[start:stop], sizes[start:stop])
                     writer.write_table(
@@ -157,7 +160,9 @@ class SegmentsOfFile(FileJob):
             size = np.minimum(size - offset * self.framing.width, packed * self.framing.width)
         output = outputs_of(keys, held_out[rows], self.file_counts)
         order = np.lexsort([offset, copy, ids[rows], keys, output])
-        columns = [output, keys, ids[rows], part[rows], copy.astype(np.uint32), offset.astype(np.uint32)]
+        corpus = np.full(len(rows), self.corpus_number, np.uint16)
+        numbers = [copy.astype(np.uint32), offset.astype(np.uint32)]
+        columns = [output, keys, ids[rows], corpus, part[rows], *numbers]
         starts = offset * self.framing.width
         return rows[order], [column[order] for column in columns], starts[order], size[order]
 
@@ -191,7 +196,8 @@ def chosen_values(tables: Iterator[pa.Table], wanted: Numbers) -> Iterator[pa.La
     """Yield the second column of the wanted documents, from tables whose first column is `doc_id`."""
     for table in tables:
         is_in = np.isin(table.column("doc_id").to_numpy(), wanted, assume_unique=True)
-        yield from table.column(1).filter(pa.array(is_in)).cast(pa.large_binary()).chunks
+        values = table.column(1) if is_in.all() else table.column(1).filter(pa.array(is_in))
+        yield from values.cast(pa.large_binary()).chunks
 
 
 def take_pieces(
@@ -211,7 +217,7 @@ def as_binary(offsets: Counts64, data: NDArray[np.uint8]) -> pa.LargeBinaryArray
 
 
 def groups_of(output: NDArray[np.uint32], sizes: NDArray[np.int64]) -> Iterator[tuple[int, int]]:
-    """Divide rows into groups with one output file and at most GROUP_BYTES each. Yield (start, stop)."""
+    """Divide rows into groups with equal `output` and at most GROUP_BYTES each. Yield (start, stop)."""
     if not len(output):
         return
     starts = np.flatnonzero(np.append(True, output[1:] != output[:-1]))

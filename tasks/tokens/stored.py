@@ -50,9 +50,12 @@ def path_on_hub(name: str) -> Path:
     return Path(hf_hub_download(name, "tokenizer.json"))
 
 
-def store_tokenizer(folder: Folder, name: str) -> str:
-    """Write a copy of the tokenizer to the corpus, from which workers read it; return its digest."""
-    tokenizer = load_tokenizer(name)
+def store_tokenizer(folder: Folder, name: str, tokenizer: Tokenizer | None = None) -> str:
+    """Write a copy of the tokenizer to the corpus, from which workers read it; return its digest.
+
+    tokenizer: as `load_tokenizer` returned it, if it is loaded; its settings may be changed here.
+    """
+    tokenizer = tokenizer or load_tokenizer(name)
     text = tokenizer.to_str()
     digest = digest_of(text)
     if reason := TokenEngine(tokenizer).why_slow:

@@ -22,6 +22,7 @@ from small_mixtures import (
 )
 from tokenizers import Tokenizer
 
+from zyda_flows.flows.command.mix import plan_as_json
 from zyda_flows.tasks.errors import BadRecipe
 
 
@@ -108,6 +109,18 @@ def test_parts_have_their_shares_and_the_counts_equal_the_files(corpora, tokeniz
         assert set(copies_by_key.values()) <= {complete_epochs, complete_epochs + 1}
     assert sum(copies.values()) == sum(part.copies for part in mixed.parts)
     assert mixed.tokens == sum(part.written for part in mixed.parts)
+
+
+def test_plan_as_json_has_the_amounts_of_the_mixture(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora, validation={"share": 0.2})
+    plan = json.loads(plan_as_json(mixing_of(path)))
+    mixed, place = mixed_in(path)
+    assert (plan["version"], plan["width"], plan["left_out"]) == (place.name, 2, mixed.left_out)
+    assert plan["files"] == {"train": 1, "validation": 1}
+    assert [(part["name"], part["planned"], part["held_out"], part["target"]) for part in plan["parts"]] == [
+        (part.name, part.written, part.held_out, part.planned) for part in mixed.parts
+    ]
+    assert plan["notes"]
 
 
 def test_epochs_are_set_by_part_or_for_all_parts(corpora, tmp_path):
