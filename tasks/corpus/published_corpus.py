@@ -177,6 +177,11 @@ class PublishedCorpus:
         with self.reading():
             return self.file_table.below(prefix)
 
+    def paths(self) -> list[str]:
+        """Return the paths of the published files, without their digests and sizes."""
+        with self.reading():
+            return self.file_table.rows("", ["path"]).column("path").to_pylist()  # type: ignore[no-any-return]
+
     def artifacts(self, prefix: str) -> list[Artifact]:
         """Return the published files whose paths begin with `prefix`, as artifacts of the published folder."""
         return [file.to_read() for file in self.files(prefix)]
