@@ -126,6 +126,14 @@ class Limits:
     list_lines: int = bound(
         1 << 24, "lines", "a deny list, a list of addresses or JSON Lines of an evaluation set"
     )
+    request_list_bytes: int = bound(
+        1 << 24,
+        "bytes",
+        "a file of `zyda forget --urls`; a larger file is read in blocks, into a table of hashes",
+    )
+    denied_addresses: int = bound(
+        1 << 27, "addresses", "of a request in such tables; a worker holds 12 bytes of each"
+    )
     nested_items: int = bound(
         16, "rounds", "in which nested items are cut out of a text; after more rounds, the whole text is cut"
     )

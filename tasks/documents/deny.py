@@ -137,7 +137,7 @@ def denied_ids(
     ids = table.column("doc_id").to_numpy()
     goes = np.isin(ids, denied.ids_of_both[0])
     if denied.knows_addresses:
-        goes |= [denied.has_address(address) for address in values_in(table, url).to_pylist()]
+        goes |= denied.has_addresses(values_in(table, url))
     for column, values in denied.values.items():
         goes |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
     for column, value_hashes in denied.value_hashes.items():
