@@ -180,7 +180,7 @@ class PublishedCorpus:
     def paths(self) -> list[str]:
         """Return the paths of the published files, without their digests and sizes."""
         with self.reading():
-            return self.file_table.rows("", ["path"]).column("path").to_pylist()  # type: ignore[no-any-return]
+            return self.file_table.rows("", ["path"]).column("path").to_pylist()
 
     def artifacts(self, prefix: str) -> list[Artifact]:
         """Return the published files whose paths begin with `prefix`, as artifacts of the published folder."""

@@ -163,6 +163,7 @@ class DenyList:
     digest of their parameters. only_themselves: hashes of texts whose similar texts are kept. letter_hashes: of the
     letters of texts. row_hashes: of rows that are set aside. row_beginnings: hashes of their first bytes, by the
     number of bytes. files: with all these requests, if they were read from files. tables: large lists of addresses.
+    names_tables: whether requests name such tables.
     """
 
     def __init__(
@@ -171,7 +172,7 @@ class DenyList:
         files: tuple[PlannedFile, ...] = (),
         tables: tuple[AddressTable, ...] = (),
     ) -> None:
-        self.files, self.tables = files, tables
+        self.files, self.tables, self.names_tables = files, tables, False
         self.urls, self.folders, self.domains = set[str](), set[str](), set[str]()
         self.url_hashes = set[bytes]()
         self.ids, self.like_ids, self.text_hashes = set[int](), set[int](), set[str]()
@@ -181,7 +182,9 @@ class DenyList:
         self.row_beginnings = dict[int, set[str]]()
         self._sketches = dict[str, Sketches]()
         for one in requests:
-            if one.url is not None:
+            if one.addresses_sha256 is not None:
+                self.names_tables = True
+            elif one.url is not None:
                 self.add_address(address_of(one.url.strip()))
             elif one.domain is not None:
                 self.domains.add(str(normalise_domain(one.domain)))
@@ -216,7 +219,7 @@ class DenyList:
 
     @property
     def knows_addresses(self) -> bool:
-        return bool(self.urls or self.folders or self.domains or self.url_hashes or self.tables)
+        return bool(self.urls or self.folders or self.domains or self.url_hashes or self.names_tables)
 
     @cached_property
     def ids_of_both(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:

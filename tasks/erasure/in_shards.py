@@ -1,6 +1,6 @@
 """Find the documents of a removal request in the ingested shards of a corpus."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from functools import partial
 from typing import Annotated, Any, NamedTuple
@@ -27,6 +27,12 @@ from zyda_flows.tasks.storage.records import Record, read_record
 from zyda_flows.tasks.storage.tables import ids_of, tables_of
 
 Likenesses = dict[int, float | None]
+Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]  # calls a function on every item
+
+
+def one_by_one(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
+    """Call a function on every item, in this thread."""
+    return [function(item) for item in items]
 
 
 class Shard(NamedTuple):

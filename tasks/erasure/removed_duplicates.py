@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.accounts.published import TableFile
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.erasure.in_shards import Likenesses, texts_by_id
-from zyda_flows.tasks.erasure.shard_search import ShardSearch, Spread, batches
+from zyda_flows.tasks.erasure.in_shards import Likenesses, Spread, texts_by_id
+from zyda_flows.tasks.erasure.shard_search import ShardSearch, batches
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.keys import signatures

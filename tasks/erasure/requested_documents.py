@@ -13,11 +13,12 @@ import numpy as np
 from zyda_flows.tasks.documents.deny import fault_of_column
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, requests_in
 from zyda_flows.tasks.documents.deny_signatures import requests_of_texts, rounds_with_signatures
-from zyda_flows.tasks.erasure.in_shards import Shard, tokens_by_id
+from zyda_flows.tasks.erasure.in_shards import Shard, Spread, ingested, tokens_by_id
 from zyda_flows.tasks.erasure.removal_request import RemovalRequest
 from zyda_flows.tasks.erasure.removed_duplicates import removed_for, stages_of
 from zyda_flows.tasks.erasure.rows_aside import MatchedRow, RequestedRows, rows_set_aside
-from zyda_flows.tasks.erasure.shard_search import ShardSearch, Spread, lists_of_corpus
+from zyda_flows.tasks.erasure.search_cost import SearchCost, search_cost
+from zyda_flows.tasks.erasure.shard_search import ShardSearch, lists_of_corpus
 from zyda_flows.tasks.erasure.source_texts import read_source_texts
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
@@ -77,16 +78,14 @@ def find_documents(
     documents, and documents that were removed as duplicates of them. Raises Denied if the recipe has changed since
     the build, or ingested files are missing; BadInput if the request has too many texts or documents.
     """
-    reader = DocumentReader.of(recipe)
-    if ledger_if_complete(recipe) is None:
-        raise Denied(NOT_BUILT.format(url=recipe.folder.url))
+    reader = reader_of_complete(recipe)
     rounds, listed = rounds_with_signatures(recipe.rounds), listed_requests(recipe)
     erased = {entry.id for entry in listed if entry.id is not None}
     search = ShardSearch(recipe, rounds, spread, erased, is_on_cluster=is_on_cluster)
     denied = search.denied(request.with_texts(rounds, alike=alike), listed)
     named = {entry.id for entry in request.requests if entry.id is not None}
     stored_texts, without_text = search.texts(search.find(denied))
-    at_source = read_source_texts(reader, *texts_to_read(without_text, named))
+    at_source = read_source_texts(recipe, *texts_to_read(without_text, named), spread)
     texts = [*dict.fromkeys([*stored_texts, *at_source.texts])]
     if len(texts) > MOST_TEXTS:
         raise BadInput(
@@ -101,7 +100,8 @@ def find_documents(
     requested_rows = RequestedRows(recipe.folder, named, denied, [*request.texts, *texts])
     rows = rows_set_aside(recipe.folder, reader.register, requested_rows, spread)
     rows_to_remove = [row for row in rows if row.doc_id not in search.erased]
-    row_texts = read_source_texts(reader, [row.doc_id for row in rows_to_remove if row.doc_id in named])
+    named_rows = [row.doc_id for row in rows_to_remove if row.doc_id in named]
+    row_texts = read_source_texts(recipe, named_rows, (), spread)
     documents = documents_of(reader, search)
     return RequestedDocuments(
         [*documents, *map(document_of_row, rows_to_remove)],
@@ -113,6 +113,22 @@ def find_documents(
         ],
         [*notes_on(recipe, request, search.shards), *at_source.notes, *row_texts.notes],
     )
+
+
+def reader_of_complete(recipe: Recipe) -> DocumentReader:
+    """Return a reader of the documents of a corpus. Raises Denied if the recipe has changed since the build."""
+    reader = DocumentReader.of(recipe)
+    if ledger_if_complete(recipe) is None:
+        raise Denied(NOT_BUILT.format(url=recipe.folder.url))
+    return reader
+
+
+def cost_of_search(recipe: Recipe, request: RemovalRequest, *, alike: bool) -> SearchCost:
+    """Estimate the cost of `find_documents`. Raises Denied."""
+    reader_of_complete(recipe)
+    rounds, listed = rounds_with_signatures(recipe.rounds), listed_requests(recipe)
+    denied = DenyList([*request.with_texts(rounds, alike=alike), *listed])
+    return search_cost(ingested(recipe.folder), denied, rounds, alike=alike)
 
 
 def documents_of(reader: DocumentReader, search: ShardSearch) -> list[Document]:
@@ -157,9 +173,8 @@ def listed_requests(recipe: Recipe) -> list[Request]:
 def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:
     """Yield a note for each source without the column of a requested address or value."""
     denied = DenyList(request.requests)
-    has_addresses = denied.knows_addresses or any(entry.addresses for entry in request.requests)
     for source, columns in {shard.source: shard.columns for shard in shards}.items():
         url = recipe.source(source).url
-        for path in [*([url] if has_addresses else []), *denied.columns]:
+        for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
             if (fault := fault_of_column(path, columns)) is not None:
                 yield f"source {source}: {fault}, so the request matches no document of it by that column"

@@ -15,6 +15,7 @@ from zyda_flows.tasks.erasure.in_shards import (
     DocumentsInShards,
     Likenesses,
     Shard,
+    Spread,
     ingested,
     texts_in_shard,
 )
@@ -28,7 +29,6 @@ from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.records import digest_of
 
 Item = TypeVar("Item")
-Spread = Callable[[Callable[[Any], Any], Sequence[Any]], list[Any]]  # calls a function on every item
 
 SHARDS_AT_ONCE = 16
 MOST_DOCUMENTS = 1_000_000  # that a request may match; each needs about a kilobyte in this process
