@@ -53,7 +53,7 @@ def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[
 
 @contextmanager
 def without_unlisted_tables(folder: Folder) -> Iterator[None]:
-    """Delete the tables of a corpus that no deny list names after the block: of requests that were not confirmed."""
+    """Delete the tables of requests that were not confirmed: after the block, no deny list names them."""
     try:
         yield
     finally:
@@ -134,7 +134,8 @@ def line_blocks(file: InputFile) -> Iterator[bytes]:
         if len(rest) > limits().line_bytes:
             raise BadInput(f"{OWNER}: {file.url}: a line has more than {limits().line_bytes:,} bytes")
         yield whole_lines(file, block + end)
-    yield whole_lines(file, rest + b"\n")
+    if rest:
+        yield whole_lines(file, rest + b"\n")
 
 
 def whole_lines(file: InputFile, block: bytes) -> bytes:
