@@ -49,13 +49,16 @@ class AddressTable:
 
     def contains(self, addresses: Sequence[str | None]) -> NDArray[np.bool_]:
         """Return for each address whether the table has it, or a folder that contains it: (n,)."""
-        is_in, digests, rows = np.zeros(len(addresses), np.bool_), list[bytes](), list[int]()
-        for row, address in enumerate(addresses):
-            if address is not None:
-                own = [*digests_of_address(address)] if self.has_folders else [digest_of_address(address)]
-                digests += own
-                rows += [row] * len(own)
-        is_in[np.array(rows, np.int64)[self.has(as_digests(digests))]] = True
+        is_in = np.zeros(len(addresses), np.bool_)
+        rows = [row for row, address in enumerate(addresses) if address is not None]
+        known = [address for address in addresses if address is not None]
+        if self.has_folders:
+            digests = [[*digests_of_address(address)] for address in known]
+            rows = [row for row, own in zip(rows, digests, strict=True) for _ in own]
+            has = self.has(as_digests([digest for own in digests for digest in own]))
+        else:
+            has = self.has(as_digests([sha256(address.encode()).digest() for address in known]))
+        is_in[np.array(rows, np.int64)[has]] = True
         return is_in
 
     def has(self, digests: NDArray[np.void]) -> NDArray[np.bool_]:
@@ -70,13 +73,9 @@ class AddressTable:
         return is_in
 
 
-def digest_of_address(address: str) -> bytes:
-    return sha256(address.encode()).digest()
-
-
 def digests_of_address(address: str) -> Iterator[bytes]:
     """Yield the SHA-256 of an address and of each folder above it, as `example.org/folder/*`."""
-    yield digest_of_address(address)
+    yield sha256(address.encode()).digest()
     folder_hash, start = sha256(), 0
     for end in folder_ends(address):
         folder_hash.update(address[start:end].encode())
@@ -99,9 +98,9 @@ class AddressDigests:
         self.paths, self.files = files, [opened.enter_context(path.open("wb")) for path in files]
         self.has_folders, self.count = False, 0
 
-    def add(self, addresses: Sequence[str]) -> None:
-        """Add pages in normal form. Raises BadInput if there are too many addresses."""
-        digests = as_digests([digest_of_address(address) for address in addresses])
+    def add(self, addresses: Sequence[bytes]) -> None:
+        """Add pages in normal form, in UTF-8. Raises BadInput if there are too many addresses."""
+        digests = as_digests([sha256(address).digest() for address in addresses])
         self.count += len(digests)
         if self.count > limits().denied_addresses:
             most = limits().denied_addresses
@@ -115,7 +114,7 @@ class AddressDigests:
     def add_folders(self, folders: Sequence[str]) -> None:
         """Add folders in normal form, without a slash at their ends."""
         self.has_folders |= bool(folders)
-        self.add([f"{folder}/*" for folder in folders])
+        self.add([f"{folder}/*".encode() for folder in folders])
 
     def write(self, folder: Folder) -> tuple[str, int]:
         """Write the table to the folder of a corpus; return its SHA-256 and the number of its addresses."""

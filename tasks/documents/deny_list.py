@@ -256,8 +256,9 @@ class DenyList:
 
     def has_normal(self, addresses: Sequence[Address | None]) -> NDArray[np.bool_]:
         """Return whether documents with addresses in normal form are to be removed: (n,)."""
-        is_listed = (address is not None and self.lists(*address) for address in addresses)
-        is_denied = np.fromiter(is_listed, np.bool_, len(addresses))
+        is_denied = np.zeros(len(addresses), np.bool_)
+        if self.urls or self.folders or self.domains or self.url_hashes:
+            is_denied |= [address is not None and self.lists(*address) for address in addresses]
         for table in self.tables:
             is_denied |= table.contains([address and address[1] for address in addresses])
         return is_denied
@@ -270,7 +271,7 @@ class DenyList:
             address in self.urls
             or is_in_folder
             or is_hashed
-            or not self.domains.isdisjoint(host_and_parents(host))
+            or (bool(self.domains) and not self.domains.isdisjoint(host_and_parents(host)))
         )
 
     def folders_of(self, address: str) -> Iterator[str]:

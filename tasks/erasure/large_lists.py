@@ -83,7 +83,7 @@ def other_requests(file: InputFile, digests: AddressDigests) -> Iterator[Request
 
 def add_addresses(digests: AddressDigests, addresses: dict[str, list[str]]) -> None:
     """Move addresses in normal form to `digests`."""
-    digests.add(addresses["url"])
+    digests.add([address.encode() for address in addresses["url"]])
     digests.add_folders(addresses["folder"])
     for values in addresses.values():
         values.clear()

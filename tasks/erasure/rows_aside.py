@@ -80,7 +80,7 @@ def rows_set_aside(
     return [row for rows in spread(search, batches) for row in rows]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)  # compared by identity, because sets have no hash
 class RequestedRows:
     """A search of rows set aside: by an id of `ids`, a denied address or value, or a part of a text of `texts`."""
 

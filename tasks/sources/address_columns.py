@@ -29,8 +29,10 @@ def addresses_in(addresses: Any) -> Iterator[Address | None]:
                 yield normalise_address(text) if text else None
 
 
-def listed_pages(lines: pa.LargeStringArray) -> tuple[list[str], list[int]]:
-    """Return the normal forms of the lines that are a single page, and the rows of all other lines, ascending."""
+def listed_pages(lines: pa.LargeStringArray) -> tuple[list[bytes], list[int]]:
+    """Return the lines that are a single page, in normal form and UTF-8, and the rows of all other lines."""
     normal, hosts = plain_addresses(lines, in_list=True)
     is_page = hosts > 0
-    return normal.filter(pa.array(is_page)).to_pylist(), [*np.flatnonzero(~is_page).tolist()]
+    return normal.filter(pa.array(is_page)).cast(pa.large_binary()).to_pylist(), [
+        *np.flatnonzero(~is_page).tolist()
+    ]

@@ -20,7 +20,7 @@ PLACES = st.lists(st.sampled_from(["a.org", "b.org", "x", "y", "z"]), min_size=2
 
 def table_of(folder, pages, folders=()):
     with collected_digests() as digests:
-        digests.add(pages)
+        digests.add([page.encode() for page in pages])
         digests.add_folders(folders)
         digest, rows = digests.write(folder)
     return load_address_table((folder.url,), digest), rows

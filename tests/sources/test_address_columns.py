@@ -38,7 +38,7 @@ def test_pages_of_lines_equal_the_entries_of_lists(lines):
             (entry,) = entries_of(line)
             assert entry.kind == "url"
             expected[row] = entry.value
-    assert pages == [value for value in expected.values() if value is not None]
+    assert pages == [value.encode() for value in expected.values() if value is not None]
 
 
 def test_null_is_not_an_address():
