@@ -2,7 +2,7 @@
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -100,7 +100,7 @@ def forget(
     request = RequestOptions(recipe_path, storage, sample, reader, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
-        with without_unlisted_tables(recipe.folder):
+        with without_unlisted_tables(recipe.folder, request.tables):
             request.find_and_print(recipe, is_dry=True)
         return
     with forgetting(recipe.folder, "zyda forget"), without_unlisted_tables(recipe.folder):
@@ -118,7 +118,7 @@ def expect_corpus(recipe: "Recipe") -> None:
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """A removal request on the command line."""
+    """A removal request on the command line. tables: the SHA-256 of the tables that were written for it."""
 
     recipe_path: str
     storage: str | None
@@ -127,6 +127,7 @@ class RequestOptions:
     texts: list[str]
     among: list[str]
     alike: bool
+    tables: list[str] = field(default_factory=list)
 
     def find_and_print(
         self, recipe: "Recipe", *, is_dry: bool = False
@@ -138,6 +139,7 @@ class RequestOptions:
         removal = self.reader.request(self.texts)
         with console(stderr=True).status("reading the request"):
             removal = removal.with_table(recipe.folder)
+        self.tables.extend(filter(None, (entry.addresses_sha256 for entry in removal.requests)))
         search = folders_to_search(self.among)
         with self.workers(recipe, removal, search) as (spread, is_on_cluster):
             documents = find_documents(recipe, removal, spread, alike=self.alike, is_on_cluster=is_on_cluster)

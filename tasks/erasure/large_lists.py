@@ -5,13 +5,13 @@ deny lists.
 """
 
 from codecs import BOM_UTF8
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 
 import numpy as np
 import pyarrow as pa
 
-from zyda_flows.tasks.documents.address_tables import TABLES, AddressDigests, collected_digests
+from zyda_flows.tasks.documents.address_tables import TABLES, AddressDigests, collected_digests, table_path
 from zyda_flows.tasks.documents.deny_list import SEAL, Request, requests_of
 from zyda_flows.tasks.errors import BadInput, first_line
 from zyda_flows.tasks.limits import limits
@@ -29,6 +29,7 @@ OWNER = "--urls"
 BLOCK = 16 << 20  # bytes of lines that are parsed at once
 FIRST = 1 << 10  # bytes by which a compression is recognised
 ADDRESSES_AT_ONCE = 1 << 16
+MOST_OTHERS = 1 << 20  # requests that are no addresses; each needs about a kilobyte
 FAULT = "ask for nothing that a document is known by"
 
 
@@ -39,11 +40,11 @@ def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[
     """
     requests = list[Request]()
     with collected_digests() as digests:
-        for file in files:
-            requests += other_requests(file, digests)
-            if len(requests) > limits().list_lines:
+        for request in (request for file in files for request in other_requests(file, digests)):
+            requests.append(request)
+            if len(requests) > MOST_OTHERS:
                 raise BadInput(
-                    f"{OWNER}: more than {limits().list_lines:,} requests that are no addresses: split the request"
+                    f"{OWNER}: more than {MOST_OTHERS:,} requests that are no addresses: split the request"
                 )
         if not digests.count:
             return requests
@@ -52,17 +53,20 @@ def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[
 
 
 @contextmanager
-def without_unlisted_tables(folder: Folder) -> Iterator[None]:
-    """Delete the tables of requests that were not confirmed: after the block, no deny list names them."""
+def without_unlisted_tables(folder: Folder, tables: Collection[str] | None = None) -> Iterator[None]:
+    """Delete the tables of requests that were not confirmed: after the block, no deny list names them.
+
+    tables: the SHA-256 of the tables that may be deleted; None for all tables.
+    """
     try:
         yield
     finally:
-        if tables := folder.files(TABLES):
+        stored = [path.rpartition("/")[2].removesuffix(".parquet") for path in folder.files(TABLES)]
+        if unlisted := [digest for digest in stored if tables is None or digest in tables]:
             lists = [folder.read(path) for path in folder.files(DENIED)]
-            for path in tables:
-                digest = path.rpartition("/")[2].removesuffix(".parquet").encode()
-                if not any(digest in content for content in lists):
-                    folder.delete(path)
+            for digest in unlisted:
+                if not any(digest.encode() in content for content in lists):
+                    folder.delete(table_path(digest))
 
 
 def other_requests(file: InputFile, digests: AddressDigests) -> Iterator[Request]:

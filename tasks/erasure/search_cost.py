@@ -1,6 +1,6 @@
 """Estimate the cost of a search for requested documents: files, bytes and CPU time, from measured rates.
 
-The rates are of one core, measured with `python -m benchmarks.forgetting`.
+The rates are of one core of a busy machine; `python -m benchmarks.forgetting` measures the rate of addresses.
 """
 
 from collections.abc import Sequence
@@ -14,8 +14,8 @@ from zyda_flows.tasks.recipe.kinds import MinHashRound
 SECONDS_OF_SHARD = 0.01  # to open it, and to read its footer
 SECONDS_OF_ADDRESS, BYTES_OF_ADDRESS = 2.0e-6, 40  # of a document
 SECONDS_OF_VALUE, BYTES_OF_VALUE = 0.5e-6, 20  # of a document, for each requested column
-SECONDS_OF_BAND, BYTES_OF_BAND = 0.15e-6, 16  # of a document, for each band of a round
-SECONDS_OF_TEXT = 1 / 300e6  # of a byte, to read and hash it
+SECONDS_OF_BAND, BYTES_OF_BAND = 0.1e-6, 16  # of a document, for each band of a round
+SECONDS_OF_TEXT = 8e-9  # of a byte, to read it, and to hash its letters
 
 
 @dataclass(frozen=True)

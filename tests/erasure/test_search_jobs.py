@@ -9,12 +9,13 @@ from forgetting import asking, forget, in_turn
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
 from zyda_flows.flows.command.cluster import over_cluster
+from zyda_flows.tasks.documents.address_tables import AddressDigests
 from zyda_flows.tasks.documents.deny_list import requests_in
 from zyda_flows.tasks.erasure.certified_removal import lines_of
 from zyda_flows.tasks.erasure.in_shards import DocumentsInShards
 from zyda_flows.tasks.erasure.large_lists import requests_of_large_lists, without_unlisted_tables
 from zyda_flows.tasks.erasure.removal_request import RequestReader
-from zyda_flows.tasks.erasure.requested_documents import find_documents
+from zyda_flows.tasks.erasure.requested_documents import cost_of_search, find_documents
 from zyda_flows.tasks.erasure.shard_search import lists_of_corpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import replaced_limits
@@ -185,10 +186,20 @@ def test_tables_without_a_deny_list_are_deleted(pages):
     folder = Folder(str(pages.folder / "out/pages"))
     with replaced_limits(request_list_bytes=100):
         request = asking(urls=[request_file(pages.folder, url_lines())])
-    with without_unlisted_tables(folder):
+    with without_unlisted_tables(folder), without_unlisted_tables(folder, ["another"]):
         request.with_table(folder)
         assert len(folder.files("denied_addresses")) == 1
     assert folder.files("denied_addresses") == []
+
+
+def test_too_many_requests_that_are_no_addresses_are_an_error(tmp_path, monkeypatch):
+    monkeypatch.setattr("zyda_flows.tasks.erasure.large_lists.MOST_OTHERS", 2)
+    folder = Folder(str(tmp_path / "corpus"))
+    content = b"a.example/x\na.example\nb.example\n"
+    requests = requests_of_large_lists(folder, large(tmp_path, "two.txt", content))
+    assert [request.domain for request in requests] == ["a.example", "b.example", None]
+    with pytest.raises(BadInput, match="more than 2 requests that are no addresses"):
+        requests_of_large_lists(folder, large(tmp_path, "three.txt", content + b"c.example\n"))
 
 
 def large(folder, name, content):
@@ -234,3 +245,52 @@ def test_pages_are_found_in_the_lines_of_a_block():
     from zyda_flows.tasks.erasure.large_lists import lines_of as lines_of_block
 
     assert lines_of_block(b"a\n\nbc\n") == pa.array(["a", "", "bc"], pa.large_string())
+
+
+def test_largest_job_does_not_grow_with_the_corpus(pages, monkeypatch):
+    monkeypatch.setattr("zyda_flows.tasks.erasure.shard_search.SHARDS_AT_ONCE", 2)
+    largest = []
+    for files in (4, 16):
+        for i in range(files):
+            row = {"url": f"https://n{i}.example/", "text": prose(f"new {i}")}
+            write_rows(pages.folder / f"in/pages-{i + 4}.jsonl", [row])
+        build_here(pages.load())
+        sizes = []
+
+        def measured(function, items, sizes=sizes):
+            sizes += [len(job.shards) for job in items if isinstance(job, DocumentsInShards)]
+            return in_turn(function, items)
+
+        find_documents(pages.load(), asking(domains=["jane.example"]), measured, is_on_cluster=True)
+        largest.append((max(sizes), len(sizes)))
+    assert largest[0][0] == largest[1][0] == 2
+    assert largest[1][1] > largest[0][1]
+
+
+def test_largest_part_of_a_list_in_memory_does_not_grow_with_the_list(tmp_path, monkeypatch):
+    monkeypatch.setattr("zyda_flows.tasks.erasure.large_lists.BLOCK", 4000)
+    monkeypatch.setattr("zyda_flows.tasks.sources.compression.BLOCK", 1000)
+    sizes, add = [], AddressDigests.add
+    monkeypatch.setattr(
+        AddressDigests, "add", lambda self, addresses: sizes.append(len(addresses)) or add(self, addresses)
+    )
+    largest = []
+    for count in (1000, 4000):
+        content = "".join(f"https://p{i:05}.example/\n" for i in range(count)).encode()
+        sizes.clear()
+        requests_of_large_lists(Folder(str(tmp_path / "c")), large(tmp_path, f"{count}.txt", content))
+        largest.append(max(sizes))
+    assert largest[0] == largest[1] < 1000
+
+
+def test_cost_of_a_search_follows_the_documents_and_the_texts(pages):
+    build_here(pages.load())
+    by_column = cost_of_search(pages.load(), asking(columns=["author=Jane"]), alike=False)
+    by_both = cost_of_search(pages.load(), asking(columns=["author=Jane"], domains=["b.example"]), alike=True)
+    documents = 8 + 4
+    assert by_column.files == by_both.files == 5
+    assert by_column.size == documents * (8 + 20)
+    assert by_both.size == documents * (8 + 20 + 40)
+    assert by_both.seconds - by_column.seconds == pytest.approx(documents * 2e-6)
+    texts = sum(len(row["text"]) for source in ("pages", "others") for row in table_of(pages.load(), source))
+    assert by_both.text_seconds - by_column.text_seconds >= texts * 8e-9
