@@ -21,7 +21,7 @@ import typer
 from benchmarks.corpora import load_texts
 from benchmarks.harness import DEMO, Table, benchmark, shortest_time
 from zyda_flows.tasks.documents.decontaminate import share_of
-from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, plan_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.recipe.evaluation import Decontaminate, EvaluationSet
 from zyda_flows.tasks.signatures.shingles import words_of
@@ -76,10 +76,10 @@ def plant(texts: Sequence[str], pages: Sequence[str]) -> list[str]:
 
 def our_search(sets: dict[str, EvaluationSet]) -> Search:
     settings = Decontaminate(sets=sets)
-    item_search = search_for(tuple(planned_set(*named) for named in sets.items()), settings.answer_within)
+    item_search = search_for(tuple(plan_set(*named) for named in sets.items()), settings.answer_within)
 
     def search(texts: list[str]) -> Sequence[bool]:
-        _, held = item_search.found(pa.array(texts, pa.large_string()))
+        _, held = item_search.run(pa.array(texts, pa.large_string()))
         return [
             any(share_of(item, ()) >= settings.share for item in items or ()) for items in held.to_pylist()
         ]
@@ -130,7 +130,7 @@ def measure(
     texts: Annotated[Path, typer.Option(help="Folder of texts, in which items are planted.")] = DEMO,
 ) -> Iterator[Table]:
     sets = {path.stem: EvaluationSet(files=[str(path)]) for path in files}
-    items = [item for named in sets.items() for item in items_of(planned_set(*named))]
+    items = [item for named in sets.items() for item in items_of(plan_set(*named))]
     documents, chance = load_texts(texts).to_pylist(), random.Random(0)
     pages = [text for text in documents if 500 < len(text) < 5_000]
     sample = chance.sample(items, min(len(items), 4 * PLANTED))

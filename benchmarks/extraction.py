@@ -16,7 +16,7 @@ from fastwarc.warc import ArchiveIterator, WarcRecordType
 from resiliparse.extract.html2text import extract_plain_text
 
 from benchmarks.harness import InputFolder, Table, benchmark, timed
-from zyda_flows.tasks.extraction.decoding import decoded
+from zyda_flows.tasks.extraction.decoding import decode_page
 from zyda_flows.tasks.extraction.pages import main_content
 from zyda_flows.tasks.extraction.structured import structured_text
 
@@ -29,7 +29,7 @@ def read_pages(path: Path) -> dict[str, str]:
     with path.open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
         return {
-            record.headers["WARC-Target-URI"]: decoded(record.reader.read(), record.http_charset)
+            record.headers["WARC-Target-URI"]: decode_page(record.reader.read(), record.http_charset)
             for record in records
         }
 

@@ -71,7 +71,7 @@ def search(folder: Folder, request: Request, count: int) -> None:
     report("table loaded", time.process_time() - start, count)
     denied, columns = DenyList([request], tables=(table,)), documents(count)
     start = time.process_time()
-    found = sum(int(denied.has_addresses(column).sum()) for column in columns)
+    found = sum(int(denied.denies_addresses(column).sum()) for column in columns)
     report(f"documents compared, {found:,} requested", time.process_time() - start, DOCUMENTS)
 
 

@@ -15,7 +15,7 @@ import pyarrow as pa
 from benchmarks.corpora import SOURCES, in_folders, load_texts, write_multiplied, write_recipe
 from benchmarks.harness import DEMO, DEMO_TOKENIZER, Row, Size, Table, TextsFolder, TokenizerFile, benchmark
 from zyda_flows.flows.command.plan import rows_of_stages, sentences
-from zyda_flows.tasks.forecast.plan import planning_of
+from zyda_flows.tasks.forecast.plan import planner_of
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.stage.fan_out import fan_out
@@ -42,7 +42,7 @@ def cut_pages(texts: pa.LargeStringArray) -> Iterator[str]:
 def plans(recipe_path: str, terabytes: float, workers: Sequence[int]) -> list[Plan]:
     """Plan a corpus of `terabytes` of text, in which each source of a recipe is repeated."""
     recipe = load_recipe(recipe_path)
-    planning = planning_of(recipe, fan_out)
+    planning = planner_of(recipe, fan_out)
     text = sum(source.text.value for source in planning.sources.values())
     times = max(1, round(terabytes * 1e12 / text))
     large = replace(

@@ -159,9 +159,9 @@ def files(table: pa.Table) -> dict[str, Any]:
     from zyda_flows.tasks.storage.folder import Folder
     from zyda_flows.tasks.storage.tables import write_table
     from zyda_flows.tasks.workers.dask_cluster import GPU_THREADS
-    from zyda_flows.tasks.workers.engine import Engine, SentToGpu
+    from zyda_flows.tasks.workers.engine import Engine, GpuCall
 
-    by_worker = SentToGpu(KeysOfShard.make, Engine.GPU)
+    by_worker = GpuCall(KeysOfShard.make, Engine.GPU)
     with tempfile.TemporaryDirectory() as scratch:
         folder = Folder(scratch)
         stored = [write_table(folder, f"{i}.parquet", str(i), table) for i in range(2 * GPU_THREADS)]

@@ -26,7 +26,7 @@ from zyda_flows.textkernels.buffers import roomy_buffers
 from zyda_flows.textkernels.texts.ip_addresses import is_public
 from zyda_flows.textkernels.texts.personal import (
     KINDS,
-    Kind,
+    PersonalDataKind,
     count_matches,
     find_matches,
     replace_matches,
@@ -165,14 +165,14 @@ def is_plain(line: str) -> bool:
     return 20 < len(line) < 300 and "@" not in line and not KINDS["ip"].expression.search(line)
 
 
-def matches(texts: pa.LargeStringArray, kind: Kind) -> set[bytes]:
+def matches(texts: pa.LargeStringArray, kind: PersonalDataKind) -> set[bytes]:
     data, ends = roomy_buffers(texts)
     return {
         key(document, data[begin:end].tobytes()) for document, begin, end in find_matches(data, ends, kind)
     }
 
 
-def speed_of_re(texts: list[str], kinds: list[Kind]) -> float:
+def speed_of_re(texts: list[str], kinds: list[PersonalDataKind]) -> float:
     """Return the MB/s of `re` and the checks alone, for the texts of about SLOW_SECONDS."""
     size, spent = 0, 0.0
     for text in texts:
@@ -184,7 +184,7 @@ def speed_of_re(texts: list[str], kinds: list[Kind]) -> float:
     return size / 1e6 / spent
 
 
-def replacement(kind: Kind) -> Callable[..., str]:
+def replacement(kind: PersonalDataKind) -> Callable[..., str]:
     return lambda match: kind.replacements[0] if kind.is_valid(match[0]) else match[0]
 
 

@@ -11,7 +11,7 @@ from contextlib import contextmanager
 
 from filelock import FileLock, Timeout
 
-from zyda_flows.deployments.processes import ServiceProcess, service_process, start, stop
+from zyda_flows.deployments.processes import ServiceProcess, describe_process, start, stop
 from zyda_flows.deployments.registration import POOL, register
 from zyda_flows.deployments.stack import Stack, api_of, environment, load_stack, save, scheduling
 from zyda_flows.flows.server.local_server import (
@@ -98,7 +98,7 @@ def start_missing_parts(stack: Stack, say: Callable[[str], None], workers: int |
                 register(stack)
             with hold_back_signals():
                 settings = {DASK_FOLDER: private_folder(), **environment(stack), **more}
-                stack.parts[name] = service_process(name, start(name, command, settings, home()))
+                stack.parts[name] = describe_process(name, start(name, command, settings, home()))
                 save(stack)
     return stack
 
@@ -144,7 +144,7 @@ def start_stack_server(stack: Stack, say: Callable[[str], None]) -> ServiceProce
     port, api_port = port_for(stack, "server", say), port_for(stack, "Prefect API", say)
     process, api = start_server(port, home() / "server.log", api_port=api_port)
     save_api(api, home())
-    return service_process("server", process, api.url)
+    return describe_process("server", process, api.url)
 
 
 def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
@@ -161,7 +161,7 @@ def start_scheduler(stack: Stack, say: Callable[[str], None]) -> ServiceProcess:
         SCHEDULER_PRELOAD: json.dumps(scheduler_preloads()),
     }
     process = start("scheduler", ["distributed.cli.dask_scheduler", *flags], environment, home())
-    return service_process(
+    return describe_process(
         "scheduler", process, f"tls://{LOOPBACK}:{port}", f"http://{LOOPBACK}:{dashboard}/status"
     )
 

@@ -51,7 +51,7 @@ class ServiceProcess(BaseModel):
         return None if self.runs else 1
 
 
-def service_process(
+def describe_process(
     name: str, process: subprocess.Popen[bytes], address: str = "", dashboard: str = ""
 ) -> ServiceProcess:
     birth = birth_of(psutil.Process(process.pid))

@@ -32,7 +32,7 @@ SHORTEST = timedelta(seconds=10)
 NO_WATCHER = "nothing runs that could watch; start it with: zyda up"
 
 
-class NotUnderstood(ZydaError):
+class InvalidSchedule(ZydaError):
     """The arguments of `zyda watch` are ambiguous or invalid."""
 
 
@@ -51,13 +51,13 @@ class Watch(BaseModel):
 
 
 def duration(text: str) -> timedelta:
-    """Parse `30s`, `15m`, `1h` or `1d`. Raises NotUnderstood."""
+    """Parse `30s`, `15m`, `1h` or `1d`. Raises InvalidSchedule."""
     parsed = re.fullmatch(r"([1-9][0-9]{0,5})([smhd])", text)
     if not parsed:
-        raise NotUnderstood(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
+        raise InvalidSchedule(f"--every {text}: expected a whole number and a unit: 30s, 15m, 1h or 1d")
     every = timedelta(**{UNITS[parsed[2]]: int(parsed[1])})
     if every < SHORTEST:
-        raise NotUnderstood(
+        raise InvalidSchedule(
             f"--every {text}: expected {in_words(SHORTEST)} or more, because each look takes seconds"
         )
     return every
@@ -78,7 +78,7 @@ def run_watch_command(
     """Run `zyda watch` with its arguments; return the lines to print."""
     is_clear = not (recipe or every or stop or storage or sample) if show else recipe and stop != bool(every)
     if not is_clear:
-        raise NotUnderstood("give a RECIPE with --every 1h or --stop; or --list alone")
+        raise InvalidSchedule("give a RECIPE with --every 1h or --stop; or --list alone")
     if recipe is None:  # the watched corpora are listed
         return [str(watch) for watch in list_watches()] or ["nothing is watched"]
     if every:

@@ -4,6 +4,7 @@ import ast
 import dataclasses
 import re
 from collections.abc import Callable, Iterator
+from itertools import chain
 from pathlib import Path
 from typing import Any, get_args
 
@@ -157,8 +158,11 @@ def commands() -> str:
         usage = " ".join(["zyda", name, *words, *(["[OPTIONS]"] if len(parameters) > len(words) else [])])
         parts.append(f"## zyda {name}\n\n{command.help}\n\n```\n{usage}\n```\n")
         if parameters:
-            rows = [f"| `{spelled(parameter)}` | {in_cell(parameter.help)} |" for parameter in parameters]
-            parts.append("| | |\n|---|---|\n" + "\n".join(rows) + "\n")
+            rows = [
+                f"| `{spelled(parameter)}` | {default_value(parameter)} | {in_cell(parameter.help)} |"
+                for parameter in parameters
+            ]
+            parts.append("| argument or option | default | |\n|---|---|---|\n" + "\n".join(rows) + "\n")
         if command.epilog:
             parts.append("```\n" + "\n".join(command.epilog.splitlines()[1:]) + "\n```\n")
     return "\n".join(parts)
@@ -171,15 +175,47 @@ def spelled(parameter: Any) -> str:
     return " ".join([", ".join(parameter.opts), *([parameter.metavar] if parameter.metavar else [])])
 
 
+def default_value(parameter: Any) -> str:
+    """Return the default of an option, or "required". Flags and optional values have none."""
+    if parameter.required:
+        return "required"
+    default = getattr(parameter.default, "value", parameter.default)
+    if default is None or default is False:
+        return ""
+    return f"`{default:g}`" if isinstance(default, float) else f"`{default}`"
+
+
 def limits_page() -> str:
-    """Return a page with every bound of input from outside."""
-    rows = [
-        f"| `{limit.name}` | {limit.default:,} | {limit.metadata['unit']} | "
-        f"{in_cell(limit.metadata['description'])} |"
-        for limit in dataclasses.fields(Limits)
-    ]
-    head = f"# Limits\n\nEvery bound of input from outside, from `tasks/limits.py`. {MADE}\n"
-    return "\n".join([head, "| limit | value | unit | |\n|---|---|---|---|", *rows]) + "\n"
+    """Return a page with every bound of input from outside, section by section."""
+    head = (
+        "# Limits\n\nLimits of the size, depth and number of everything that a build or a mix reads. They "
+        "bound the memory and time of a worker, whatever a file contains. The values are fixed: no field of a "
+        "recipe changes them. Most are about ten times the largest value in many real inputs. They are defined "
+        f"in `tasks/limits.py`. {MADE}\n\nWhat exceeds a limit of a file's content becomes a [bad row]"
+        "(recipe.md#sources), unless the section or the last column states something else."
+    )
+    return "\n".join([head, *chain.from_iterable(map(limit_lines, dataclasses.fields(Limits)))]) + "\n"
+
+
+def limit_lines(limit: dataclasses.Field[int]) -> Iterator[str]:
+    """Yield the row of a bound, after the head of its section if the section begins with it."""
+    about = limit.metadata
+    if section := about["section"]:
+        yield f"\n## {section.title}\n"
+        if section.paragraph:
+            yield f"{section.paragraph}\n"
+        yield "| limit | maximum | applies to | beyond it |\n|---|---|---|---|"
+    value = limit.default
+    assert isinstance(value, int)
+    maximum = in_bytes(value) if about["unit"] == "bytes" else f"{value:,} {about['unit']}".strip()
+    yield f"| `{limit.name}` | {maximum} | {in_cell(about['applies_to'])} | {in_cell(about['beyond'])} |"
+
+
+def in_bytes(value: int) -> str:
+    """Return a size in the largest unit of which it is a multiple."""
+    units = {1 << 30: "GiB", 1 << 20: "MiB", 1 << 10: "KiB", 1: "bytes"}
+    size = next(size for size in units if value % size == 0)
+    return f"{value // size:,} {units[size]}"
 
 
 PAGES: dict[str, Callable[[], str]] = {

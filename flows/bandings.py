@@ -13,16 +13,16 @@ from zyda_flows.flows.build import Sample, wait_for_receipts
 from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.server.exclusion import build_lock
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.dedup.reference.matches import load_references
 from zyda_flows.tasks.planning.bandings import (
     STAGES,
-    Tried,
+    BandingResult,
     TriedBandings,
-    keep,
+    keep_results,
     make_keys,
-    tried,
+    read_banding_result,
     with_threshold,
 )
 from zyda_flows.tasks.planning.prepare import prepare
@@ -66,7 +66,7 @@ def try_bandings(
     create_table_artifact(
         rows_of(bandings), artifact_key(corpus_recipe, "bandings"), "Removals by several bandings"
     )
-    return completed(
+    return completed_state(
         bandings, f"{counted(len(bandings.tried), 'banding')} of {corpus_recipe.corpus} were tried."
     )
 
@@ -87,7 +87,7 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
     plans = result(submit(prepare, recipe, replace=True))
     references = result(submit(load_references, recipe)) if recipe.is_against_others else {}
     number = round_to_try(recipe)
-    bandings = list[Tried]()
+    bandings = list[BandingResult]()
     for threshold, variant in recipes.items():
         results = Results(plans, references)
         before, dedup_round = split_steps(variant, number)
@@ -101,9 +101,11 @@ def run_bandings(recipe: Recipe, thresholds: Sequence[float], runner: Runner) ->
         receipts = results.receipts(runner)
         name_of = Round(variant, number).name_of
         bandings.append(
-            tried(variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0])
+            read_banding_result(
+                variant, threshold, receipts[name_of("removals")], receipts[name_of("audit")][0]
+            )
         )
-    return keep(recipe.folder, bandings)
+    return keep_results(recipe.folder, bandings)
 
 
 def split_steps(recipe: Recipe, number: int) -> tuple[list[BuildStep], list[BuildStep]]:

@@ -20,10 +20,10 @@ from zyda_flows.flows.server.cluster_trouble import watch_cluster
 from zyda_flows.flows.server.exclusion import build_lock
 from zyda_flows.flows.server.history import forget_runs, moment_of
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.ledger_summary import large_losses
-from zyda_flows.tasks.erasure.removal_certificate import unfinished
+from zyda_flows.tasks.erasure.removal_certificate import unfinished_certificates
 from zyda_flows.tasks.errors import ZydaError, all_but_poison
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.spending import Spending, keep_spending
@@ -60,7 +60,7 @@ def build(
     try:
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
         ledger = build_and_show(corpus_recipe, replace=replace)
-        return completed(ledger, *outcome(corpus_recipe, ledger))
+        return completed_state(ledger, *outcome(corpus_recipe, ledger))
     except ZydaError as error:
         return as_failed(error, recipe, corpus_recipe)
 
@@ -97,7 +97,7 @@ def build_and_show(recipe: Recipe, *, replace: bool) -> Ledger:
         fault = make_report.submit(recipe).result(raise_on_failure=False)
         if isinstance(fault, BaseException):  # the corpus and its accounts are complete without a report
             warn(f"the report could not be made: {fault}; zyda report makes it")
-        if begun := unfinished(recipe.folder):
+        if begun := unfinished_certificates(recipe.folder):
             forget_runs(recipe, keys_like(recipe), max(moment_of(request.asked_at) for request in begun))
     return ledger
 

@@ -11,7 +11,7 @@ from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.report import Sample
 from zyda_flows.flows.server.liveness import with_heartbeat
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.publish.export_files import FileToExport
 from zyda_flows.tasks.publish.export_places import ExportedFile
 from zyda_flows.tasks.publish.export_planning import ExportOptions
@@ -63,7 +63,7 @@ def export(
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
         files = export_files.submit(corpus_recipe, absolute(to), options, replace).result()
         show_files(corpus_recipe, files)
-    return completed(len(files), f"{counted(len(files), 'file')} are in {absolute(to)}.")
+    return completed_state(len(files), f"{counted(len(files), 'file')} are in {absolute(to)}.")
 
 
 @task(task_run_name="export", **ONCE_A_BUILD)

@@ -12,7 +12,7 @@ from zyda_flows.flows.dashboard.artifact_keys import key_of
 from zyda_flows.flows.dashboard.mixture_page import MixturePage
 from zyda_flows.flows.server.exclusion import mixture_lock
 from zyda_flows.flows.server.run_names import name_by_mixture
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.erasure.removal_certificate import expect_finished
 from zyda_flows.tasks.mixing import removal
 from zyda_flows.tasks.mixing.mixing import mix_all
@@ -43,19 +43,19 @@ def mix(mixture: str, storage: str | None = None, forget: bool = False) -> str:
             mixed: MixtureManifest = mix_files.submit(inputs, forget).result()
         show(inputs, mixed)
     place = inputs.folder.folder(mixed.place).url
-    return completed(place, f"{mixed.tokens:,} tokens are in {place}.")
+    return completed_state(place, f"{mixed.tokens:,} tokens are in {place}.")
 
 
 @task(task_run_name="mix", **ONCE_A_BUILD)
 def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
     """Write the files that are missing, and show the progress. forget: also remove all older versions."""
     page = MixturePage(inputs.mixture.name, inputs.folder.url)
-    spread = partial(over_cluster, page)
+    run_jobs = partial(over_cluster, page)
     with page.until_the_end():
         if forget:
             expect_finished(inputs.corpus_folders)
-            removal.forget(inputs, removal.planned_certificate(inputs), spread)
-        mixed = mix_all(inputs, spread)
+            removal.forget(inputs, removal.planned_certificate(inputs), run_jobs)
+        mixed = mix_all(inputs, run_jobs)
     page.complete(mixed.parts)
     return mixed
 

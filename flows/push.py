@@ -10,7 +10,7 @@ from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.report import Sample
 from zyda_flows.flows.server.liveness import with_heartbeat
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.publish.pushing import push_of
 from zyda_flows.tasks.recipe.loading import load_recipe
 
@@ -37,16 +37,16 @@ def push(
         for sentence in pushed.sentences():
             log.info("%s", sentence)
         if pushed.to_send or pushed.to_delete:
-            pushed.send(Sent(pushed.size))
+            pushed.send(UploadProgress(pushed.size))
         pushed.finish()
         create_link_artifact(
             pushed.repository.page, pushed.repository.name, artifact_key(corpus_recipe, "pushed")
         )
     page = pushed.repository.page
-    return completed(page, f"{corpus_recipe.corpus} is at {page}.")
+    return completed_state(page, f"{corpus_recipe.corpus} is at {page}.")
 
 
-class Sent:
+class UploadProgress:
     """Shows in the dashboard the share of the bytes that has been sent. size: of all files, in bytes."""
 
     def __init__(self, size: int) -> None:

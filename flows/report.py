@@ -8,7 +8,7 @@ from pydantic import Field
 from zyda_flows.flows.dashboard.report_artifact import show_report
 from zyda_flows.flows.server.liveness import with_heartbeat
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.recipe.loading import load_recipe
 
 Sample = Annotated[float, Field(gt=0, le=1)]
@@ -26,4 +26,4 @@ def report(recipe: str, storage: str | None = None, sample: Sample | None = None
     corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
     with with_heartbeat("zyda-report"):
         page = show_report(corpus_recipe)
-    return completed(page, f"The report is {page}.")
+    return completed_state(page, f"The report is {page}.")

@@ -14,7 +14,7 @@ from zyda_flows.flows.dashboard.artifact_keys import artifact_key
 from zyda_flows.flows.server.exclusion import look_lock
 from zyda_flows.flows.server.liveness import runs_in
 from zyda_flows.flows.server.run_names import name_by_corpus
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.planning.watching import SourceChanges, detect_changes
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
@@ -58,7 +58,7 @@ def watch(recipe: str, storage: str | None = None, sample: Sample | None = None)
 def logged(sight: SourceChanges | None, finding: str) -> Any:
     """Log a finding, and return a completed state with the same message."""
     get_run_logger().info("%s", finding)
-    return completed(sight, finding)
+    return completed_state(sight, finding)
 
 
 def show_changes(recipe: Recipe, sight: SourceChanges) -> None:

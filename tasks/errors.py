@@ -16,7 +16,7 @@
     ├── WrongTokens     a library of tokens that differs from tokenizers in too many documents
     ├── NoServer        a Prefect server that does not start or does not answer (`flows.server.local_server`)
     ├── BuildStopped    the process of a build that a Python program started has ended (`flows.python.builds`)
-    ├── NotUnderstood   an ambiguous `zyda watch`: which recipe, how often (`deployments.schedules`)
+    ├── InvalidSchedule an ambiguous `zyda watch`: which recipe, how often (`deployments.schedules`)
     └── NotConserved    documents in differ from documents out + removed + set aside: a bug in this project
 
 The command line prints the message of these errors in a line (SeveralFaults: a line for each fault)

@@ -10,121 +10,296 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 
-def bound(value: int, unit: str, description: str) -> Any:
-    """Return a field of `Limits` with its unit and description, which docs/limits.md lists."""
-    return field(default=value, metadata={"unit": unit, "description": description})
+@dataclass(frozen=True)
+class Section:
+    """A section of docs/limits.md: its title, and a paragraph about all its bounds."""
+
+    title: str
+    paragraph: str = ""
+
+
+def bound(
+    value: int, applies_to: str, beyond: str = "", *, unit: str = "", section: Section | None = None
+) -> Any:
+    """Return a field of `Limits`, with its description for docs/limits.md.
+
+    Args:
+        value: The maximum.
+        applies_to: The input that is bounded.
+        beyond: The result for an input beyond the bound. Empty: as the section or the page states.
+        unit: "bytes" or "times", or "" for a number of the things that `applies_to` names.
+        section: The section that begins with this field.
+    """
+    return field(
+        default=value,
+        metadata={"applies_to": applies_to, "beyond": beyond, "unit": unit, "section": section},
+    )
 
 
 @dataclass(frozen=True)
 class Limits:
     """The bounds. Code reads them with `limits()`; tests replace them with `replaced_limits`."""
 
-    # Compressed input and HTTP bodies.
     zstd_dictionary: int = bound(
-        1 << 23, "bytes", "a dictionary of Zstandard in a WARC file; the standard requires as much"
+        1 << 23,
+        "a Zstandard dictionary in a WARC file; the standard requires as much",
+        unit="bytes",
+        section=Section("Compressed files and HTTP bodies"),
     )
-    zstd_dictionaries: int = bound(100, "dictionaries", "dictionaries of a file of Zstandard; usually 1")
-    http_body: int = bound(
-        12 << 20, "bytes", "a body of HTTP when it is decoded; crawlers cut pages at 1 to 5 MiB"
-    )
+    zstd_dictionaries: int = bound(100, "Zstandard dictionaries in one file; usually 1")
     growth: int = bound(
-        1000, "times", "the size of a compressed file, or of its first part, that it may decompress to"
+        1000,
+        (
+            "the decompressed size of a file, or of the part that has been read, divided by its "
+            "compressed size"
+        ),
+        "one bad row for the rest of the file, or bad rows for a row group or batch",
+        unit="times",
     )
-    growth_from: int = bound(1 << 27, "bytes", "decompressed, before `growth` is a bound")
-    http_codings: int = bound(10, "codings", "nested codings of a body of HTTP; usually 1")
+    growth_from: int = bound(
+        1 << 27,
+        "decompressed data for which `growth` is not checked",
+        "`growth` is checked",
+        unit="bytes",
+    )
+    http_body: int = bound(
+        12 << 20,
+        "a decoded HTTP body; crawlers cut pages at 1 to 5 MiB",
+        unit="bytes",
+    )
+    http_codings: int = bound(10, "nested codings of an HTTP body, such as gzip; usually 1")
 
-    # Records of WARC files and pages.
-    warc_head: int = bound(1 << 16, "bytes", "the head of a WARC record; real heads have up to 6 KiB")
-    http_head: int = bound(1 << 18, "bytes", "the head of an HTTP response; browsers read as much")
+    warc_head: int = bound(
+        1 << 16,
+        "the head of a WARC record; real heads have up to 6 KiB",
+        unit="bytes",
+        section=Section("WARC files"),
+    )
+    http_head: int = bound(
+        1 << 18,
+        "the head of an HTTP response; browsers read as much",
+        unit="bytes",
+    )
     warc_record: int = bound(
-        12 << 20, "bytes", "the block of a WARC record; a worker needs up to forty times as much"
+        12 << 20,
+        "the block of a WARC record; a worker needs up to forty times as much memory",
+        "a bad row, unless the record is skipped anyway, such as a redirect",
+        unit="bytes",
     )
-    warc_blank: int = bound(1 << 20, "bytes", "line ends between two WARC records")
-    bad_record_kept: int = bound(1 << 12, "bytes", "the stored part of bytes that are not a WARC record")
+    warc_blank: int = bound(
+        1 << 20,
+        "line ends between two WARC records",
+        "one bad row for the rest of the file",
+        unit="bytes",
+    )
+    bad_record_kept: int = bound(
+        1 << 12,
+        "stored bytes of data that are not a WARC record",
+        "the rest is not stored",
+        unit="bytes",
+    )
 
-    # HTML.
-    html_bytes: int = bound(12 << 20, "bytes", "of a page in UTF-8 that is extracted")
-    html_head: int = bound(1 << 16, "bytes", "of a page in which it may name its encoding")
+    html_bytes: int = bound(
+        12 << 20,
+        "a page in UTF-8",
+        unit="bytes",
+        section=Section(
+            "HTML pages",
+            (
+                "A page beyond these limits is removed by the extractor's rule [`failed`]("
+                "raw-web.md#extract), unless the last column states something else."
+            ),
+        ),
+    )
+    html_head: int = bound(
+        1 << 16,
+        "the beginning of a page, in which a `<meta>` tag can name the encoding",
+        "an encoding that is named later is ignored",
+        unit="bytes",
+    )
     html_depth: int = bound(
-        512, "elements", "nested elements; browsers have the same limit; the maximum of 308 real pages was 47"
+        512,
+        "nested elements; browsers have the same limit; the maximum of 308 real pages was 47",
     )
     html_tags: int = bound(
         1_000_000,
-        "tags",
-        "of a page, including tags that blocks reopen; resiliparse needs about 300 MB; a real page had 19,425",
+        (
+            "tags of a page, including formatting tags that blocks open again; resiliparse needs "
+            "about 300 MB for this number; a real page had 19,425"
+        ),
     )
     html_work: int = bound(
-        2_000_000_000, "units", "of parsing: bytes times depth, and squares of attributes; some seconds"
+        2_000_000_000,
+        (
+            "units of work to parse a page: bytes times depth, and squares of the numbers of "
+            "attributes; some seconds"
+        ),
     )
-    html_options: int = bound(256, "options", "of a page; its lists of options are removed if it has more")
-    formula_depth: int = bound(60, "elements", "nested elements in a formula of MathML")
-    formula_characters: int = bound(20_000, "characters", "of a formula in LaTeX")
-    table_columns: int = bound(200, "columns", "of a table of a page, including its spans")
-    table_cells: int = bound(200_000, "cells", "of a table of a page, including its spans")
+    html_options: int = bound(
+        256,
+        "`<option>` and `<optgroup>` tags of a page",
+        "these tags are removed before extraction",
+    )
+    formula_depth: int = bound(
+        60,
+        "nested elements of a MathML formula",
+        "the element is not replaced by LaTeX",
+    )
+    formula_characters: int = bound(
+        20_000,
+        "characters of a formula in LaTeX",
+        "the element is not replaced by LaTeX",
+    )
+    table_columns: int = bound(200, "columns of a table that `colspan` can fill", "the span is cut")
+    table_cells: int = bound(
+        200_000,
+        "cells of a table, including the cells of spans",
+        "the table is not written as a Markdown table",
+    )
 
-    # LaTeX and e-prints.
-    eprint_bytes: int = bound(1 << 28, "bytes", "a compressed e-print, and all its files after decompression")
-    eprint_files: int = bound(20_000, "files", "files of an e-print")
+    eprint_bytes: int = bound(
+        1 << 28,
+        "a compressed e-print; all its decompressed files together",
+        unit="bytes",
+        section=Section(
+            "arXiv e-prints and LaTeX",
+            (
+                "A document beyond a `latex_` limit is removed by the extractor's rule [`failed`]("
+                "raw-web.md#extract)."
+            ),
+        ),
+    )
+    eprint_files: int = bound(20_000, "files of an e-print")
     eprint_inputs: int = bound(
-        1_000, "files", "files that the main file of an e-print inputs, with repetitions"
+        1_000,
+        (
+            r"files that the main file includes, directly or through other files (`\input`); a file "
+            "counts each time"
+        ),
     )
-    eprint_input_depth: int = bound(20, "levels", "files inputted by inputted files")
-    eprint_characters: int = bound(1 << 26, "characters", "the LaTeX of an e-print with its inputs")
-    eprint_readme_bytes: int = bound(20_000, "bytes", "an e-print's 00README")
-    latex_depth: int = bound(200, "levels", "environments, braces and macros inside others")
-    latex_macro_characters: int = bound(
-        1 << 22, "characters", "characters that the macros of a document add to it"
+    eprint_input_depth: int = bound(20, "levels of files that include files")
+    eprint_characters: int = bound(1 << 26, "characters of the LaTeX with all included files")
+    eprint_readme_bytes: int = bound(
+        20_000,
+        "the file 00README of an e-print",
+        "the file is ignored",
+        unit="bytes",
     )
-    latex_cells: int = bound(1_000_000, "cells", "cells of all tables of a document, including empty cells")
+    latex_depth: int = bound(200, "nested environments, braces and macros")
+    latex_macro_characters: int = bound(1 << 22, "characters that macros add to a document")
+    latex_cells: int = bound(1_000_000, "cells of all tables of a document, including empty cells")
 
-    # Wikitext and dumps of MediaWiki.
-    dump_page: int = bound(1 << 26, "bytes", "the XML of a page of a dump; the longest have 2 MiB of text")
-    dump_head: int = bound(1 << 20, "bytes", "the head of a dump, which names its namespaces")
-    dump_tags: int = bound(1 << 20, "tags", "the XML of a page of a dump; a revision has about 20")
-    wikitext_depth: int = bound(40, "elements", "nested templates, links and tables; deeper levels are text")
-    wikitext_columns: int = bound(
-        200, "columns", "a table of wikitext; the cells of a wider table are paragraphs"
+    dump_page: int = bound(
+        1 << 26,
+        "the XML of a page; the longest pages have 2 MiB of text",
+        unit="bytes",
+        section=Section("Wikipedia dumps and wikitext"),
     )
+    dump_head: int = bound(
+        1 << 20,
+        "the head of a dump, which names its namespaces",
+        "namespaces that are named later are ignored",
+        unit="bytes",
+    )
+    dump_tags: int = bound(1 << 20, "tags in the XML of a page; a revision has about 20")
+    wikitext_depth: int = bound(
+        40,
+        "nested templates, links and tables",
+        "deeper levels are kept as text",
+    )
+    wikitext_columns: int = bound(200, "columns of a table", "the cells are written as paragraphs")
     wikitext_padding: int = bound(
-        10, "times", "the cells of a table of wikitext that its rows may have, including empty cells of spans"
+        10,
+        "cells of a table with the empty cells of its spans, divided by its written cells",
+        "the cells are written as paragraphs",
+        unit="times",
     )
 
-    # Rows of Parquet, Arrow, JSON Lines, CSV and text files.
-    line_bytes: int = bound(1 << 26, "bytes", "a line of JSON Lines; a worker holds several copies of it")
-    record_bytes: int = bound(1 << 26, "bytes", "the lines of a record of CSV")
-    file_bytes: int = bound(1 << 26, "bytes", "a file that is a single document: text, Markdown, HTML")
-    rescanned_bytes: int = bound(
-        1 << 28, "bytes", "lines of CSV that are read again after quotes without an end"
+    line_bytes: int = bound(
+        1 << 26,
+        "a line of JSON Lines; a worker holds several copies of it",
+        unit="bytes",
+        section=Section("Rows of Parquet, Arrow, JSON Lines, CSV and text files"),
     )
-    bad_row_bytes: int = bound(1 << 20, "bytes", "the stored part of a bad row, without its reason")
+    line_values: int = bound(1 << 22, "lists, objects and their elements in a line of JSON Lines")
+    record_bytes: int = bound(1 << 26, "a CSV record, which can have several lines", unit="bytes")
+    rescanned_bytes: int = bound(
+        1 << 28,
+        "lines of a CSV file that are read again because of quotes without an end",
+        "one bad row for the rest of the file",
+        unit="bytes",
+    )
+    file_bytes: int = bound(
+        1 << 26,
+        "a file that is a single document: text, Markdown, HTML",
+        unit="bytes",
+    )
+    page_bytes: int = bound(
+        1 << 29,
+        (
+            "a Parquet page or a row of Parquet or Arrow, decompressed; the largest pages of all "
+            "columns of a row group may together have twice as much"
+        ),
+        unit="bytes",
+    )
+    batch_bytes: int = bound(
+        1 << 28,
+        "rows of Parquet or Arrow that are decoded together",
+        "fewer rows are decoded together",
+        unit="bytes",
+    )
+    ipc_bytes: int = bound(
+        1 << 30,
+        ("a batch of an Arrow file with compressed buffers: compressed and decompressed bytes together"),
+        unit="bytes",
+    )
+    encoded_rows: int = bound(
+        1 << 24,
+        "rows of an Arrow batch with dictionaries, runs, views or only nulls",
+    )
+    bad_row_bytes: int = bound(
+        1 << 20,
+        "the stored content of a bad row",
+        "the rest is not stored",
+        unit="bytes",
+    )
     damaged_rows: int = bound(
         1 << 20,
-        "rows",
-        "bad rows of damaged row groups or batches of a file; a single bad row stands for the rest",
+        "bad rows for the damaged row groups or batches of a file",
+        "one bad row for each further range of rows",
     )
     rows_without_text: int = bound(
         1 << 20,
-        "rows",
-        "consecutive blank lines, bad rows and empty texts; a single bad row stands for the rest",
+        "consecutive blank lines, bad rows and empty texts",
+        "one bad row for the rest of the file",
     )
-    page_bytes: int = bound(1 << 29, "bytes", "the largest pages of the columns of a row group, decompressed")
-    batch_bytes: int = bound(
-        1 << 28, "bytes", "rows that are decoded at once; a single row may have `page_bytes`"
+    inspected_bytes: int = bound(
+        32 << 20,
+        "the first lines of a file, which are read to find its columns",
+        "inspection ends",
+        unit="bytes",
     )
-    ipc_bytes: int = bound(1 << 30, "bytes", "a batch of an Arrow file with compressed buffers, decompressed")
-    encoded_rows: int = bound(
-        1 << 24, "rows", "a batch of Arrow with dictionaries, runs, views or only nulls"
-    )
-    line_values: int = bound(1 << 22, "values", "lists, objects and their elements in a line of JSON Lines")
-    inspected_bytes: int = bound(32 << 20, "bytes", "lines that are read to find the columns of a file")
 
-    # Lists, deny lists, evaluation sets, tokenizers and models.
-    file_list_bytes: int = bound(1 << 26, "bytes", "a list of files (`files_from`), decompressed")
+    file_list_bytes: int = bound(
+        1 << 26,
+        "a list of files (`files_from`), decompressed",
+        unit="bytes",
+        section=Section(
+            "Lists, models and tokenizers",
+            (
+                "`zyda check` or the build ends with an error if a file is beyond one of these limits. "
+                "Every tokenizer is tried with some short texts in a separate process, before it is used."
+            ),
+        ),
+    )
     list_bytes: int = bound(
-        1 << 28, "bytes", "a deny list, a list of addresses or a file of an evaluation set, decompressed"
+        1 << 28,
+        ("a deny list, a list of addresses (`url_rules`) or a file of an evaluation set, decompressed"),
+        unit="bytes",
     )
     list_lines: int = bound(
-        1 << 24, "lines", "a deny list, a list of addresses or JSON Lines of an evaluation set"
+        1 << 24,
+        ("lines of a deny list, of a list of addresses, or of a JSON Lines file of an evaluation set"),
     )
     request_list_bytes: int = bound(
         1 << 24,
@@ -135,37 +310,94 @@ class Limits:
         1 << 27, "addresses", "of a request in such tables; a worker holds 12 bytes of each"
     )
     nested_items: int = bound(
-        16, "rounds", "in which nested items are cut out of a text; after more rounds, the whole text is cut"
+        16,
+        (
+            "rounds in which `decontaminate` with `action: cut` cuts items out of a text, because the "
+            "rest can form another item"
+        ),
+        "the whole text is cut",
     )
-    rules_bytes: int = bound(1 << 22, "bytes", "the rules of a language, or a list of words")
-    model_bytes: int = bound(1 << 33, "bytes", "a model that finds languages")
-    tokenizer_bytes: int = bound(1 << 28, "bytes", "a tokenizer.json")
-    tokenizer_memory: int = bound(1 << 31, "bytes", "the memory in which a tokenizer is tried")
-    tokenizer_seconds: int = bound(60, "seconds", "the CPU time in which a tokenizer is tried")
+    rules_bytes: int = bound(
+        1 << 22,
+        "a file with the rules of a language, or a list of words",
+        unit="bytes",
+    )
+    model_bytes: int = bound(1 << 33, "a model that identifies languages", unit="bytes")
+    tokenizer_bytes: int = bound(1 << 28, "a tokenizer.json", unit="bytes")
+    tokenizer_memory: int = bound(1 << 31, "memory in the trial of a tokenizer", unit="bytes")
+    tokenizer_seconds: int = bound(60, "CPU seconds in the trial of a tokenizer")
     tokenizer_growth: int = bound(
-        100, "tokens", "for a character of the texts with which a tokenizer is tried"
+        100,
+        "tokens for each character of a text in the trial of a tokenizer",
     )
 
-    # Expressions.
-    expression_characters: int = bound(20_000, "characters", "An expression of `keep` or `where`.")
-    expression_levels: int = bound(200, "parts", "Parts of an expression, nested or in a row.")
-    expression_growth: int = bound(256, "times", "A text that an expression makes, by its row's text.")
-    expression_padding: int = bound(1000, "characters", "A text that `lpad` or `rpad` fills up.")
-    expression_joined: int = bound(32, "texts", "Texts and numbers that an expression joins or adds.")
-    expression_sql: int = bound(100_000, "characters", "The SQL that an expression is translated into.")
+    expression_characters: int = bound(
+        20_000,
+        "characters of an expression",
+        section=Section(
+            "Expressions", "A `keep` or `where` beyond one of these limits is rejected with an error."
+        ),
+    )
+    expression_levels: int = bound(
+        200,
+        "parts of an expression that are nested in each other, or chained as in `a + b + c`",
+    )
+    expression_growth: int = bound(
+        256,
+        ("the length of a text that an expression makes, divided by the length of the text in the row"),
+        unit="times",
+    )
+    expression_padding: int = bound(1000, "characters to which `lpad` or `rpad` fills a text")
+    expression_joined: int = bound(32, "texts and numbers that an expression joins or adds")
+    expression_sql: int = bound(
+        100_000,
+        "characters of the SQL into which an expression is translated",
+    )
 
-    # Clusters of near-duplicates that `verify` compares.
     cluster_bytes: int = bound(
-        8 << 20, "bytes of text", "of a cluster that is compared in memory, without an index"
+        8 << 20,
+        "text of a cluster that is compared without an index",
+        "the cluster is compared by an index of its shingles",
+        unit="bytes",
+        section=Section(
+            "Clusters that `verify` compares",
+            (
+                "Beyond these limits, a removal can be missed, but every removal has a valid reason "
+                "([Large clusters](duplicates.md#large-clusters))."
+            ),
+        ),
     )
     cluster_documents: int = bound(
-        1 << 20, "documents", "of a cluster that are compared with each other; more are cut"
+        1 << 20,
+        "documents of a cluster",
+        "the cluster is cut into pieces, and only documents of one piece are compared",
     )
-    cluster_members: int = bound(1 << 18, "documents", "in the index of a larger cluster")
-    cluster_entries: int = bound(1 << 25, "entries", "in all lists of the index, of 9 bytes each")
-    cluster_list: int = bound(1000, "documents", "in the list of a shingle")
-    cluster_column_bytes: int = bound(256 << 20, "bytes", "of the index's bits of frequent shingles")
-    cluster_words: int = bound(1 << 34, "words of 64 bits", "of such bits that are compared in a cluster")
+    cluster_members: int = bound(
+        1 << 18,
+        "kept documents in the index",
+        "further documents are not in the index",
+    )
+    cluster_entries: int = bound(
+        1 << 25,
+        "entries in all lists of the index, 9 bytes each",
+        "some shingles are not in the index",
+    )
+    cluster_list: int = bound(
+        1000,
+        "documents in the list of a shingle",
+        "further documents are not in the list",
+    )
+    cluster_column_bytes: int = bound(
+        256 << 20,
+        "columns of bits in the index, which stand for frequent shingles",
+        "fewer shingles have a column",
+        unit="bytes",
+    )
+    cluster_words: int = bound(
+        1 << 34,
+        "words of 64 bits of these columns that are compared in a cluster",
+        "fewer shingles have a column",
+    )
 
 
 LIMITS = Limits()

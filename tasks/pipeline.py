@@ -42,16 +42,16 @@ class EachRound(NamedTuple):
     stages: tuple[Stage, ...]
 
 
-class Check(NamedTuple):
+class PipelineCheck(NamedTuple):
     """A task that waits for all earlier stages, and raises if their receipts violate the recipe."""
 
     task: PrefectTask
     enabled: Callable[[Recipe], bool]
 
 
-LOSSES = Check(check_losses, enabled=lambda recipe: recipe.has_max_loss)
+LOSSES = PipelineCheck(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 
-PIPELINE: tuple[Stage | EachRound | Check, ...] = (
+PIPELINE: tuple[Stage | EachRound | PipelineCheck, ...] = (
     ingest,
     deny,
     rules,
@@ -80,7 +80,11 @@ def stages() -> list[Stage]:
     in_order = list[Stage]()
     for entry in PIPELINE:
         in_order += (
-            entry.stages if isinstance(entry, EachRound) else () if isinstance(entry, Check) else (entry,)
+            entry.stages
+            if isinstance(entry, EachRound)
+            else ()
+            if isinstance(entry, PipelineCheck)
+            else (entry,)
         )
     known = {*INITIAL_INPUTS, prepare.name}
     for stage in in_order:
@@ -124,7 +128,7 @@ def steps(recipe: Recipe) -> Iterator[BuildStep]:
 def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
     """Yield each stage with its subject, the recipe or a round, and each check that the recipe enables."""
     for entry in PIPELINE:
-        if isinstance(entry, Check):
+        if isinstance(entry, PipelineCheck):
             yield from [(entry.task, recipe)] if entry.enabled(recipe) else ()
         elif isinstance(entry, EachRound):
             yield from ((stage, dedup_round) for dedup_round in rounds_of(recipe) for stage in entry.stages)

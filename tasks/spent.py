@@ -83,17 +83,18 @@ class Meter:
 
 METER = Meter()
 # If set, called after each call of a stage, with the stage, the source, the result and the resources.
-TELL: ContextVar[Callable[[str, str | None, Any, Spent], None] | None] = ContextVar("tell", default=None)
+OnResult = Callable[[str, str | None, Any, Spent], None]
+ON_RESULT: ContextVar[OnResult | None] = ContextVar("on_result", default=None)
 
 
 @contextmanager
-def telling(tell: Callable[[str, str | None, Any, Spent], None]) -> Iterator[None]:
-    """Set TELL within a block."""
-    token = TELL.set(tell)
+def calling_on_result(on_result: OnResult) -> Iterator[None]:
+    """Set ON_RESULT within a block."""
+    token = ON_RESULT.set(on_result)
     try:
         yield
     finally:
-        TELL.reset(token)
+        ON_RESULT.reset(token)
 
 
 def take_peak() -> int:

@@ -21,7 +21,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.textkernels.bit_columns import NO_COLUMN, column_of, make_columns, shared_bits, words_of
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.set_similarity import RARITIES, fewest, needed, rarity
+from zyda_flows.textkernels.set_similarity import RARITIES, fewest, rarity, shingles_needed
 from zyda_flows.textkernels.sets import SPREAD
 from zyda_flows.textkernels.shingle_lists import (
     ShingleLists,
@@ -33,7 +33,7 @@ from zyda_flows.textkernels.shingle_lists import (
     look_up,
 )
 
-LEAST = 64  # shingles of each document in an index without room for all
+LEAST_SHINGLES = 64  # shingles of each document in an index without room for all
 # A probe with at most this many candidates stops; an incomplete index returns at most this many.
 CANDIDATES = 64
 CHEAP = 5  # classes of shingles that are always looked up: shingles of fewer than 32 documents
@@ -122,7 +122,9 @@ def _viable(touched, members, size, share, is_jaccard, unknown, full, reach):
     viable, count = np.empty(touched.size, touched.dtype), 0
     for member in touched:
         most = members.matches[member] + unknown + (full if member > reach else 0)
-        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+        if min(most, members.sizes[member]) >= shingles_needed(
+            share, is_jaccard, size, members.sizes[member]
+        ):
             viable[count] = member
             count += 1
     return np.sort(viable[:count])
@@ -134,7 +136,9 @@ def _count_columns(touched, members, hashes, columns, size, share, is_jaccard, u
     words, places = words_of(columns, hashes)
     for member in touched:
         most = members.matches[member] + hashes.size + unknown
-        if min(most, members.sizes[member]) >= needed(share, is_jaccard, size, members.sizes[member]):
+        if min(most, members.sizes[member]) >= shingles_needed(
+            share, is_jaccard, size, members.sizes[member]
+        ):
             members.matches[member] += shared_bits(columns, member, words, places)
 
 
@@ -201,7 +205,7 @@ class RareIndex:
             1.0, bounds.entries / max(1, wanted)
         )  # share of a document's shingles that are indexed
         # Two shingles that share a counter may need more entries than counted.
-        room = min(wanted + wanted // 8 + LEAST, bounds.entries + LEAST * self.most)
+        room = min(wanted + wanted // 8 + LEAST_SHINGLES, bounds.entries + LEAST_SHINGLES * self.most)
         bits = max(4, min(room, bounds.entries).bit_length())
         heads, tails = np.empty(1 << bits, np.int32), np.empty(1 << bits, np.int32)
         self.lists = ShingleLists(
@@ -234,7 +238,9 @@ class RareIndex:
     def add(self, hashes: NDArray[np.uint64], group: int) -> None:
         """Add a member by its distinct hashes, (m,). group: not less than the groups of members before."""
         indexed_hashes = choose_hashes(
-            hashes, self.counters, max(LEAST, int(self.part * hashes.size)) if self.part < 1 else hashes.size
+            hashes,
+            self.counters,
+            max(LEAST_SHINGLES, int(self.part * hashes.size)) if self.part < 1 else hashes.size,
         )
         self.members.groups[self.count], self.members.sizes[self.count] = group, hashes.size
         add_member(self.count, indexed_hashes, self.counters, self.columns, self.lists)

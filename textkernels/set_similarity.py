@@ -5,7 +5,7 @@ each. They are tested in this order. A document is removed if a kept document of
 required share of it: the most preferred of these is its holder. So the result depends on the order of preference
 alone.
 
-In a cluster of more than FEW documents not all pairs are compared, and yet no pair that could decide is missed
+In a cluster of more than FEW_DOCUMENTS not all pairs are compared, and yet no pair that could decide is missed
 (prefix filtering: Chaudhuri et al., "A Primitive Operator for Similarity Joins", ICDE 2006): a document that
 contains n shingles of a set A contains at least 1 of any |A| - n + 1 of them. The rarest shingles in the cluster
 are chosen, and an inverted index returns the documents that have any of them.
@@ -17,14 +17,14 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sets import FREE, in_common, slot_of, table_for, table_of
 
-FEW = 8  # documents of a cluster in which all pairs are compared
+FEW_DOCUMENTS = 8  # documents of a cluster in which all pairs are compared
 MISSING = -1
 RARITIES = 32  # classes of shingles, by the binary logarithm of the number of documents that have them
 ROUNDING = 1e-9  # 0.7 * 10 is a little more than 7
 
 
 @njit(cache=True, nogil=True)
-def needed(share, is_jaccard, size, other):
+def shingles_needed(share, is_jaccard, size, other):
     """Return the number of shingles that a document of `size` must share with a holder of `other`, to be removed.
 
     |A & K| >= c |A|, or with |A | K| = |A| + |K| - |A & K|, |A & K| >= j (|A| + |K|) / (1 + j).
@@ -42,7 +42,7 @@ def fewest(share, size):
 @njit(cache=True, nogil=True)
 def can_share(share, is_jaccard, size, other):
     """Return whether two sets of these sizes can share enough shingles."""
-    return min(size, other) >= needed(share, is_jaccard, size, other)
+    return min(size, other) >= shingles_needed(share, is_jaccard, size, other)
 
 
 @njit(cache=True, nogil=True)
@@ -64,7 +64,7 @@ def all_pairs(hashes, ends, groups, is_removable, first, last, share, is_jaccard
                 table, shift = table_of(document_hashes)
                 has_table = True
             count = in_common(table, shift, hashes[ends[k] : ends[k + 1]])
-            if count >= needed(share, is_jaccard, document_hashes.size, other):
+            if count >= shingles_needed(share, is_jaccard, document_hashes.size, other):
                 holders[i], shared[i] = k, count
                 break
 
@@ -178,7 +178,7 @@ def prefix_filtered(hashes, ends, groups, is_removable, first, last, share, is_j
             if not can_share(share, is_jaccard, document_numbers.size, other):
                 continue
             count = count_marked(marks, i, numbers[ends[k] - start : ends[k + 1] - start])
-            if count >= needed(share, is_jaccard, document_numbers.size, other):
+            if count >= shingles_needed(share, is_jaccard, document_numbers.size, other):
                 holders[i], shared[i] = k, count
                 break
 
@@ -187,7 +187,7 @@ def prefix_filtered(hashes, ends, groups, is_removable, first, last, share, is_j
 def _find_duplicates(hashes, ends, groups, is_removable, clusters, share, is_jaccard, holders, shared):
     for c in range(clusters.size - 1):
         first, last = clusters[c], clusters[c + 1]
-        if last - first <= FEW:
+        if last - first <= FEW_DOCUMENTS:
             all_pairs(hashes, ends, groups, is_removable, first, last, share, is_jaccard, holders, shared)
         else:
             prefix_filtered(

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
         ZydaError,
     )
     from zyda_flows.tasks.lookup.published_rows import Rows
-    from zyda_flows.tasks.planning.checked import Checked
+    from zyda_flows.tasks.planning.checked import CheckResult
 
     __version__: str
 
@@ -42,7 +42,7 @@ __all__ = [
     "BadRecipe",
     "BadRequest",
     "BuildStopped",
-    "Checked",
+    "CheckResult",
     "Corpus",
     "Damaged",
     "Denied",
@@ -70,7 +70,7 @@ MODULES = {
     "open": "flows.python.corpus",
     "NoServer": "flows.server.local_server",
     "Rows": "tasks.lookup.published_rows",
-    "Checked": "tasks.planning.checked",
+    "CheckResult": "tasks.planning.checked",
 }
 OTHER_NAMES = {"open": "open_corpus"}
 

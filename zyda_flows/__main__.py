@@ -9,7 +9,7 @@ import sys
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
+from zyda_flows.flows.server.signals import RESUME_ADVICE, end_on_signal
 
 UNWRITTEN = 120  # the exit status of a Python program whose last output could not be written
 STARTED = "what has been started runs on; zyda up starts the rest, zyda down ends it"
@@ -48,11 +48,11 @@ def run_command() -> int:
 
         return run_cli()
 
-    return run_in_order(run, KEPT_BY.get(command, ""))
+    return run_with_signals(run, KEPT_BY.get(command, ""))
 
 
-def run_in_order(run: Callable[[], int], kept: str) -> int:
-    """Run a program, which a signal ends in order, and return its exit status. kept: see `end_in_order`."""
+def run_with_signals(run: Callable[[], int], kept: str) -> int:
+    """Run a program, which a signal ends in order, and return its exit status. kept: see `end_on_signal`."""
     gc.set_threshold(OBJECTS_BETWEEN_COLLECTIONS)
     # Python looks for modules in the folder that it is started in, which may be a dataset with files of any name:
     # what is started from here does not, or starts in another folder.
@@ -60,7 +60,7 @@ def run_in_order(run: Callable[[], int], kept: str) -> int:
     if home := os.environ.get("PREFECT_HOME"):
         os.environ["PREFECT_HOME"] = os.path.abspath(os.path.expanduser(home))
     try:
-        with end_in_order(kept):
+        with end_on_signal(kept):
             return run()
     finally:
         signal.signal(signal.SIGINT, signal.SIG_DFL)  # who presses again gets no traceback of the end itself

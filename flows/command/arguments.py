@@ -34,7 +34,7 @@ def patterns(incomplete: str) -> Iterator[str]:
 def valid_part(part: float | None) -> float | None:
     """Return the part of the input. Raises BadParameter unless it is above 0 and at most 1."""
     if part is not None and not 0 < part <= 1:
-        raise typer.BadParameter(f"{part} is not a part of the input; expected more than 0 and at most 1")
+        raise typer.BadParameter(f"{part} is not a share of the input; expected more than 0 and at most 1")
     return part
 
 
@@ -46,23 +46,27 @@ RecipePath = Annotated[
 ]
 SomeRecipePath = Annotated[
     str | None,
-    typer.Argument(metavar="RECIPE", help="The YAML file of one corpus.", autocompletion=recipes_like),
+    typer.Argument(
+        metavar="RECIPE", help="The YAML file that describes the corpus.", autocompletion=recipes_like
+    ),
 ]
 Storage = Annotated[
     str | None,
     typer.Option(
-        metavar="URL", help="Folder or fsspec URL for the corpus; replaces `storage` of the recipe."
+        metavar="URL", help="Folder or fsspec URL for the corpus, instead of `storage` of the recipe."
     ),
 ]
 Sample = Annotated[
     float | None,
     typer.Option(
-        metavar="PART",
+        metavar="SHARE",
         callback=valid_part,
-        help="Use only this part of the input, for example 0.001. The sample is a separate corpus.",
+        help="Use only this share of the input, for example 0.001. The sample is a separate corpus.",
     ),
 ]
 Replace = Annotated[
     bool,
-    typer.Option("--replace", help="Replace a corpus of this name that was built from other sources."),
+    typer.Option(
+        "--replace", help="Allow a build to replace a corpus of this name that was built from other sources."
+    ),
 ]

@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from rich.text import Text
 
     from zyda_flows.tasks.accounts.audited import AuditCounts
-    from zyda_flows.tasks.publish.audits import Pair, Shares
+    from zyda_flows.tasks.publish.audits import AuditedPair, SharesBelow
     from zyda_flows.tasks.recipe.fields import Recipe
     from zyda_flows.tasks.recipe.rounds import Round
 
@@ -25,15 +25,20 @@ DIFF_LINES = 12
 def audit(
     recipe_path: RecipePath,
     pairs: Annotated[
-        int, typer.Option(min=1, help="Largest number of removed documents to compare.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Largest number of removed documents to compare in each round."
+        ),
     ] = 10_000,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Compare the texts of a sample of removed near-duplicates with the texts of the kept documents.
 
-    Deduplication compares signatures and follows chains of similar documents. This command counts removed
-    documents that no kept document is similar to, by source and by length, and shows the least similar pairs.
+    Deduplication compares signatures, and a chain of similar documents can join documents that are not similar.
+    This command counts the removed documents that are not similar to any kept document, by source and by length,
+    and shows the least similar pairs. Every build ends with the same audit of at most 1,000
+    documents of each round.
     """
     recipe = load(recipe_path, storage, sample)
     expect_same_rounds(recipe)
@@ -85,7 +90,7 @@ def print_audit(dedup_round: "Round", pairs: int) -> None:
         out.print(line, soft_wrap=True)
 
 
-def shares_by_source(rows: "Sequence[Shares]", headline: "AuditCounts") -> "Table":
+def shares_by_source(rows: "Sequence[SharesBelow]", headline: "AuditCounts") -> "Table":
     from rich.markup import escape  # late
     from rich.table import Table  # late
 
@@ -118,7 +123,7 @@ def shares_by_length(rows: Sequence[tuple[int, float]]) -> "Table":
     return table
 
 
-def with_differences(pairs: "Sequence[Pair]") -> "Iterator[Text]":
+def with_differences(pairs: "Sequence[AuditedPair]") -> "Iterator[Text]":
     """Yield a heading and the first lines of a diff for each pair."""
     from rich.text import Text  # late
 

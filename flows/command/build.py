@@ -13,7 +13,7 @@ import typer
 from zyda_flows.flows.command.arguments import RecipePath, Replace, Sample, Storage, load
 from zyda_flows.flows.command.ledger import show_corpus
 from zyda_flows.flows.command.terminal import console, in_threads, say_if_compiling
-from zyda_flows.flows.server.signals import RESUME_ADVICE, end_in_order
+from zyda_flows.flows.server.signals import RESUME_ADVICE, end_on_signal
 from zyda_flows.tasks.errors import Unavailable
 
 if TYPE_CHECKING:
@@ -37,10 +37,11 @@ SEMAPHORES = "ignore::UserWarning:multiprocessing.resource_tracker"
 def build(
     recipe_path: RecipePath, storage: Storage = None, sample: Sample = None, replace: Replace = False
 ) -> None:
-    """Build the corpus, or its missing parts, and print its ledger.
+    """Build the corpus, or its missing parts, and print its ledger: documents and tokens after each stage.
 
-    The exit status is 0 only if the corpus is complete. After an interruption, start the command again: finished
-    parts are not built again.
+    The build uses the Prefect server and the workers of `zyda up` if they run, and otherwise starts its own until
+    it ends. The exit status is 0 only if the corpus is complete. After an interruption, start the command again:
+    finished parts are not built again.
     """
     recipe = load(recipe_path, storage, sample)
     build_if_needed(recipe_path, storage, sample, recipe, replace=replace)
@@ -103,7 +104,7 @@ def prefect_and_cluster(
     hide_prefect_log()
     os.environ["PYTHONWARNINGS"] = ",".join(filter(None, [os.environ.get("PYTHONWARNINGS"), SEMAPHORES]))
     err = console(stderr=True, soft_wrap=True)
-    with end_in_order(RESUME_ADVICE), ExitStack() as stack:
+    with end_on_signal(RESUME_ADVICE), ExitStack() as stack:
         inspect()
         use_running_stack(err)
         with err.status("starting Prefect"):

@@ -17,10 +17,10 @@ def clean(
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Remove files of earlier builds from the work folder that the published corpus does not need.
+    """Remove the files of earlier builds that the published corpus does not need from its work folder.
 
-    Files of an unfinished build, and files that the next build of the recipe can reuse, are kept. For a
-    mixture, the files of interrupted mixes are removed.
+    Files of an unfinished build, and files that the next build of the recipe can reuse, are kept. RECIPE can also
+    be the file of a mixture; then the files of interrupted mixes are removed.
     """
     from zyda_flows.tasks.mixing.mixture import is_mixture  # late
 

@@ -31,8 +31,8 @@ from zyda_flows.flows.command import (
     recipes,
     report,
     status,
-    trace_,
-    try_,
+    trace_mixture,
+    try_recipe,
     up,
     verify,
     watch,
@@ -46,19 +46,22 @@ NOT_A_BUG = (errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES, errno.EPERM)
 
 PANELS: dict[str, tuple[ModuleType, ...]] = {
     "Start": (demo, recipes, init),
-    "Make a corpus": (check, try_, params, fetch, plan, build),
+    "Make a corpus": (check, try_recipe, params, fetch, plan, build),
     "Inspect a corpus": (ledger, explain, find, look, audit, report),
     "Maintain a corpus": (verify, clean, forget),
     "Publish a corpus": (export, push),
-    "Train on corpora": (mix, trace_),
+    "Train on corpora": (mix, trace_mixture),
     "Run it from Prefect": (up, status, watch, down),
 }
+
+# Commands whose names cannot be names of modules: a keyword of Python, and a module of its library.
+COMMAND_NAMES = {"try_recipe": "try", "trace_mixture": "trace"}
 
 app = typer.Typer(no_args_is_help=True, pretty_exceptions_enable=False)
 
 
 def add_command(file: ModuleType, panel: str) -> None:
-    """Register the function with the name of a module as a command.
+    """Register the function with the name of a module as a command, named as the module or by COMMAND_NAMES.
 
     Its help is its docstring, with paragraphs wrapped at the width of the terminal, and the examples of the
     module.
@@ -66,10 +69,10 @@ def add_command(file: ModuleType, panel: str) -> None:
     name = file.__name__.rpartition(".")[2]
     command = getattr(file, name)
     epilog = "\n".join(["For example:", *file.EXAMPLES]) if file.EXAMPLES else None
-    declared = app.command(
-        name.rstrip("_"), help=flowing(command.__doc__), epilog=epilog, rich_help_panel=panel
+    register = app.command(
+        COMMAND_NAMES.get(name, name), help=flowing(command.__doc__), epilog=epilog, rich_help_panel=panel
     )
-    declared(command)
+    register(command)
 
 
 def flowing(text: str) -> str:

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from zyda_flows.flows.command.build import hide_prefect_log, use_running_stack
 from zyda_flows.flows.command.terminal import console
-from zyda_flows.flows.server.signals import end_in_order
+from zyda_flows.flows.server.signals import end_on_signal
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.recipe.fields import Recipe
@@ -28,18 +28,18 @@ def over_cluster(
     hide_prefect_log()
     err = console(stderr=True, soft_wrap=True)
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
-    with end_in_order(KEPT), ExitStack() as stack:
+    with end_on_signal(KEPT), ExitStack() as stack:
         use_running_stack(err)
         with err.status("starting the workers"):
             connect(stack, recipe)
         bars = stack.enter_context(Progress(*columns, console=err, disable=not err.is_terminal))
 
         def spread(function: Callable[[Any], Any], items: Sequence[Any]) -> list[Any]:
-            from zyda_flows.tasks.spent import telling  # late
+            from zyda_flows.tasks.spent import calling_on_result  # late
             from zyda_flows.tasks.stage.fan_out import fan_out  # late
 
             bar = bars.add_task(stage, total=len(items))
-            with telling(lambda *_: bars.advance(bar)):
+            with calling_on_result(lambda *_: bars.advance(bar)):
                 results = fan_out(function, items, stage=stage, source=None)
             bars.remove_task(bar)
             return results

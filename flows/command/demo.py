@@ -1,4 +1,4 @@
-"""`zyda demo`: build a small corpus and a mixture from the text of installed Python packages."""
+"""`zyda demo`: build a small corpus and a mixture, as an example, from the text of installed Python packages."""
 
 import shutil
 from pathlib import Path
@@ -10,12 +10,13 @@ from zyda_flows.flows.command.build import build
 from zyda_flows.flows.command.mix import mix
 from zyda_flows.flows.command.packaged import PACKAGE, SCHEMA, text_of
 from zyda_flows.flows.command.terminal import say
-from zyda_flows.flows.command.trace_ import trace_
+from zyda_flows.flows.command.trace_mixture import trace_token
 from zyda_flows.tasks.errors import Denied
 
 EXAMPLES = ("zyda demo demo", "zyda demo demo --documents 50")
 MODELS = "models"
-NEEDS_MODELS = "# needs the extra `models`"  # ends the lines that need torch and transformers
+# The end of each line of the packaged files that is left out if torch or transformers is not installed.
+NEEDS_MODELS = "# needs the extra `models`"
 FILES = {"recipe.yaml": "demo", "mixture.yaml": "mixtures/demo"}
 
 
@@ -24,29 +25,35 @@ def demo(
         Path, typer.Argument(metavar="FOLDER", help="Folder for the demo; other files in it are not changed.")
     ],
     documents: Annotated[
-        int | None, typer.Option(min=1, metavar="N", help="Take at most N documents of each kind of text.")
+        int | None, typer.Option(min=1, metavar="N", help="Use at most N documents of each source.")
     ] = None,
 ) -> None:
     """Build a small corpus and a mixture in FOLDER, from the text of the installed Python packages.
 
-    No network is needed. FOLDER then has the same parts as your own corpora: sources, a recipe, models, the
-    corpus with its report, and a mixture. After an interruption, start the command again: finished parts are
-    not built again.
+    No network is needed. FOLDER then contains source files, a recipe, models, the corpus with its report, and
+    a mixture. A recipe or a mixture that you have changed is not overwritten: the command ends with an error.
+    After an interruption, start the command again: finished parts are not built again.
     """
     write_demo(folder, documents)
     recipe, mixture = (str(folder / name) for name in FILES)
     build(recipe)
     mix(mixture)
-    trace_(str(folder / "mixtures/demo"), 0)
+    trace_token(str(folder / "mixtures/demo"), position=0)
     for line in next_steps(folder):
         say(line)
 
 
 def write_demo(folder: Path, documents: int | None = None) -> None:
-    """Write the sources, the models, the recipe and the mixture. Raises Denied if the folder has another recipe."""
+    """Write the sources, the models, the recipe and the mixture.
+
+    Without torch and transformers, the lines of the recipe that need the quality model are left out. Raises Denied,
+    before anything is written, if the recipe or the mixture in the folder was changed.
+
+    documents: the maximum number of documents of each kind of text, or None for all.
+    """
     from zyda_flows.flows.command.demo_sources import gather  # late
 
-    has_models = can_classify()
+    has_models = has_model_libraries()
     for name, packaged in FILES.items():
         expect_unchanged(folder / name, text_of(packaged))
     shutil.copytree(PACKAGE / "recipes" / MODELS, folder / MODELS, dirs_exist_ok=True)
@@ -58,7 +65,7 @@ def write_demo(folder: Path, documents: int | None = None) -> None:
     gather(folder / "sources", documents)
 
 
-def can_classify() -> bool:
+def has_model_libraries() -> bool:
     from zyda_flows.tasks.quality.encoders import missing_libraries  # late
 
     return not missing_libraries()
@@ -70,7 +77,10 @@ def without_models(text: str) -> str:
 
 
 def expect_unchanged(path: Path, text: str) -> None:
-    """Raise Denied if a file exists and is not as the demo writes it, with or without models."""
+    """Raise Denied if a file exists and differs from the text that the demo writes, with or without models.
+
+    text: the packaged text. The line for editors is not compared.
+    """
     if path.exists() and without_schema(path.read_text(encoding="utf-8")) not in map(
         without_schema, (text, without_models(text))
     ):

@@ -6,7 +6,7 @@ EXAMPLES = ()
 
 
 def down() -> None:
-    """Stop the stack of `zyda up`: server, cluster and worker. Its runs and settings are kept."""
+    """Stop the stack of `zyda up`: server, cluster and worker. Records of runs, schedules and settings are kept."""
     from zyda_flows.deployments.local import down as stop_stack  # late
 
     stop_stack(say)

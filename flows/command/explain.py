@@ -9,7 +9,7 @@ from zyda_flows.flows.command.terminal import DIFF_STYLES, console, in_short
 from zyda_flows.tasks.words import counted, in_words
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.lookup.document_reader import Place
+    from zyda_flows.tasks.lookup.document_reader import DocumentPlace
     from zyda_flows.tasks.lookup.explain import Explanation
 
 EXAMPLES = ("zyda explain recipe.yaml 72057594037927936",)
@@ -24,7 +24,7 @@ def explain(
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Show the origin of a document, whether it was kept or removed and why, and a diff to the kept duplicate."""
+    """Show where a document came from, why it was kept or removed, and how it differs from a kept duplicate."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.lookup.explain import explain as explain_document  # late
 
@@ -71,7 +71,7 @@ def print_explanation(explanation: "Explanation") -> None:
             out.print(f"  and {len(lines) - MAX_LINES:,} more lines")
 
 
-def shown(place: "Place") -> str:
+def shown(place: "DocumentPlace") -> str:
     return f"source {place.source}, file {place.file}, row {place.row}"
 
 

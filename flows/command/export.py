@@ -25,10 +25,11 @@ def export(
     recipe_path: RecipePath,
     to: Annotated[str, typer.Option(metavar="URL", help="Folder for the files.")],
     kind: Annotated[
-        str, typer.Option("--format", help="Format of the files: jsonl.zst, jsonl or parquet.")
+        str,
+        typer.Option("--format", metavar="FORMAT", help="Format of the files: jsonl.zst, jsonl or parquet."),
     ] = "jsonl.zst",
     columns: Annotated[
-        str | None, typer.Option(metavar="A,B", help="Columns to write; all if not given.")
+        str | None, typer.Option(metavar="A,B", help="Columns to write. If not given, all.")
     ] = None,
     as_strings: Annotated[
         str | None,
@@ -37,14 +38,19 @@ def export(
         ),
     ] = None,
     source: Annotated[
-        list[str] | None, typer.Option(help="Source to write, repeatable; all if not given.")
+        list[str] | None,
+        typer.Option(metavar="NAME", help="Source to write; can be repeated. If not given, all."),
     ] = None,
     file_mib: Annotated[
         float,
-        typer.Option(min=0.01, help="Size of a file, in MiB of published Parquet."),
+        typer.Option(min=0.01, metavar="MIB", help="Size of a file, measured as published Parquet."),
     ] = 256,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read files of an earlier export, and compare their digests.")
+        bool,
+        typer.Option(
+            "--verify",
+            help="Read the files of an earlier export, compare their SHA-256, and write damaged files again.",
+        ),
     ] = False,
     replace: Annotated[
         bool, typer.Option("--replace", help="Replace an export with other settings in the same folder.")
@@ -54,11 +60,13 @@ def export(
 ) -> None:
     """Write the published documents to JSON Lines or Parquet files, with chosen columns and file size.
 
-    After an interruption, or when the corpus has changed, start the command again: existing files are not written
-    again. exported.parquet in the folder lists the files with their SHA-256. It is an error if the folder has an
-    export of another corpus, format, or choice of columns or sources, unless --replace is given. Many
-    JSON readers, for example JavaScript's, round integers above 2^53, and document ids are larger: --as-strings
-    keeps all digits.
+    After an interruption, or when the corpus has changed, start the command again: it writes only missing and
+    changed files, and deletes files of documents that are no longer published. exported.parquet in the folder
+    lists the files with their SHA-256. If the folder has an export of another corpus, or with another
+    format or choice of columns or sources, the command ends with an error; --replace replaces that export.
+
+    Many JSON readers, such as JavaScript's, round integers above 2^53. Document ids are larger: --as-strings keeps
+    all their digits.
     """
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.publish.export_planning import ExportOptions  # late

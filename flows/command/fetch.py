@@ -34,21 +34,25 @@ def fetch(
         str | None,
         typer.Option(
             metavar="URL",
-            help="Folder for the copies; if not given, `inputs` of the recipe, or <storage>/<name>-inputs.",
+            help="Folder for the copies. If not given, `inputs` of the recipe, or else `<storage>/<name>-inputs`.",
         ),
     ] = None,
     at_once: Annotated[
-        int, typer.Option(min=1, max=64, help="Number of files to copy at the same time.")
+        int, typer.Option(min=1, max=64, metavar="N", help="Number of files to copy at the same time.")
     ] = 4,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read existing copies, and compare their digests.")
+        bool,
+        typer.Option(
+            "--verify", help="Read existing copies, compare their SHA-256, and copy damaged files again."
+        ),
     ] = False,
     sample: Sample = None,
 ) -> None:
     """Copy the files of all sources to one folder. A build from the copies makes the same corpus.
 
-    After an interruption, or when sources have changed, start the command again: existing copies are not copied
-    again. If a host limits requests, the command waits as long as the host demands.
+    Builds read the copies if the recipe has the folder in `inputs`. After an interruption, or when sources have
+    changed, start the command again: it copies only missing and changed files. If a host limits requests, the
+    command waits as long as the host demands.
     """
     from zyda_flows.tasks.planning.fetching import Fetch, total_bytes  # late
     from zyda_flows.tasks.recipe.loading import load_recipe  # late

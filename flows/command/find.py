@@ -17,10 +17,10 @@ if TYPE_CHECKING:
 EXAMPLES = ("zyda find recipe.yaml page.txt", "cat page.txt | zyda find recipe.yaml -")
 LONGEST_NAME = 4096  # characters of a path; longer arguments are texts
 LONGEST_HINT = 80  # characters of a text that may be a mistyped path
-NONE = "no published document is similar to this text as a whole; parts of documents are not searched"
+NO_DOCUMENT = "no published document is similar to this text as a whole; parts of documents are not searched"
 LONGEST_TEXT = 64 << 20  # bytes
 # Byte order marks, with the encodings that leave them out of the text. That of UTF-32 begins with that of UTF-16.
-MARKS = (
+FILE_MARKS = (
     (codecs.BOM_UTF8, "utf-8-sig"), (codecs.BOM_UTF32_LE, "utf-32"), (codecs.BOM_UTF32_BE, "utf-32"),
     (codecs.BOM_UTF16_LE, "utf-16"), (codecs.BOM_UTF16_BE, "utf-16"),
 )  # fmt: skip
@@ -32,17 +32,19 @@ def find(
         str,
         typer.Argument(metavar="FILE-OR-TEXT", help="Text file, - for standard input, or the text itself."),
     ],
-    most: Annotated[int, typer.Option(min=1, max=100, help="Largest number of documents.")] = 10,
+    most: Annotated[
+        int, typer.Option(min=1, max=100, metavar="N", help="Largest number of documents to print.")
+    ] = 10,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Find the published documents that are most similar to a text as a whole.
 
-    A sentence or paragraph of a document does not find it. Candidates are looked up by MinHash, and their texts
-    are compared with the given text. The exit status is 1 if no document is found.
+    The command looks up candidates by their MinHash signatures, and compares their texts with the given text. It
+    does not find a document by a sentence or a paragraph of it. The exit status is 1 if no document is found.
     """
     if not print_nearest(load(recipe_path, storage, sample), text, most):
-        raise typer.Exit(1)
+        raise typer.Exit(code=1)
 
 
 def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
@@ -56,7 +58,7 @@ def print_nearest(recipe: "Recipe", file_or_text: str, most: int) -> bool:
     if not neighbours:
         is_one_word = text == file_or_text and not any(c.isspace() for c in text)
         hint = f"there is no file {text[:LONGEST_HINT]}; searched as a text: " if is_one_word else ""
-        console().print(f"{hint}{NONE}", markup=False, soft_wrap=True)
+        console().print(f"{hint}{NO_DOCUMENT}", markup=False, soft_wrap=True)
         return False
     columns = ("jaccard", "containment", "document", "source", "row", "file", "begins")
     table = table_of(*columns, words=["document", "source", "file", "begins"])
@@ -87,7 +89,7 @@ def text_of(file_or_text: str) -> str:
 
 def decoded(content: bytes, name: str) -> str:
     """Decode a text by its byte order mark, or as UTF-8 without one. Raises BadInput."""
-    encoding = next((encoding for mark, encoding in MARKS if content.startswith(mark)), "utf-8")
+    encoding = next((encoding for mark, encoding in FILE_MARKS if content.startswith(mark)), "utf-8")
     try:
         return content.decode(encoding)
     except UnicodeDecodeError as error:

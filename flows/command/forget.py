@@ -44,22 +44,29 @@ def forget(
     recipe_path: RecipePath,
     urls: Annotated[
         Many,
-        typer.Option(metavar="FILE", help="File of page addresses, or a deny list with any kind of line."),
+        typer.Option(
+            metavar="FILE", help="File with the addresses of pages, or with other lines of a deny list."
+        ),
     ] = None,
-    domain: Annotated[Many, typer.Option(metavar="NAME", help="Domain, with its subdomains.")] = None,
+    domain: Annotated[Many, typer.Option(metavar="NAME", help="Domain; its subdomains are included.")] = None,
     ids: Annotated[Many, typer.Option(metavar="ID", help="Document id, decimal or as 0x...")] = None,
     column: Annotated[
-        Many, typer.Option(metavar="NAME=VALUE", help="Column of a source, and its value.")
+        Many,
+        typer.Option(metavar="NAME=VALUE", help="Documents with this value in this column of their source."),
     ] = None,
     text: Annotated[
         Many,
         typer.Option(
-            metavar="FILE-OR-TEXT", help="Whole text: a file, - for standard input, or the text itself."
+            metavar="FILE-OR-TEXT",
+            help="Whole text of a document: a file, - for standard input, or the text itself. Documents with the "
+            "same or a similar text are removed.",
         ),
     ] = None,
     exact: Annotated[
         bool,
-        typer.Option("--exact", help="Remove only requested documents, and not documents similar to them."),
+        typer.Option(
+            "--exact", help="Remove only requested documents, and no documents that are similar to them."
+        ),
     ] = False,
     among: Annotated[
         Many,
@@ -76,11 +83,14 @@ def forget(
 ) -> None:
     """Remove requested documents permanently, and write a certificate.
 
-    First lists the requested documents of each source, and documents similar to them. With --among it also
-    lists other corpora and mixtures with these documents, which are not changed. After a confirmation, the
-    documents are added to a deny list beside the corpus, which all later builds use; affected parts of the
-    corpus are built again, and files of earlier builds are deleted. Options can be repeated. Without a request,
-    the command finishes a request that was interrupted.
+    The command first lists the requested documents of each source, and documents similar to them. With --among it
+    also lists other corpora and mixtures with these documents, which it does not change.
+
+    After a confirmation, it adds the documents to a deny list of the corpus, which all later builds use, builds
+    the affected parts of the corpus again, and deletes files of earlier builds. The corpus must be up to date.
+
+    The options from --urls to --text, and --among, can be repeated. Without a request, the command finishes a
+    request that was interrupted.
     """
     hide_prefect_log()
     from zyda_flows.tasks.erasure.large_lists import without_unlisted_tables  # late
@@ -173,9 +183,9 @@ class RequestOptions:
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish an interrupted request, then carry out this request after a confirmation."""
         from zyda_flows.tasks.erasure.certified_removal import promise  # late
-        from zyda_flows.tasks.erasure.removal_certificate import unfinished  # late
+        from zyda_flows.tasks.erasure.removal_certificate import unfinished_certificates  # late
 
-        if begun := unfinished(recipe.folder):
+        if begun := unfinished_certificates(recipe.folder):
             say("finishing an interrupted request")
             self.finish(begun)
             if not (self.reader.requests or self.texts):

@@ -10,7 +10,7 @@ from rich.table import Column, Table
 from zyda_flows.flows.command.inert_text import inert
 
 MOST_OF_WORDS = 16  # characters that a column of words needs; longer words may break
-BESIDE = 2  # characters between columns: a space and a line
+COLUMN_GAP = 2  # characters between columns: a space and a line
 
 
 class InertConsole(Console):
@@ -32,7 +32,7 @@ class InertConsole(Console):
 
 def width_of(table: Table) -> int:
     """Return the characters that a table needs to keep numbers and words of the head on a line."""
-    return 1 + sum(needed(column) + BESIDE for column in table.columns)
+    return 1 + sum(needed(column) + COLUMN_GAP for column in table.columns)
 
 
 def needed(column: Column) -> int:

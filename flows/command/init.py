@@ -28,16 +28,18 @@ TOKENIZER = "EleutherAI/gpt-neox-20b"
 
 def init(
     inputs: Annotated[
-        list[str], typer.Argument(metavar="FILES-OR-URLS...", help="Files, folders, globs in quotes, URLs.")
+        list[str],
+        typer.Argument(metavar="FILES-OR-URLS...", help="Files, folders, patterns in quotes, URLs."),
     ],
     output: Annotated[
-        str, typer.Option("--output", metavar="FILE", help="File of the recipe; - prints it.")
+        str, typer.Option("--output", metavar="FILE", help="File to write; - prints the recipe.")
     ] = "recipe.yaml",
     tokenizer: Annotated[
         str | None,
         typer.Option(
             metavar="NAME",
-            help=f"Name on the hub, or a tokenizer.json. If not given: prompted for, or {TOKENIZER}.",
+            help="Hub name, or path of a tokenizer.json. If not given, the command asks for it on a terminal; "
+            f"elsewhere it uses {TOKENIZER}.",
         ),
     ] = None,
     storage: Annotated[
@@ -49,16 +51,17 @@ def init(
     ] = None,
     replace: Annotated[bool, typer.Option("--replace", help="Replace an existing FILE.")] = False,
 ) -> None:
-    """Write a recipe for your files, with guessed columns for text, address and language, and the reasons.
+    """Write a draft of a recipe for your files: guess the format and the columns, and give a reason for each guess.
 
-    The first rows of some files are read. Files with the same structure become one source. The order of the
-    arguments is the rank of the sources. All fields can be changed in the recipe.
+    The command reads the first rows of some files. Files of one folder with the same format and columns become
+    one source. The order of the arguments is the rank of the sources, best first. Read the draft, and correct
+    wrong guesses.
     """
     from zyda_flows.tasks.planning.draft_recipe import Draft, left_out_lines, recipe_text  # late
-    from zyda_flows.tasks.planning.draft_sources import drafted  # late
+    from zyda_flows.tasks.planning.draft_sources import draft_from_inputs  # late
 
     expect_free(output, is_replaced=replace)
-    sources, left_out = drafted(inputs)
+    sources, left_out = draft_from_inputs(inputs)
     folder = os.getcwd() if output == "-" else str(Path(output).resolve().parent)
     out = console(stderr=output == "-")
     out.print(table_of_sources(sources))
@@ -88,9 +91,16 @@ def table_of_sources(sources: "Sequence[DraftSource]") -> "Table":
         "source", "files", "size", "format", "text", "url", words=["source", "format", "text", "url"]
     )
     for source in sources:
-        url = source.guesses.url.name if source.guesses.url else ""
+        url = source.guesses.url_column.name if source.guesses.url_column else ""
         size = as_size(sum(file.size for file in source.files))
-        cells = (source.name, f"{len(source.files):,}", size, source.kind.NAME, source.guesses.text.name, url)
+        cells = (
+            source.name,
+            f"{len(source.files):,}",
+            size,
+            source.kind.NAME,
+            source.guesses.text_column.name,
+            url,
+        )
         table.add_row(*map(escaped, cells))
     return table
 

@@ -31,15 +31,17 @@ class LedgerFormat(StrEnum):
 def ledger(
     recipe_path: RecipePath,
     output: Annotated[
-        LedgerFormat, typer.Option("--format", help="Format of the output.")
+        LedgerFormat,
+        typer.Option(
+            "--format",
+            metavar="FORMAT",
+            help="text with documents and tokens, markdown with tokens, or json with documents, tokens and bytes.",
+        ),
     ] = LedgerFormat.TEXT,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Print the ledger of the published corpus: input of each source, removals of each stage, published documents.
-
-    Text has documents and tokens; Markdown has tokens; JSON has documents, tokens and bytes.
-    """
+    """Print the ledger of a published corpus: input of each source, removals of each stage, and output."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.accounts.ledger_formats import as_json, as_markdown  # late
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late

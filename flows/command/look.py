@@ -15,7 +15,7 @@ from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.lookup.judgements import Review
-    from zyda_flows.tasks.lookup.samples import Item
+    from zyda_flows.tasks.lookup.samples import SampleItem
     from zyda_flows.tasks.recipe.fields import Recipe
 
 EXAMPLES = (
@@ -24,44 +24,66 @@ EXAMPLES = (
     "zyda look recipe.yaml --what clusters --to look.html",
     "zyda look recipe.yaml --results",
 )
-WHATS = ("removed", "kept", "clusters")
+SAMPLE_KINDS = ("removed", "kept", "clusters")
 
 
 def look(
     recipe_path: RecipePath,
-    what: Annotated[str, typer.Option(help="Kind of the sample: removed, kept or clusters.")] = "removed",
-    stage: Annotated[str | None, typer.Option(help="Only documents removed by this stage.")] = None,
-    reason: Annotated[str | None, typer.Option(help="Only documents removed for this reason.")] = None,
-    source: Annotated[str | None, typer.Option(help="Only documents of this source.")] = None,
+    what: Annotated[
+        str,
+        typer.Option(
+            metavar="KIND", help="Kind of the sample: removed, kept or clusters (pairs of documents)."
+        ),
+    ] = "removed",
+    stage: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only documents removed by this stage.")
+    ] = None,
+    reason: Annotated[
+        str | None, typer.Option(metavar="NAME", help="Only documents removed for this reason.")
+    ] = None,
+    source: Annotated[str | None, typer.Option(metavar="NAME", help="Only documents of this source.")] = None,
     dedup_round: Annotated[
-        int, typer.Option("--round", min=1, help="Only clusters of this deduplication round.")
+        int,
+        typer.Option("--round", min=1, metavar="N", help="With --what clusters: the deduplication round."),
     ] = 1,
-    items: Annotated[int, typer.Option(min=1, max=1000, help="Size of the sample.")] = 30,
-    seed: Annotated[int, typer.Option(min=0, max=2**32, help="Seed of the sample.")] = 1,
+    items: Annotated[
+        int, typer.Option(min=1, max=1000, metavar="N", help="Number of documents in the sample.")
+    ] = 30,
+    seed: Annotated[
+        int, typer.Option(min=0, max=2**32, metavar="N", help="Another seed selects another sample.")
+    ] = 1,
     to: Annotated[
         str | None,
-        typer.Option(metavar="FILE", help="Write the page with its texts to a file, and start no server."),
+        typer.Option(
+            metavar="FILE",
+            help="Write the page to this file instead of serving it; judge there, then use --add.",
+        ),
     ] = None,
     add: Annotated[
-        str | None, typer.Option(metavar="FILE", help="Add judgements that were saved from such a page.")
+        str | None,
+        typer.Option(metavar="FILE", help="Add the judgements that were saved from a page of --to."),
     ] = None,
-    results: Annotated[bool, typer.Option("--results", help="Print the results of all judgements.")] = False,
+    results: Annotated[
+        bool, typer.Option("--results", help="Print the results of all judgements, and show no page.")
+    ] = False,
     who: Annotated[
         str | None,
         typer.Option(
-            "--as", metavar="NAME", help="Name of the person who judges; if not given, the user name."
+            "--as", metavar="NAME", help="Name of the person who judges. If not given, the user name."
         ),
     ] = None,
-    port: Annotated[int, typer.Option(min=0, max=65535, help="Port of the page; 0 for any free port.")] = 0,
+    port: Annotated[
+        int, typer.Option(min=0, max=65535, metavar="N", help="Port of the page; 0 for any free port.")
+    ] = 0,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Judge a random sample of documents in a browser: whether each was rightly removed or rightly kept.
 
-    The page is served only on this machine, and only to a browser with the printed link, which expires when the
-    command ends. Press r for right, w for wrong. A removed duplicate is shown beside the kept document, with
-    the differences marked. Judgements are stored in the folder `looked` beside the corpus, with the name of the
-    person and document ids, without texts. End the command with Ctrl-C.
+    Open the printed link. It works only on this machine, and until the command ends. A removed duplicate is shown
+    beside the kept document, with the differences marked. Press r for right, w for wrong. Judgements are stored
+    in the folder `looked` of the corpus, with the name of the person and document ids, without texts. End the
+    command with Ctrl-C.
     """
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
@@ -75,8 +97,8 @@ def look(
     from zyda_flows.tasks.lookup.judgements import Review  # late
     from zyda_flows.tasks.lookup.samples import SampleOptions, sample_of  # late
 
-    if what not in WHATS:
-        raise BadInput(f"--what {what}: expected {', '.join(WHATS)}")
+    if what not in SAMPLE_KINDS:
+        raise BadInput(f"--what {what}: expected {', '.join(SAMPLE_KINDS)}")
     options = SampleOptions.model_validate(
         {
             "what": what,
@@ -98,7 +120,7 @@ def look(
         serve_page(recipe, chosen, review, port)
 
 
-def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: Path) -> None:
+def write_page(recipe: "Recipe", chosen: "list[SampleItem]", review: "Review", path: Path) -> None:
     """Write the page to a file. Raises Denied if it cannot be written."""
     from zyda_flows.flows.reporting.look_page import look_page, sample_as_json  # late
 
@@ -111,7 +133,7 @@ def write_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", path: P
     say(f"{counted(len(chosen), 'item')} in {path}, with their texts; {advice}")
 
 
-def serve_page(recipe: "Recipe", chosen: "list[Item]", review: "Review", port: int) -> None:
+def serve_page(recipe: "Recipe", chosen: "list[SampleItem]", review: "Review", port: int) -> None:
     """Serve the page until Ctrl-C, and store its judgements."""
     from zyda_flows.flows.reporting.look_page import empty_sample, look_page, sample_as_json  # late
     from zyda_flows.flows.server.login import Api, new_login  # late

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.planning import Inputs
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
-FAR = 0.02  # share of a target; larger deviations are reported
+LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
 BAR = 24  # characters of the longest bar
 
 
@@ -31,11 +31,14 @@ def mix(
         bool,
         typer.Option(
             "--plan",
-            help="Print the documents and tokens of each part; write token ids only.",
+            help="Print the documents and tokens of each part; write only to the work folder.",
         ),
     ] = False,
     verify: Annotated[
-        bool, typer.Option("--verify", help="Read existing files, and compare their digests.")
+        bool,
+        typer.Option(
+            "--verify", help="Read existing files, compare their SHA-256, and write damaged files again."
+        ),
     ] = False,
     forget: Annotated[
         bool,
@@ -48,19 +51,19 @@ def mix(
     storage: Annotated[
         str | None,
         typer.Option(
-            metavar="URL", help="Folder or fsspec URL for the mixture; replaces `storage` of the file."
+            metavar="URL", help="Folder or fsspec URL for the mixture, instead of `storage` of the file."
         ),
     ] = None,
 ) -> None:
     """Mix published corpora into files of shuffled tokens for a training run, with exact counts.
 
-    Each document is encoded once per tokenizer; mixtures with other weights reuse its token ids. After an
+    Each document is encoded once for each tokenizer; mixtures with other weights reuse its token ids. After an
     interruption, start the command again: finished parts are not made again. mixture.json has the counts of each
     part, and the files with their SHA-256.
 
     Use --forget if documents have been removed from the corpora (zyda forget): it mixes again without them,
-    removes all older versions and the token ids in the work folder, and writes a certificate to `forgotten/`.
-    With --plan it lists the files to remove.
+    removes all older versions, and everything in the work folder except the token ids of published files, and
+    writes a certificate to `forgotten/`. With --plan, it only lists the files to remove.
     """
     from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
@@ -68,20 +71,20 @@ def mix(
     from zyda_flows.tasks.storage.claims import reading  # late
 
     inputs = inputs_of(load_mixture(mixture, storage=storage))
-    with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), spreading() as spread:
+    with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), jobs_in_processes() as run_jobs:
         if forget:
-            forget_older(inputs, spread, plan=plan, verify=verify, yes=yes)
+            forget_older(inputs, run_jobs, plan=plan, verify=verify, yes=yes)
             return
-        mixing = Mixing(inputs, spread)
+        mixing = Mixing(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
-            print_mixed(mix_all(inputs, spread, verify=verify), mixing)
+            print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
         for line in unfinished_lines(mixing, mixture):
             say(line)
 
 
 @contextmanager
-def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
+def jobs_in_processes() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
     """Yield a function that runs the jobs of a step in processes, with a progress bar on a terminal."""
     from rich.progress import BarColumn, MofNCompleteColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
@@ -89,7 +92,7 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
     columns = (TextColumn("{task.description}"), BarColumn(), MofNCompleteColumn(), TimeRemainingColumn())
     with own_processes() as pool, Progress(*columns, console=err, disable=not err.is_terminal) as bars:
 
-        def spread(jobs: Sequence[Any], step: str) -> list[Any]:
+        def run_jobs(jobs: Sequence[Any], step: str) -> list[Any]:
             bar = bars.add_task(step, total=len(jobs))
             if len(jobs) == 1:
                 results = {id(jobs[0]): jobs[0]()}
@@ -101,10 +104,10 @@ def spreading() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]":
                     bars.advance(bar)
             return [results[id(job)] for job in jobs]
 
-        yield spread
+        yield run_jobs
 
 
-def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes: bool) -> None:
+def forget_older(inputs: "Inputs", run_jobs: Any, *, plan: bool, verify: bool, yes: bool) -> None:
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
     from zyda_flows.tasks.mixing.mixing import Mixing  # late
@@ -116,9 +119,9 @@ def forget_older(inputs: "Inputs", spread: Any, *, plan: bool, verify: bool, yes
     if plan:
         return
     confirm(f"remove {counted(len(promise.versions), 'version')} permanently?", is_sure=yes)
-    mixing = Mixing(inputs, spread)
+    mixing = Mixing(inputs, run_jobs)
     print_plan(mixing)
-    finished = forget(inputs, promise, spread, verify=verify)
+    finished = forget(inputs, promise, run_jobs, verify=verify)
     say(f"only version {finished.place} is left; certificate: {inputs.folder.url}/{finished.path}")
 
 
@@ -179,7 +182,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         f"part {amount.part} deviates from its target by {abs(amount.tokens - amount.target) / amount.target:.0%}: "
         "its documents are too long to come closer"
         for amount in plan.amounts
-        if abs(amount.tokens - amount.target) > FAR * amount.target
+        if abs(amount.tokens - amount.target) > LARGE_DEVIATION * amount.target
     ]
     return lines
 

@@ -13,7 +13,7 @@ from zyda_flows.flows.command.terminal import console, table_of
 from zyda_flows.tasks.errors import Denied
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.planning.bandings import SourceTaken, Tried
+    from zyda_flows.tasks.planning.bandings import BandingResult, SourceRemovals
     from zyda_flows.tasks.signatures.banding import Banding
 
 EXAMPLES = (
@@ -22,46 +22,64 @@ EXAMPLES = (
     "zyda params recipe.yaml --try 0.4,0.6,0.85",
     "zyda params --values 256 --picture curve.svg",
 )
-SHOWN = 5
-MOST = 20  # thresholds of a trial
-POINTS = 21
-BAR = 40  # characters of a bar of 100 %
+MOST_BANDINGS = 5
+MOST_THRESHOLDS = 20  # thresholds of a trial
+CURVE_POINTS = 21
+BAR_WIDTH = 40  # characters of a bar of 100 %
 
 
 def params(
     recipe_path: SomeRecipePath = None,
-    try_: Annotated[
+    try_thresholds: Annotated[
         str | None,
         typer.Option(
             "--try",
             metavar="A,B",
-            help="Count the removals from the corpus of RECIPE at each of these thresholds.",
+            help=f"At most {MOST_THRESHOLDS} thresholds at which to count the removals from the corpus of RECIPE.",
         ),
     ] = None,
     threshold: Annotated[
-        float, typer.Option(min=0.01, max=0.99, help="Smallest Jaccard similarity of pairs to find.")
+        float,
+        typer.Option(
+            min=0.01,
+            max=0.99,
+            metavar="NUMBER",
+            help="Smallest Jaccard similarity of the pairs that should be found.",
+        ),
     ] = 0.8,
     values: Annotated[
-        int, typer.Option(min=2, max=1024, help="Largest number of values in a signature.")
+        int, typer.Option(min=2, max=1024, metavar="N", help="Largest number of values in a signature.")
     ] = 128,
-    fp_weight: Annotated[float, typer.Option(min=0, help="Weight of a false positive.")] = 1.0,
-    fn_weight: Annotated[float, typer.Option(min=0, help="Weight of a false negative.")] = 1.0,
-    picture: Annotated[str | None, typer.Option(metavar="FILE", help="Write the curve as SVG.")] = None,
+    fp_weight: Annotated[
+        float, typer.Option(min=0, metavar="NUMBER", help="Weight of a false positive.")
+    ] = 1.0,
+    fn_weight: Annotated[
+        float, typer.Option(min=0, metavar="NUMBER", help="Weight of a false negative.")
+    ] = 1.0,
+    picture: Annotated[
+        str | None,
+        typer.Option(
+            metavar="FILE", help="Write the curve of the share of found pairs by similarity to this SVG file."
+        ),
+    ] = None,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
     """Compute the bands and rows with the fewest errors for a similarity threshold, and print their recall.
 
-    More values make fewer errors; time and storage grow in proportion.
+    Errors are pairs below the threshold that share a bucket (false positives), and pairs above it that share none
+    (false negatives). A signature with more values has fewer errors, but takes proportionally more time and
+    storage.
 
-    With a recipe and --try, deduplication is tried on the corpus at several thresholds: it prints the removals
-    from each source, and the share of false positives. The published corpus is not changed. Ingested texts are
-    read once for all thresholds, and the texts of compared pairs a second time.
+    With RECIPE and --try, the command deduplicates a corpus that is already built at several thresholds. For each
+    threshold it prints the documents and tokens that would be removed from each source. It compares the texts of
+    a sample of these documents with the kept documents, and prints the share that is less similar than the
+    threshold. The published corpus is not changed.
     """
-    if recipe_path or try_ is not None:
-        if not recipe_path or try_ is None:
+    if recipe_path or try_thresholds is not None:
+        if not recipe_path or try_thresholds is None:
             raise Denied("expected both RECIPE and --try 0.4,0.6, or neither")
-        try_bandings(recipe_path, thresholds_in(try_), storage, sample)
+        try_bandings(recipe_path, thresholds_in(try_thresholds), storage, sample)
         return
     import numpy as np  # late
     from rich.table import Table  # late
@@ -69,10 +87,10 @@ def params(
     from zyda_flows.tasks.signatures.banding import bandings  # late
 
     if not all(map(isfinite, (fp_weight, fn_weight))):
-        raise Denied("--fp-weight, --fn-weight: expected finite numbers")
+        raise Denied(f"--fp-weight {fp_weight:g} --fn-weight {fn_weight:g}: expected finite weights")
     if not (fp_weight or fn_weight):
         raise Denied("--fp-weight 0 --fn-weight 0: expected a weight above 0")
-    best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:SHOWN]
+    best, *alternatives = bandings(threshold, values, fp_weight, fn_weight)[:MOST_BANDINGS]
     is_weighted = fp_weight != fn_weight
     table = Table(title=f"{values} values, Jaccard {threshold:g}", title_justify="left")
     for name in (
@@ -92,7 +110,7 @@ def params(
             *(f"{share:.1%}" for share in (*shares_of(banding), banding.errors(fp_weight, fn_weight))),
         )  # fmt: skip
     out = console()
-    at = float(best.found(np.array([threshold]))[0])
+    at = float(best.find_probability(np.array([threshold]))[0])
     out.print(
         f"{best.bands} bands of {best.rows} rows find {at:.1%} of the pairs at a similarity of {threshold:g}, "
         f"and {best.recall:.1%} of all pairs from there on. To find more pairs at and below {threshold:g}, use "
@@ -120,8 +138,14 @@ def thresholds_in(text: str) -> list[float]:
         thresholds = [float(number) for number in text.split(",")]
     except ValueError:
         thresholds = []
-    if not (thresholds and all(0 < threshold < 1 for threshold in thresholds) and len(thresholds) <= MOST):
-        raise Denied(f"--try {text}: expected up to {MOST} numbers between 0 and 1, for example 0.4,0.6,0.85")
+    if not (
+        thresholds
+        and all(0 < threshold < 1 for threshold in thresholds)
+        and len(thresholds) <= MOST_THRESHOLDS
+    ):
+        raise Denied(
+            f"--try {text}: expected up to {MOST_THRESHOLDS} numbers between 0 and 1, for example 0.4,0.6,0.85"
+        )
     return thresholds
 
 
@@ -141,7 +165,7 @@ def try_bandings(
         with console(stderr=True).status("trying"):
             tried = flow.with_options(task_runner=runner)(recipe_path, thresholds, storage, sample).tried
     out = console()
-    by_source: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+    by_source: list[tuple[str, Sequence[SourceRemovals | BandingResult]]] = [
         (taken.source, [banding.sources[i] for banding in tried]) for i, taken in enumerate(tried[0].sources)
     ]
     for unit in ("documents", "tokens"):
@@ -175,10 +199,10 @@ def curve(banding: "Banding") -> list[str]:
     """Return the S-curve as lines with bars, with a mark at the threshold."""
     import numpy as np  # late
 
-    lines, points = [], np.linspace(0, 1, POINTS)
-    for similarity, share in zip(points, banding.found(points), strict=True):
+    lines, points = [], np.linspace(0, 1, CURVE_POINTS)
+    for similarity, share in zip(points, banding.find_probability(points), strict=True):
         mark = " <- threshold" if abs(similarity - banding.threshold) < 0.5 * points[1] else ""
-        lines.append(f"  {similarity:.2f} {'█' * round(BAR * share):{BAR}} {share:6.1%}{mark}")
+        lines.append(f"  {similarity:.2f} {'█' * round(BAR_WIDTH * share):{BAR_WIDTH}} {share:6.1%}{mark}")
     return lines
 
 

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = ("zyda plan recipe.yaml", "zyda plan recipe.yaml --workers 208 --memory 8")
 GIB = 1 << 30
-STARTING = (12.0, 8.0, 20.0)  # seconds of `zyda build` outside its flow run: expected, least, most
+STARTUP_SECONDS = (12.0, 8.0, 20.0)  # seconds of `zyda build` outside its flow run: expected, least, most
 
 
 class PlanFormat(StrEnum):
@@ -41,26 +41,32 @@ def plan(
     recipe_path: RecipePath,
     workers: Annotated[
         int | None,
-        typer.Option(min=1, help="Number of worker processes; if not given, one per core of this machine."),
+        typer.Option(
+            min=1,
+            metavar="N",
+            help="Number of worker processes. If not given, one for each core of this machine.",
+        ),
     ] = None,
     memory: Annotated[
         float | None,
         typer.Option(
             min=0.1,
             metavar="GIB",
-            help="Memory of each worker; if not given, an equal share of this machine's memory.",
+            help="Memory of each worker. If not given, the memory of this machine, divided by the workers.",
         ),
     ] = None,
     storage: Storage = None,
     sample: Sample = None,
     output: Annotated[
-        PlanFormat, typer.Option("--format", help="Format of the output; json has all figures.")
+        PlanFormat, typer.Option("--format", metavar="FORMAT", help="text, or json with all numbers.")
     ] = PlanFormat.TEXT,
 ) -> None:
-    """Estimate the time, memory and storage of a build, and report what will not fit. Takes about a minute.
+    """Estimate the time, memory and storage of a build, and list exceeded limits. Takes about a minute.
 
-    A part of the largest sources is built in a temporary folder, and its costs are extrapolated. The plan is
-    stored beside the corpus, and the report of the build compares it with the actual costs.
+    The command builds a part of the largest sources in a temporary folder, and extrapolates the costs. The
+    estimate assumes that no document is removed as a duplicate, and that the cores of the workers are as fast as
+    those of this machine. It is stored in `history/plan.json` of the corpus, and the report of the build compares
+    it with the actual costs.
     """
     from zyda_flows.tasks.forecast.plan import plan_of  # late
     from zyda_flows.tasks.planning.estimates import keep_plan  # late
@@ -124,12 +130,12 @@ def sentences(plan: "Plan") -> list[str]:
     from zyda_flows.tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
-    starting = dict(zip(("value", "low", "high"), STARTING, strict=True))
+    starting = dict(zip(("value", "low", "high"), STARTUP_SECONDS, strict=True))
     whole = plan.seconds + Estimate(**starting)
     low, high = as_time(whole.low), as_time(whole.high)
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
-        f"{as_time(STARTING[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
+        f"{as_time(STARTUP_SECONDS[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
         f"storage: {as_size(round(plan.in_storage))} at the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),

@@ -26,7 +26,8 @@ def recipes(
 ) -> None:
     """List the recipes and mixtures of the package, or print one of them.
 
-    In a copy, set `storage` and the files of the sources. Names of mixtures begin with `mixtures/`.
+    Names of mixtures begin with `mixtures/`. To use one of them, write a copy with --to. In the copy of a recipe,
+    set `storage` and the files of the sources; in the copy of a mixture, set `storage` and `corpora`.
     """
     if name is None:
         print_list()

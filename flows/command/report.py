@@ -7,7 +7,7 @@ EXAMPLES = ("zyda report recipe.yaml",)
 
 
 def report(recipe_path: RecipePath, storage: Storage = None, sample: Sample = None) -> None:
-    """Write two HTML pages about the last build and about the published corpus, and print their addresses."""
+    """Write two HTML pages, about the last build and about the published corpus, and print their addresses."""
     recipe = load(recipe_path, storage, sample)
     from zyda_flows.flows.dashboard.report_artifact import write_report  # late
     from zyda_flows.flows.reporting.report_about import ABOUT  # late

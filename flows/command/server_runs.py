@@ -19,13 +19,13 @@ from zyda_flows.flows.server.health import is_healthy
 from zyda_flows.flows.server.liveness import dead_runs, heartbeats_in, runs_in, seconds_since
 from zyda_flows.flows.server.local_server import NoServer, configured_server, running_servers
 from zyda_flows.flows.server.login import use_api
-from zyda_flows.flows.server.signals import Ended
+from zyda_flows.flows.server.signals import EndedBySignal
 from zyda_flows.tasks.errors import ADVICE, first_line
 from zyda_flows.tasks.recipe.fields import Recipe
 
 ACTIVE = (StateType.RUNNING, StateType.PENDING, StateType.CANCELLING, StateType.PAUSED)
 ENDED = (StateType.COMPLETED, StateType.FAILED, StateType.CRASHED, StateType.CANCELLED)
-INTERRUPTED = f"{Ended.__name__}: {Ended(signal.SIGINT)}"  # part of the message of a state
+INTERRUPTED = f"{EndedBySignal.__name__}: {EndedBySignal(signal.SIGINT)}"  # part of the message of a state
 READ, SHOWN = 100, 8  # ended runs
 
 

@@ -20,9 +20,10 @@ EXAMPLES = ("zyda status", "zyda status recipe.yaml")
 
 
 def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: Sample = None) -> None:
-    """List active runs, the last runs and watched corpora; with a recipe, show its corpus and later changes.
+    """List active runs, the last runs and watched corpora, or the state of the corpus of RECIPE.
 
-    Nothing is started or changed.
+    With RECIPE, show the date and size of the corpus, changes of its sources and its recipe since the last build,
+    and running builds. The command starts and changes nothing.
     """
     out = console(soft_wrap=True)
     for line in machine_lines() if recipe_path is None else corpus_lines(recipe_path, storage, sample):
@@ -90,7 +91,12 @@ def publication_line(recipe: "Recipe", manifest: "Published") -> str:
 
 def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     """Return the changes since the last build, by source and by field of the recipe."""
-    from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states  # late
+    from zyda_flows.tasks.accounts.published_stamps import (  # late
+        TIME_COLUMNS,
+        file_states,
+        missing_files,
+        possibly_changed,
+    )
     from zyda_flows.tasks.planning.changes import changes_between  # late
     from zyda_flows.tasks.planning.last_build import (  # late
         current_digest,
@@ -111,8 +117,8 @@ def change_lines(recipe: "Recipe", manifest: "Published") -> list[str]:
     lines.append("recipe: unchanged" if is_same else recipe_line(recipe, manifest))
     lost = changed = 0
     try:
-        for files in states(recipe.folder, manifest, TIMES):
-            lost, changed = lost + len(missing(files)), changed + len(possibly_changed(files))
+        for files in file_states(recipe.folder, manifest, TIME_COLUMNS):
+            lost, changed = lost + len(missing_files(files)), changed + len(possibly_changed(files))
     except Damaged as error:
         return [*lines, f"{error}; zyda verify --repair repairs it"]
     if lost or changed:

@@ -11,18 +11,27 @@ EXAMPLES = ("zyda up", "zyda up --workers 8 --threads 2", 'eval "$(zyda up --env
 
 def up(
     workers: Annotated[
-        int | None, typer.Option(min=1, help="Number of Dask workers; if not given, one per core.")
+        int | None,
+        typer.Option(min=1, metavar="N", help="Number of Dask workers. If not given, one for each core."),
     ] = None,
     threads: Annotated[
-        int, typer.Option(min=1, help="Threads per worker; use 2 for sources in an object store.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Threads of each worker; use 2 for sources in an object store."
+        ),
     ] = 1,
     env: Annotated[
-        bool, typer.Option("--env", help="Print the settings as shell commands; start nothing.")
+        bool,
+        typer.Option(
+            "--env",
+            help="Print the addresses and keys of the running stack as shell commands; start nothing.",
+        ),
     ] = False,
 ) -> None:
-    """Start the stack on this machine: Prefect server, Dask cluster, worker and deployments.
+    """Start the stack on this machine: a Prefect server, a Dask cluster, a worker and the deployments.
 
-    Running parts are not restarted. All servers listen only on the loopback address.
+    Start the command again to restart parts that have ended, and the parts that depend on them; running parts keep
+    their options. All servers listen only on the loopback address. `zyda down` stops the stack.
     """
     from zyda_flows.deployments.addresses import describe, exports  # late
     from zyda_flows.deployments.local import up as start_stack  # late

@@ -23,11 +23,11 @@ EXAMPLES = ("zyda verify recipe.yaml", "zyda verify recipe.yaml --repair")
 
 def verify(
     recipe_path: RecipePath,
-    repair: Annotated[bool, typer.Option("--repair", help="Build damaged files again.")] = False,
+    repair: Annotated[bool, typer.Option("--repair", help="Build damaged and missing files again.")] = False,
     storage: Storage = None,
     sample: Sample = None,
 ) -> None:
-    """Read all published files, and the work files they were made from, and compare each with its digest.
+    """Read all published files, and the work files that they were made from, and compare each with its SHA-256.
 
     The exit status is 0 only if all files are intact or repaired, and published/ has no other files.
     """
@@ -54,14 +54,14 @@ def verify_corpus(recipe: "Recipe") -> "tuple[list[FileFault], list[str]]":
     from rich.progress import BarColumn, DownloadColumn, Progress, TextColumn, TimeRemainingColumn  # late
 
     from zyda_flows.tasks.accounts.published import saved_stamps  # late
-    from zyda_flows.tasks.accounts.readings import moment  # late
+    from zyda_flows.tasks.accounts.readings import utc_now  # late
     from zyda_flows.tasks.lookup.verify_and_clean import (  # late
         faults_of,
         files_to_check,
         strangers_published,
     )
 
-    before, begun = saved_stamps(recipe.folder), moment()
+    before, begun = saved_stamps(recipe.folder), utc_now()
     items, faults = files_to_check(recipe)
     size = sum(item.size for item in items)
     err = console(stderr=True, soft_wrap=True)

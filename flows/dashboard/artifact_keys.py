@@ -6,9 +6,9 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import digest_of
 
 
-def artifact_key(recipe: Recipe, what: str) -> str:
+def artifact_key(recipe: Recipe, kind: str) -> str:
     """Return a valid artifact key of Prefect (small letters, digits, dashes), unique to the corpus."""
-    return key_of(recipe.corpus, what, recipe.folder.url)
+    return key_of(recipe.corpus, kind, recipe.folder.url)
 
 
 def keys_like(recipe: Recipe) -> str:
@@ -17,5 +17,5 @@ def keys_like(recipe: Recipe) -> str:
     return f"{beginning}-%-{end}"
 
 
-def key_of(name: str, what: str, place: str) -> str:
-    return re.sub(r"[^a-z0-9]+", "-", f"{name}-{what}-{digest_of(place)[:6]}".lower()).strip("-")
+def key_of(name: str, kind: str, place: str) -> str:
+    return re.sub(r"[^a-z0-9]+", "-", f"{name}-{kind}-{digest_of(place)[:6]}".lower()).strip("-")

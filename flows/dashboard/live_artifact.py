@@ -25,7 +25,7 @@ from zyda_flows.tasks.errors import ZydaError, one_line
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.fan_out import current_run
 from zyda_flows.tasks.stage.progress import TOPIC
-from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
+from zyda_flows.tasks.tokens.stored import load_tokenizer, token_counter
 from zyda_flows.tasks.workers.events import follow
 
 LOOK_SECONDS = 0.5
@@ -44,7 +44,7 @@ def live_page(recipe: Recipe, state: BuildState) -> Iterator[None]:
     key = artifact_key(recipe, "build")
     created: Any = create_markdown_artifact(page_of(state, links), key=key, description=DESCRIPTION)
     is_over = threading.Event()
-    follow(runner, TOPIC, current_run(), state.hear)
+    follow(runner, TOPIC, current_run(), state.add_report)
     writer = threading.Thread(
         target=copy_context().run, args=(keep_written, created, state, links, is_over), daemon=True
     )
@@ -75,7 +75,7 @@ def keep_written(artifact: UUID, state: BuildState, links: list[str], is_over: t
     """Update the state of the build twice a second, and write its page every few seconds."""
     written, looks = "", 0
     with suppress(ZydaError):  # the build itself raises the same error with more details
-        state.counting = counted_by(load_tokenizer(state.recipe.tokenizer))
+        state.token_counter = token_counter(load_tokenizer(state.recipe.tokenizer))
     with get_client(sync_client=True) as client:
         while not is_over.wait(LOOK_SECONDS):
             state.look()

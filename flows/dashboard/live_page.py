@@ -2,7 +2,7 @@
 
 from collections.abc import Iterable
 
-from zyda_flows.flows.dashboard.rows import Row, documents_entering
+from zyda_flows.flows.dashboard.rows import Row, documents_read_by
 from zyda_flows.flows.dashboard.state import BuildState
 from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
 from zyda_flows.tasks.storage.artifacts import Counts, total
@@ -54,7 +54,7 @@ def headline(state: BuildState) -> str:
     ]
     if not state.rows["ingest"].is_over:
         phrases += [] if state.is_compiled else [COMPILING]
-        phrases += [f"tokens are {state.counting}"] if state.counting else []
+        phrases += [f"tokens are {state.token_counter}"] if state.token_counter else []
     return f"# {name}: running\n\n{' · '.join(phrases)}"
 
 
@@ -100,7 +100,7 @@ def stage_cells(state: BuildState, row: Row, at_start: Counts | None) -> list[st
     cells = [row.step.name, done_of(row, fraction)]
     if row.step.sources:
         remaining = remaining_after(state, row) if row.is_over else None
-        counts, now = remaining or row.seen, row.read_now
+        counts, now = remaining or row.documents_read, row.documents_read_now
         removed = total(receipt.removed for receipt in row.receipts).documents
         cells += [number(counts.documents), number(counts.tokens), number(removed)]
         cells.append(kept_share(remaining.tokens, at_start.tokens) if remaining and at_start else "")
@@ -162,7 +162,7 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
     """Return the cells of a source, or of several sources together, by the names of the columns."""
     trails = [state.lines_of(source) for source in some]
     first = total(trail[0][1].out for trail in trails if trail)
-    left = total(trail[-1][1].out if trail else documents_entering(state.rows["ingest"].cells[source])
+    left = total(trail[-1][1].out if trail else documents_read_by(state.rows["ingest"].cells[source])
                  for source, trail in zip(some, trails, strict=True))  # fmt: skip
     line = {"source": name, **({} if state.outcome == "complete" else progress_of(state, some))}
     line |= {"documents": number(left.documents), "tokens": number(left.tokens)}

@@ -40,7 +40,7 @@ class MixturePage:
         self.name, self.url = name, url
         self.began = time.monotonic()
         self.steps = list[StepOfMixture]()
-        self.outcome, self.rest = "running", ""
+        self.outcome, self.ending = "running", ""
         self.artifact: Any = create_markdown_artifact(
             self.text(), key=key_of(name, "mix", url), description=DESCRIPTION
         )
@@ -64,7 +64,7 @@ class MixturePage:
         except BaseException as error:
             self.outcome = "failed" if isinstance(error, Exception) else "interrupted"
             reason = plain(one_line(str(error))) if isinstance(error, ZydaError) else type(error).__name__
-            self.rest = f"**{reason}**\n\n{TO_RESUME}"
+            self.ending = f"**{reason}**\n\n{TO_RESUME}"
             self.write()
             raise
 
@@ -82,7 +82,7 @@ class MixturePage:
             for part in parts
         ]
         self.outcome = "complete"
-        self.rest = f"## Parts\n\n{table(('part', 'documents', 'epochs', 'tokens', 'share'), rows)}"
+        self.ending = f"## Parts\n\n{table(('part', 'documents', 'epochs', 'tokens', 'share'), rows)}"
         self.write()
 
     def text(self) -> str:
@@ -98,7 +98,7 @@ class MixturePage:
         ]
         steps = f"## Steps\n\n{table(('step', 'done', 'time'), rows, left=2)}" if rows else ""
         head = f"# {in_cell(self.name)}: {self.outcome}\n\nfor {seconds} · mixture `{self.url}`"
-        return "\n\n".join(filter(None, [head, self.rest, steps]))
+        return "\n\n".join(filter(None, [head, self.ending, steps]))
 
     def write(self) -> None:
         """Update the page in the dashboard; if the update fails, the server keeps the older page."""

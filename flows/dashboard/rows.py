@@ -14,15 +14,15 @@ from zyda_flows.tasks.storage.artifacts import Counts, Receipt
 class Cell:
     """The progress of a stage with a source, or with all sources of a corpus stage.
 
-    done, total: shards. seen: the counts of the shards that were read. receipt: set when the stage is finished.
-    inside: the finished fraction of shards that take long, by the names of the shards.
+    done, total: numbers of shards. documents_read: the counts of the finished shards. receipt: set when the stage
+    is finished. shard_fractions: the finished fraction of shards that take long, by the names of the shards.
     """
 
     done: int = 0
     total: int = 0
-    seen: Counts = field(default_factory=Counts)
+    documents_read: Counts = field(default_factory=Counts)
     receipt: Receipt | None = None
-    inside: dict[str, float] = field(default_factory=dict)
+    shard_fractions: dict[str, float] = field(default_factory=dict)
 
     @property
     def size(self) -> Counts:
@@ -30,7 +30,7 @@ class Cell:
         if self.receipt:
             return self.receipt.out
         times = self.total / self.done if self.done else 1.0
-        return Counts(**{unit: round(n * times) for unit, n in self.seen.model_dump().items()})
+        return Counts(**{unit: round(n * times) for unit, n in self.documents_read.model_dump().items()})
 
     def fraction(self, expected: int | None = None) -> float:
         """Return the finished fraction. expected: the bytes of text of all shards, if they are known."""
@@ -38,9 +38,12 @@ class Cell:
             return float(self.receipt is not None)
         if self.done >= self.total:
             return 1.0
-        finished = self.seen.bytes / expected if expected and self.seen.bytes else self.done / self.total
-        # `inside` also has finished shards: they are the entries with the largest fractions.
-        under_way = sum(sorted(self.inside.values())[: max(0, len(self.inside) - self.done)])
+        read = self.documents_read.bytes
+        finished = read / expected if expected and read else self.done / self.total
+        # `shard_fractions` also has finished shards: they are the entries with the largest fractions.
+        under_way = sum(
+            sorted(self.shard_fractions.values())[: max(0, len(self.shard_fractions) - self.done)]
+        )
         return min(1.0, finished + (1 - finished) * under_way / (self.total - self.done))
 
 
@@ -65,14 +68,14 @@ class Row:
         return [cell.receipt for cell in self.cells.values() if cell.receipt]
 
     @property
-    def seen(self) -> Counts:
+    def documents_read(self) -> Counts:
         """Documents, tokens and bytes that the stage has read, in this build or in earlier builds."""
-        return sum((documents_entering(cell) for cell in self.cells.values()), Counts())
+        return sum((documents_read_by(cell) for cell in self.cells.values()), Counts())
 
     @property
-    def read_now(self) -> Counts:
+    def documents_read_now(self) -> Counts:
         """Documents, tokens and bytes of the sources that the stage has read in this build."""
-        return sum((documents_entering(cell) for cell in self.cells.values() if cell.total), Counts())
+        return sum((documents_read_by(cell) for cell in self.cells.values() if cell.total), Counts())
 
     def fraction(self, weights: dict[str | None, int], expected: Callable[[str | None], int | None]) -> float:
         """Return the finished fraction of the stage, weighted by `sizes`.
@@ -100,9 +103,9 @@ class Row:
         return 0.0 if self.began is None else (self.ended or now) - self.began
 
 
-def documents_entering(cell: Cell) -> Counts:
+def documents_read_by(cell: Cell) -> Counts:
     if not cell.receipt:
-        return cell.seen
+        return cell.documents_read
     return cell.receipt.out + cell.receipt.removed
 
 

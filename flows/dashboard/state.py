@@ -15,7 +15,7 @@ from zyda_flows.flows.dashboard.time_left import (
     EACH_MB,
     EACH_SHARD,
     END,
-    LEAST,
+    LEAST_FRACTION,
     ONCE,
     START,
     USUAL,
@@ -45,7 +45,7 @@ class BuildState:
         self.why = ""
         self.outcome = ""  # empty while the build runs, then `complete`, `failed` or `interrupted`
         self.waits_for = ""
-        self.counting = ""  # the tokenizer that counts tokens, and its approximate speed
+        self.token_counter = ""  # the tokenizer that counts tokens, and its approximate speed
         self.spent = dict[
             str, tuple[str, Spent]
         ]()  # the costs so far of each call of `fan_out`, with its stage
@@ -77,11 +77,11 @@ class BuildState:
         with self.lock:
             self.waits_for = why
 
-    def hear(self, report: dict[str, Any]) -> None:
-        """Record a report of a stage's task, as sent by `tasks.stage.progress.Progress.tell_followers`."""
+    def add_report(self, report: dict[str, Any]) -> None:
+        """Record a report of a stage's task, as sent by `tasks.stage.progress.Progress.send_report`."""
         with self.lock:
             if "spent" in report:
-                self.spent[report["number"]] = (report["stage"], Spent(**report["spent"]))
+                self.spent[report["report_id"]] = (report["stage"], Spent(**report["spent"]))
                 if "done" not in report:
                     return
             if "host" in report:
@@ -94,12 +94,12 @@ class BuildState:
             if source not in row.cells:
                 return
             cell = row.cells[source]
-            if "part" in report:
-                cell.inside[report["shard"]] = report["part"]
+            if "fraction" in report:
+                cell.shard_fractions[report["shard"]] = report["fraction"]
                 return
             row.began = self.clock() if row.began is None else row.began
             cell.done, cell.total = report["done"], report["total"]
-            cell.seen = Counts(**report["seen"])
+            cell.documents_read = Counts(**report["documents_read"])
         self.notify_followers()
 
     def spending(self) -> dict[str, Spent]:
@@ -228,14 +228,14 @@ class BuildState:
 
     def seconds_left(self) -> float | None:
         """Return an estimate of the remaining seconds of the build, or None if it cannot be estimated yet."""
-        if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST:
+        if self.outcome or self.is_at_end or not self.is_sized or self.farthest < LEAST_FRACTION:
             return None
         return self.clockwork.left()
 
     @property
     def is_sized(self) -> bool:
         """Whether enough text has been read to estimate the rest."""
-        return self.fraction_of(self.rows["ingest"]) >= LEAST
+        return self.fraction_of(self.rows["ingest"]) >= LEAST_FRACTION
 
     @property
     def has_begun(self) -> bool:

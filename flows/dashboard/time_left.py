@@ -27,7 +27,7 @@ MODELS = "classify"
 LATELY, MARKS = 120.0, 5  # the pace of a stage is measured over the last seconds, and at least so many marks
 LITTLE = 0.005  # a finished fraction of a stage that is too small for a measurement, such as a tiny source
 ENOUGH, LONG = 0.2, 30.0  # the finished fraction or the seconds after which only the pace of the stage counts
-LEAST = 0.1  # the finished fraction of the work before which no remaining time is estimated
+LEAST_FRACTION = 0.1  # the finished fraction of the work before which no remaining time is estimated
 
 
 @dataclass

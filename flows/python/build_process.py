@@ -17,10 +17,10 @@ from typing import IO
 
 from pydantic import BaseModel
 
-from zyda_flows.__main__ import main, run_in_order
+from zyda_flows.__main__ import main, run_with_signals
 from zyda_flows.flows.server.signals import RESUME_ADVICE
 from zyda_flows.tasks.errors import Denied, ZydaError
-from zyda_flows.tasks.planning.checked import Checked
+from zyda_flows.tasks.planning.checked import CheckResult
 
 LONGEST_END = 120  # seconds for a regular end, before the process is ended without cleaning up
 SECONDS_BETWEEN_LINES = 10.0
@@ -48,14 +48,14 @@ class Answer(BaseModel):
     """The result of a request: a fault, or the result of a check, or neither if a corpus was built."""
 
     fault: BuildFault | None = None
-    checked: Checked | None = None
+    checked: CheckResult | None = None
 
 
 def answer_request() -> int:
     """Read the request and write the answer; return the exit status."""
     request = BuildRequest.model_validate_json(sys.stdin.buffer.readline())
     threading.Thread(target=end_with_asker, daemon=True).start()
-    return run_in_order(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
+    return run_with_signals(partial(answer_to, request), "" if request.only_check else RESUME_ADVICE)
 
 
 def answer_to(request: BuildRequest) -> int:
@@ -82,7 +82,7 @@ def result_or_fault(request: BuildRequest) -> Answer:
         )
 
 
-def execute(request: BuildRequest) -> Checked | None:
+def execute(request: BuildRequest) -> CheckResult | None:
     """Check a recipe and return the result, or build its corpus. Raises ZydaError."""
     from zyda_flows.flows.command.build import build_if_needed, hide_prefect_log
 
@@ -99,7 +99,7 @@ def execute(request: BuildRequest) -> Checked | None:
         with recipe_path(request.recipe) as path:
             recipe = load_recipe(path, storage=request.storage, sample=request.sample)
             if request.only_check:
-                return check(recipe, replace=request.replace, spread=in_threads)
+                return check(recipe, replace=request.replace, call_on_each=in_threads)
             build_if_needed(path, request.storage, request.sample, recipe, replace=request.replace)
             return None
     except OSError as error:

@@ -18,7 +18,7 @@ from zyda_flows.flows.python.build_process import Answer, BuildFault, BuildReque
 from zyda_flows.flows.python.corpus import Corpus, as_place, open_by_recipe
 from zyda_flows.flows.python.recipes import AnyRecipe, as_json
 from zyda_flows.tasks.errors import ZydaError
-from zyda_flows.tasks.planning.checked import Checked
+from zyda_flows.tasks.planning.checked import CheckResult
 
 # -P: modules are not imported from the working directory, which may be a dataset with files of any name.
 PROGRAM = ["-P", "-m", "zyda_flows.flows.python.build_process"]
@@ -70,7 +70,7 @@ def check(
     storage: str | os.PathLike[str] | None = None,
     sample: float | None = None,
     replace: bool = False,
-) -> Checked:
+) -> CheckResult:
     """Check a recipe for all faults that can be detected before a build, and return the input of the build.
 
     Args: as for `build`.
@@ -102,7 +102,7 @@ def answer_of(request: BuildRequest, *, quiet: bool) -> Answer:
         if not content:
             unseen.seek(0)
             last.extend(unseen.read().decode(errors="replace").splitlines())
-            raise stopped(status, last)
+            raise stopped_error(status, last)
     result = Answer.model_validate_json(content)
     if result.fault:
         raise error_of(result.fault)
@@ -153,7 +153,7 @@ def echo_lines(errors: IO[bytes] | None) -> Iterator[str]:
         yield text
 
 
-def stopped(status: int, last: "deque[str]") -> BuildStopped:
+def stopped_error(status: int, last: "deque[str]") -> BuildStopped:
     """Return the error for a process that ended without an answer."""
     how = f"by signal {-status}" if status < 0 else f"with status {status}"
     words = f"; the last lines: {' | '.join(last)}" if last else ""

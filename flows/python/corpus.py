@@ -19,7 +19,7 @@ from zyda_flows.tasks.storage.folder import absolute
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.lookup.explain import Explanation
-    from zyda_flows.tasks.lookup.nearest import Near
+    from zyda_flows.tasks.lookup.nearest import SimilarDocument
 
 DOCUMENTS = pa.schema(
     [("doc_id", pa.uint64()), ("source", pa.string()), ("text", pa.string()), ("n_tokens", pa.int64())]
@@ -171,7 +171,7 @@ class Corpus:
 
         return explain(self.recipe_for("explain"), str(doc_id))
 
-    def nearest(self, text: str, most: int = 10) -> "list[Near]":
+    def nearest(self, text: str, most: int = 10) -> "list[SimilarDocument]":
         """Return the published documents that are most similar to a text, as `zyda find` prints them.
 
         Raises:

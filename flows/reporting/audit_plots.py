@@ -16,7 +16,7 @@ from zyda_flows.flows.reporting.plots import (
 )
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.lookup.report_findings import AuditFindings
-from zyda_flows.tasks.planning.bandings import Tried
+from zyda_flows.tasks.planning.bandings import BandingResult
 from zyda_flows.tasks.signatures.banding import Banding
 
 SIMILARITY = {  # names in plots and tables
@@ -61,7 +61,7 @@ def lengths_of_removed(audit: AuditFindings) -> str:
     return svg(figure)
 
 
-def several_bandings(tried: Sequence[Tried], ledger: Ledger) -> str:
+def several_bandings(tried: Sequence[BandingResult], ledger: Ledger) -> str:
     """Draw the tokens of each source that would be removed at several thresholds, as stacked bars."""
     names = [f"{banding.threshold:g}" for banding in tried]
     tokens = {
@@ -96,7 +96,7 @@ def s_curve(banding: Banding) -> str:
     """Draw the probability that a pair shares a bucket, by its similarity, and the areas of errors."""
     figure, plot = axes(6, 3.6)
     similarity = np.linspace(0, 1, 401)
-    probability, is_above = banding.found(similarity), similarity >= banding.threshold
+    probability, is_above = banding.find_probability(similarity), similarity >= banding.threshold
     plot.plot(similarity, probability, color="C0")
     plot.fill_between(
         similarity, 0, probability, where=~is_above, color="C3", alpha=0.3,

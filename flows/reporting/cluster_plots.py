@@ -20,7 +20,7 @@ from zyda_flows.tasks.lookup.cluster_stats import ClusterStats
 from zyda_flows.tasks.lookup.report_findings import Findings
 
 MOST_SIZES = 12  # distinct sizes of clusters up to which a table is clearer than a plot
-EXACT = 100_000  # numbers from this on are abbreviated in a field
+ABBREVIATED_FROM = 100_000  # numbers from this on are abbreviated in a field
 
 
 def cluster_sizes(ledger: Ledger, stats: ClusterStats) -> str:
@@ -84,7 +84,8 @@ def shared_clusters(ledger: Ledger, stats: ClusterStats) -> str:
     names, shared = [ledger.sources[place] for place in places], stats.shared[np.ix_(places, places)]
     shares = 100 * shared / np.maximum(1, np.diag(shared))[:, None]
     written = [
-        [f"{number:,}" if number < EXACT else short(number) for number in row] for row in shared.tolist()
+        [f"{number:,}" if number < ABBREVIATED_FROM else short(number) for number in row]
+        for row in shared.tolist()
     ]
     return heat_map(names, names, shares, written)
 

@@ -13,7 +13,7 @@ from typing import Any
 from jinja2 import Environment
 
 from zyda_flows.tasks.lookup.judgements import Review
-from zyda_flows.tasks.lookup.samples import QUESTIONS, Item, described
+from zyda_flows.tasks.lookup.samples import QUESTIONS, SampleItem, described
 
 
 def look_page(name: str, sample: dict[str, Any]) -> str:
@@ -31,7 +31,7 @@ def empty_sample() -> dict[str, Any]:
     return {"is_served": True, "title": "", "question": "", "items": []}
 
 
-def sample_as_json(items: Sequence[Item], review: Review, *, is_served: bool) -> dict[str, Any]:
+def sample_as_json(items: Sequence[SampleItem], review: Review, *, is_served: bool) -> dict[str, Any]:
     """Return a sample in JSON for the page. Ids are strings, because JavaScript's numbers have 53 bits."""
     return {
         "is_served": is_served,

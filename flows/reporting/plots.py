@@ -49,7 +49,7 @@ def short(number: float, _: object = None) -> str:
     return f"{number:.3g}"
 
 
-class ShortByTens(LogFormatter):
+class PowersOfTenFormatter(LogFormatter):
     """Formats the ticks of a logarithmic axis, which Matplotlib selects, with `short`: 100k."""
 
     def __call__(self, x: float, pos: int | None = None) -> str:
@@ -59,8 +59,8 @@ class ShortByTens(LogFormatter):
 def by_powers_of_ten(axis: XAxis | YAxis) -> None:
     """Set an axis of counts to a logarithmic scale."""
     (axis.axes.set_xscale if axis.axis_name == "x" else axis.axes.set_yscale)("log")
-    axis.set_major_formatter(ShortByTens())
-    axis.set_minor_formatter(ShortByTens(minor_thresholds=(1, 0.4)))
+    axis.set_major_formatter(PowersOfTenFormatter())
+    axis.set_minor_formatter(PowersOfTenFormatter(minor_thresholds=(1, 0.4)))
 
 
 def groups(ledger: Ledger, most: int = DRAWN) -> Groups:

@@ -9,7 +9,7 @@ from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.components import start_and_end
 from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings
-from zyda_flows.tasks.planning.bandings import SourceTaken, Tried, other_fields
+from zyda_flows.tasks.planning.bandings import BandingResult, SourceRemovals, other_fields
 from zyda_flows.tasks.storage.artifacts import Counts
 
 ABOUT = "about.html"
@@ -23,11 +23,11 @@ EDITS = (
 def overlaps_and_audits(findings: Findings) -> Iterator[Section]:
     """Yield the overlap of sources and the audited pairs of each round of deduplication."""
     for dedup_round in findings.rounds:
-        which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
+        round_suffix = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
         if dedup_round.overlap:
-            yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, which)
+            yield from overlap_sections(dedup_round.overlap, dedup_round.dedup, round_suffix)
         if dedup_round.audit:
-            yield from distributions(dedup_round.audit, which)
+            yield from distributions(dedup_round.audit, round_suffix)
 
 
 def tried_bandings(findings: Findings) -> Iterator[Section]:
@@ -36,7 +36,7 @@ def tried_bandings(findings: Findings) -> Iterator[Section]:
         yield several_bandings(findings.tried.tried, findings)
 
 
-def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
+def distributions(findings: AuditFindings, round_suffix: str) -> Iterator[Section]:
     """Yield the distributions of audited pairs by similarity and length, with the numbers of the plots."""
     columns = findings.similarities
     ends = next(iter(columns.values())).ends
@@ -47,7 +47,7 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
     ]
     names = ["", *(audit_plots.SIMILARITY[name] for name in columns)]
     table = Table("Pairs by similarity", names, rows)
-    yield Section(f"Similarities{which}", [EDITS], audit_plots.similarities(findings), [table])
+    yield Section(f"Similarities{round_suffix}", [EDITS], audit_plots.similarities(findings), [table])
     lengths = findings.lengths
     rows = [
         [f"{low:,.0f} to {high:,.0f}", count(number)]
@@ -55,17 +55,19 @@ def distributions(findings: AuditFindings, which: str) -> Iterator[Section]:
         if number
     ]
     table = Table("Pairs by characters of the removed document", ["", "pairs"], rows)
-    yield Section(f"Lengths of duplicates{which}", [], audit_plots.lengths_of_removed(findings), [table])
+    yield Section(
+        f"Lengths of duplicates{round_suffix}", [], audit_plots.lengths_of_removed(findings), [table]
+    )
     note = (
         f"Pairs up to a number of characters: the share with a {MEASURES[findings.headline.measure]} below "
         f"{findings.headline.threshold:.2f}."
     )
     rows = [[f"up to {length:,}", f"{unlike:.1%}"] for length, unlike in findings.by_length]
     table = Table("False positives by length", ["", "share"], rows)
-    yield Section(f"False positives by length{which}", [note], audit_plots.unlike(findings), [table])
+    yield Section(f"False positives by length{round_suffix}", [note], audit_plots.unlike(findings), [table])
 
 
-def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
+def several_bandings(tried: Sequence[BandingResult], findings: Findings) -> Section:
     """Show the removals of deduplication at several thresholds."""
     notes = [
         "Removals from each source at several thresholds, each with the bands and rows that make the fewest "
@@ -81,7 +83,7 @@ def several_bandings(tried: Sequence[Tried], findings: Findings) -> Section:
     if not any(other_fields(dedup_round.dedup) == tried[0].others for dedup_round in findings.rounds):
         notes.append("`dedup` of the recipe has changed since this trial; repeat it with zyda params --try.")
     columns = [f"{banding.threshold:g} ({banding.bands} x {banding.rows})" for banding in tried]
-    by_source: list[tuple[str, Sequence[SourceTaken | Tried]]] = [
+    by_source: list[tuple[str, Sequence[SourceRemovals | BandingResult]]] = [
         (taken.source, [banding.sources[i] for banding in tried]) for i, taken in enumerate(tried[0].sources)
     ]
     tables = []

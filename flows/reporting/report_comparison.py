@@ -10,7 +10,7 @@ from zyda_flows.tasks.planning.build_history import Build, Examples
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.storage.artifacts import Counts
 
-NAMES = [
+COLUMN_NAMES = [
     "",
     *(f"{unit} {which}" for unit in ("documents", "tokens") for which in ("before", "now", "change")),
 ]
@@ -24,7 +24,7 @@ def comparison(findings: Findings) -> Iterator[Section]:
         return
     notes = [f"The previous build is that of {before.time.replace('T', ' ').replace('+00:00', '')} UTC."]
     section = Section("Changes since the previous build", notes)
-    remaining = Remaining(before.ledger), Remaining(findings.ledger)
+    remaining = RemainingDocuments(before.ledger), RemainingDocuments(findings.ledger)
     section.tables = [totals(*remaining), by_source(*remaining)]
     if build is not None and build.number == before.number + 1:
         section.tables += [table for table in [files(build)] if table.rows]
@@ -55,7 +55,7 @@ def changed_software(before: Build, build: Build) -> list[str]:
     return [f"Software: {', '.join(changes)}."] if changes else []
 
 
-class Remaining:
+class RemainingDocuments:
     """Documents and tokens after each stage of a ledger, by source and in all."""
 
     def __init__(self, ledger: Ledger) -> None:
@@ -72,21 +72,21 @@ class Remaining:
         return self.after(self.stages[0], source), self.after(self.stages[-1], source)
 
 
-def totals(before: Remaining, now: Remaining) -> Table:
+def totals(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of all sources."""
-    return Table("All sources", NAMES, compared_rows(before, now, None))
+    return Table("All sources", COLUMN_NAMES, compared_rows(before, now, source=None))
 
 
-def by_source(before: Remaining, now: Remaining) -> Table:
+def by_source(before: RemainingDocuments, now: RemainingDocuments) -> Table:
     """Compare the counts of each source."""
     sources = dict.fromkeys([*now.sources, *before.sources])
     rows = [
         [f"{source}, {row[0]}", *row[1:]] for source in sources for row in compared_rows(before, now, source)
     ]
-    return Table("By source", NAMES, rows)
+    return Table("By source", COLUMN_NAMES, rows)
 
 
-def compared_rows(before: Remaining, now: Remaining, source: str | None) -> list[list[str]]:
+def compared_rows(before: RemainingDocuments, now: RemainingDocuments, source: str | None) -> list[list[str]]:
     """Compare the counts at the start, after each stage that removed documents in either build, and at the end."""
     (old_start, old_end), (start, end) = before.ends(source), now.ends(source)
     stages = dict.fromkeys([*now.stages, *before.stages])

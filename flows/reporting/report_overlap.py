@@ -14,7 +14,7 @@ KINDS = {
 }
 
 
-def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Section]:
+def overlap_sections(overlap: Overlap, dedup: Dedup, round_suffix: str) -> Iterator[Section]:
     """Yield sections about the duplicates of each source, and the sources of the kept documents."""
     notes = [
         "Own: removals if each source were deduplicated separately. Global: removals if all sources were "
@@ -22,7 +22,7 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
     ]
     if getattr(dedup, "verify", None):
         notes.append("This round compared texts. Own and global are upper limits: they count whole clusters.")
-    yield Section(f"Own duplicates{which}", notes, "", [own_duplicates(overlap)])
+    yield Section(f"Own duplicates{round_suffix}", notes, "", [own_duplicates(overlap)])
     kinds = ["global"] if overlap_is_the_same(overlap) else ["global", "removed"]
     for kind in kinds:
         rows, columns, documents = overlap.matrix(kind, "documents")
@@ -42,14 +42,20 @@ def overlap_sections(overlap: Overlap, dedup: Dedup, which: str) -> Iterator[Sec
             for field in ("documents", "tokens")
         ]
         plot = cluster_plots.origins(rows, columns, documents)
-        yield Section(f"Sources of duplicates: documents that {KINDS[kind]}{which}", [note], plot, tables)
+        yield Section(
+            f"Sources of duplicates: documents that {KINDS[kind]}{round_suffix}", [note], plot, tables
+        )
 
 
 def overlap_is_the_same(overlap: Overlap) -> bool:
     """Return whether the round removed the same documents as scope `global` would."""
     as_global, removed = (
-        {(source, other): counts for (kind, source, other), counts in overlap.counts.items() if kind == which}
-        for which in KINDS
+        {
+            (source, other): counts
+            for (kind, source, other), counts in overlap.counts.items()
+            if kind == shown_kind
+        }
+        for shown_kind in KINDS
     )
     return as_global == removed
 

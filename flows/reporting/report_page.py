@@ -1,4 +1,4 @@
-"""The report as an HTML page: a single file without external resources, which can be printed."""
+"""The report as an HTML page: a single file without external resources, round_suffix can be printed."""
 
 from collections.abc import Callable, Iterator, Sequence
 from importlib.resources import files
@@ -27,16 +27,16 @@ def page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str
     """Return the page with the sections of `sections`."""
     about = Fact("About this corpus", "duplicates in the form that papers use", link=ABOUT)
     first, *more = head(recipe, findings)
-    return rendered(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
+    return render_page(recipe.corpus, "report", [first, about, *more], recipe_text(findings), chapters)
 
 
 def about_page(recipe: Recipe, findings: Findings, chapters: Sequence[Section]) -> str:
     """Return the page about the corpus, with the sections of `about_sections`."""
     head_of_about = [*head(recipe, findings)[:1], Fact("The report", "the last build", link=PAGE)]
-    return rendered(recipe.corpus, "about this corpus", head_of_about, None, chapters)
+    return render_page(recipe.corpus, "about this corpus", head_of_about, None, chapters)
 
 
-def rendered(
+def render_page(
     name: str, title: str, lines: list[Fact], recipe: Text | None, chapters: Sequence[Section]
 ) -> str:
     """Return a page with a head and sections."""
@@ -107,10 +107,10 @@ def rounds(findings: Findings) -> Iterator[Section]:
 def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[Section]:
     """Yield the sections about the clusters of a round."""
     ledger, stats = findings.ledger, dedup_round.clusters
-    which = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
+    round_suffix = f", round {dedup_round.number}" if len(findings.rounds) > 1 else ""
     if stats is not None:
         note = f"{count(stats.documents)} documents are in {count(stats.clusters)} clusters."
-        section = Section(f"Sizes of duplicate clusters{which}", [note])
+        section = Section(f"Sizes of duplicate clusters{round_suffix}", [note])
         if few := cluster_plots.few_sizes(ledger, stats):
             section.tables = [Table("Clusters by size", few[0], few[1:])]
         else:
@@ -124,22 +124,22 @@ def round_sections(dedup_round: RoundFindings, findings: Findings) -> Iterator[S
         fewer = [f"The {shown} sources with most clusters, of {count(len(ledger.sources))}."]
         notes = [note, *(fewer if shown < len(ledger.sources) else [])]
         plot = cluster_plots.shared_clusters(ledger, stats)
-        yield Section(f"Clusters shared by sources{which}", notes, plot)
+        yield Section(f"Clusters shared by sources{round_suffix}", notes, plot)
     if dedup_round.audit:
-        yield from audit(dedup_round.audit, which)
+        yield from audit(dedup_round.audit, round_suffix)
     if dedup_round.largest:
         texts = [text_of_cluster(shown, is_open=not i) for i, shown in enumerate(dedup_round.largest)]
         note = "How the first document of each cluster begins, and the differences (- and +) of its last document."
-        yield Section(f"The largest clusters{which}", [note], texts=texts)
+        yield Section(f"The largest clusters{round_suffix}", [note], texts=texts)
 
 
-def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
+def audit(findings: AuditFindings, round_suffix: str) -> Iterator[Section]:
     """Yield the sections about an audit."""
     sentence = findings.headline.sentence()
     notes = [f"{sentence} By length: the share of dissimilar pairs among pairs up to a number of characters."]
     unlike = [[f"up to {length:,}", f"{share:.1%}"] for length, share in findings.by_length]
     yield Section(
-        f"Similarity of removed documents to the kept ones{which}",
+        f"Similarity of removed documents to the kept ones{round_suffix}",
         notes,
         audit_plots.unlike(findings),
         [Table("Dissimilar pairs by characters of the removed document", ["", "dissimilar"], unlike)],
@@ -152,7 +152,7 @@ def audit(findings: AuditFindings, which: str) -> Iterator[Section]:
     title = f"Pairs below a {MEASURES[findings.headline.measure]}"
     table = Table(title, names, rows, has_total=len(rows) > 1)
     texts = [Text(pair.sentence(), (("", "\n".join(pair.lines[2:])),)) for pair in findings.worst]
-    name = f"The removed documents that are least similar to the kept ones{which}"
+    name = f"The removed documents that are least similar to the kept ones{round_suffix}"
     yield Section(name, [f"{count(findings.headline.pairs)} pairs were audited."], "", [table], texts)
 
 
@@ -180,11 +180,8 @@ def labels(findings: Findings) -> Iterator[Section]:
     counts = findings.mixed.counts()
     several = sum(counts.values())
     mixed = several - counts.get(1, 0)
-    which = f" of round {findings.mixed_round}" if len(findings.rounds) > 1 else ""
-    note = (
-        f"Of {count(several)} clusters{which} with several labelled documents, {count(mixed)} have different "
-        "labels."
-    )
+    clusters = f"clusters of round {findings.mixed_round}" if len(findings.rounds) > 1 else "clusters"
+    note = f"Of {count(several)} {clusters} with several labelled documents, {count(mixed)} have different labels."
     if findings.mixed.period > 1:
         note += f" These are a sample, by a hash of their ids: one cluster of {count(findings.mixed.period)}."
     yield Section("Quality labels", [note], plots.labels(findings))

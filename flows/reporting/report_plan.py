@@ -8,7 +8,16 @@ from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.planning.spending import Spending
 from zyda_flows.tasks.spent import Spent
 
-NAMES = ["", "tasks", "core seconds", "peak memory, MiB", "read, MiB", "written, MiB", "files", "requests"]
+COLUMN_NAMES = [
+    "",
+    "tasks",
+    "core seconds",
+    "peak memory, MiB",
+    "read, MiB",
+    "written, MiB",
+    "files",
+    "requests",
+]
 MIB = 1 << 20
 
 
@@ -26,7 +35,7 @@ def taken(findings: Findings) -> Iterator[Section]:
     rows = [row(name, spending.stages.get(name, Spent()), planned.get(name), plan) for name in names]
     total = row("all", spending.total, plan.total if plan else None, plan)
     yield Section(
-        "Costs of the build", notes, tables=[Table("By stage", NAMES, [*rows, total], has_total=True)]
+        "Costs of the build", notes, tables=[Table("By stage", COLUMN_NAMES, [*rows, total], has_total=True)]
     )
 
 

@@ -48,7 +48,7 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
     """Check every few seconds that the cluster has a worker and each worker answers, and look for GPUs."""
     missing_since, said_at, engine = None, 0.0, requested_engine()
     offered, has_gpus = {GPU} if engine is Engine.GPU else set[str](), False
-    silence = Silence()
+    silence = SilentWorkers()
     while not is_over.wait(LOOK_SECONDS):
         now = time.monotonic()
         workers = workers_of(client)
@@ -77,7 +77,7 @@ def watch_workers(client: Any, is_over: threading.Event) -> None:
             )
 
 
-class Silence:
+class SilentWorkers:
     """The time since the last heartbeat of each worker, by the clock of this process."""
 
     def __init__(self) -> None:

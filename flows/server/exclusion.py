@@ -35,13 +35,13 @@ def mixture_lock(mixture: Mixture) -> AbstractContextManager[None]:
 
 
 @contextmanager
-def one_at_a_time(name: str, what: str, say: Callable[[str], object]) -> Iterator[None]:
+def one_at_a_time(name: str, work: str, say: Callable[[str], object]) -> Iterator[None]:
     """Wait until no run holds a lock, and hold it within the block."""
     # The heartbeat begins before the wait, so that a run that frees locks of dead runs keeps the lock of this run.
     with with_heartbeat(name):
         mark_dead_runs()
         if is_held(name):
-            why = f"another {what} is running, or was killed less than a minute ago"
+            why = f"another {work} is running, or was killed less than a minute ago"
             get_run_logger().warning("%s; waiting", why)
             say(why)
         with concurrency(name, occupy=1, strict=True, lease_duration=LEASE_SECONDS):

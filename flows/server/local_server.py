@@ -200,7 +200,7 @@ def prefect_server(meanwhile: Callable[[], object] = lambda: None) -> Iterator[L
             with export_api(api):
                 meanwhile()
                 wait_until_healthy(process, api, log)
-                yield LocalServer(api, lambda: process.poll() is None, 0)
+                yield LocalServer(api, lambda: process.poll() is None, patience=0)
         finally:
             process.terminate()
             try:

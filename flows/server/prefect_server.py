@@ -55,9 +55,9 @@ async def serve(app: Any, api: Api) -> None:
 
     The port without TLS starts first: it runs the start-up of the application.
     """
-    pages = Server(configured(app, int(urlsplit(api.dashboard).port or 0)))
+    pages = Server(configure_app(app, int(urlsplit(api.dashboard).port or 0)))
     programs = Server(
-        configured(
+        configure_app(
             app,
             int(urlsplit(api.url).port or 0),
             lifespan="off",
@@ -75,7 +75,7 @@ async def serve(app: Any, api: Api) -> None:
     await serving
 
 
-def configured(app: Any, port: int, **options: Any) -> Config:
+def configure_app(app: Any, port: int, **options: Any) -> Config:
     """Return the configuration of `prefect server start`, on a port of the loopback address."""
     from prefect.settings import get_current_settings
 

@@ -8,7 +8,7 @@ from prefect.states import Completed
 LONGEST = 1000  # characters of a message
 
 
-def completed(value: Any, *sentences: str) -> Any:
+def completed_state(value: Any, *sentences: str) -> Any:
     """Return the state of a successful run; the caller of the flow receives `value`. sentences: its message."""
     if FlowRunContext.get() is None:
         return value

@@ -13,18 +13,18 @@ from typing import NoReturn
 
 RESUME_ADVICE = "finished work is kept; start the build again to continue"
 SECONDS_BEFORE_AGAIN = 0.1
-ENDING: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
+SIGNAL_MESSAGES: dict[int, str] = {signal.SIGINT: "interrupted", signal.SIGTERM: "ended by SIGTERM"}
 
 
-class Ended(BaseException):
+class EndedBySignal(BaseException):
     """A signal that ends the program. Its argument is the number of the signal."""
 
     def __str__(self) -> str:
-        return ENDING[self.args[0]]
+        return SIGNAL_MESSAGES[self.args[0]]
 
 
 @contextmanager
-def end_in_order(kept: str = "") -> Iterator[None]:
+def end_on_signal(kept: str = "") -> Iterator[None]:
     """End the block and the program on Ctrl-C and SIGTERM, with one line and the usual exit status.
 
     kept: advice for the user at the end of that line: which results are kept, and how to continue.
@@ -32,18 +32,18 @@ def end_in_order(kept: str = "") -> Iterator[None]:
 
     def handle(number: int, _: FrameType | None) -> NoReturn:
         silence_libraries()
-        raise Ended(number)
+        raise EndedBySignal(number)
 
-    before = {number: signal.signal(number, handle) for number in ENDING}
+    before = {number: signal.signal(number, handle) for number in SIGNAL_MESSAGES}
     with note_signals() as noted, resend_swallowed_signals():
         try:
             yield
         except BaseException:
-            number = next((number for number in noted() if number in ENDING), None)
+            number = next((number for number in noted() if number in SIGNAL_MESSAGES), None)
             if number is None:
                 raise
             # After a signal, the error is a consequence of the interruption and is not shown.
-            print(f"zyda: {ENDING[number]}{kept and '; '}{kept}", file=sys.stderr)  # noqa: T201
+            print(f"zyda: {SIGNAL_MESSAGES[number]}{kept and '; '}{kept}", file=sys.stderr)  # noqa: T201
             sys.exit(128 + number)
         finally:
             for number, handler in before.items():
@@ -84,8 +84,8 @@ def resend_swallowed_signals() -> Iterator[None]:
     def hook(unraisable: "sys.UnraisableHookArgs") -> None:
         error = unraisable.exc_value
         # Ended, or Prefect's TerminationSignal.
-        number = error.args[0] if isinstance(error, Ended) else getattr(error, "signal", None)
-        if number not in ENDING:
+        number = error.args[0] if isinstance(error, EndedBySignal) else getattr(error, "signal", None)
+        if number not in SIGNAL_MESSAGES:
             before(unraisable)
             return
         again = threading.Timer(SECONDS_BEFORE_AGAIN, os.kill, (os.getpid(), number))
@@ -103,7 +103,9 @@ def resend_swallowed_signals() -> Iterator[None]:
 def hold_back_signals() -> Iterator[None]:
     """Delay signals that end the program until the end of the block."""
     received = list[int]()
-    before = {number: signal.signal(number, lambda number, _: received.append(number)) for number in ENDING}
+    before = {
+        number: signal.signal(number, lambda number, _: received.append(number)) for number in SIGNAL_MESSAGES
+    }
     try:
         yield
     finally:

@@ -8,7 +8,7 @@ from zyda_flows.tasks.storage.records import Record
 MEASURES = {"jaccard": "Jaccard similarity", "containment": "containment"}
 
 
-class ByIndex(Facts):
+class IndexCounts(Facts):
     """Counts of clusters that were too large to compare all their pairs, and of their documents.
 
     unsure: kept documents that were not compared with every document that could contain enough of them. pairs: the
@@ -23,8 +23,8 @@ class ByIndex(Facts):
     cut: int = 0
     cut_pairs: int = 0
 
-    def __add__(self, other: "ByIndex") -> "ByIndex":
-        return ByIndex(
+    def __add__(self, other: "IndexCounts") -> "IndexCounts":
+        return IndexCounts(
             clusters=self.clusters + other.clusters,
             documents=self.documents + other.documents,
             unsure=self.unsure + other.unsure,
@@ -62,10 +62,10 @@ class ByIndex(Facts):
             )
 
 
-class Decided(Facts):
+class DecisionFacts(Facts):
     """The facts of a round's decisions."""
 
-    by_index: ByIndex | None = None
+    by_index: IndexCounts | None = None
 
 
 class AuditCounts(Record):
@@ -79,7 +79,7 @@ class AuditCounts(Record):
     unlike: int
     threshold: float
     measure: str = "jaccard"
-    by_index: ByIndex | None = None
+    by_index: IndexCounts | None = None
     removed: int
 
     def sentence(self) -> str:

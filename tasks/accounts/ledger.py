@@ -219,7 +219,9 @@ def check_account(receipts: Sequence[Receipt]) -> None:
             raise NotConserved(f"{name}: {receipt.entering} entered, but the stage before kept {before}")
         accounted = receipt.out + receipt.removed + receipt.set_aside
         if receipt.entering != accounted:
-            raise NotConserved(f"{name}: {receipt.entering} entered, but {accounted} is accounted for")
+            raise NotConserved(
+                f"{name}: {receipt.entering} entered, but {accounted} were kept, removed or set aside"
+            )
         by_reason = total(receipt.removed_by.values())
         if receipt.removed_by and by_reason != receipt.removed:
             raise NotConserved(f"{name}: {receipt.removed} were removed, but the reasons sum to {by_reason}")

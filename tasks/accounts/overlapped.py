@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.storage.artifacts import Counts, total
 
-MOST = 20  # sources that have a row and a column
+MOST_SOURCES = 20  # sources that have a row and a column
 
 
 class OwnDuplicates(NamedTuple):
@@ -55,13 +55,13 @@ class Overlap:
         return [OwnDuplicates(source, *(self.of(kind, source) for kind in kinds)) for source in self.sources]
 
     def shown(self, kind: str) -> list[str]:
-        """Return at most MOST sources with the largest counts, in the recipe's order."""
+        """Return at most MOST_SOURCES sources with the largest counts, in the recipe's order."""
         documents = Counter[str]()
         for (counted_kind, source, other), counts in self.counts.items():
             if counted_kind == kind:
                 documents[source] += counts.documents
                 documents[other] += counts.documents if other != source else 0
-        most = {source for source, _ in documents.most_common(MOST)}
+        most = {source for source, _ in documents.most_common(MOST_SOURCES)}
         return [source for source in self.sources if source in most]
 
     def matrix(self, kind: str, field: str) -> tuple[list[str], list[str], list[list[int]]]:

@@ -132,7 +132,7 @@ class Published(Record):
         return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
-def checked(files: Iterable[TableFile], when: Mapping[str, str]) -> tuple[TableFile, ...]:
+def with_check_times(files: Iterable[TableFile], when: Mapping[str, str]) -> tuple[TableFile, ...]:
     """Return the files with the times at which each was compared with its digest. when: times by path."""
     return tuple(file.model_copy(update={"checked_at": when.get(file.path)}) for file in files)
 

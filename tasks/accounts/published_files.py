@@ -20,7 +20,7 @@ from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import open_table
 
-ROWS = 4096  # of a row group
+GROUP_ROWS = 4096  # of a row group
 SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),
@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
 )  # fmt: skip
 
 
-def file_table(files: Iterable[File]) -> pa.Table:
+def make_file_table(files: Iterable[File]) -> pa.Table:
     """Return the entries of files as SCHEMA, sorted by path."""
     rows = [file.model_dump(include=set(SCHEMA.names)) for file in files]
     return pa.Table.from_pylist(rows, SCHEMA).sort_by("path")

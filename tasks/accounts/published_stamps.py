@@ -20,8 +20,14 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     saved_stamps,
 )
-from zyda_flows.tasks.accounts.published_files import ROWS, FileTable, as_parquet, file_table, rows_below
-from zyda_flows.tasks.accounts.readings import moment
+from zyda_flows.tasks.accounts.published_files import (
+    GROUP_ROWS,
+    FileTable,
+    as_parquet,
+    make_file_table,
+    rows_below,
+)
+from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -34,7 +40,7 @@ STAMP_TABLES = f"{WORK}/stamps"
 STAMPED = pa.schema([("path", pa.string()), ("stamp", pa.string()), ("checked_at", pa.string())])
 LISTED = pa.schema([("path", pa.string()), ("now", pa.string())])
 ENTRIES = ("path", "sha256", "size", "checked_at")
-TIMES = ("path", "checked_at")  # the columns that decide whether a build has anything to do
+TIME_COLUMNS = ("path", "checked_at")  # the columns that decide whether a build has anything to do
 AT_ONCE = 1 << 14  # files of a listing that are Python objects at once
 
 
@@ -62,7 +68,7 @@ def stamps_of(folder: Folder, kept: FileStamps, prefixes: Iterable[str]) -> pa.T
         return STAMPED.empty_table()
 
 
-def states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES) -> Iterator[pa.Table]:
+def file_states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES) -> Iterator[pa.Table]:
     """Yield the states of the published files, folder by folder; the last table has the manifest and its files.
 
     Columns: `columns` of SCHEMA, with the last known `checked_at`; `stamp`, the stamp of the file when it was
@@ -71,14 +77,18 @@ def states(folder: Folder, manifest: Published, columns: Sequence[str] = ENTRIES
     kept, files = saved_stamps(folder), FileTable(folder.folder(PUBLISHED), manifest.table)
     for place in files.folders():
         entries = files.rows(f"{place}/", [*columns])
-        yield joined(entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/"))
+        yield with_stamps(
+            entries, stamps_of(folder, kept, [f"{place}/"]), current_stamps(folder, f"{place}/")
+        )
     # The caller has read the manifest, and reading compares it with its digest.
-    itself = [file.model_copy(update={"checked_at": moment()}) for file in kept.manifests[-1:]]
-    named = file_table([*manifest.named, *itself]).select([*columns])
-    yield joined(named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder))
+    itself = [file.model_copy(update={"checked_at": utc_now()}) for file in kept.manifests[-1:]]
+    named = make_file_table([*manifest.named, *itself]).select([*columns])
+    yield with_stamps(
+        named, stamps_of(folder, kept, named.column("path").to_pylist()), current_stamps(folder)
+    )
 
 
-def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
+def with_stamps(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
     """Add the saved stamps and the present stamps to the entries of files."""
     paths = entries.column("path")
     before = stamped.drop_columns("path").take(pc.index_in(paths, stamped.column("path").combine_chunks()))
@@ -92,13 +102,13 @@ def joined(entries: pa.Table, stamped: pa.Table, listed: pa.Table) -> pa.Table:
     )
 
 
-def missing(files: pa.Table) -> pa.Table:
-    """Return the `states` of missing files."""
+def missing_files(files: pa.Table) -> pa.Table:
+    """Return the `file_states` of missing files."""
     return files.filter(pc.is_null(files.column("now")))
 
 
 def possibly_changed(files: pa.Table) -> pa.Table:
-    """Return the `states` of files with another stamp: only reading such a file shows whether it has changed."""
+    """Return the `file_states` of files with another stamp: only reading the file shows whether it has changed."""
     is_same = pc.fill_null(pc.equal(files.column("now"), files.column("stamp")), False)
     return files.filter(pc.and_(pc.is_valid(files.column("now")), pc.invert(is_same)))
 
@@ -130,7 +140,7 @@ def write_stamps(folder: Folder, table: pa.Table, manifests: tuple[File, ...]) -
         if stamps_of(folder, kept, [""]).drop_columns(ignored).equals(table.drop_columns(ignored)):
             return
     path = f"{STAMP_TABLES}/{hashlib.sha256(as_parquet(table)).hexdigest()[:20]}.parquet"
-    artifact = write_table(folder, path, "stamps", table, ROWS)
+    artifact = write_table(folder, path, "stamps", table, GROUP_ROWS)
     write_record(folder, STAMPS, FileStamps(table=artifact, manifests=manifests))
     for other in folder.files(STAMP_TABLES):
         if not other.startswith(path):

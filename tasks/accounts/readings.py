@@ -14,12 +14,12 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.stamps import CHECKSUMMED
 
 
-def moment() -> str:
+def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
 def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
-    """Return `states` whose `checked_at` is now for files that the store itself compares.
+    """Return `file_states` whose `checked_at` is now for files that the store itself compares.
 
     The store has compared a file if its present stamp is the checksum of the saved stamp.
     """
@@ -30,29 +30,32 @@ def times_checked(folder: Folder, files: pa.Table) -> pa.Table:
         is_same, pc.fill_null(pc.match_substring_regex(files.column("now"), CHECKSUMMED), False)
     )
     is_known = pc.is_valid(files.column("checked_at"))
-    times = pc.if_else(pc.and_(is_compared, is_known), pa.scalar(moment()), files.column("checked_at"))
+    times = pc.if_else(pc.and_(is_compared, is_known), pa.scalar(utc_now()), files.column("checked_at"))
     return files.drop_columns("checked_at").append_column("checked_at", times)
 
 
-def due(files: pa.Table, reread_after: timedelta) -> pa.Table:
-    """Return the `states` of files that a build reads again."""
+def due_for_reading(files: pa.Table, reread_after: timedelta) -> pa.Table:
+    """Return the `file_states` of files that a build reads again."""
     old = older_than(files, reread_after / 2)
     rows = zip(old.column("checked_at").to_pylist(), old.column("sha256").to_pylist(), strict=True)
-    is_due = [age(time) >= reread_after * (0.5 + 0.5 * share_of(sha256)) for time, sha256 in rows]
+    is_due = [
+        time_since_check(time) >= reread_after * (0.5 + 0.5 * share_from_digest(sha256))
+        for time, sha256 in rows
+    ]
     return old.filter(pa.array(is_due, pa.bool_()))
 
 
 def older_than(files: pa.Table, limit: timedelta) -> pa.Table:
-    """Return the `states` of files whose last reading is longer ago than `limit`, or unknown."""
+    """Return the `file_states` of files whose last reading is longer ago than `limit`, or unknown."""
     times = files.column("checked_at").cast(pa.timestamp("s", "UTC"))
     before = pa.scalar(datetime.now(UTC) - limit, pa.timestamp("s", "UTC"))
     return files.filter(pc.fill_null(pc.less_equal(times, before), True))
 
 
-def age(checked_at: str | None) -> timedelta:
+def time_since_check(checked_at: str | None) -> timedelta:
     return datetime.now(UTC) - datetime.fromisoformat(checked_at) if checked_at else timedelta.max
 
 
-def share_of(sha256: str) -> float:
+def share_from_digest(sha256: str) -> float:
     """Return a number from 0 to 1 that depends on the content of a file alone."""
     return int(sha256[:8], 16) / 2**32

@@ -12,7 +12,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.accounts.audited import ByIndex, Decided
+from zyda_flows.tasks.accounts.audited import DecisionFacts, IndexCounts
 from zyda_flows.tasks.dedup.contested import first_and_last
 from zyda_flows.tasks.dedup.costs import audit_cost
 from zyda_flows.tasks.dedup.likeness import AUDIT, ComparedPairs, ids_in
@@ -69,7 +69,7 @@ class AuditedRound(Facts):
     """The facts of an audit's manifest: the trails of all sources, from which the audit can be repeated."""
 
     trails: tuple[tuple[Receipt, ...], ...]
-    by_index: ByIndex | None = None
+    by_index: IndexCounts | None = None
 
 
 def key(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> str:
@@ -125,7 +125,7 @@ def audit(dedup_round: Round, trails: list[Trail], pairs: int = PAIRS) -> Manife
         intermediate=tuple(text.path for text in texts),
         facts=AuditedRound(
             trails=tuple(tuple(trail.receipts) for trail in trails),
-            by_index=load_manifest(folder, trails[0].receipts[-1]).facts_as(Decided).by_index,
+            by_index=load_manifest(folder, trails[0].receipts[-1]).facts_as(DecisionFacts).by_index,
         ).written(),
     )
 

@@ -11,8 +11,8 @@ from typing import Annotated, Any
 
 import pyarrow as pa
 
-from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, in_order
+from zyda_flows.tasks.accounts.audited import IndexCounts
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, Comparison, rank_members
 from zyda_flows.tasks.dedup.contested import ContestedDocuments, RowsByCluster, RowsOfPart, neighbours
 from zyda_flows.tasks.dedup.exchange import Files, list_files
 from zyda_flows.tasks.dedup.preference import Preference
@@ -39,7 +39,7 @@ class ComparedPartRecord(Record):
     """The removed documents of a part with the documents that are kept for them: COMPARISONS by doc_id."""
 
     shard: Artifact
-    by_index: ByIndex
+    by_index: IndexCounts
 
 
 @dataclass(frozen=True)
@@ -56,7 +56,7 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
     number: int
     order: Annotated[Preference, NotInKey("`order_key` is a hash of it")]
     order_key: str
-    comparison: Annotated[Comparison, NotInKey("its rule is in the key")]
+    comparison: Annotated[Comparison, NotInKey("its settings are in the key")]
 
     @property
     def name(self) -> str:
@@ -64,16 +64,16 @@ class ComparedPart(RecordJob[ComparedPartRecord]):
 
     @property
     def also_in_key(self) -> list[Any]:
-        return self.comparison.rule
+        return self.comparison.key_settings
 
     def make(self) -> ComparedPartRecord:
         with self.folder.scratch_file() as scratch:
             reading = read_part(self.folder, self.gathered.artifacts, self.part, scratch)
             with reading as (rows, texts):
-                members = None if rows is None else in_order(rows, self.order, self.comparison.dedup)
+                members = None if rows is None else rank_members(rows, self.order, self.comparison.dedup)
                 comparisons = [] if members is None else [*self.comparison.compare(members, texts)]
                 are_pieces = rows is not None and self.comparison.columns
-                by_index = ByIndex(cut_pairs=pairs_of_pieces(rows) if are_pieces else 0)
+                by_index = IndexCounts(cut_pairs=pairs_of_pieces(rows) if are_pieces else 0)
         table = pa.concat_tables([COMPARISONS.empty_table(), *(of for of, _ in comparisons)]).sort_by(
             "doc_id"
         )
@@ -121,7 +121,7 @@ def decided_by_documents(
     tables: Sequence[Artifact],
     order: Preference,
     order_key: str,
-) -> tuple[list[Artifact], list[Artifact], ByIndex]:
+) -> tuple[list[Artifact], list[Artifact], IndexCounts]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
     Returns the files of decisions, the intermediate files, and the counts of comparisons by an index.
@@ -138,7 +138,7 @@ def decided_by_documents(
     )
     text = total(shard.counts for shard in shards)
     share = contested.rows / max(1, text.documents)
-    all_bits = min(ALL_BITS, int(comparison.size(text, contested.rows) / PART_BYTES).bit_length())
+    all_bits = min(ALL_BITS, int(comparison.memory_bytes(text, contested.rows) / PART_BYTES).bit_length())
     bits = all_bits if all_bits <= MOST_BITS else (all_bits + 1) // 2
     reading = [
         RowsByCluster(
@@ -174,7 +174,7 @@ def decided_by_documents(
     records = fan_out(ComparedPart.__call__, parts, stage=dedup_round.name_of("verify"), source=None)
     compared_parts = [compared.shard for compared in records]
     cut = sum(shard.counts.documents for shard in contested.artifacts) if comparison.columns else 0
-    by_index = sum((compared.by_index for compared in records), ByIndex(cut=cut))
+    by_index = sum((compared.by_index for compared in records), IndexCounts(cut=cut))
     compare = list_files(folder, [shard for shard in compared_parts if shard.rows])
     files = [
         VerifiedFile(folder, None, clusters_file, number, compare)

@@ -14,7 +14,7 @@ import pyarrow as pa
 from zyda_flows.tasks.dedup import forests
 from zyda_flows.tasks.dedup.contraction import ROOTS
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import PartJob, RowsByPart, Spread, exchanged
+from zyda_flows.tasks.dedup.exchange import PartJob, RowsByPart, RunOnWorkers, exchange_parts
 from zyda_flows.tasks.dedup.forests import CLUSTERS, SIZES, Forest
 from zyda_flows.tasks.dedup.part_tables import PART, run_starts, table_of
 from zyda_flows.tasks.ids import sources_of
@@ -185,17 +185,17 @@ class ClustersOfRange(PartJob[Artifact], ArtifactJob):
 
 
 def files_of_roots(
-    folder: Folder, naming: Naming, roots: Sequence[Artifact], cuts: tuple[int, ...], spread: Spread
+    folder: Folder, naming: Naming, roots: Sequence[Artifact], cuts: tuple[int, ...], run_jobs: RunOnWorkers
 ) -> tuple[Artifact, ...]:
     """Write the files of clusters from the roots of the documents of each part."""
     counting = [CountedClusters(folder, None, naming, i, (artifact,)) for i, artifact in enumerate(roots)]
     parts, files = len(naming.numbers), range(len(cuts) + 1)
-    counted = exchanged(counting, parts, spread)
+    counted = exchange_parts(counting, parts, run_jobs)
     sizing = [SizedClusters(folder, None, naming, i, (), counted.files(i)) for i in naming.numbers]
-    sized = exchanged(sizing, parts, spread)
+    sized = exchange_parts(sizing, parts, run_jobs)
     placing = [
         PlacedDocuments(folder, None, naming, i, (artifact,), sized.files(i), cuts=cuts)
         for i, artifact in enumerate(roots)
     ]
-    placed = exchanged(placing, len(files), spread)
-    return tuple(spread([ClustersOfRange(folder, None, naming, i, (), placed.files(i)) for i in files]))
+    placed = exchange_parts(placing, len(files), run_jobs)
+    return tuple(run_jobs([ClustersOfRange(folder, None, naming, i, (), placed.files(i)) for i in files]))

@@ -25,7 +25,7 @@ from zyda_flows.tasks.dedup.cluster_files import (
 )
 from zyda_flows.tasks.dedup.contraction import roots_of
 from zyda_flows.tasks.dedup.costs import clusters_cost
-from zyda_flows.tasks.dedup.exchange import Spread, grouped
+from zyda_flows.tasks.dedup.exchange import RunOnWorkers, group_neighbours
 from zyda_flows.tasks.dedup.forests import (
     FOREST,
     LAST_DOCUMENTS,
@@ -149,18 +149,18 @@ def groups_of_files(artifacts: Sequence[Artifact], documents_of_row: int) -> lis
     """
     if documents_of_row * sum(artifact.rows for artifact in artifacts) <= LAST_DOCUMENTS:
         return [tuple(artifacts)]
-    return grouped(artifacts, STEP_DOCUMENTS // documents_of_row)
+    return group_neighbours(artifacts, STEP_DOCUMENTS // documents_of_row)
 
 
 def clusters_of(
     folder: Folder,
     artifacts: Sequence[Artifact],
     cuts: tuple[int, ...],
-    spread: Spread,
+    run_jobs: RunOnWorkers,
     *,
     within: bool = False,
 ) -> tuple[Artifact, ...]:
-    """Find the clusters of files of edges, level by level. spread: runs jobs and returns their results.
+    """Find the clusters of files of edges, level by level. run_jobs: runs jobs and returns their results.
 
     within: find the clusters within each source.
     """
@@ -168,9 +168,9 @@ def clusters_of(
     while len(groups := groups_of_files(artifacts, 1 if level else EDGE_DOCUMENTS)) > 1:
         # A level that barely reduces the number of files would be repeated forever.
         if level and len(groups) > len(artifacts) * 3 // 4:
-            naming, roots = roots_of(folder, artifacts, spread, STEP_DOCUMENTS // EDGE_DOCUMENTS)
-            return files_of_roots(folder, naming, roots, cuts, spread)
-        artifacts = spread(
+            naming, roots = roots_of(folder, artifacts, run_jobs, STEP_DOCUMENTS // EDGE_DOCUMENTS)
+            return files_of_roots(folder, naming, roots, cuts, run_jobs)
+        artifacts = run_jobs(
             [
                 ForestOfFiles(folder, None, group, level, i, within_sources=within)
                 for i, group in enumerate(groups)
@@ -178,7 +178,7 @@ def clusters_of(
         )
         level += 1
     whole = ClustersOfFiles(folder, None, groups[0], level, 0, cuts, within_sources=within)
-    last: ClusterFiles = spread([whole])[0]
+    last: ClusterFiles = run_jobs([whole])[0]
     return last.artifacts
 
 
@@ -227,11 +227,11 @@ def manifest_of(
     sources: list[NumberedSource],
 ) -> Manifest:
     folder, name = dedup_round.folder, dedup_round.name_of(stage)
-    spread = partial(fan_out, Job.__call__, stage=name, source=None, engine=dedup_round.recipe.engine)
+    run_jobs = partial(fan_out, Job.__call__, stage=name, source=None, engine=dedup_round.recipe.engine)
     cuts = cuts_of(folder, trails, sources)
     edges = load_manifest(folder, edges_receipt).artifacts
     return Manifest(
-        stage=stage, artifacts=clusters_of(folder, edges, cuts, spread, within=stage == "own_clusters")
+        stage=stage, artifacts=clusters_of(folder, edges, cuts, run_jobs, within=stage == "own_clusters")
     )
 
 

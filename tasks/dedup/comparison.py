@@ -1,8 +1,8 @@
-"""Comparison: the rule by which the documents of a cluster are compared, by their order or by their texts.
+"""Comparison: the rule by which documents of a cluster are removed, by their order or by their texts.
 
-The documents of a contested cluster are tested in the order of preference. `Comparison` decides by this order
-alone: all other documents are removed for the most preferred document. `tasks.dedup.verify` decides by their texts:
-a document is removed if a kept document is similar enough.
+The documents of a contested cluster are tested in the order of preference. `Comparison` compares no texts: all
+other documents are removed for the most preferred document. `TextComparison` in `tasks.dedup.verify` compares the
+texts: a document is removed if a kept document is similar enough.
 """
 
 from collections.abc import Iterator
@@ -13,96 +13,110 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.accounts.audited import IndexCounts
 from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.storage.artifacts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
 
-ROW_BYTES = 64  # of a document that is decided by preference alone, about
+ROW_BYTES = 64  # estimated bytes of memory for a contested document that is decided by preference alone
 SIMILARITIES = pa.schema([("jaccard", pa.float32()), ("containment", pa.float32())])
 COMPARISONS = pa.schema([("doc_id", pa.uint64()), ("kept_doc_id", pa.uint64()), *SIMILARITIES])
 
 
 @dataclass(frozen=True)
-class InOrder:
-    """The documents of clusters, cluster by cluster, the most preferred first.
+class RankedMembers:
+    """The documents of clusters, sorted by cluster, piece of the cluster, and preference: the most preferred first.
 
-    rows: (n,), their positions in the table that was read. groups: (n,), ascending in a cluster: a document is
-    removed only for a document of a smaller group. is_removable: (n,), whether it may be removed. starts: (c + 1,),
-    the position of each cluster's first document here, then n.
+    doc_ids: (n,). table_rows: (n,), the row of each document in the table that was read. removal_groups: (n,),
+    ascending in a piece; a document is removed only for a document of a smaller group. A group is a source in scope
+    `across`, otherwise a single document. is_removable: (n,), whether the document may be removed: it is not
+    protected. starts: (c + 1,), the index of the first document of each piece, then n.
     """
 
     doc_ids: Ids
-    rows: NDArray[np.int64]
-    groups: NDArray[np.int64]
+    table_rows: NDArray[np.int64]
+    removal_groups: NDArray[np.int64]
     is_removable: NDArray[np.bool_]
     starts: NDArray[np.int64]
 
 
-def in_order(rows: pa.Table, order: Preference, dedup: Dedup) -> InOrder:
-    places = order.order(rows, ["cluster_id", "piece"])
-    doc_ids = rows.column("doc_id").to_numpy()[places]
-    is_first = np.ones(len(places), np.bool_)
+def rank_members(table: pa.Table, preference: Preference, dedup: Dedup) -> RankedMembers:
+    """Sort documents by cluster, piece and preference.
+
+    table: `doc_id`, `cluster_id`, `piece`, and the columns of `Preference.values`.
+    """
+    row_order = preference.order(table, ["cluster_id", "piece"])
+    doc_ids = table.column("doc_id").to_numpy()[row_order]
+    is_first = np.ones(len(row_order), np.bool_)
     is_first[1:] = False
     for name in ("cluster_id", "piece"):
-        ordered_values = rows.column(name).to_numpy()[places]
+        ordered_values = table.column(name).to_numpy()[row_order]
         is_first[1:] |= ordered_values[1:] != ordered_values[:-1]
-    groups = np.arange(len(places))
+    removal_groups = np.arange(len(row_order))
     if dedup.scope == "across":
-        groups = (order.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
-    starts = np.append(np.flatnonzero(is_first), len(places))
-    return InOrder(doc_ids, places, groups, ~order.is_protected(doc_ids), starts)
+        removal_groups = (preference.priority(doc_ids) >> np.uint64(SOURCE_SHIFT)).astype(np.int64)
+    starts = np.append(np.flatnonzero(is_first), len(row_order))
+    return RankedMembers(doc_ids, row_order, removal_groups, ~preference.is_protected(doc_ids), starts)
 
 
 @dataclass(frozen=True)
 class Comparison:
-    """Compare the documents of a cluster by their order alone; subclasses override this rule.
+    """Remove documents of a cluster by their order alone, without a look at their texts; subclasses compare texts.
 
-    columns: of the documents, which the rule reads. evidence: the columns that are published for a pair.
+    columns: columns of the documents that the comparison reads. evidence_schema: columns of similarities that are
+    published for a removed document.
     """
 
     columns: ClassVar[tuple[str, ...]] = ()
-    evidence: ClassVar[pa.Schema] = pa.schema([])
+    evidence_schema: ClassVar[pa.Schema] = pa.schema([])
 
     dedup: Dedup
 
     @property
     def shingles(self) -> Any:
-        """The parameters of the shingles that the rule reads, or None."""
+        """The shingle settings of the recipe, or None if the comparison needs no shingles."""
         return None
 
     @property
-    def rule(self) -> list[Any]:
-        """All of the recipe by which documents are compared, except the order of preference."""
+    def key_settings(self) -> list[Any]:
+        """The settings of the recipe that change the result, for keys; the order of preference is not included."""
         return [self.dedup.model_dump(include={"verify", "scope"}), self.shingles]
 
     @property
-    def is_by_ids(self) -> bool:
-        """Whether documents' ids alone decide, without any of their columns."""
+    def needs_only_ids(self) -> bool:
+        """Whether ids alone decide: no column is read, and only the order of sources is preferred."""
         return not self.columns and self.dedup.prefer == ("source",)
 
-    def size(self, counts: Counts, contested: int) -> float:
-        """Return the bytes that the contested documents take, about. counts: counts of all documents."""
-        return contested * ROW_BYTES
+    def memory_bytes(self, counts: Counts, contested_documents: int) -> float:
+        """Estimate the bytes of memory that the contested documents need. counts: counts of all documents."""
+        return contested_documents * ROW_BYTES
 
-    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
-        """Return the parameters by which clusters are cut. pieces: (c,), the number of pieces of each cluster."""
+    def cut_settings(self, piece_counts: NDArray[np.uint32]) -> list[Any]:
+        """Return the settings by which large clusters are cut into pieces, for keys; empty here: none is cut.
+
+        piece_counts: (n,), the number of pieces of each document's cluster.
+        """
         return []
 
-    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
-        """Return the piece of each document in its cluster. pieces: the number of the cluster's pieces, (n,)."""
-        return np.zeros(len(pieces), np.uint32)
+    def assign_pieces(self, documents: pa.Table, piece_counts: NDArray[np.uint32]) -> NDArray[np.uint32]:
+        """Return the piece of its cluster to which each document belongs: (n,), all 0 here: no cluster is cut.
 
-    def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        """Compare the documents of clusters: yields COMPARISONS, and the counts of decisions by an index.
+        piece_counts: (n,), the number of pieces of each document's cluster.
+        """
+        return np.zeros(len(piece_counts), np.uint32)
 
-        All documents of a later group than the first of their cluster are removed for it, if they may be.
+    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
+        """Yield tables of removed documents, COMPARISONS, each with the counts of decisions by an index.
+
+        Here the first document of a cluster is kept. Each other document is removed for it if it is removable and
+        in a later group. The similarities are null, because no texts are compared.
         """
         sizes = np.diff(members.starts)
         firsts = np.repeat(members.starts[:-1], sizes)
-        rows = np.flatnonzero((members.groups > members.groups[firsts]) & members.is_removable)
-        ids, nothing = members.doc_ids, pa.nulls(len(rows), pa.float32())
-        columns = [pa.array(ids[rows]), pa.array(ids[firsts[rows]]), nothing, nothing]
-        yield pa.table(columns, schema=COMPARISONS), ByIndex()
+        is_later = members.removal_groups > members.removal_groups[firsts]
+        removed = np.flatnonzero(is_later & members.is_removable)
+        ids, no_similarity = members.doc_ids, pa.nulls(len(removed), pa.float32())
+        columns = [pa.array(ids[removed]), pa.array(ids[firsts[removed]]), no_similarity, no_similarity]
+        yield pa.table(columns, schema=COMPARISONS), IndexCounts()

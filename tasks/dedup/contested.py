@@ -35,7 +35,7 @@ VERSION = 1
 FILE_BYTES = 128 << 20  # of text in a file, about
 READ_BYTES = 1 << 30  # of text in the shards from which a file is made, at most
 CONTESTED = pa.schema([("doc_id", pa.uint64()), ("cluster_id", pa.uint64()), ("pieces", pa.uint32())])
-PLACES = pa.schema(
+PLACE_COLUMNS = pa.schema(
     [("part", pa.uint16()), ("cluster_id", pa.uint64()), ("piece", pa.uint32()), ("doc_id", pa.uint64())]
 )
 CODED: dict[str, Any] = {"use_dictionary": ["part", "piece"]}
@@ -84,7 +84,8 @@ class ContestedDocuments(ArtifactJob):
 class RowsByCluster(ArtifactJob):
     """The rows of the contested documents of some neighbouring shards, by part, cluster and piece.
 
-    Columns: PLACES, the values of the preference, and the columns that are compared. bits: there are 2**bits parts.
+    Columns: PLACE_COLUMNS, the values of the preference, and the columns that are compared. bits: there are 2**bits
+    parts.
     """
 
     stage, version = "verify", VERSION
@@ -93,7 +94,7 @@ class RowsByCluster(ArtifactJob):
     contested: Annotated[Files, NotInKey("only those of these shards count, which `also_in_key` has")]
     bits: int
     order: Annotated[Preference, NotInKey("only its columns are read here")]
-    comparison: Annotated[Comparison, NotInKey("only its pieces and whether it reads texts count here")]
+    comparison: Annotated[Comparison, NotInKey("only how it cuts clusters and whether it reads texts count")]
 
     @property
     def name(self) -> str:
@@ -101,7 +102,7 @@ class RowsByCluster(ArtifactJob):
 
     @property
     def also_in_key(self) -> list[object]:
-        cut, reads_texts = self.comparison.cut(self.pieces), bool(self.comparison.columns)
+        cut, reads_texts = self.comparison.cut_settings(self.piece_counts), bool(self.comparison.columns)
         return [self.contested_here, cut, self.order.prefer, reads_texts]
 
     @cached_property
@@ -117,7 +118,7 @@ class RowsByCluster(ArtifactJob):
         return sha256(b"".join(columns)).hexdigest()
 
     @property
-    def pieces(self) -> NDArray[np.uint32]:
+    def piece_counts(self) -> NDArray[np.uint32]:
         """The number of pieces of the cluster of each document: (n,)."""
         return self.documents.column("pieces").to_numpy()
 
@@ -140,10 +141,10 @@ class RowsByCluster(ArtifactJob):
         table = table.filter(pa.array(is_asked))
         places = np.searchsorted(documents.column("doc_id").to_numpy(), ids[is_asked])
         clusters = documents.column("cluster_id").to_numpy()[places]
-        piece = self.comparison.pieces(table, self.pieces[places])
+        piece = self.comparison.assign_pieces(table, self.piece_counts[places])
         parts = part_of(clusters, piece, self.bits).astype(np.uint16)
         columns = [parts, clusters, piece, ids[is_asked]]
-        rows = pa.table([pa.array(column) for column in columns], schema=PLACES)
+        rows = pa.table([pa.array(column) for column in columns], schema=PLACE_COLUMNS)
         values = self.order.values(table)
         for name in values.column_names:
             rows = rows.append_column(name, values.column(name))
@@ -178,7 +179,7 @@ class RowsOfPart(ArtifactJob):
         rows = pa.concat_tables([*tables, *rows_of_part(self.folder, artifacts, self.part)])
         clusters, piece = (rows.column(name).to_numpy() for name in ("cluster_id", "piece"))
         parts = part_of(clusters, piece, self.all_bits) & ((1 << self.all_bits - self.bits) - 1)
-        rows = rows.set_column(0, PLACES.field("part"), pa.array(parts.astype(np.uint16)))
+        rows = rows.set_column(0, PLACE_COLUMNS.field("part"), pa.array(parts.astype(np.uint16)))
         rows = sorted_rows(rows)
         return write_artifact(
             self.folder, self.path, self.name, lambda scratch: write_parts(scratch, rows, **CODED)
@@ -186,8 +187,8 @@ class RowsOfPart(ArtifactJob):
 
 
 def sorted_rows(rows: pa.Table) -> pa.Table:
-    """Return rows in the order of PLACES."""
-    return rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACES.names)]))
+    """Return rows in the order of PLACE_COLUMNS."""
+    return rows.take(np.lexsort([rows.column(name).to_numpy() for name in reversed(PLACE_COLUMNS.names)]))
 
 
 def columns_in(folder: Folder, shard: Artifact, wanted: Sequence[str]) -> list[str]:

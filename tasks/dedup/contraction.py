@@ -23,11 +23,11 @@ from zyda_flows.tasks.dedup.exchange import (
     Exchange,
     PartJob,
     RowsByPart,
-    Spread,
-    exchanged,
-    gathered,
-    grouped,
-    written_together,
+    RunOnWorkers,
+    exchange_parts,
+    gather_files,
+    group_neighbours,
+    with_common_shift,
 )
 from zyda_flows.tasks.dedup.forests import forest_of_edges, read_forest
 from zyda_flows.tasks.dedup.part_tables import (
@@ -49,8 +49,8 @@ EDGES_BY_NAME = pa.schema([("a", pa.uint64()), ("b", pa.uint64())])
 TREES = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 LABELS = pa.schema([("name", pa.uint64()), ("label", pa.uint64())])
 ROOTS = pa.schema([("name", pa.uint64()), ("root", pa.uint64())])  # the root is a doc_id
-ASKED = pa.schema([PART, ("name", pa.uint64())])
-ANSWERED = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
+QUESTIONS = pa.schema([PART, ("name", pa.uint64())])
+ANSWERS = pa.schema([PART, ("name", pa.uint64()), ("root", pa.uint64())])
 
 
 @dataclass(frozen=True)
@@ -68,11 +68,11 @@ class TreesOfFiles(RowsByPart):
         else:
             trees = forest_of_edges(*self.own_columns(EDGES_BY_NAME))
             names = trees.ids
-        turned = turn(names)
+        turned = swap_halves(names)
         smallest = turned.copy()  # of each tree, at the position of its root
         forest.keep_smallest(smallest, np.empty_like(names), trees.roots, turned, turned)
         order = np.argsort(names, kind="stable")
-        names, roots = names[order], turn(smallest[trees.roots[order]])
+        names, roots = names[order], swap_halves(smallest[trees.roots[order]])
         return table_of(TREES, self.naming.parts(names), names, roots)
 
 
@@ -94,7 +94,7 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
         order = np.argsort(names, kind="stable")
         names, roots = names[order], roots[order]
         starts = run_starts(names)
-        labels = turn(np.minimum.reduceat(turn(roots), starts)) if len(names) else names
+        labels = swap_halves(np.minimum.reduceat(swap_halves(roots), starts)) if len(names) else names
         row_labels = np.repeat(labels, np.diff(np.append(starts, len(names))))
         # A root needs no edge to itself: its label is also the label of the others of its trees.
         is_edge = roots != names
@@ -106,9 +106,9 @@ class LabelsOfPart(PartJob[LabelledPart], RecordJob[LabelledPart]):
             )
         )
 
-    def write(self, which: str, rows: pa.Table) -> Artifact:
-        path = self.path.removesuffix(".parquet") + f"-{which}.parquet"
-        return write_numbers(self.folder, path, f"{self.name}-{which}", rows, self.shift)
+    def write(self, kind: str, rows: pa.Table) -> Artifact:
+        path = self.path.removesuffix(".parquet") + f"-{kind}.parquet"
+        return write_numbers(self.folder, path, f"{self.name}-{kind}", rows, self.shift)
 
 
 @dataclass(frozen=True)
@@ -140,18 +140,18 @@ class LastRoots(PartJob[Artifact], ArtifactJob):
 
 
 @dataclass(frozen=True)
-class AskedRoots(RowsByPart):
+class RootQuestions(RowsByPart):
     """Questions of a part of the previous round for the roots of its labels. artifacts: its labels."""
 
     def rows(self) -> pa.Table:
         _, labels = self.own_columns(LABELS)
         before = Naming(self.naming.number - 1, 0)
         names = np.sort(self.naming.names(before.ids(np.unique(labels))))
-        return table_of(ASKED, self.naming.parts(names), names)
+        return table_of(QUESTIONS, self.naming.parts(names), names)
 
 
 @dataclass(frozen=True)
-class AnsweredRoots(RowsByPart):
+class RootAnswers(RowsByPart):
     """The roots that other parts ask for.
 
     artifacts: the roots of this part, or of a larger part. shared_files: the questions of the previous round.
@@ -159,9 +159,9 @@ class AnsweredRoots(RowsByPart):
 
     def rows(self) -> pa.Table:
         names, roots = self.own_columns(ROOTS)
-        (wanted,), askers = self.part_columns(ASKED)
+        (wanted,), askers = self.part_columns(QUESTIONS)
         places, is_known = place_among(names, wanted)
-        return table_of(ANSWERED, askers[is_known], wanted[is_known], roots[places[is_known]])
+        return table_of(ANSWERS, askers[is_known], wanted[is_known], roots[places[is_known]])
 
 
 @dataclass(frozen=True)
@@ -174,7 +174,7 @@ class RootsOfPart(PartJob[Artifact], ArtifactJob):
 
     def make(self) -> Artifact:
         names, labels = self.own_columns(LABELS)
-        (known, known_roots), _ = self.part_columns(ANSWERED)
+        (known, known_roots), _ = self.part_columns(ANSWERS)
         order = np.argsort(known)
         roots = self.naming.ids(labels)
         wanted = Naming(self.naming.number + 1, 0).names(roots)
@@ -184,34 +184,34 @@ class RootsOfPart(PartJob[Artifact], ArtifactJob):
 
 
 def roots_of(
-    folder: Folder, artifacts: Sequence[Artifact], spread: Spread, most_edges: int, number: int = 0
+    folder: Folder, artifacts: Sequence[Artifact], run_jobs: RunOnWorkers, most_edges: int, number: int = 0
 ) -> tuple[Naming, list[Artifact]]:
     """Find the root of each document of some forests, by part: ROOTS, sorted by name.
 
-    spread: runs jobs and returns their results. most_edges: the most that a task may hold. number: of the round;
+    run_jobs: runs jobs and returns their results. most_edges: the most that a task may hold. number: of the round;
     from the second round on, the files are edges.
     """
     rows = sum(artifact.rows for artifact in artifacts)
     if number and rows <= most_edges:
         last = Naming(number, 0)
-        return last, spread([LastRoots(folder, None, last, 0, tuple(artifacts))])
+        return last, run_jobs([LastRoots(folder, None, last, 0, tuple(artifacts))])
     naming = Naming.for_rows(rows, number)
-    groups = grouped(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
+    groups = group_neighbours(artifacts, most_edges) if number else [(artifact,) for artifact in artifacts]
     trees = [TreesOfFiles(folder, None, naming, i, group) for i, group in enumerate(groups)]
     parts = len(naming.numbers)
-    exchanged_trees = exchanged(trees, parts, spread)
+    exchanged_trees = exchange_parts(trees, parts, run_jobs)
     labelling = [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in naming.numbers]
-    labelled: list[LabelledPart] = spread(written_together(labelling, parts))
-    edges = gathered(labelling[0], [part.edges for part in labelled], parts, spread)
+    labelled: list[LabelledPart] = run_jobs(with_common_shift(labelling, parts))
+    edges = gather_files(labelling[0], [part.edges for part in labelled], parts, run_jobs)
     labels = [(part.labels,) for part in labelled]
-    next_edges = spread(
+    next_edges = run_jobs(
         [EdgesOfPart(folder, None, naming, i, artifact, edges.files(i)) for i, artifact in enumerate(labels)]
     )
     answers = None
     if any(artifact.rows for artifact in next_edges):
-        next_naming, roots = roots_of(folder, next_edges, spread, most_edges, number + 1)
-        answers = ask_for_roots(folder, naming, labels, next_naming, roots, spread)
-    return naming, spread(
+        next_naming, roots = roots_of(folder, next_edges, run_jobs, most_edges, number + 1)
+        answers = ask_for_roots(folder, naming, labels, next_naming, roots, run_jobs)
+    return naming, run_jobs(
         [
             RootsOfPart(folder, None, naming, i, artifact, answers.files(i) if answers else None)
             for i, artifact in enumerate(labels)
@@ -225,7 +225,7 @@ def ask_for_roots(
     labels: Sequence[tuple[Artifact]],
     next_naming: Naming,
     roots: Sequence[Artifact],
-    spread: Spread,
+    run_jobs: RunOnWorkers,
 ) -> Exchange:
     """Send the questions of all parts for the roots of their labels; return the answers, by part.
 
@@ -233,19 +233,19 @@ def ask_for_roots(
     """
     # As many parts as in this round: most labels are asked for, though most have no edge in the next round.
     asking = Naming(next_naming.number, max(naming.bits, next_naming.bits))
-    questions = exchanged(
-        [AskedRoots(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)],
+    questions = exchange_parts(
+        [RootQuestions(folder, None, asking, i, artifact) for i, artifact in enumerate(labels)],
         len(asking.numbers),
-        spread,
+        run_jobs,
     )
     shift = asking.bits - next_naming.bits
     answers = [
-        AnsweredRoots(folder, None, asking, part, (roots[part >> shift],), questions.files(part))
+        RootAnswers(folder, None, asking, part, (roots[part >> shift],), questions.files(part))
         for part in asking.numbers
     ]
-    return exchanged(answers, len(naming.numbers), spread)
+    return exchange_parts(answers, len(naming.numbers), run_jobs)
 
 
-def turn(names: Ids) -> Ids:
+def swap_halves(names: Ids) -> Ids:
     """Return names with their halves exchanged, (n,) to (n,): labels are chosen by this order."""
     return names << np.uint64(32) | names >> np.uint64(32)

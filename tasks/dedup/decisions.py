@@ -18,12 +18,12 @@ from typing import Annotated, NamedTuple
 import numpy as np
 import pyarrow as pa
 
-from zyda_flows.tasks.accounts.audited import Decided
+from zyda_flows.tasks.accounts.audited import DecisionFacts
 from zyda_flows.tasks.dedup.by_documents import decided_by_documents
 from zyda_flows.tasks.dedup.clusters import cluster_rows
 from zyda_flows.tasks.dedup.costs import decisions_cost
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchanged
+from zyda_flows.tasks.dedup.exchange import Files, RowsByPart, exchange_parts
 from zyda_flows.tasks.dedup.forests import CLUSTERS
 from zyda_flows.tasks.dedup.part_tables import PART, columns_of, run_starts, table_of
 from zyda_flows.tasks.dedup.preference import Preference, order_of, preference_of
@@ -172,7 +172,7 @@ def decided_by_ids(
     stage: the stage that decides.
     """
     folder = dedup_round.folder
-    spread = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
+    run_jobs = partial(fan_out, Job.__call__, stage=dedup_round.name_of(stage), source=None)
     best_by_file = None
     if len(tables) > 1:
         naming = Naming.for_rows(sum(clusters_file.rows for clusters_file in tables))
@@ -180,10 +180,10 @@ def decided_by_ids(
             BestOfFile(folder, None, naming, number, (clusters_file,), order=order, order_key=order_key)
             for number, clusters_file in enumerate(tables)
         ]
-        best_by_part = exchanged(best, len(naming.numbers), spread)
+        best_by_part = exchange_parts(best, len(naming.numbers), run_jobs)
         best_jobs = [BestOfAll(folder, None, naming, i, (), best_by_part.files(i)) for i in naming.numbers]
-        best_by_file = exchanged(best_jobs, len(tables), spread)
-    return spread(
+        best_by_file = exchange_parts(best_jobs, len(tables), run_jobs)
+    return run_jobs(
         [
             DecidedFile(
                 folder=folder,
@@ -205,10 +205,12 @@ def key(
     dedup_round: Round, trails: list[Trail], clusters_receipt: Receipt, sources: list[NumberedSource]
 ) -> str:
     comparison, order = comparison_of(dedup_round.dedup), order_of(dedup_round, sources)
-    if comparison.is_by_ids:
+    if comparison.needs_only_ids:
         return stage_key("decisions", VERSION, [dedup_round.dedup.scope, order], clusters_receipt.identity)
     identities = [identity for trail in trails for identity in trail.identities]
-    return stage_key("decisions", VERSION, [comparison.rule, order], clusters_receipt.identity, *identities)
+    return stage_key(
+        "decisions", VERSION, [comparison.key_settings, order], clusters_receipt.identity, *identities
+    )
 
 
 @stage("decisions", key, scope="corpus", inputs=("trails", "clusters", "sources"), cost=decisions_cost)
@@ -219,7 +221,7 @@ def decisions(
     folder = dedup_round.folder
     tables, order = load_manifest(folder, clusters_receipt).artifacts, preference_of(dedup_round, sources)
     order_key = digest_of(order_of(dedup_round, sources))
-    if comparison_of(dedup_round.dedup).is_by_ids:
+    if comparison_of(dedup_round.dedup).needs_only_ids:
         files_key = key(dedup_round, trails, clusters_receipt, sources)
         decided = decided_by_ids(dedup_round, tables, order, order_key, dedup_round.dedup.scope, files_key)
         return Manifest(stage="decisions", artifacts=tuple(decided))
@@ -232,5 +234,5 @@ def decisions(
         stage="decisions",
         artifacts=tuple(decided),
         intermediate=tuple(shard.path for shard in intermediate),
-        facts=Decided(by_index=by_index if by_index.is_needed else None).written(),
+        facts=DecisionFacts(by_index=by_index if by_index.is_needed else None).written(),
     )

@@ -32,7 +32,7 @@ from zyda_flows.tasks.storage.tables import footer_of, read_table
 VERSION = 1
 MOST_FILES = 64  # from which a part is read: more are gathered first
 
-Spread = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
+RunOnWorkers = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
 
 
 class FileList(Record):
@@ -185,18 +185,20 @@ class Exchange:
 RowsJob = TypeVar("RowsJob", bound=PartJob[Any])
 
 
-def written_together(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
-    """Return jobs whose rows for 2**shift parts are written together, as `gathered` reads them. parts: in all."""
+def with_common_shift(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
+    """Return jobs that write the rows of 2**shift parts together, as `gather_files` reads them. parts: in all."""
     shift = shift_of(len(jobs), parts)
     return [replace(job, shift=shift) for job in jobs]
 
 
-def exchanged(jobs: Sequence[RowsByPart], parts: int, spread: Spread) -> Exchange:
+def exchange_parts(jobs: Sequence[RowsByPart], parts: int, run_jobs: RunOnWorkers) -> Exchange:
     """Run jobs that have rows for each part, and return the files from which to read the parts."""
-    return gathered(jobs[0], spread(written_together(jobs, parts)), parts, spread)
+    return gather_files(jobs[0], run_jobs(with_common_shift(jobs, parts)), parts, run_jobs)
 
 
-def gathered(job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, spread: Spread) -> Exchange:
+def gather_files(
+    job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, run_jobs: RunOnWorkers
+) -> Exchange:
     """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
     files = list_files(job.folder, artifacts)
     if len(artifacts) <= MOST_FILES:
@@ -204,7 +206,7 @@ def gathered(job: PartJob[Any], artifacts: Sequence[Artifact], parts: int, sprea
     count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
     firsts = range(0, len(artifacts), count)
     numbers = range((parts - 1 >> shift) + 1)
-    made = spread(
+    made = run_jobs(
         [
             GatheredRows(
                 job.folder, None, job.naming, number, (), files, shift=shift, first=first, count=count
@@ -229,7 +231,7 @@ def shift_of(files: int, parts: int) -> int:
     return min(max(1, files // files_together(files)).bit_length() - 1, (parts - 1).bit_length())
 
 
-def grouped(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
+def group_neighbours(artifacts: Sequence[Artifact], most_rows: int) -> list[tuple[Artifact, ...]]:
     """Group neighbouring files while a task can hold their rows."""
     groups, rows = [list[Artifact]()], 0
     for artifact in artifacts:

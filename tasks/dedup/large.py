@@ -15,11 +15,11 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.prefix_index import Bounds, RareIndex
-from zyda_flows.textkernels.set_similarity import MISSING, can_share, needed
+from zyda_flows.textkernels.set_similarity import MISSING, can_share, shingles_needed
 from zyda_flows.textkernels.sets import in_common, table_of
 from zyda_flows.textkernels.shingle_lists import COUNTER_BITS, count_shingles
 
-FIRST = 4
+FIRST_MEMBERS = 4
 SETS_BYTES = 256 << 20  # of cached sets of shingles of kept documents
 
 Sets = Callable[[NDArray[np.int64]], Iterator[NDArray[np.uint64]]]
@@ -73,7 +73,7 @@ class LargeCluster:
         for i, hashes in enumerate(self.sets(np.arange(len(self.groups)))):
             self.sizes[i] = hashes.size
             if self.is_removable[i]:
-                holders[i], shared[i] = self.holder(i, hashes)
+                holders[i], shared[i] = self.find_holder(i, hashes)
             if (
                 holders[i] == MISSING and self.groups[i] < self.groups[-1]
             ):  # or no later document can be removed for it
@@ -87,24 +87,24 @@ class LargeCluster:
             return
         self.index.add(hashes, int(self.groups[i]))
         self.members_of_index.append(i)
-        self.keep(i, hashes)
+        self.cache_shingles(i, hashes)
 
-    def holder(self, i: int, hashes: NDArray[np.uint64]) -> tuple[int, int]:
+    def find_holder(self, i: int, hashes: NDArray[np.uint64]) -> tuple[int, int]:
         """Return the first known holder of enough of a document, or MISSING, and the number of shared shingles."""
-        table, first = table_of(hashes), min(FIRST, len(self.members_of_index))
-        k, count = self.first_of(range(first), i, hashes, table)
+        table, first = table_of(hashes), min(FIRST_MEMBERS, len(self.members_of_index))
+        k, count = self.first_holder(range(first), i, hashes, table)
         if k != MISSING:
             return k, count
         group = int(self.groups[i])
         members, others = self.index.probe(hashes, group, self.share, self.is_jaccard)
-        k, count = self.first_of(members[members >= first].tolist(), i, hashes, table)
+        k, count = self.first_holder(members[members >= first].tolist(), i, hashes, table)
         if k == MISSING:
             others += bisect_left(self.skipped_groups, group)
             self.unsure += others > 0
             self.pairs += others
         return k, count
 
-    def first_of(
+    def first_holder(
         self,
         members: Iterable[int],
         i: int,
@@ -115,21 +115,21 @@ class LargeCluster:
         for k in (self.members_of_index[member] for member in members):
             sizes = hashes.size, int(self.sizes[k])
             if self.groups[k] < self.groups[i] and can_share(self.share, self.is_jaccard, *sizes):
-                count = int(in_common(*table, self.set_of(k)))
-                if count >= needed(self.share, self.is_jaccard, *sizes):
+                count = int(in_common(*table, self.shingles_of(k)))
+                if count >= shingles_needed(self.share, self.is_jaccard, *sizes):
                     return k, count
         return MISSING, 0
 
-    def set_of(self, k: int) -> NDArray[np.uint64]:
+    def shingles_of(self, k: int) -> NDArray[np.uint64]:
         hashes = self.kept_sets.get(k)
         if hashes is None:
             (hashes,) = self.sets(np.array([k]))
-            self.keep(k, hashes)
+            self.cache_shingles(k, hashes)
         else:
             self.kept_sets.move_to_end(k)
         return hashes
 
-    def keep(self, k: int, hashes: NDArray[np.uint64]) -> None:
+    def cache_shingles(self, k: int, hashes: NDArray[np.uint64]) -> None:
         """Cache a set; the least recently used sets are dropped to make room."""
         self.kept_sets[k] = hashes.copy()
         self.kept_bytes += hashes.nbytes

@@ -174,7 +174,7 @@ def overlap(
 
     decided: Sequence[Artifact] = load_manifest(folder, decisions_receipt).artifacts
     as_own = as_if_global(own_receipt)
-    is_global = dedup_round.dedup.scope == "global" and comparison_of(dedup_round.dedup).is_by_ids
+    is_global = dedup_round.dedup.scope == "global" and comparison_of(dedup_round.dedup).needs_only_ids
     as_global = decided if is_global else as_if_global(clusters_receipt)
     ranges = zip(decided, as_global, as_own, shards_by_file(folder, trails, sources), strict=True)
     jobs = [
@@ -190,7 +190,9 @@ def overlap(
         for number, (decided_file, global_file, own_file, shards) in enumerate(ranges)
     ]
     made = fan_out(ArtifactJob.__call__, jobs, stage=dedup_round.name_of("overlap"), source=None)
-    table = named(pa.concat_tables([read_table(folder, artifact) for artifact in made]), trails, sources)
+    table = with_source_names(
+        pa.concat_tables([read_table(folder, artifact) for artifact in made]), trails, sources
+    )
     overlap_key = key(dedup_round, trails, clusters_receipt, decisions_receipt, own_receipt, sources)
     path = artifact_path("overlap", None, "all", overlap_key)
     return Manifest(
@@ -200,7 +202,9 @@ def overlap(
     )
 
 
-def named(tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]) -> pa.Table:
+def with_source_names(
+    tallies: pa.Table, trails: Sequence[Trail], sources: Sequence[NumberedSource]
+) -> pa.Table:
     """Add up the tallies of all ranges by source, and add the documents that enter the round: OVERLAP."""
     names = {source.number: source.source for source in sources}
     added = tallies.group_by(["kind", "source", "other"]).aggregate([("documents", "sum"), ("tokens", "sum")])

@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.tables import read_table
 PAIRS = 1000  # pairs that a build audits
 TEXTS = "audit texts"  # the name of the fan-out that reads them
 MOST_KEPT = 16  # kept documents of a cluster with which a removed document is compared
-SMALL = 32  # documents of a cluster in which chains of buckets are followed
+SMALL_CLUSTER = 32  # documents of a cluster in which chains of buckets are followed
 
 
 @dataclass(frozen=True)
@@ -61,7 +61,11 @@ def chosen_removals(
         shards.setdefault(source, []).extend([shard] if shard.removed.documents else [])
     lost = {name: sum(s.removed.documents for s in removing) for name, removing in shards.items() if removing}
     shares = even_shares(lost, pairs)
-    jobs = [Chosen(folder, s, share, lost[name]) for name, share in shares.items() for s in shards[name]]
+    jobs = [
+        RemovalCandidates(folder, s, share, lost[name])
+        for name, share in shares.items()
+        for s in shards[name]
+    ]
     tables = iter(fan_out(lambda job: job(), jobs, stage="audit", source=None))
     rows = list[tuple[str, dict[str, int]]]()
     for source, share in shares.items():
@@ -89,7 +93,7 @@ def even_shares(lost: dict[str, int], pairs: int) -> dict[str, int]:
 
 
 @dataclass(frozen=True)
-class Chosen:
+class RemovalCandidates:
     """The removed documents of a shard whose hashes may be among the smallest `most` of all `lost` documents."""
 
     folder: Folder
@@ -130,7 +134,8 @@ class ClusterMembers:
         stays = pc.is_null(table.column(REASON.name)).to_numpy()
         clusters, kept_rows = table.column("cluster_id").to_numpy(), np.flatnonzero(stays)
         rows = np.union1d(
-            first_of_each(clusters, SMALL + 1), kept_rows[first_of_each(clusters[kept_rows], MOST_KEPT)]
+            first_of_each(clusters, SMALL_CLUSTER + 1),
+            kept_rows[first_of_each(clusters[kept_rows], MOST_KEPT)],
         )
         table = table.select(["doc_id", "cluster_id"]).append_column("stays", pa.array(stays))
         return table.take(pa.array(rows))
@@ -150,7 +155,7 @@ def first_of_each(clusters: Ids, most: int) -> NDArray[np.int64]:
 def documents_of(
     folder: Folder, verdicts: Sequence[Artifact], clusters: Ids
 ) -> tuple[dict[int, tuple[int, ...]], dict[int, tuple[int, ...]]]:
-    """Return the kept documents of some clusters, and all documents of SMALL clusters."""
+    """Return the kept documents of some clusters, and all documents of SMALL_CLUSTER clusters."""
     jobs = [ClusterMembers(folder, shard, clusters) for shard in verdicts] if len(clusters) else []
     kept, all_members = dict[int, list[int]](), dict[int, list[int]]()
     for table in fan_out(lambda job: job(), jobs, stage="audit", source=None):
@@ -160,5 +165,5 @@ def documents_of(
                 kept.setdefault(cluster_id, []).append(doc_id)
     return (
         {cluster: tuple(sorted(ids)) for cluster, ids in kept.items()},
-        {cluster: tuple(sorted(ids)) for cluster, ids in all_members.items() if len(ids) <= SMALL},
+        {cluster: tuple(sorted(ids)) for cluster, ids in all_members.items() if len(ids) <= SMALL_CLUSTER},
     )

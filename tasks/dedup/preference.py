@@ -70,7 +70,7 @@ class Preference:
         for entry in self.prefer:
             if entry != "source":
                 name = "n_bytes" if entry == "longest" else entry.rpartition(" ")[0]
-                kinds = nothing(len(documents))
+                kinds = null_kinds(len(documents))
                 if name in documents.column_names:
                     kinds = comparable(documents.column(name), documents.schema.field(name))
                 values |= {f"{kind} {entry}": kind_values for kind, kind_values in kinds.items()}
@@ -94,7 +94,7 @@ class Preference:
         return places.astype(np.int64)
 
 
-def nothing(count: int) -> dict[str, pa.Array]:
+def null_kinds(count: int) -> dict[str, pa.Array]:
     return {name: pa.nulls(count, kind) for name, kind in KINDS.items()}
 
 
@@ -117,7 +117,7 @@ def comparable(column: pa.ChunkedArray, field: pa.Field) -> dict[str, pa.Array]:
         return float_kinds(column)
     if pa.types.is_string(kind) or pa.types.is_large_string(kind):
         return as_kinds(len(column), text=column)
-    return nothing(len(column))
+    return null_kinds(len(column))
 
 
 def json_kinds(column: pa.Array) -> dict[str, pa.Array]:
@@ -159,7 +159,7 @@ def as_kinds(count: int, **columns: Any) -> dict[str, pa.Array]:
     arrays = {
         n: v.cast(KINDS[n]) if isinstance(v, pa.Array) else pa.array(v, KINDS[n]) for n, v in columns.items()
     }
-    kinds = nothing(count) | arrays
+    kinds = null_kinds(count) | arrays
     # A number without a remainder is equal as an integer and as a float.
     exact = pc.if_else(pc.is_valid(kinds["number"]), pa.scalar(0, pa.int64()), None)
     return kinds | {"fine": pc.coalesce(kinds["fine"], exact)}

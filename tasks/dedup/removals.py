@@ -80,7 +80,7 @@ class RemovalsOfShard(VerdictJob):
 
 def evidence_of(dedup_round: Round) -> pa.Schema | None:
     """Return the columns that are published for a removed document and its kept document."""
-    return comparison_of(dedup_round.dedup).evidence or None
+    return comparison_of(dedup_round.dedup).evidence_schema or None
 
 
 def key(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> str:

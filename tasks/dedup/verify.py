@@ -18,8 +18,8 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import ByIndex
-from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, InOrder
+from zyda_flows.tasks.accounts.audited import IndexCounts
+from zyda_flows.tasks.dedup.comparison import COMPARISONS, SIMILARITIES, Comparison, RankedMembers
 from zyda_flows.tasks.dedup.large import LargeCluster
 from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
@@ -33,9 +33,9 @@ from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 
 @dataclass(frozen=True)
 class TextComparison(Comparison):
-    """Compare documents by their texts: one is removed if a kept document contains enough of its shingles."""
+    """Compare texts: a document is removed if a kept document contains enough of its shingles."""
 
-    columns, evidence = ("text",), SIMILARITIES
+    columns, evidence_schema = ("text",), SIMILARITIES
 
     dedup: MinHashRound
     verify: Verify
@@ -49,50 +49,50 @@ class TextComparison(Comparison):
         """The required similarity, as arguments of `textkernels.set_similarity.find_duplicates`."""
         return {"share": self.verify.share, "is_jaccard": self.verify.measure == "jaccard"}
 
-    def size(self, counts: Counts, contested: int) -> float:
-        return counts.bytes * (contested / max(1, counts.documents))
+    def memory_bytes(self, counts: Counts, contested_documents: int) -> float:
+        return counts.bytes * (contested_documents / max(1, counts.documents))
 
-    def cut(self, pieces: NDArray[np.uint32]) -> list[Any]:
-        return [self.dedup.shingle, self.dedup.width] if (pieces > 1).any() else []
+    def cut_settings(self, piece_counts: NDArray[np.uint32]) -> list[Any]:
+        return [self.dedup.shingle, self.dedup.width] if (piece_counts > 1).any() else []
 
-    def pieces(self, documents: pa.Table, pieces: NDArray[np.uint32]) -> NDArray[np.uint32]:
+    def assign_pieces(self, documents: pa.Table, piece_counts: NDArray[np.uint32]) -> NDArray[np.uint32]:
         """Return the piece of each document in its cluster, by the smallest hash of its shingles.
 
         Two documents have the same smallest hash with a probability of their Jaccard similarity (MinHash), so
         similar documents are in the same piece.
         """
-        piece = np.zeros(len(pieces), np.uint32)
-        cut = np.flatnonzero(pieces > 1)
+        pieces = np.zeros(len(piece_counts), np.uint32)
+        cut = np.flatnonzero(piece_counts > 1)
         texts = documents.column("text").cast(pa.large_string())
-        for some in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
-            hashes, ends = shingle_sets(texts.take(pa.array(some)).combine_chunks(), self.dedup)
+        for batch in np.array_split(cut, max(1, len(cut) // 1000)) if len(cut) else ():
+            hashes, ends = shingle_sets(texts.take(pa.array(batch)).combine_chunks(), self.dedup)
             smallest = np.minimum.reduceat(hash_ids(hashes), ends[:-1])
-            piece[some] = hash_ids(smallest) % pieces[some]
-        return piece
+            pieces[batch] = hash_ids(smallest) % piece_counts[batch]
+        return pieces
 
-    def compare(self, members: InOrder, texts: TextFile) -> Iterator[tuple[pa.Table, ByIndex]]:
-        sizes = texts.sizes[members.rows]
+    def compare(self, members: RankedMembers, texts: TextFile) -> Iterator[tuple[pa.Table, IndexCounts]]:
+        sizes = texts.sizes[members.table_rows]
         for first, last in batches(members.starts, np.concatenate([[0], np.cumsum(sizes)])):
             start, end = int(members.starts[first]), int(members.starts[last])
-            some = slice(start, end)
+            batch = slice(start, end)
             ids, groups, is_removable = (
-                members.doc_ids[some],
-                members.groups[some],
-                members.is_removable[some],
+                members.doc_ids[batch],
+                members.removal_groups[batch],
+                members.is_removable[batch],
             )
-            if last - first == 1 and sizes[some].sum() > limits().cluster_bytes:
-                sets = sets_of(texts, members.rows[some], sizes[some], self.dedup)
+            if last - first == 1 and sizes[batch].sum() > limits().cluster_bytes:
+                sets = sets_of(texts, members.table_rows[batch], sizes[batch], self.dedup)
                 cluster = LargeCluster(sets, groups, is_removable, **self.required)
                 comparisons = with_similarities(ids, *cluster.find_duplicates(), cluster.sizes)
                 yield (
                     comparisons,
-                    ByIndex(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
+                    IndexCounts(clusters=1, documents=len(ids), unsure=cluster.unsure, pairs=cluster.pairs),
                 )
             else:
-                hashes, ends = shingle_sets(texts.take(members.rows[some]), self.dedup)
+                hashes, ends = shingle_sets(texts.take(members.table_rows[batch]), self.dedup)
                 clusters = members.starts[first : last + 1] - start
                 duplicates = find_duplicates(hashes, ends, groups, is_removable, clusters, **self.required)
-                yield with_similarities(ids, *duplicates, np.diff(ends)), ByIndex()
+                yield with_similarities(ids, *duplicates, np.diff(ends)), IndexCounts()
 
 
 def comparison_of(dedup: Dedup) -> Comparison:

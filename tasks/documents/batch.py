@@ -24,9 +24,10 @@ class Documents:
 
     original: the texts as they were read. text: the texts as the steps have changed them. columns: the statistics,
     null for documents that were removed before. is_changed: mask of texts that differ from the original, (n,) bool.
-    remaining: mask of the remaining documents, (n,) bool. cleaned: counts of changes by cleaning. source: the other
-    columns of all documents, (n,), as they were read. own: the same columns, cleaned by steps. column_results:
-    statistics that steps computed from `source` before the first step ran, by the number of the step.
+    remaining: mask of the remaining documents, (n,) bool. cleaned: counts of changes by cleaning.
+    source_columns: the other columns of all documents, (n,), as they were read. cleaned_columns: the same columns,
+    cleaned by steps. column_results: statistics that steps computed from `source_columns` before the first step
+    ran, by the number of the step.
     """
 
     original: pa.LargeStringArray
@@ -35,21 +36,21 @@ class Documents:
     is_changed: NDArray[np.bool_] = field(default_factory=no_mask)
     remaining: NDArray[np.bool_] = field(default_factory=no_mask)
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
-    source: pa.Table | None = None
-    own: pa.Table | None = None
+    source_columns: pa.Table | None = None
+    cleaned_columns: pa.Table | None = None
     column_results: dict[int, Columns] = field(default_factory=dict)
 
     @classmethod
-    def read(cls, texts: pa.LargeStringArray, own: pa.Table | None = None) -> "Documents":
-        """Return a batch of documents before the first step. own: their other columns, (n,)."""
-        n, own = len(texts), pa.table([texts], ["text"]) if own is None else own
+    def read(cls, texts: pa.LargeStringArray, source_columns: pa.Table | None = None) -> "Documents":
+        """Return a batch of documents before the first step. source_columns: their other columns, (n,)."""
+        n, columns = len(texts), pa.table([texts], ["text"]) if source_columns is None else source_columns
         return cls(
             texts,
             texts,
             is_changed=np.zeros(n, np.bool_),
             remaining=np.ones(n, np.bool_),
-            source=own,
-            own=own,
+            source_columns=columns,
+            cleaned_columns=columns,
         )
 
     def remaining_documents(self) -> "Documents":

@@ -15,7 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet
-from zyda_flows.tasks.documents.item_search import TWO, ItemSearch, search_for
+from zyda_flows.tasks.documents.item_search import LEAST_PHRASES, ItemSearch, search_for
 from zyda_flows.tasks.documents.planning import STATISTICS, DocumentPlan
 from zyda_flows.tasks.documents.steps.decontaminate import FOUND, Decontamination
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
@@ -41,18 +41,18 @@ SETS = pa.schema(
 )  # fmt: skip
 
 
-class Parameters(Protocol):
+class PlannedParameters(Protocol):
     """The parameters of a source's ingest."""
 
     @property
     def documents(self) -> DocumentPlan: ...
 
 
-class Planned(Protocol):
+class PlannedSource(Protocol):
     """A source as `prepare` has planned it."""
 
     @property
-    def parameters(self) -> Parameters: ...
+    def parameters(self) -> PlannedParameters: ...
 
 
 class PhraseCounts(Facts):
@@ -108,7 +108,7 @@ def statistic_of_shard(folder: Folder, shard: Artifact, column: str) -> pa.Array
     return statistics.field(statistics.type.get_field_index(column))
 
 
-def contamination_key(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -> str:
+def contamination_key(recipe: Recipe, trails: list[Trail], sources: list[PlannedSource]) -> str:
     thresholds = [(names, step.action, frequency_limits(step)) for step, names in distinct_steps(recipe)]
     sets = [planned.model_dump() for planned in planned_sets(sources)]
     return stage_key("contamination", VERSION, [thresholds, sets], *(i for t in trails for i in t.identities))
@@ -135,7 +135,7 @@ def frequency_limits(settings: Decontaminate) -> tuple[int, float]:
     return settings.frequent_documents, settings.frequent_share
 
 
-def planned_sets(sources: Sequence[Planned]) -> list[PlannedSet]:
+def planned_sets(sources: Sequence[PlannedSource]) -> list[PlannedSet]:
     """Return the sets that are searched for in any source, each once."""
     steps = [step for plan in sources for step in plan.parameters.documents.steps]
     sets = [planned for step in steps if isinstance(step, Decontamination) for planned in step.evaluation]
@@ -150,7 +150,7 @@ def planned_sets(sources: Sequence[Planned]) -> list[PlannedSet]:
     enabled=is_decontaminated,
     published_as="contamination",
 )
-def contamination(recipe: Recipe, trails: list[Trail], sources: list[Planned]) -> Manifest:
+def contamination(recipe: Recipe, trails: list[Trail], sources: list[PlannedSource]) -> Manifest:
     """Count the contexts of phrases of evaluation sets in the corpus, and list the sets. trails: of each source."""
     folder, key = recipe.folder, contamination_key(recipe, trails, sources)
     searched = [(trail, step) for trail in trails if (step := decontaminate_step(recipe, trail.source))]
@@ -203,7 +203,7 @@ def sets_table(
     items, frequent_hashes = search.items, np.array(sorted(frequent), np.uint64)
     set_of_phrase = np.repeat(items.sets, np.diff(items.ends))
     rare = np.concatenate([[0], np.cumsum(~np.isin(items.phrases, frequent_hashes))])[items.ends]
-    is_too_frequent = np.diff(rare) < np.minimum(TWO, np.diff(items.ends))
+    is_too_frequent = np.diff(rare) < np.minimum(LEAST_PHRASES, np.diff(items.ends))
     rows = list[dict[str, Any]]()
     for planned in sets:
         number, counts = items.names.index(planned.name), search.counts[planned.name]

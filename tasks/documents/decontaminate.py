@@ -25,7 +25,7 @@ from zyda_flows.tasks.documents.contamination import (
     is_decontaminated,
     statistic_of_shard,
 )
-from zyda_flows.tasks.documents.item_search import MARK
+from zyda_flows.tasks.documents.item_search import MARK_FIELD
 from zyda_flows.tasks.documents.steps.decontaminate import ITEMS, share_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.stage import stage
@@ -55,11 +55,11 @@ class ItemsOfShard(VerdictJob):
 
     @property
     def schema(self) -> pa.Schema:
-        return pa.schema([*VERDICTS, *EVIDENCE, *([MARK] if self.marks else [])])
+        return pa.schema([*VERDICTS, *EVIDENCE, *([MARK_FIELD] if self.marks else [])])
 
     @property
     def added_columns(self) -> tuple[str, ...]:
-        return (MARK.name,) if self.marks else ()
+        return (MARK_FIELD.name,) if self.marks else ()
 
     @property
     def reasons(self) -> Collection[str]:
@@ -90,7 +90,9 @@ class ItemsOfShard(VerdictJob):
             "value": share, "also": sets[1:], "note": item["words"], "item": item["row"], "at": item["at"]
         }  # fmt: skip
         return (
-            {"reason": None, **evidence, MARK.name: sets} if self.marks else {"reason": sets[0], **evidence}
+            {"reason": None, **evidence, MARK_FIELD.name: sets}
+            if self.marks
+            else {"reason": sets[0], **evidence}
         )
 
 

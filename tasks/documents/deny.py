@@ -18,14 +18,14 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import DenyList, deny_list, digests_of_lists, lists_of
+from zyda_flows.tasks.documents.deny_list import DenyList, digests_of_lists, lists_of, load_deny_list
 from zyda_flows.tasks.documents.deny_rows import RowsWithoutDenied
 from zyda_flows.tasks.documents.deny_signatures import (
     LIKENESS,
-    Alike,
-    alike_in_shard,
+    TextMatch,
     hashes_without_keys,
-    letters_of_shard,
+    letters_job,
+    matches_in_shard,
     rounds_with_signatures,
     same_letters_in_shard,
     standard_error,
@@ -82,7 +82,7 @@ class DeniedOfShard(VerdictJob):
 
     @property
     def also_in_key(self) -> list[Any]:
-        letters = (LETTERS,) if deny_list(self.lists).letter_hashes else ()
+        letters = (LETTERS,) if load_deny_list(self.lists).letter_hashes else ()
         keys = [dedup.key_parameters for dedup in (*self.rounds, *letters)]
         return [[file.sha256 for file in self.lists], keys]
 
@@ -95,37 +95,38 @@ class DeniedOfShard(VerdictJob):
         return (REQUESTED, BY_LIKENESS)
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
-        denied, left = deny_list(self.lists), remaining.column("doc_id").to_numpy()
-        asked, alike = denied_in_shard(
+        denied, remaining_ids = load_deny_list(self.lists), remaining.column("doc_id").to_numpy()
+        requested, matches = denied_in_shard(
             self.folder, str(self.source), self.history.shard, denied, self.url, self.rounds
         )
-        alike_ids = np.array([one.doc_id for one in alike], np.uint64)
-        gone = np.intersect1d(np.concatenate([asked, alike_ids, denied.ids_of_both[1]]), left)
-        reasons = np.where(np.isin(gone, asked), REQUESTED, BY_LIKENESS)
-        return pa.table([gone, pa.array(reasons, pa.string())], schema=VERDICTS)
+        similar = [match.doc_id for match in matches]
+        matching = [requested, np.array(similar, np.uint64), denied.requested_and_similar_ids[1]]
+        removed = np.intersect1d(np.concatenate(matching), remaining_ids)
+        reasons = np.where(np.isin(removed, requested), REQUESTED, BY_LIKENESS)
+        return pa.table([removed, pa.array(reasons, pa.string())], schema=VERDICTS)
 
 
 def denied_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, url: str, rounds: Sequence[MinHashRound]
-) -> tuple[NDArray[np.uint64], list[Alike]]:
+) -> tuple[NDArray[np.uint64], list[TextMatch]]:
     """Return the ids of a shard's documents on deny lists, ascending, (n,), and documents with similar texts."""
-    alike = [*alike_in_shard(folder, source, shard, denied, rounds)]
-    found = [
-        np.array([one.doc_id for one in alike if one.is_same], np.uint64),
+    matches = [*matches_in_shard(folder, source, shard, denied, rounds)]
+    requested_ids = [
+        np.array([match.doc_id for match in matches if match.is_same], np.uint64),
         same_letters_in_shard(folder, source, shard, denied),
     ]
     hashes = hashes_without_keys(denied, rounds)
     with open_table(folder, shard) as parquet:
         columns = columns_to_read(denied, url, parquet.schema_arrow.names, with_texts=bool(hashes))
-        found += [denied_ids(denied, table, url, hashes) for table in parts_of(parquet, columns)]
-    asked = np.unique(np.concatenate(found))
-    exactly = set(asked.tolist())
-    return asked, [one for one in alike if one.doc_id not in exactly]
+        requested_ids += [denied_ids(denied, table, url, hashes) for table in parts_of(parquet, columns)]
+    requested = np.unique(np.concatenate(requested_ids))
+    known = set(requested.tolist())
+    return requested, [match for match in matches if match.doc_id not in known]
 
 
 def columns_to_read(denied: DenyList, url: str, names: Sequence[str], *, with_texts: bool) -> list[str]:
     """Return the columns of a shard that the lists need."""
-    paths = [*([url] if denied.knows_addresses else []), *denied.columns]
+    paths = [*([url] if denied.has_addresses else []), *denied.columns]
     texts = ["text"] if with_texts else []
     return list(dict.fromkeys(["doc_id", *filter(None, (column_of(path, names) for path in paths)), *texts]))
 
@@ -135,16 +136,16 @@ def denied_ids(
 ) -> NDArray[np.uint64]:
     """Return the ids of the documents in a table to remove: (n,) uint64. hashes: of texts to compare."""
     ids = table.column("doc_id").to_numpy()
-    goes = np.isin(ids, denied.ids_of_both[0])
-    if denied.knows_addresses:
-        goes |= denied.has_addresses(values_in(table, url))
+    is_denied = np.isin(ids, denied.requested_and_similar_ids[0])
+    if denied.has_addresses:
+        is_denied |= denied.denies_addresses(values_in(table, url))
     for column, values in denied.values.items():
-        goes |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
+        is_denied |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
     for column, value_hashes in denied.value_hashes.items():
-        goes |= are_among(value_hashes, values_in(table, column))
+        is_denied |= are_among(value_hashes, values_in(table, column))
     if hashes:
-        goes |= are_among(hashes, table.column("text"))
-    return ids[goes]
+        is_denied |= are_among(hashes, table.column("text"))
+    return ids[is_denied]
 
 
 def are_among(hashes: Collection[str], texts: pa.Array | pa.ChunkedArray) -> list[bool]:
@@ -156,7 +157,7 @@ def values_in(table: pa.Table, path: str) -> pa.Array:
     """Return the values of a column as text: (n,) strings, null for values that a request cannot name."""
     try:
         return column_texts(table, path, "value")
-    except ValueError:  # said once of each source
+    except ValueError:  # `deny` warns once of each source
         return pa.nulls(len(table), pa.string())
 
 
@@ -177,14 +178,14 @@ def deny_key(recipe: Recipe, trail: Trail) -> str:
 
 def rounds_asked_about(recipe: Recipe) -> tuple[MinHashRound, ...]:
     """Return the rounds by whose signatures the lists identify texts."""
-    if not deny_list(lists_of(recipe)).signed:
+    if not load_deny_list(lists_of(recipe)).signed:
         return ()
     return rounds_with_signatures(recipe.rounds)
 
 
 def letters_asked_about(recipe: Recipe) -> tuple[LettersRound, ...]:
     """Return the settings of the keys of letters if the lists have hashes of letters; else an empty tuple."""
-    return (LETTERS,) if deny_list(lists_of(recipe)).letter_hashes else ()
+    return (LETTERS,) if load_deny_list(lists_of(recipe)).letter_hashes else ()
 
 
 def reasons_of(recipe: Recipe) -> dict[str, str]:
@@ -207,9 +208,9 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source on the recipe's deny lists."""
     lists, url = lists_of(recipe), recipe.source(trail.source).url
     histories = load_histories(recipe.folder, trail)
-    denied, ingested = deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
+    denied, ingested = load_deny_list(lists), load_manifest(recipe.folder, trail.receipts[0])
     columns = ingested.facts_as(IngestedColumns).schema_of_all
-    for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
+    for path in [*([url] if denied.has_addresses else []), *denied.columns]:
         if (fault := fault_of_column(path, columns)) is not None:
             is_url = path == url
             by = "an address; if another column has them, name that as its `url`" if is_url else "its value"
@@ -225,7 +226,7 @@ def deny(recipe: Recipe, trail: Trail) -> Manifest:
     aside = ingested.facts_as(RowsAside).set_aside if recipe.publish_set_aside else None
     without = [RowsWithoutDenied(recipe.folder, trail.source, rows, lists) for rows in aside or ()]
     judged = fan_out(RowsWithoutDenied.__call__, without, stage="deny", source=trail.source)
-    letters = [letters_of_shard(recipe.folder, trail.source, one.shard).path for one in histories]
+    letters = [letters_job(recipe.folder, trail.source, history.shard).path for history in histories]
     return manifest.model_copy(
         update={
             "facts": RowsAside(set_aside=tuple(judged) or None).written(),

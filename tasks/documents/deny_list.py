@@ -68,7 +68,7 @@ SEAL = "# SHA-256 of what follows: "  # how lists begin that we write
 
 def sha256_of(value: object) -> object:
     if not isinstance(value, str) or not SHA256.fullmatch(value.lower()):
-        raise ValueError("64 hexadecimal digits are expected")
+        raise ValueError("expected 64 hexadecimal digits")
     return value.lower()
 
 
@@ -87,19 +87,21 @@ class Signature(Strict):
 
     @field_validator("values")
     @classmethod
-    def are_whole(cls, values: str) -> str:
+    def check_value_size(cls, values: str) -> str:
         try:
             is_whole = len(b64decode(values, validate=True)) % 8 == 0
         except (binascii.Error, ValueError):
             is_whole = False
         if not is_whole or not values:
-            raise ValueError("values of 64 bits in Base64 are expected")
+            raise ValueError("expected Base64 of one or more 8-byte values")
         return values
 
     @model_validator(mode="after")
-    def are_as_many_as_said(self) -> "Signature":
-        if self.parameters.get("values") != len(b64decode(self.values)) // 8:
-            raise ValueError("as many values are expected as its parameters say")
+    def check_value_count(self) -> "Signature":
+        count = len(b64decode(self.values)) // 8
+        if self.parameters.get("values") != count:
+            expected = self.parameters.get("values")
+            raise ValueError(f"expected {expected} values, as in its parameters, got {count}")
         return self
 
     @property
@@ -109,7 +111,8 @@ class Signature(Strict):
 
 
 Sketches = tuple[list[str], NDArray[np.uint64], NDArray[np.int64]]  # (n,), (n, values) and (n,)
-KNOWN_BY = [
+# The combinations of fields by which a request identifies documents.
+ALLOWED_FIELDS = [
     {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
     {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
     {"letters_sha256"}, {"row_sha256"}, {"row_sha256", "row_bytes"}, {"addresses_sha256", "addresses"},
@@ -142,9 +145,9 @@ class Request(Strict):
     addresses: Annotated[int, Field(strict=True, ge=1)] | None = None
 
     @model_validator(mode="after")
-    def says_one_thing(self) -> "Request":
-        said = {name for name in self.model_fields_set if getattr(self, name) not in (None, "")}
-        if said != self.model_fields_set or said not in KNOWN_BY:
+    def check_fields(self) -> "Request":
+        given = {name for name in self.model_fields_set if getattr(self, name) not in (None, "")}
+        if given != self.model_fields_set or given not in ALLOWED_FIELDS:
             raise ValueError(
                 "one of url, domain, id, text_sha256, url_sha256, and column with value is expected"
             )
@@ -181,58 +184,58 @@ class DenyList:
         self.letter_hashes, self.row_hashes = set[str](), set[str]()
         self.row_beginnings = dict[int, set[str]]()
         self._sketches = dict[str, Sketches]()
-        for one in requests:
-            if one.addresses_sha256 is not None:
+        for request in requests:
+            if request.addresses_sha256 is not None:
                 self.names_tables = True
-            elif one.url is not None:
-                self.add_address(address_of(one.url.strip()))
-            elif one.domain is not None:
-                self.domains.add(str(normalise_domain(one.domain)))
-            elif one.id is not None:
-                (self.like_ids if one.by else self.ids).add(one.id)
-            elif one.text_sha256 is not None and one.signature is not None:
-                signatures = self.signed.setdefault(digest_of(one.signature.parameters), {})
-                signatures[one.text_sha256] = one.signature
-                self.only_themselves |= {one.text_sha256} if one.only_itself else set()
-            elif one.text_sha256 is not None:
-                self.text_hashes.add(one.text_sha256)
-            elif one.letters_sha256 is not None:
-                self.letter_hashes.add(one.letters_sha256)
-            elif one.row_sha256 is not None and one.row_bytes is not None:
-                self.row_beginnings.setdefault(one.row_bytes, set()).add(one.row_sha256)
-            elif one.row_sha256 is not None:
-                self.row_hashes.add(one.row_sha256)
-            elif one.url_sha256 is not None:
-                self.url_hashes.add(bytes.fromhex(one.url_sha256))
-            elif one.column is not None and one.value_sha256 is not None:
-                self.value_hashes.setdefault(one.column, set()).add(one.value_sha256)
-            elif one.column is not None:
-                self.values.setdefault(one.column, set()).add(str(as_text(one.value, lists=False)))
+            elif request.url is not None:
+                self.add_address(address_of(request.url.strip()))
+            elif request.domain is not None:
+                self.domains.add(str(normalise_domain(request.domain)))
+            elif request.id is not None:
+                (self.like_ids if request.by else self.ids).add(request.id)
+            elif request.text_sha256 is not None and request.signature is not None:
+                signatures = self.signed.setdefault(digest_of(request.signature.parameters), {})
+                signatures[request.text_sha256] = request.signature
+                self.only_themselves |= {request.text_sha256} if request.only_itself else set()
+            elif request.text_sha256 is not None:
+                self.text_hashes.add(request.text_sha256)
+            elif request.letters_sha256 is not None:
+                self.letter_hashes.add(request.letters_sha256)
+            elif request.row_sha256 is not None and request.row_bytes is not None:
+                self.row_beginnings.setdefault(request.row_bytes, set()).add(request.row_sha256)
+            elif request.row_sha256 is not None:
+                self.row_hashes.add(request.row_sha256)
+            elif request.url_sha256 is not None:
+                self.url_hashes.add(bytes.fromhex(request.url_sha256))
+            elif request.column is not None and request.value_sha256 is not None:
+                self.value_hashes.setdefault(request.column, set()).add(request.value_sha256)
+            elif request.column is not None:
+                self.values.setdefault(request.column, set()).add(str(as_text(request.value, lists=False)))
 
     def __reduce__(self) -> Any:
         """Send the names of files instead of requests: each worker reads the files once."""
-        return (deny_list, (self.files,)) if self.files else super().__reduce__()
+        return (load_deny_list, (self.files,)) if self.files else super().__reduce__()
 
     def add_address(self, entry: Entry) -> None:
         entries_by_kind = {"domain": self.domains, "url": self.urls, "folder": self.folders}
         entries_by_kind[entry.kind].add(entry.value)
 
     @property
-    def knows_addresses(self) -> bool:
+    def has_addresses(self) -> bool:
         return bool(self.urls or self.folders or self.domains or self.url_hashes or self.names_tables)
 
     @cached_property
-    def ids_of_both(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
+    def requested_and_similar_ids(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
         """The ids of requested documents and of documents similar to them, ascending: (n,) uint64 each."""
-        asked, alike = (np.array(sorted(ids), np.uint64) for ids in (self.ids, self.like_ids))
-        return asked, alike
+        requested, similar = (np.array(sorted(ids), np.uint64) for ids in (self.ids, self.like_ids))
+        return requested, similar
 
     def sketches(self, kind: str) -> Sketches:
         """Return the hashes of texts with signatures of a kind, the signatures, and their shingle counts."""
         if kind not in self._sketches:
             signed = self.signed[kind]
-            values = np.stack([one.sketch for one in signed.values()])
-            counts = np.array([one.shingles or 0 for one in signed.values()], np.int64)
+            values = np.stack([signature.sketch for signature in signed.values()])
+            counts = np.array([signature.shingles or 0 for signature in signed.values()], np.int64)
             self._sketches[kind] = list(signed), values, counts
         return self._sketches[kind]
 
@@ -246,15 +249,15 @@ class DenyList:
         """The columns with requested values."""
         return [*dict.fromkeys([*self.values, *self.value_hashes])]
 
-    def has_address(self, said: str | None) -> bool:
+    def has_address(self, address_text: str | None) -> bool:
         """Return whether documents with this address are to be removed."""
-        return said is not None and bool(self.has_normal([normalise_address(said)])[0])
+        return address_text is not None and bool(self.denies_normal([normalise_address(address_text)])[0])
 
-    def has_addresses(self, addresses: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+    def denies_addresses(self, addresses: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
         """Return for each address of a column whether documents with it are to be removed: (n,)."""
-        return self.has_normal(normal_addresses(addresses))
+        return self.denies_normal(normal_addresses(addresses))
 
-    def has_normal(self, addresses: Sequence[Address | None]) -> NDArray[np.bool_]:
+    def denies_normal(self, addresses: Sequence[Address | None]) -> NDArray[np.bool_]:
         """Return whether documents with addresses in normal form are to be removed: (n,)."""
         is_denied = np.zeros(len(addresses), np.bool_)
         if self.urls or self.folders or self.domains or self.url_hashes:
@@ -287,7 +290,7 @@ class DenyList:
 
 
 @lru_cache(maxsize=4)
-def deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
+def load_deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
     """Read lists, and the tables of addresses that they name. Raises BadInput with the invalid lines."""
     requests = [request for file in files for request in requests_in(file)]
     corpora = [
@@ -316,7 +319,7 @@ def digests_of_lists(recipe: Recipe) -> dict[str, str]:
 def read_lists(recipe: Recipe) -> dict[str, str]:
     """Read a recipe's lists and return their SHA-256 by URL. Raises BadInput with the invalid lines."""
     if recipe.deny_lists:
-        deny_list(lists_of(recipe))
+        load_deny_list(lists_of(recipe))
     return digests_of_lists(recipe)
 
 
@@ -330,9 +333,10 @@ def requests_in(file: PlannedFile, name: str = NAME) -> Iterator[Request]:
     lines = list(lines_of_list(name, file))
     if lines and lines[0].startswith(SEAL) and sealed(lines[1:])[0] != lines[0]:
         raise BadInput(
-            f"{where}: it is cut, or was changed; bring it back or, if that is meant, remove its first line"
+            f"{where}: the file was changed after `zyda forget` wrote it; restore it, or remove its first line to "
+            "accept the change"
         )
-    yield from read_entries(where, lines, requests_of, "ask for nothing that a document is known by")
+    yield from read_entries(where, lines, requests_of, "are not requests")
 
 
 def sealed(lines: Sequence[str]) -> list[str]:

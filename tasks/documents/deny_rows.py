@@ -24,7 +24,7 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.deny_list import DenyList, Request, deny_list
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, load_deny_list
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.signatures.letters import letters_in
 from zyda_flows.tasks.sources.named_values import as_text, column_of, value_at
@@ -61,7 +61,7 @@ class RowAside:
         return [*texts_in(self.fields), *texts_in_content(self.content)]
 
 
-def row_aside(content: bytes | None, columns: str | None) -> RowAside:
+def parse_row_aside(content: bytes | None, columns: str | None) -> RowAside:
     """Return a row that is set aside. columns: as JSON; if given, the content is the row's text."""
     content, fields = content or b"", None
     if columns is not None:
@@ -83,13 +83,13 @@ def texts_in(value: Any) -> Iterator[str]:
     """Yield the texts in a value, at all levels."""
     waiting = [value]
     while waiting:
-        one = waiting.pop()
-        if isinstance(one, str):
-            yield one
-        elif isinstance(one, dict):
-            waiting += one.values()
-        elif isinstance(one, list):
-            waiting += one
+        element = waiting.pop()
+        if isinstance(element, str):
+            yield element
+        elif isinstance(element, dict):
+            waiting += element.values()
+        elif isinstance(element, list):
+            waiting += element
 
 
 def texts_in_content(content: str) -> Iterator[str]:
@@ -117,18 +117,18 @@ class RowJudge:
     denied: DenyList
     patterns: dict[str, re.Pattern[str]] = field(default_factory=dict)
 
-    def asks_about(self, content: bytes | None, columns: str | None) -> bool:
+    def is_denied(self, content: bytes | None, columns: str | None) -> bool:
         """Return whether a row matches a request."""
         if not content and not columns:
             return False
         if self.denied.row_hashes and hash_of_row(content, columns) in self.denied.row_hashes:
             return True
-        if columns is None and content and self.begins_like_one(content):
+        if columns is None and content and self.has_denied_beginning(content):
             return True
-        row = row_aside(content, columns)
+        row = parse_row_aside(content, columns)
         return self.has_address(row) or self.has_value(row) or self.has_text(row)
 
-    def begins_like_one(self, content: bytes) -> bool:
+    def has_denied_beginning(self, content: bytes) -> bool:
         return any(
             size <= len(content) and sha256(content[:size]).hexdigest() in hashes
             for size, hashes in self.denied.row_beginnings.items()
@@ -136,7 +136,7 @@ class RowJudge:
 
     def has_address(self, row: RowAside) -> bool:
         denied = self.denied
-        if not denied.knows_addresses:
+        if not denied.has_addresses:
             return False
         values = (text for text in texts_in(row.fields) if len(text) < LONGEST_ADDRESS)
         addresses = {*values, *addresses_in(row.content)}
@@ -147,7 +147,8 @@ class RowJudge:
     def has_value(self, row: RowAside) -> bool:
         for column in self.denied.columns:
             named, hashed = (
-                of.get(column, set[str]()) for of in (self.denied.values, self.denied.value_hashes)
+                by_column.get(column, set[str]())
+                for by_column in (self.denied.values, self.denied.value_hashes)
             )
             if any(is_among(value, named, hashed) for value in values_of(row, column)):
                 return True
@@ -158,8 +159,10 @@ class RowJudge:
         texts = [text.encode(errors="replace") for text in row.texts if text] if hashes or letters else []
         if any(sha256(text).hexdigest() in hashes for text in texts):
             return True
-        found = letters_in(pa.array(texts, pa.large_binary()).cast(pa.large_string())) if letters else []
-        return any(len(one) and sha256(one).hexdigest() in letters for one in found)
+        letters_of_texts = (
+            letters_in(pa.array(texts, pa.large_binary()).cast(pa.large_string())) if letters else []
+        )
+        return any(len(own) and sha256(own).hexdigest() in letters for own in letters_of_texts)
 
 
 def is_among(value: str, named: Collection[str], hashed: Collection[str]) -> bool:
@@ -187,9 +190,9 @@ def values_named(fields: Any, name: str) -> Iterator[str]:
     while waiting:
         value, is_named = waiting.pop()
         if isinstance(value, dict):
-            waiting += [(one, is_named or key == name) for key, one in value.items()]
+            waiting += [(element, is_named or key == name) for key, element in value.items()]
         elif isinstance(value, list):
-            waiting += [(one, is_named) for one in value]
+            waiting += [(element, is_named) for element in value]
         elif is_named and (text := as_text(value, lists=False)) is not None:
             yield text
 
@@ -278,7 +281,7 @@ class RowsWithoutDenied(ArtifactJob):
         return [file.sha256 for file in self.lists]
 
     def make(self) -> Artifact:
-        judge = RowJudge(deny_list(self.lists))
+        judge = RowJudge(load_deny_list(self.lists))
 
         def fill(scratch: Path) -> None:
             writer = None
@@ -294,7 +297,7 @@ class RowsWithoutDenied(ArtifactJob):
 def without_denied(judge: RowJudge, table: pa.Table) -> pa.Table:
     """Return rows that are set aside, with null as content and columns of rows on deny lists."""
     pairs = zip(*(table.column(name).to_pylist() for name in CONTENTS.names), strict=True)
-    is_kept = pa.array([not judge.asks_about(content, columns) for content, columns in pairs], pa.bool_())
+    is_kept = pa.array([not judge.is_denied(content, columns) for content, columns in pairs], pa.bool_())
     for name in CONTENTS.names:
         place = table.column_names.index(name)
         values = table.column(name)

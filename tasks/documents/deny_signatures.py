@@ -23,7 +23,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, deny_list, lists_of
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, Signature, lists_of, load_deny_list
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
@@ -46,7 +46,7 @@ PAIRS_AT_ONCE = 1 << 14  # of signatures: 32 MiB of those of 128 values
 
 
 @dataclass(frozen=True)
-class Alike:
+class TextMatch:
     """A document with the text of a request, or with a similar text. sha256: of the requested text."""
 
     doc_id: int
@@ -68,7 +68,7 @@ def standard_error(values: int, likeness: float = LIKENESS) -> float:
 def rounds_with_signatures(rounds: Sequence[Dedup]) -> tuple[MinHashRound, ...]:
     """Return the rounds by whose keys similar texts are identified, each kind of signatures once."""
     rounds_by_digest = {
-        digest_of(signature_parameters(one)): one for one in rounds if isinstance(one, MinHashRound)
+        digest_of(signature_parameters(dedup)): dedup for dedup in rounds if isinstance(dedup, MinHashRound)
     }
     return tuple(rounds_by_digest.values())
 
@@ -96,7 +96,7 @@ def requests_of_texts(
             if dedup_round[number, 0] != sketch.EMPTY
         ]
         letters = letter_hash(text) if alike else None
-        requests += [Request(text_sha256=digest, signature=one, **only) for one in signed]
+        requests += [Request(text_sha256=digest, signature=signature, **only) for signature in signed]
         requests += [Request(letters_sha256=letters)] if letters else []
         requests += [] if signed or letters else [Request(text_sha256=digest)]
     return requests
@@ -109,10 +109,9 @@ def shingle_counts(texts: pa.LargeStringArray, dedup: MinHashRound) -> NDArray[n
 
 def hashes_without_keys(denied: DenyList, rounds: Sequence[MinHashRound]) -> set[str]:
     """Return the hashes of texts that no round identifies by signatures; they are compared with all texts."""
-    found = {digest_of(signature_parameters(dedup)) for dedup in rounds}
-    return {one for kind, signatures in denied.signed.items() if kind not in found for one in signatures} | (
-        denied.text_hashes
-    )
+    known_kinds = {digest_of(signature_parameters(dedup)) for dedup in rounds}
+    unknown = [hashes for kind, hashes in denied.signed.items() if kind not in known_kinds]
+    return denied.text_hashes.union(*unknown)
 
 
 def same_letters_in_shard(
@@ -121,14 +120,14 @@ def same_letters_in_shard(
     """Return the ids of the documents of a shard with the letters of a listed text: (n,)."""
     if not denied.letter_hashes:
         return np.empty(0, np.uint64)
-    keys, doc_ids = read_range(folder, [letters_of_shard(folder, source, shard)()], 0, ALL_KEYS)
+    keys, doc_ids = read_range(folder, [letters_job(folder, source, shard)()], 0, ALL_KEYS)
     wanted = np.stack([key_of_hash(digest) for digest in denied.letter_hashes])
     places = np.flatnonzero(np.isin(keys[:, 0], wanted[:, 0]))
     pairs = {(upper, lower) for upper, lower in wanted.tolist()}
     return doc_ids[[place for place in places.tolist() if tuple(keys[place].tolist()) in pairs]]
 
 
-def letters_of_shard(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
+def letters_job(folder: Folder, source: str, shard: Artifact) -> KeysOfShard:
     """Return the job that computes the keys of letters of a shard."""
     return KeysOfShard(folder, source, shard, LETTERS)
 
@@ -139,46 +138,46 @@ class LettersOfShard:
     @classmethod
     def for_source(cls, recipe: Recipe, source: str) -> "partial[KeysOfRounds]":
         """Return the function that starts the keys of letters of a shard."""
-        is_asked = bool(recipe.deny_lists) and bool(deny_list(lists_of(recipe)).letter_hashes)
-        return partial(KeysOfRounds, (LETTERS,) if is_asked else ())
+        has_letters = bool(recipe.deny_lists) and bool(load_deny_list(lists_of(recipe)).letter_hashes)
+        return partial(KeysOfRounds, (LETTERS,) if has_letters else ())
 
 
-def alike_in_shard(
+def matches_in_shard(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, rounds: Sequence[MinHashRound]
-) -> Iterator[Alike]:
+) -> Iterator[TextMatch]:
     """Yield the documents of a shard whose texts match signatures of the lists."""
     for dedup in rounds:
         if (kind := digest_of(signature_parameters(dedup))) in denied.signed:
-            for one in alike_in_round(folder, source, shard, denied, kind, dedup):
-                if one.is_same or one.sha256 not in denied.only_themselves:
-                    yield one
+            for match in matches_in_round(folder, source, shard, denied, kind, dedup):
+                if match.is_same or match.sha256 not in denied.only_themselves:
+                    yield match
 
 
-def alike_in_round(
+def matches_in_round(
     folder: Folder, source: str, shard: Artifact, denied: DenyList, kind: str, dedup: MinHashRound
-) -> Iterator[Alike]:
+) -> Iterator[TextMatch]:
     """Yield the documents of a shard that match signatures, by a round's keys. kind: of the signatures."""
     hashes, sketches, counts = denied.sketches(kind)
-    both = sharing_a_bucket(folder, source, shard, sketches, dedup)
-    if not len(both):
+    pairs = pairs_sharing_a_bucket(folder, source, shard, sketches, dedup)
+    if not len(pairs):
         return
-    ids, texts = texts_of(folder, shard, np.unique(both[:, 0]))
+    ids, texts = texts_of(folder, shard, np.unique(pairs[:, 0]))
     own, own_counts = signatures(texts, dedup), shingle_counts(texts, dedup)
     digests = [sha256(text.encode()).hexdigest() for text in texts.to_pylist()]
-    for start in range(0, len(both), PAIRS_AT_ONCE):
-        at_once = both[start : start + PAIRS_AT_ONCE]
-        places, requested = np.searchsorted(ids, at_once[:, 0]), at_once[:, 1].astype(np.int64)
+    for start in range(0, len(pairs), PAIRS_AT_ONCE):
+        batch = pairs[start : start + PAIRS_AT_ONCE]
+        places, requested = np.searchsorted(ids, batch[:, 0]), batch[:, 1].astype(np.int64)
         similar = (own[places] == sketches[requested]).mean(axis=1)
-        likenesses = np.maximum(similar, parts_held(similar, counts[requested], own_counts[places]))
+        likenesses = np.maximum(similar, shares_contained(similar, counts[requested], own_counts[places]))
         for place, request, likeness in zip(
             places.tolist(), requested.tolist(), likenesses.tolist(), strict=True
         ):
             is_same = digests[place] == hashes[request]
             if is_same or likeness >= LIKENESS:
-                yield Alike(int(ids[place]), hashes[request], likeness, is_same)
+                yield TextMatch(int(ids[place]), hashes[request], likeness, is_same)
 
 
-def sharing_a_bucket(
+def pairs_sharing_a_bucket(
     folder: Folder, source: str, shard: Artifact, sketches: NDArray[np.uint64], dedup: MinHashRound
 ) -> NDArray[np.uint64]:
     """Return pairs that share a bucket, (p, 2): a document id and a sketch's number. sketches: (n, values)."""
@@ -187,22 +186,23 @@ def sharing_a_bucket(
     keys_of_shard = KeysOfShard(folder, source, shard, dedup)()
     pairs = [np.empty((0, 2), np.uint64)]
     for band in range(dedup.bands):
-        found, doc_ids = read_range(folder, [keys_of_shard], band, ALL_KEYS)
+        shard_keys, doc_ids = read_range(folder, [keys_of_shard], band, ALL_KEYS)
         order = np.argsort(keys[:, band], kind="stable")
-        ids, requests = collisions(found, doc_ids, keys[order, band], numbers[order])
+        ids, requests = collisions(shard_keys, doc_ids, keys[order, band], numbers[order])
         pairs.append(np.stack([ids, requests], axis=1))
     return np.unique(np.concatenate(pairs), axis=0)
 
 
-def parts_held(
-    similar: NDArray[np.float64], asked: NDArray[np.int64], own: NDArray[np.int64]
+def shares_contained(
+    similar: NDArray[np.float64], requested: NDArray[np.int64], own: NDArray[np.int64]
 ) -> NDArray[np.float64]:
     """Estimate the share of each text that a page contains, by their Jaccard similarity: (n,), at most 1.
 
-    asked: the shingles of the text, 0 if unknown; then the share is 0. own: the shingles of the page.
+    requested: the number of shingles of the text, 0 if unknown; then the share is 0. own: the number of shingles of
+    the page.
     """
-    held = np.minimum(1, similar * (asked + own) / (np.maximum(1, asked) * (1 + similar)))
-    return np.where((asked > 0) & (similar >= LEAST_JACCARD), held, 0)
+    shares = np.minimum(1, similar * (requested + own) / (np.maximum(1, requested) * (1 + similar)))
+    return np.where((requested > 0) & (similar >= LEAST_JACCARD), shares, 0)
 
 
 def texts_of(

@@ -53,7 +53,7 @@ FORMS = (
     known_form("question_stem choices answerKey", "{{ question_stem }}", BY_LETTER),
     known_form("question choices answer", "{{ question }}", "{{ choices | chosen(answer) }}"),
     known_form("ctx endings label", "{{ ctx }}", "{{ endings | chosen(label) }}"),
-    known_form("sentence option1 option2 answer", COMPLETED, None),
+    known_form("sentence option1 option2 answer", COMPLETED, answer=None),
     known_form("goal sol1 sol2 label", "{{ goal }}", "{{ [sol1, sol2] | chosen(label) }}"),
     known_form("question passage answer", "{{ question }}", "{{ ['no', 'yes'] | chosen(answer) }}"),
     known_form("question correct_answer", "{{ question }}", "{{ correct_answer }}"),
@@ -90,7 +90,7 @@ class EvaluationItem:
     answer: str | None
 
 
-def planned_set(name: str, settings: EvaluationSet) -> PlannedSet:
+def plan_set(name: str, settings: EvaluationSet) -> PlannedSet:
     """Look up the files of a set. Raises BadInput for no files, Denied, Unavailable."""
     files = planned_files(f"set {name}", settings.files, settings.revision)
     return PlannedSet(name=name, files=files, question=settings.question, answer=settings.answer)
@@ -179,17 +179,17 @@ def template(text: str) -> Template:
     environment = SandboxedEnvironment(
         undefined=StrictUndefined, finalize=lambda value: "" if value is None else value
     )
-    environment.filters["chosen"] = chosen
+    environment.filters["chosen"] = chosen_answer
     return environment.from_string(text)
 
 
-def chosen(choices: Sequence[Any], which: Any) -> Any:
+def chosen_answer(choices: Sequence[Any], answer: Any) -> Any:
     """Return the choice at a position (from 0), for a letter, or for a truth value; None for no choice.
 
     Sets with secret answers have no value or -1. Raises LookupError, ValueError for an invalid choice.
     """
-    text = str(int(which) if isinstance(which, float) and which.is_integer() else which).strip()
-    if which is None or text in {"", "-1"}:
+    text = str(int(answer) if isinstance(answer, float) and answer.is_integer() else answer).strip()
+    if answer is None or text in {"", "-1"}:
         return None
     if len(text) == 1 and "A" <= text <= "Z":
         return choices[ord(text) - ord("A")]

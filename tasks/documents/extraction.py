@@ -16,7 +16,7 @@ LONGEST = 200  # characters of the reason of a failure
 MOST_REPLACED = 0.01  # share of U+FFFD characters, which replace bytes in an unknown encoding
 
 
-def whole(text: str) -> str:
+def check_decoded(text: str) -> str:
     """Return a text. Raises ValueError if too many of its characters were lost in decoding."""
     if "\ufffd" in text and (lost := text.count("\ufffd")) > MOST_REPLACED * len(text):
         raise ValueError(
@@ -26,7 +26,7 @@ def whole(text: str) -> str:
     return text
 
 
-class Extracted(NamedTuple):
+class ExtractedTexts(NamedTuple):
     """Extracted texts, (n,), the reason of each failure, (n,) or null, and counts of characters."""
 
     texts: pa.LargeStringArray
@@ -34,7 +34,7 @@ class Extracted(NamedTuple):
     counts: CleaningCounts
 
 
-def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
+def extract_texts(texts: pa.LargeStringArray, name: str) -> ExtractedTexts:
     """Extract texts, (n,), with the extractor `name`. Raises ValueError for an unknown name."""
     extract = extractor_named(name).load()
     extracts, reasons, after = list[bytes](), list[str | None](), 0
@@ -42,7 +42,7 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
     for start, end in pairwise(offsets.tolist()):
         reason = None
         try:
-            text = whole(extract(data[start:end]))
+            text = check_decoded(extract(data[start:end]))
             extracts.append(text.encode())
             after += len(text)
         except Exception as error:  # noqa: BLE001 (an error of a library for a page must not stop the batch)
@@ -54,6 +54,6 @@ def extracted(texts: pa.LargeStringArray, name: str) -> Extracted:
         reasons.append(reason)
     before = pc.sum(pc.utf8_length(texts)).as_py() or 0
     counts = CleaningCounts(documents=len(texts), characters_before=before, characters_after=after)
-    return Extracted(
+    return ExtractedTexts(
         pa.array(extracts, pa.large_binary()).cast(pa.large_string()), pa.array(reasons, pa.string()), counts
     )

@@ -155,7 +155,7 @@ class UserFunction(Record):
         return call_function(self.named, self.code, texts, kind)
 
 
-def user_function(settings: Step) -> UserFunction | None:
+def load_user_function(settings: Step) -> UserFunction | None:
     """Return the user's function of a step, or None. Raises BadRecipe."""
     named = settings.function
     return UserFunction(named=named, code=digest_of_code(named)) if named else None

@@ -19,17 +19,17 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, items_of
 from zyda_flows.tasks.documents.item_words import texts_of, word_hashes, word_places
-from zyda_flows.tasks.documents.sought_items import Hashes, SearchedItems, SetCounts, searched_items
+from zyda_flows.tasks.documents.sought_items import Hashes, SearchedItems, SetCounts, collect_items
 from zyda_flows.tasks.limits import limits
 from zyda_flows.textkernels.phrases import PhraseIndex, hash_around, hashes_of, places_of
 
 # Raised when the results of the search change. Case folding follows Python's Unicode version.
 VERSION = f"1, Unicode {unidata_version}"
-AROUND = 32  # words before and after a passage by which copies of the passage are identified
-BETWEEN = 8  # highest number of words between the halves of a short item
-TWO = 2  # lowest number of matching phrases of a question with several phrases
-SHOWN = 300  # characters of a matching passage in the evidence
-MARK = pa.field("contamination", pa.list_(pa.string()))  # published if documents are marked
+WORDS_AROUND = 32  # words before and after a passage by which copies of the passage are identified
+WORDS_BETWEEN = 8  # highest number of words between the halves of a short item
+LEAST_PHRASES = 2  # lowest number of matching phrases of a question with several phrases
+SHOWN_CHARACTERS = 300  # characters of a matching passage in the evidence
+MARK_FIELD = pa.field("contamination", pa.list_(pa.string()))  # published if documents are marked
 PHRASES = pa.list_(pa.uint64())
 SURROUNDED = pa.list_(pa.struct([("phrase", pa.uint64()), ("around", pa.uint64())]))
 HELD = pa.list_(
@@ -62,7 +62,7 @@ class ItemSearch:
         words, ends = word_hashes(texts)
         phrases, held = dict[int, list[dict[str, int]]](), dict[int, list[dict[str, Any]]]()
         for document, places in self.phrases_in(words, ends):
-            phrases[document] = [*surrounded(words, ends[document : document + 2], places)]
+            phrases[document] = [*with_surroundings(words, ends[document : document + 2], places)]
             items = [*self.held_items(words, ends[document : document + 2], places, texts[document])]
             if items:
                 held[document] = items
@@ -101,7 +101,7 @@ class ItemSearch:
         """Yield ranges of a document's words, (first, stop), that contain questions and answers of items."""
         for number, item_places in self.by_item(places).items():
             phrases = self.items.phrases_of(number)
-            least = max(min(TWO, len(phrases)), share * len(phrases))
+            least = max(min(LEAST_PHRASES, len(phrases)), share * len(phrases))
             for passage in self.passages(item_places):
                 if len(passage.phrases) >= least and self.is_answered(number, words, ends, passage):
                     yield passage.start - int(ends[0]), passage.stop - int(ends[0])
@@ -129,9 +129,9 @@ class ItemSearch:
             yield PhrasePlace(start, length, phrase)
         for (is_before, size), others in self.items.halves.get(phrase, {}).items():
             low, high = (
-                (start - BETWEEN - size, start - size)
+                (start - WORDS_BETWEEN - size, start - size)
                 if is_before
-                else (start + length, start + length + BETWEEN)
+                else (start + length, start + length + WORDS_BETWEEN)
             )
             places = np.arange(max(low, ends[0]), min(high, ends[1] - size) + 1)
             for place, half in zip(
@@ -153,7 +153,7 @@ class ItemSearch:
         for number in sorted(item_places):
             phrases = self.items.phrases_of(number)
             passage = max(self.passages(item_places[number]), key=lambda passage: len(passage.phrases))
-            has_phrases = len(passage.phrases) >= min(TWO, len(phrases))
+            has_phrases = len(passage.phrases) >= min(LEAST_PHRASES, len(phrases))
             if not has_phrases or not self.is_answered(number, words, ends, passage):
                 continue
             content = content or text.as_py()
@@ -163,7 +163,7 @@ class ItemSearch:
             yield {
                 "set": self.items.names[self.items.sets[number]], "row": int(self.items.rows[number]),
                 "found": sorted(passage.phrases), "phrases": phrases, "at": at,
-                "words": shortened(content[at:stop]),
+                "words": shorten_passage(content[at:stop]),
             }  # fmt: skip
 
     def by_item(self, places: Iterable[PhrasePlace]) -> dict[int, list[PhrasePlace]]:
@@ -214,20 +214,20 @@ class Passage(NamedTuple):
     phrases: frozenset[int]
 
 
-def surrounded(
+def with_surroundings(
     words: Hashes, ends: NDArray[np.int64], places: Iterable[PhrasePlace]
 ) -> Iterator[dict[str, int]]:
     """Yield the phrases of a document, each with a hash of the words around its passage."""
     passages, around = list[tuple[int, int, set[int]]](), dict[int, int]()
     for start, length, phrase in places:
         first, stop, phrases = passages.pop() if passages else (start, start, set[int]())
-        if start > stop + AROUND:
+        if start > stop + WORDS_AROUND:
             passages.append((first, stop, phrases))
             first, phrases = start, set()
         phrases.add(phrase)
         passages.append((first, max(stop, start + length), phrases))
     for start, stop, phrases in passages:
-        context = int(hash_around(words, ends[0], start, stop, ends[1], AROUND))
+        context = int(hash_around(words, ends[0], start, stop, ends[1], WORDS_AROUND))
         for phrase in phrases:
             around[phrase] = min(context, around.get(phrase, context))
     return ({"phrase": phrase, "around": context} for phrase, context in sorted(around.items()))
@@ -255,14 +255,14 @@ def characters(text: str, words: Sequence[tuple[int, int]], first: int, stop: in
     return begin, end
 
 
-def shortened(passage: str) -> str:
+def shorten_passage(passage: str) -> str:
     """Return a passage on one line; of a long passage, its beginning."""
     shown = " ".join(passage.split())
-    return shown if len(shown) <= SHOWN else f"{shown[:SHOWN]}..."
+    return shown if len(shown) <= SHOWN_CHARACTERS else f"{shown[:SHOWN_CHARACTERS]}..."
 
 
 @lru_cache(maxsize=2)
 def search_for(planned: tuple[PlannedSet, ...], answer_within: int) -> ItemSearch:
     """Return the search for the items of sets. The sets are read once in a process. Raises BadInput."""
     sets = [(each.name, [*items_of(each)]) for each in planned]
-    return ItemSearch(*searched_items(sets), answer_within)
+    return ItemSearch(*collect_items(sets), answer_within)

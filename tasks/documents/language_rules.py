@@ -60,7 +60,7 @@ class LanguageRules(Record):
     bounds: dict[str, Limits] = {}
 
 
-def language_rules(name: str, urls: Sequence[str]) -> dict[str, LanguageRules]:
+def read_language_rules(name: str, urls: Sequence[str]) -> dict[str, LanguageRules]:
     """Return the rules in files by language. name: the field of the recipe, for errors.
 
     Raises BadInput for an unknown rule, and for two files of one language.

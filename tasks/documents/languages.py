@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.documents.language_rules import SCORE, language_rules
+from zyda_flows.tasks.documents.language_rules import SCORE, read_language_rules
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.steps.language_id import LanguageId
@@ -38,7 +38,7 @@ class PlannedLanguages(Record):
     version: str = VERSION
 
 
-def planned_languages(settings: LanguageId) -> PlannedLanguages:
+def plan_languages(settings: LanguageId) -> PlannedLanguages:
     """Look up a step's model. Raises BadInput for an invalid model and for languages that it does not know."""
     files = planned_files(f"{RULE}.model", (settings.model,), most=limits().model_bytes)
     if len(files) != 1:
@@ -57,7 +57,7 @@ def kept_languages(settings: LanguageId) -> dict[str, float]:
     """Return the languages to keep, each with its lowest accepted probability. Raises BadInput."""
     if isinstance(settings.keep, dict):
         return settings.keep
-    languages = language_rules(f"{RULE}.keep", settings.keep)
+    languages = read_language_rules(f"{RULE}.keep", settings.keep)
     if missing := [name for name, rules in languages.items() if rules.score is None]:
         raise BadInput(f"{RULE}.keep: the file of {missing[0]} has no {SCORE}; add it")
     return {name: float(rules.score or 0) for name, rules in languages.items()}
@@ -83,7 +83,7 @@ def language_columns(planned: PlannedLanguages, texts: pa.LargeStringArray) -> d
     from zyda_flows.textkernels.texts.scripts import script_of_texts
 
     model = model_of(planned.model)
-    places, probabilities = (values[:, 0] for values in predict(model, texts, 1))
+    places, probabilities = (values[:, 0] for values in predict(model, texts, k=1))
     labels = pa.array(model.labels, pa.string())
     is_blank = pc.equal(pc.utf8_length(pc.utf8_trim_whitespace(texts)), 0).to_numpy(zero_copy_only=False)
     is_known = (places >= 0) & ~is_blank  # a model returns a label for a blank text, too

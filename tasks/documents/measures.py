@@ -7,7 +7,11 @@ from hashlib import sha256
 from typing import Any
 
 from zyda_flows.tasks.documents.cleanings import PERSONAL_VERSION
-from zyda_flows.tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
+from zyda_flows.tasks.documents.language_rules import (
+    LanguageRules,
+    check_written_with_spaces,
+    read_language_rules,
+)
 from zyda_flows.tasks.documents.languages import LANGUAGE, kept_languages
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import limits
@@ -63,7 +67,7 @@ class Languages:
         kept = kept_languages(self.settings) if self.settings else {}
         if not kept:
             raise BadInput(f"{name}: add a step language_id with `keep` before this step")
-        all_rules = language_rules(name, settings.languages)
+        all_rules = read_language_rules(name, settings.languages)
         if missing := [language for language in kept if language not in all_rules]:
             raise BadInput(f"{name}: there is no file for {missing[0]}, which language_id keeps; add one")
         rules = {language: all_rules[language] for language in kept}

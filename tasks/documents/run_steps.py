@@ -13,13 +13,15 @@ from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.errors import BadInput
 
 
-def run_steps(plan: DocumentPlan, texts: pa.LargeStringArray, own: pa.Table | None = None) -> Documents:
+def run_steps(
+    plan: DocumentPlan, texts: pa.LargeStringArray, source_columns: pa.Table | None = None
+) -> Documents:
     """Run all steps of a plan on texts, (n,), and return the documents.
 
-    own: the other columns of the documents, (n,). Raises BadInput if a user's function fails, and for a column that
-    a step cannot read.
+    source_columns: the other columns of the documents, (n,). Raises BadInput if a user's function fails, and for a
+    column that a step cannot read.
     """
-    documents = Documents.read(texts, own)
+    documents = Documents.read(texts, source_columns)
     bounds = [bound for step in plan.steps for bound in step.bounds]
     for step in plan.steps:
         try:

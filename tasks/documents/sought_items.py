@@ -99,7 +99,7 @@ class SearchedItems:
         return phrases
 
 
-def searched_items(
+def collect_items(
     sets: Sequence[tuple[str, Sequence[EvaluationItem]]],
 ) -> tuple[SearchedItems, tuple[PhraseIndex, ...], dict[str, SetCounts]]:
     """Return the items to search for, the indexes of their phrases, and counts by set.
@@ -118,7 +118,7 @@ def searched_items(
     answer_lengths = np.where(asked >= LEAST, np.minimum(answered, BEGINNING), 0)
     answers = hashes_of(words.hashes, begins + asked, answer_lengths)
     is_split = (asked < LEAST) & (asked + answered >= WIDTH)
-    keys, key_lengths, halves = halved(words.hashes, begins[is_split], asked[is_split], both[is_split])
+    keys, key_lengths, halves = halve_phrases(words.hashes, begins[is_split], asked[is_split], both[is_split])
     is_long, is_short = (np.repeat(which, counts) for which in (asked >= WIDTH, (asked < WIDTH) & ~is_split))
     indexes = (
         PhraseIndex.of(words.hashes, starts[is_long], lengths[is_long], WIDTH),
@@ -155,7 +155,7 @@ def words_of(items: Iterable[EvaluationItem]) -> ItemWords:
     return ItemWords(hashes, ends[::2], np.diff(ends)[::2], np.diff(ends)[1::2])
 
 
-def halved(
+def halve_phrases(
     words: Hashes, starts: NDArray[np.int64], asked: NDArray[np.int64], lengths: NDArray[np.int64]
 ) -> tuple[NDArray[np.int64], NDArray[np.int64], Halves]:
     """Split short items into question and answer.

@@ -49,7 +49,7 @@ class PlannedUrlRules(Record):
     version: str = VERSION
 
 
-def planned_url_rules(settings: UrlRules) -> PlannedUrlRules:
+def plan_url_rules(settings: UrlRules) -> PlannedUrlRules:
     """Look up and read the files of a step. Raises BadInput for a missing or empty file."""
     files = tuple((kind, planned_files(f"{RULE}.{kind}", urls)) for kind, urls in settings.files.items())
     planned = PlannedUrlRules(column=settings.column, soft_most=settings.soft_most, files=files)
@@ -58,7 +58,7 @@ def planned_url_rules(settings: UrlRules) -> PlannedUrlRules:
 
 
 @dataclass(frozen=True)
-class Lists:
+class AddressLists:
     """Forbidden parts of addresses. domains, urls: sorted hashes, (n,) uint64."""
 
     domains: NDArray[np.uint64]
@@ -170,10 +170,10 @@ def longest_beginning(hashes: NDArray[np.uint64], address: str) -> str | None:
 
 
 @lru_cache(maxsize=4)
-def lists_of(planned: PlannedUrlRules) -> Lists:
+def lists_of(planned: PlannedUrlRules) -> AddressLists:
     """Read the lists of a step. Raises BadInput for a changed, damaged or empty file."""
     texts = {kind: entries_of_kind(kind, files) for kind, files in planned.files}
-    return Lists(
+    return AddressLists(
         domains=hashes_of(texts.get("domains", ())),
         urls=hashes_of(texts.get("urls", ())),
         words=frozenset(words_in(texts.get("words", ()))),

@@ -36,7 +36,7 @@ from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.words import in_words
 
 
-def moment() -> str:
+def utc_now() -> str:
     return datetime.now(UTC).isoformat(timespec="seconds")
 
 
@@ -63,7 +63,7 @@ def lines_of(request: RemovalRequest, requested: RequestedDocuments) -> list[Req
         else Request(id=document.doc_id, by="likeness")
         for document in requested.documents
     ]
-    return [*request.hashed(), *requested.entries, *ids]
+    return [*request.hashed_requests(), *requested.entries, *ids]
 
 
 def new_lines(recipe: Recipe, request: RemovalRequest, requested: RequestedDocuments) -> list[dict[str, Any]]:
@@ -88,7 +88,7 @@ def promise(
     lines: Sequence[dict[str, Any]],
 ) -> Certificate:
     """Write a deny list with `lines` beside the corpus, and the unfinished certificate. Return the certificate."""
-    folder, now = recipe.folder, moment()
+    folder, now = recipe.folder, utc_now()
     text = sealed([f"# asked for on {now}", *(orjson.dumps(line).decode() for line in lines)])
     content = "".join(f"{line}\n" for line in text).encode()
     name = f"{now[:19].replace(':', '')}-{digest_of(lines)[:8]}"
@@ -124,7 +124,7 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
     before = {file.path: file.sha256 for file in promised.removed_files}
     finished = promised.model_copy(
         update={
-            "finished_at": moment(),
+            "finished_at": utc_now(),
             "published_after": published,
             "came_in": count_came_in(recipe, promised),
             "left": {},

@@ -21,7 +21,7 @@ TODO = {  # the next step for the user, by kind
 }
 
 
-class Position(Record):
+class MixturePosition(Record):
     """A piece of a document in a file of a mixture: its first token and its number of tokens; see `zyda trace`."""
 
     output: str
@@ -43,7 +43,7 @@ class Dependent(Record):
     of: str
     documents: int
     pieces: int = 0
-    positions: tuple[Position, ...] = ()
+    positions: tuple[MixturePosition, ...] = ()
     note: str = ""
     todo: str = ""
 

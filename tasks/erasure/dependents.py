@@ -18,7 +18,7 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import MANIFEST
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, Position, Subject
+from zyda_flows.tasks.erasure.dependent_kinds import MOST_POSITIONS, TODO, Dependent, MixturePosition, Subject
 from zyda_flows.tasks.erasure.holdings import (
     INGESTED,
     copied_files,
@@ -34,7 +34,7 @@ from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.mixing.gathering import Output
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
-from zyda_flows.tasks.mixing.tracing import Trace, documents_in
+from zyda_flows.tasks.mixing.tracing import MixtureTracer, documents_in
 from zyda_flows.tasks.publish.export_places import TABLE
 from zyda_flows.tasks.sources.copies import FETCHED
 from zyda_flows.tasks.storage.artifacts import WORK
@@ -58,7 +58,7 @@ class Search:
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
     corpora: list[PublishedCorpus] = field(default_factory=list)
-    mixtures: list[Trace] = field(default_factory=list)
+    mixtures: list[MixtureTracer] = field(default_factory=list)
     works: list[Folder] = field(default_factory=list)  # folders of mixtures, finished or not
     exports: list[Folder] = field(default_factory=list)
     copies: list[Folder] = field(default_factory=list)
@@ -96,9 +96,9 @@ class Search:
         if name == MANIFEST:
             keep(self.corpora, PublishedCorpus.at(at))
         elif name == MIXTURE:
-            trace = Trace.at(at)
-            if trace.folder not in [mixture.folder for mixture in self.mixtures]:
-                self.mixtures.append(trace)
+            tracer = MixtureTracer.at(at)
+            if tracer.folder not in [mixture.folder for mixture in self.mixtures]:
+                self.mixtures.append(tracer)
         elif name == TABLE:
             keep(self.exports, Folder(at))
         elif name == FETCHED:
@@ -111,18 +111,18 @@ class Search:
             current = todo.pop(0)
             for corpus in self.corpora:
                 if corpus.url not in known:
-                    todo += self.kept(corpus.url, in_corpus(current, corpus, self.spread))
+                    todo += self.add_dependents(corpus.url, in_corpus(current, corpus, self.spread))
             known |= {made_from.corpus.url for made_from in todo}
             for mixture in self.mixtures:
-                self.kept(mixture.folder.url, in_mixture(current, mixture, self.spread))
+                self.add_dependents(mixture.folder.url, in_mixture(current, mixture, self.spread))
             for folder in self.works:
-                self.kept(folder.url, in_work(current, folder, self.spread))
+                self.add_dependents(folder.url, in_work(current, folder, self.spread))
             for folder in self.exports:
-                self.kept(folder.url, in_export(current, folder, self.spread))
+                self.add_dependents(folder.url, in_export(current, folder, self.spread))
             for folder in self.copies:
-                self.kept(folder.url, in_copies(current, folder))
+                self.add_dependents(folder.url, in_copies(current, folder))
 
-    def kept(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
+    def add_dependents(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
         """Keep the dependents at a URL, and return the corpora to follow in turn."""
         subjects = list[Subject]()
         try:
@@ -142,11 +142,11 @@ def keep(items: list[Item], item: Item) -> None:
         items.append(item)
 
 
-def in_mixture(subject: Subject, trace: Trace, spread: Spread) -> Iterator[Dependent]:
+def in_mixture(subject: Subject, tracer: MixtureTracer, spread: Spread) -> Iterator[Dependent]:
     """Yield a mixture if it has some of the documents, with the positions of their pieces."""
     subject_corpora = {
         number: mixed
-        for number, mixed in enumerate(trace.mixed.corpora)
+        for number, mixed in enumerate(tracer.mixed.corpora)
         if mixed.digest == subject.corpus.digest
         or mixed.url == subject.corpus.url
         or mixed.label.partition("@")[0] == subject.corpus.label
@@ -156,13 +156,13 @@ def in_mixture(subject: Subject, trace: Trace, spread: Spread) -> Iterator[Depen
     is_same = any(mixed.digest == subject.corpus.digest for mixed in subject_corpora.values())
     note = "" if is_same else "of another version of the corpus"
     numbers = np.array([*subject_corpora], np.int64)
-    outputs = trace.outputs if trace.mixed.outputs else ()
-    found = spread(partial(pieces_of, trace, numbers, subject.ids), [*outputs])
+    outputs = tracer.outputs if tracer.mixed.outputs else ()
+    found = spread(partial(pieces_of, tracer, numbers, subject.ids), [*outputs])
     pieces = [piece for pieces in found for piece in pieces]
     labels = [mixed.label for mixed in subject_corpora.values()]
-    if len(ids := documents_in(trace, labels, subject.ids)):
+    if len(ids := documents_in(tracer, labels, subject.ids)):
         yield Dependent(
-            kind="mixture", url=trace.folder.url, of=subject.corpus.label, pieces=len(pieces), note=note,
+            kind="mixture", url=tracer.folder.url, of=subject.corpus.label, pieces=len(pieces), note=note,
             documents=len(ids), positions=tuple(pieces[:MOST_POSITIONS]),
         )  # fmt: skip
 
@@ -199,13 +199,15 @@ def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
         )
 
 
-def pieces_of(trace: Trace, corpora: NDArray[np.int64], ids: Ids, output: Output) -> list[Position]:
+def pieces_of(
+    tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids, output: Output
+) -> list[MixturePosition]:
     """Return the positions of documents in an output of a mixture. corpora: their numbers in the mixture."""
-    positions = list[Position]()
-    for group in range(len(trace.groups(output))):
-        table = trace.group(output, group)
+    positions = list[MixturePosition]()
+    for group in range(len(tracer.groups(output))):
+        table = tracer.group(output, group)
         is_wanted = np.isin(table.column("doc_id").to_numpy(), ids)
         is_wanted &= np.isin(table.column("corpus").to_numpy(), corpora)
         for row in table.filter(pa.array(is_wanted)).select(["start", "tokens", "doc_id"]).to_pylist():
-            positions.append(Position(output=output.name, **row))
+            positions.append(MixturePosition(output=output.name, **row))
     return positions

@@ -94,14 +94,14 @@ class Certificate(Record):
 def expect_finished(folders: Iterable[Folder]) -> None:
     """Raise Denied if a corpus has an unfinished request: it still publishes the documents."""
     for folder in folders:
-        if unfinished(folder):
+        if unfinished_certificates(folder):
             raise Denied(
                 f"{folder.url}: a removal request was interrupted; finish it first (zyda forget with the recipe of "
                 "that corpus)"
             )
 
 
-def unfinished(folder: Folder) -> list[Certificate]:
+def unfinished_certificates(folder: Folder) -> list[Certificate]:
     """Return the unfinished certificates. A damaged certificate is skipped with a warning."""
     certificates = list[Certificate]()
     for path in folder.files(FORGOTTEN):

@@ -49,9 +49,9 @@ class RemovalRequest:
         """
         return [*self.requests, *requests_of_texts(self.texts, rounds, alike=alike)]
 
-    def hashed(self) -> list[Request]:
+    def hashed_requests(self) -> list[Request]:
         """Return the entries with hashes instead of addresses and values of columns."""
-        return [hashed(request) for request in self.requests]
+        return [hash_request(request) for request in self.requests]
 
     def counts(self) -> dict[str, int]:
         """Count the entries and texts, by kind. Addresses in a table count as `url`."""
@@ -65,7 +65,7 @@ class RemovalRequest:
         return dict(counts)
 
 
-def hashed(request: Request) -> Request:
+def hash_request(request: Request) -> Request:
     """Return an entry with a hash instead of its address or value."""
     if request.url is not None:
         entry = address_of(request.url.strip())
@@ -123,7 +123,7 @@ class RequestReader:
         for value in values:
             for text in value.replace(",", " ").split():
                 if (doc_id := parse(text)) is None:
-                    raise BadInput(f"--ids {text}: expected a document id, in decimals or as 0x...")
+                    raise BadInput(f"--ids {text}: expected a document id, decimal or as 0x...")
                 self.requests.append(Request(id=doc_id))
 
     def add_columns(self, pairs: Iterable[str]) -> None:

@@ -175,6 +175,6 @@ def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -
     denied = DenyList(request.requests)
     for source, columns in {shard.source: shard.columns for shard in shards}.items():
         url = recipe.source(source).url
-        for path in [*([url] if denied.knows_addresses else []), *denied.columns]:
+        for path in [*([url] if denied.has_addresses else []), *denied.columns]:
             if (fault := fault_of_column(path, columns)) is not None:
                 yield f"source {source}: {fault}, so the request matches no document of it by that column"

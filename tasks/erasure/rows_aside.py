@@ -8,11 +8,11 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.deny_list import DenyList, Request
-from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, request_for_row, row_aside
+from zyda_flows.tasks.documents.deny_rows import CONTENTS, RowJudge, parse_row_aside, request_for_row
 from zyda_flows.tasks.erasure.in_shards import ingest_manifests
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.planning.last_build import last_build
-from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.quality.ingested import IngestFacts
 from zyda_flows.tasks.signatures.letters import letters_in
 from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.sources.register import Register
@@ -21,8 +21,10 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of
 
 TABLES_AT_ONCE = 16
-PART = 48  # bytes of consecutive letters that identify a text: about ten words
-LEAST = 24  # bytes of letters; a text with fewer than PART and at least LEAST is searched as a whole
+PART_BYTES = 48  # bytes of consecutive letters that identify a text: about ten words
+LEAST_BYTES = (
+    24  # bytes of letters; a text with fewer than PART_BYTES and at least LEAST_BYTES is searched as a whole
+)
 
 
 @dataclass(frozen=True)
@@ -42,10 +44,10 @@ class TextParts:
     def __init__(self, texts: Sequence[str]) -> None:
         self.parts, self.wholes = set[bytes](), list[bytes]()
         for letters in map(bytes, letters_in(pa.array(texts, pa.large_string()))):
-            places = [*range(0, len(letters) - PART, PART), max(0, len(letters) - PART)]
-            if len(letters) >= PART:
-                self.parts.update(letters[place : place + PART] for place in places)
-            elif len(letters) >= LEAST:
+            places = [*range(0, len(letters) - PART_BYTES, PART_BYTES), max(0, len(letters) - PART_BYTES)]
+            if len(letters) >= PART_BYTES:
+                self.parts.update(letters[place : place + PART_BYTES] for place in places)
+            elif len(letters) >= LEAST_BYTES:
                 self.wholes.append(letters)
 
     def are_in(self, texts: Sequence[str]) -> bool:
@@ -58,7 +60,10 @@ class TextParts:
         )
         return any(
             any(whole in letters for whole in self.wholes)
-            or any(letters[place : place + PART] in self.parts for place in range(len(letters) - PART + 1))
+            or any(
+                letters[place : place + PART_BYTES] in self.parts
+                for place in range(len(letters) - PART_BYTES + 1)
+            )
             for letters in letters_of_texts
         )
 
@@ -74,7 +79,7 @@ def rows_set_aside(
             artifacts[start : start + TABLES_AT_ONCE],
         )
         for manifest in ingest_manifests(folder)
-        for artifacts in (manifest.facts_as(Ingested).set_aside,)
+        for artifacts in (manifest.facts_as(IngestFacts).set_aside,)
         for start in range(0, len(artifacts), TABLES_AT_ONCE)
     ]
     return [row for rows in spread(search, batches) for row in rows]
@@ -112,8 +117,8 @@ class RequestedRows:
             is_stored = bool(content or columns)
             if (
                 doc_id in self.ids
-                or self.judge.asks_about(content, columns)
-                or (is_stored and self.parts.are_in(row_aside(content, columns).texts))
+                or self.judge.is_denied(content, columns)
+                or (is_stored and self.parts.are_in(parse_row_aside(content, columns).texts))
             ):
                 entry = request_for_row(content, columns) if is_stored else None
                 yield MatchedRow(doc_id, source, file, row, entry)

@@ -45,8 +45,8 @@ def search_cost(
     text = sum(shard.artifact.counts.bytes for shard in shards)
     columns, bands = len(denied.columns), sum(dedup.bands for dedup in rounds)
     reads_texts = bool(hashes_without_keys(denied, rounds))
-    per_document = columns * SECONDS_OF_VALUE + denied.knows_addresses * SECONDS_OF_ADDRESS
-    bytes_per_document = 8 + columns * BYTES_OF_VALUE + denied.knows_addresses * BYTES_OF_ADDRESS
+    per_document = columns * SECONDS_OF_VALUE + denied.has_addresses * SECONDS_OF_ADDRESS
+    bytes_per_document = 8 + columns * BYTES_OF_VALUE + denied.has_addresses * BYTES_OF_ADDRESS
     copies = documents * bands * SECONDS_OF_BAND + (text * SECONDS_OF_TEXT if alike else 0)
     return SearchCost(
         files=len(shards),

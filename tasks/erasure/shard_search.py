@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 import numpy as np
 import orjson
 
-from zyda_flows.tasks.documents.deny_list import DenyList, Request, deny_list, sealed, tables_named
+from zyda_flows.tasks.documents.deny_list import DenyList, Request, load_deny_list, sealed, tables_named
 from zyda_flows.tasks.erasure.in_shards import (
     DocumentsInShards,
     Likenesses,
@@ -19,7 +19,7 @@ from zyda_flows.tasks.erasure.in_shards import (
     ingested,
     texts_in_shard,
 )
-from zyda_flows.tasks.erasure.removal_request import hashed
+from zyda_flows.tasks.erasure.removal_request import hash_request
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
@@ -72,11 +72,11 @@ class ShardSearch:
             tables = tables_named([self.recipe.folder.url], [*requests, *listed])
             return DenyList([*requests, *listed], tables=tuple(tables))
         files = self.written(requests) if requests else ()
-        return deny_list((*files, *(lists_of_corpus(self.recipe) if listed else ())))
+        return load_deny_list((*files, *(lists_of_corpus(self.recipe) if listed else ())))
 
     def written(self, requests: Sequence[Request]) -> tuple[PlannedFile, ...]:
         """Write a list of requests to the work folder, and return it."""
-        entries = [hashed(request).model_dump(mode="json", exclude_unset=True) for request in requests]
+        entries = [hash_request(request).model_dump(mode="json", exclude_unset=True) for request in requests]
         lines = sealed([orjson.dumps(entry).decode() for entry in entries])
         path = f"{WORK}/requested-{digest_of(lines)}.json"
         self.recipe.folder.write(path, "".join(f"{line}\n" for line in lines).encode())

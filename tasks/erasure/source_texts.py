@@ -12,7 +12,7 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.documents.deny_list import Request
-from zyda_flows.tasks.documents.deny_rows import request_for_row, row_aside, text_of_row
+from zyda_flows.tasks.documents.deny_rows import parse_row_aside, request_for_row, text_of_row
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.run_steps import run_steps
 from zyda_flows.tasks.errors import ZydaError, first_line
@@ -120,5 +120,5 @@ def add_bad_rows(texts: SourceTexts, column: str, chunk: Chunk, rows: set[int]) 
         if row.row in rows and (row.content or row.columns):
             texts.rows.append(request_for_row(row.content, row.columns))
             # If the row is repaired in the source, it becomes a document with this text.
-            if text := text_of_row(row_aside(row.content, row.columns), column):
+            if text := text_of_row(parse_row_aside(row.content, row.columns), column):
                 texts.texts.append(text)

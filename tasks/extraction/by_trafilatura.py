@@ -2,7 +2,7 @@
 
 import trafilatura
 
-from zyda_flows.tasks.extraction.nesting import Bytes, measured
+from zyda_flows.tasks.extraction.nesting import Bytes, measure_page
 
 
 def trafilatura_text(html: str | Bytes) -> str:
@@ -14,4 +14,4 @@ def trafilatura_text(html: str | Bytes) -> str:
     Raises:
         ValueError: the page is not safe to parse.
     """
-    return trafilatura.extract(measured(html).html, fast=True, include_comments=False) or ""
+    return trafilatura.extract(measure_page(html).html, fast=True, include_comments=False) or ""

@@ -93,7 +93,7 @@ def code_text(block: LexborNode) -> str:
                 if node.tag not in {"ol", "ul", "table"}:
                     pending.append((node, len(lines.parts)))
             pending += unvisited_children(node)
-    return trimmed("".join(lines.parts))
+    return trim_code("".join(lines.parts))
 
 
 def unvisited_children(node: LexborNode) -> list[tuple[LexborNode, int | None]]:
@@ -118,7 +118,7 @@ def is_decoration(node: LexborNode) -> bool:
     return COPYING.search(name) is not None and len(node.text().strip()) <= MAX_BUTTON_LABEL
 
 
-def trimmed(code: str) -> str:
+def trim_code(code: str) -> str:
     r"""Return code without empty lines at its beginning and end, with `\n` as line ends and plain spaces."""
     lines = code.replace("\r\n", "\n").replace("\r", "\n").replace("\xa0", " ").split("\n")
     while lines and not lines[-1].strip():
@@ -172,7 +172,7 @@ def known_language(name: str) -> str:
     return ALIASES.get(name, name)
 
 
-def fenced(code: str, language: str) -> str:
+def fence_code(code: str, language: str) -> str:
     """Return code as a block of Markdown, with a fence that is longer than the fences in the code."""
     longest = max((len(run) for run in re.findall("`{3,}", code)), default=2)
     fence = "`" * (longest + 1)

@@ -16,7 +16,7 @@ from resiliparse.parse.encoding import detect_encoding, map_encoding_to_html5
 from zyda_flows.tasks.extraction.code_pages import text_in
 from zyda_flows.tasks.limits import limits
 
-MARKS = {BOM_UTF8: "utf-8", BOM_UTF16_BE: "utf-16-be", BOM_UTF16_LE: "utf-16-le"}
+BYTE_ORDER_MARKS = {BOM_UTF8: "utf-8", BOM_UTF16_BE: "utf-16-be", BOM_UTF16_LE: "utf-16-le"}
 MAX_LABEL = 40  # characters of the name of an encoding
 PRESCANNED = 1024  # bytes in which nearly all pages name their encoding
 # Labels that resiliparse does not know.
@@ -38,9 +38,9 @@ IN_CONTENT = re.compile(rb"charset\s*=\s*[\"']?\s*([^\s;\"']+)", re.IGNORECASE)
 XML = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([^\"'>]*)[\"']")
 
 
-def decoded(content: bytes, charset: str | None) -> str:
+def decode_page(content: bytes, charset: str | None) -> str:
     """Return the text of a page, with U+FFFD for invalid bytes. charset: of the HTTP header; it may be wrong."""
-    for mark, encoding in MARKS.items():
+    for mark, encoding in BYTE_ORDER_MARKS.items():
         if content.startswith(mark):
             return text_in(content[len(mark) :], encoding)
     return text_in(content, encoding_of(content, charset))
@@ -48,13 +48,13 @@ def decoded(content: bytes, charset: str | None) -> str:
 
 def as_utf8(content: bytes, charset: str | None) -> bytes:
     """Return the text of a page in UTF-8; a page in valid UTF-8 is returned as it is."""
-    if not content.startswith((*MARKS,)) and encoding_of(content, charset) == "utf-8":
+    if not content.startswith((*BYTE_ORDER_MARKS,)) and encoding_of(content, charset) == "utf-8":
         with suppress(pa.ArrowInvalid):
             ends = np.array([0, len(content)], np.int64)
             text = pa.LargeStringArray.from_buffers(1, pa.py_buffer(ends), pa.py_buffer(content))
             text.validate(full=True)  # four times as fast as decoding
             return content
-    return decoded(content, charset).encode()
+    return decode_page(content, charset).encode()
 
 
 def encoding_of(content: bytes, charset: str | None) -> str:

@@ -16,7 +16,7 @@ from zyda_flows.tasks.limits import limits
 Piece = tuple[str, re.Match[str] | None]  # of a source, with the mark that ends it: see `pieces_of`
 
 HEAD = re.compile(r"\\document(?:class|style)")
-PART = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
+PART_CLASS = re.compile(r"\\documentclass\s*+(?:\[[^\[\]]*+\])?\s*+\{(?:standalone|subfiles|letter)\}")
 NAMED_FIRST = ("main", "paper", "article", "ms", "manuscript")
 OTHER_SUFFIXES = {
     ".sty", ".cls", ".bib", ".bst", ".bbl", ".blg", ".log", ".aux", ".out", ".toc", ".pdf", ".ps", ".eps",
@@ -58,7 +58,7 @@ def latex_of(files: Mapping[str, bytes]) -> tuple[str, str]:
     if not candidates or is_plain_tex(candidates.values()):
         raise NoLatex(kind_of(files, has_tex=bool(candidates)))
     main = main_file(candidates, files)
-    return "".join(expanded(decoded_sources(contents, texts, candidates[main]), main)), main
+    return "".join(expand_inputs(decoded_sources(contents, texts, candidates[main]), main)), main
 
 
 def decoded_sources(
@@ -121,7 +121,7 @@ def main_file(candidates: Mapping[str, str], files: Mapping[str, bytes]) -> str:
 def rank_of_content(text: str) -> tuple[bool, bool, int]:
     """Return whether a source is not a whole document, whether it has no body, and its negative length."""
     has_body = bool(BODY.search(text))
-    is_whole = has_body and bool(HEAD.search(text)) and not PART.search(text)
+    is_whole = has_body and bool(HEAD.search(text)) and not PART_CLASS.search(text)
     return not is_whole, not has_body, -len(text)
 
 
@@ -190,7 +190,7 @@ class OpenFile(NamedTuple):
     pieces: Iterator[Piece]
 
 
-def expanded(sources: Mapping[str, str], main: str) -> Iterator[str]:
+def expand_inputs(sources: Mapping[str, str], main: str) -> Iterator[str]:
     """Yield the parts of the main file with its inputs, without comments.
 
     A missing file is skipped, and a file that inputs itself. Of an inputted document only the body is kept.

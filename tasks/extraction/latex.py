@@ -8,7 +8,7 @@ expression finds. The parser pylatexenc reads 0.1 MB/s and does not expand macro
 import re
 from collections.abc import Callable, Iterator
 
-from zyda_flows.tasks.extraction.latex_definitions import Expanded
+from zyda_flows.tasks.extraction.latex_definitions import ExpandedDocument
 from zyda_flows.tasks.extraction.latex_environments import Environments
 from zyda_flows.tasks.extraction.latex_expansion import Expander
 from zyda_flows.tasks.extraction.latex_letters import accented, shorthands_of
@@ -26,7 +26,7 @@ from zyda_flows.tasks.extraction.latex_text import (
     skip_options,
     without_removed,
 )
-from zyda_flows.tasks.extraction.latex_words import ACCENTS, STATEMENTS, SYMBOLS
+from zyda_flows.tasks.extraction.latex_words import ACCENTS, SYMBOLS, THEOREM_TITLES
 from zyda_flows.tasks.extraction.nesting import Bytes
 from zyda_flows.tasks.limits import limits
 
@@ -74,11 +74,11 @@ def front_matter(preamble: str, body: str) -> str:
 class LatexWriter(Environments):
     """Writes LaTeX with expanded macros as Markdown."""
 
-    def __init__(self, document: Expanded, size: int) -> None:
+    def __init__(self, document: ExpandedDocument, size: int) -> None:
         super().__init__("", 10 * size + 1_000_000)
-        self.statements = STATEMENTS | document.statements
+        self.theorem_titles = THEOREM_TITLES | document.theorem_titles
         self.units = document.units
-        self.cells = limits().latex_cells
+        self.cells_left = limits().latex_cells
         self.shorthands = shorthands_of(document.preamble)
         self.token = QUOTED_TOKEN if self.shorthands else TOKEN
         self.depth = limits().latex_depth
@@ -89,7 +89,7 @@ class LatexWriter(Environments):
     def text(self, latex: str) -> str:
         """Return the Markdown of a document."""
         # Marks of items that are left belong to environments that are not known as lists.
-        markdown = join_pieces(self.pieces(latex, 0)).replace(ITEM, "\n- ")
+        markdown = join_pieces(self.pieces(latex, depth=0)).replace(ITEM, "\n- ")
         text = LINE_ENDS.sub("\n\n", SPACES_AT_END.sub("\n", without_removed(markdown))).strip()
         return f"{text}\n" if text else ""
 
@@ -97,39 +97,39 @@ class LatexWriter(Environments):
         """Yield the Markdown of LaTeX piece by piece. Raises ValueError if it is nested too deep."""
         if depth > self.depth:
             raise ValueError(f"the document is nested deeper than {self.depth} levels")
-        place, search = 0, self.token.search
-        while token := search(latex, place):
+        position, search = 0, self.token.search
+        while token := search(latex, position):
             start, kind = token.start(), token.lastgroup or ""
-            if place < start and (text := plain_text(latex[place:start])):
+            if position < start and (text := plain_text(latex[position:start])):
                 yield text
-            place = token.end()
+            position = token.end()
             if kind == "end":
                 yield "\n\n"
             elif kind == "quote":
                 yield self.shorthands.get(token["quote"], token["quote"])
             else:
-                place, text = self.methods[kind](latex, token[kind], place, depth)
+                position, text = self.methods[kind](latex, token[kind], position, depth)
                 if text:
                     yield text
-        yield plain_text(latex[place:])
+        yield plain_text(latex[position:])
 
     def inner(self, latex: str, depth: int) -> str:
         return join_pieces(self.pieces(latex, depth + 1))
 
-    def symbol(self, latex: str, symbol: str, place: int, depth: int) -> tuple[int, str]:
+    def symbol(self, latex: str, symbol: str, position: int, depth: int) -> tuple[int, str]:
         if symbol in "([":
-            end = latex.find("\\)" if symbol == "(" else "\\]", place)
+            end = latex.find("\\)" if symbol == "(" else "\\]", position)
             end = len(latex) if end < 0 else end
-            return end + 2, markdown_formula(latex[place:end], is_display=symbol == "[")
+            return end + 2, markdown_formula(latex[position:end], is_display=symbol == "[")
         if symbol == "\\":
-            return skip_options(latex, place + (latex[place : place + 1] == "*")), "\n"
+            return skip_options(latex, position + (latex[position : position + 1] == "*")), "\n"
         if symbol in ACCENTS:
-            return accented(latex, place, ACCENTS[symbol])
-        return place, SYMBOLS.get(symbol, symbol if symbol not in ")]" else "")
+            return accented(latex, position, ACCENTS[symbol])
+        return position, SYMBOLS.get(symbol, symbol if symbol not in ")]" else "")
 
-    def formula(self, latex: str, mark: str, place: int, depth: int) -> tuple[int, str]:
+    def formula(self, latex: str, mark: str, position: int, depth: int) -> tuple[int, str]:
         """Return where a formula between dollars ends, and its Markdown; only the dollars if it does not end."""
-        end = end_of_formula(latex, mark, place)
+        end = end_of_formula(latex, mark, position)
         if end is None:
-            return place, mark
-        return end + len(mark), markdown_formula(latex[place:end], is_display=mark == "$$")
+            return position, mark
+        return end + len(mark), markdown_formula(latex[position:end], is_display=mark == "$$")

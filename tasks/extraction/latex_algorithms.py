@@ -67,14 +67,14 @@ class Algorithm(Reader):
         r"""Return LaTeX with `\\` between the lines."""
         parts = list[str]()
         while self.texts:
-            text, place = self.texts[-1], self.places[-1]
-            match = COMMAND.search(text, place)
-            parts.append(text[place : match.start()] if match else text[place:])
+            text, position = self.texts[-1], self.positions[-1]
+            match = COMMAND.search(text, position)
+            parts.append(text[position : match.start()] if match else text[position:])
             if match is None:
                 self.texts.pop()
-                self.places.pop()
+                self.positions.pop()
                 continue
-            self.places[-1] = match.end()
+            self.positions[-1] = match.end()
             parts.append(self.statement(match))
         return "".join(parts)
 
@@ -90,7 +90,7 @@ class Algorithm(Reader):
         if name in self.keywords:
             return self.keyword(self.keywords[name])
         statement = PREFIX.sub("", name).lower() if self.has_blocks else name.lower()
-        methods = BLOCK_STATEMENTS if self.has_blocks else STATEMENTS
+        methods = BLOCK_STATEMENT_METHODS if self.has_blocks else STATEMENT_METHODS
         return methods[statement](self, statement) if statement in methods else match[0]
 
     def skip_setting(self, name: str) -> str:
@@ -152,14 +152,14 @@ class Algorithm(Reader):
     def push(self, text: str) -> None:
         """Read a text before the rest."""
         self.texts.append(text)
-        self.places.append(0)
+        self.positions.append(0)
 
 
-STATEMENTS: dict[str, Callable[[Algorithm, str], str]] = {
+STATEMENT_METHODS: dict[str, Callable[[Algorithm, str], str]] = {
     **dict.fromkeys(WORDS, Algorithm.word),
     **dict.fromkeys(LINES, Algorithm.line),
     **dict.fromkeys(CONDITIONS, Algorithm.condition),
     "call": Algorithm.call,
     **dict.fromkeys(COMMENTS, Algorithm.comment),
 }
-BLOCK_STATEMENTS = {**STATEMENTS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e
+BLOCK_STATEMENT_METHODS = {**STATEMENT_METHODS, **dict.fromkeys(BLOCKS, Algorithm.block)}  # of algorithm2e

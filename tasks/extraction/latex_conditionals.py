@@ -32,7 +32,7 @@ Test = Callable[[str, str, int, Macros], tuple[int, int]]
 
 @dataclass
 class Branches:
-    r"""The places of a conditional. begins: of the branches after the first one. end: of the text after `\fi`."""
+    r"""The positions of a conditional. begins: of the branches after the first. end: of the text after `\fi`."""
 
     begins: list[int] = field(default_factory=list)
     has_else: bool = False
@@ -40,7 +40,7 @@ class Branches:
 
 
 def branches_in(text: str) -> dict[int, Branches]:
-    r"""Return the branches of the conditionals in a text, by the places of their `\if`, `\else` and `\or`.
+    r"""Return the branches of the conditionals in a text, by the positions of their `\if`, `\else` and `\or`.
 
     Conditionals without `\fi` are omitted.
     """
@@ -54,15 +54,15 @@ def branches_in(text: str) -> dict[int, Branches]:
             if is_conditional(name, text[match.end() : match.end() + 1], declared):
                 opened.append((Branches(), [match.start()]))
         elif opened:
-            branches, places = opened[-1]
+            branches, positions = opened[-1]
             if name == "fi":
                 branches.end = match.end()
-                pairs.update(dict.fromkeys(places, branches))
+                pairs.update(dict.fromkeys(positions, branches))
                 opened.pop()
             else:
                 branches.begins.append(match.end())
                 branches.has_else |= name == "else"
-                places.append(match.start())
+                positions.append(match.start())
     return pairs
 
 
@@ -71,25 +71,27 @@ def is_conditional(name: str, following: str, declared: set[str]) -> bool:
     return name in PRIMITIVE or name in declared or (following != "{" and name not in NO_CONDITIONALS)
 
 
-def condition(name: str, text: str, place: int, macros: Macros, flags: Mapping[str, bool]) -> tuple[int, int]:
+def condition(
+    name: str, text: str, position: int, macros: Macros, flags: Mapping[str, bool]
+) -> tuple[int, int]:
     """Return the branch of a conditional that is taken, and where the condition ends.
 
     The branch is THEN, ELSE, or a number of `ifcase`. If the condition is unknown, it is THEN.
     """
     if name in flags:
-        return THEN if flags[name] else ELSE, place
-    if test := TESTS.get(name):
-        return test(name, text, place, macros)
-    return THEN if name in TRUE else ELSE, place
+        return THEN if flags[name] else ELSE, position
+    if test := TEST_EVALUATORS.get(name):
+        return test(name, text, position, macros)
+    return THEN if name in TRUE else ELSE, position
 
 
-def compare_tokens(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+def compare_tokens(name: str, text: str, position: int, macros: Macros) -> tuple[int, int]:
     r"""Compare the two tokens after `\if`, `\ifcat` or `\ifx`."""
-    place += text[place : place + 1] in {" ", "\n", "\t"}
-    first = TOKEN.match(text, place)
+    position += text[position : position + 1] in {" ", "\n", "\t"}
+    first = TOKEN.match(text, position)
     second = TOKEN.match(text, first.end()) if first else None
     if first is None or second is None:
-        return THEN, place
+        return THEN, position
     meanings = [meaning(token[0].strip() or " ", macros) for token in (first, second)]
     if name != "ifx" and any(map(is_long, meanings)):
         return THEN, second.end()
@@ -111,11 +113,11 @@ def meaning(token: str, macros: Macros) -> str:
     return macros[name].body if name in macros else "\\undefined"
 
 
-def compare_numbers(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+def compare_numbers(name: str, text: str, position: int, macros: Macros) -> tuple[int, int]:
     r"""Compare the two numbers after `\ifnum` or `\ifdim`."""
-    match = COMPARISON.match(text, place)
+    match = COMPARISON.match(text, position)
     if match is None:
-        return THEN, place
+        return THEN, position
     left, right = number_in(match[1], macros), number_in(match[3], macros)
     if left is None or right is None:
         return THEN, match.end()
@@ -123,27 +125,27 @@ def compare_numbers(name: str, text: str, place: int, macros: Macros) -> tuple[i
     return THEN if is_true else ELSE, match.end()
 
 
-def branch_of_number(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+def branch_of_number(name: str, text: str, position: int, macros: Macros) -> tuple[int, int]:
     r"""Return the branch that the number after `\ifodd` or `\ifcase` selects."""
-    match = NUMBER.match(text, place)
+    match = NUMBER.match(text, position)
     if match is None:
-        return THEN, place
+        return THEN, position
     number = number_in(match[1], macros)
     if number is None:
         return THEN, match.end()
     return number if name == "ifcase" else number % 2 - 1, match.end()
 
 
-def is_defined(name: str, text: str, place: int, macros: Macros) -> tuple[int, int]:
+def is_defined(name: str, text: str, position: int, macros: Macros) -> tuple[int, int]:
     r"""Look up the command after `\ifdefined`, or the name before `\endcsname`."""
-    match = (CSNAME if name == "ifcsname" else TOKEN).match(text, place)
+    match = (CSNAME if name == "ifcsname" else TOKEN).match(text, position)
     if match is None:
-        return ELSE, place
+        return ELSE, position
     macro = match[1].strip() if name == "ifcsname" else match[0].strip()[1:]
     return THEN if macro in macros else ELSE, match.end()
 
 
-TESTS: dict[str, Test] = {
+TEST_EVALUATORS: dict[str, Test] = {
     **dict.fromkeys(("if", "ifcat", "ifx"), compare_tokens),
     **dict.fromkeys(("ifnum", "ifdim"), compare_numbers),
     **dict.fromkeys(("ifodd", "ifcase"), branch_of_number),

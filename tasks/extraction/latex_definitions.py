@@ -22,15 +22,15 @@ Handler = Callable[[re.Match[str]], None]
 
 
 @dataclass
-class Expanded:
+class ExpandedDocument:
     """A document with expanded macros.
 
-    statements: titles of theorems, by environment. units: symbols of the author's units of siunitx, by command.
+    theorem_titles: titles of theorems, by environment. units: symbols of the author's units of siunitx, by command.
     """
 
     preamble: str = ""
     body: str = ""
-    statements: dict[str, str] = field(default_factory=dict)
+    theorem_titles: dict[str, str] = field(default_factory=dict)
     units: dict[str, str] = field(default_factory=dict)
 
 
@@ -44,7 +44,7 @@ class Definitions(Reader):
         self.flags = dict[str, bool]()  # the author's conditionals, by name
         self.hidden = {"comment", "filecontents", "filecontents*"}  # environments
         self.out = list[str]()
-        self.document = Expanded()
+        self.document = ExpandedDocument()
         self.handlers = dict[str, Handler]()  # methods that read the arguments of a command, by its name
         self.builtin = set[str]()  # commands that cannot be redefined
 
@@ -71,11 +71,11 @@ class Definitions(Reader):
             self.handlers[name] = self.macro
 
     def newcommand(self, match: re.Match[str]) -> None:
-        kind, place = match[1], self.places[-1]
+        kind, position = match[1], self.positions[-1]
         reader = read_xparse if "Document" in kind else read_def if kind.endswith("def") else read_newcommand
         definition = reader(self)
         if definition is None:
-            self.places[-1] = place
+            self.positions[-1] = position
             self.out.append(match[0])
             return
         name, macro = definition
@@ -158,7 +158,7 @@ class Definitions(Reader):
         if title is None and (option := THEOREM_TITLE.search(options)):
             title = option[1].strip("{}")
         for environment in map(str.strip, name.split(",")):
-            self.document.statements[environment] = environment.capitalize() if title is None else title
+            self.document.theorem_titles[environment] = environment.capitalize() if title is None else title
 
     def unit(self, match: re.Match[str]) -> None:
         r"""Read `\DeclareSIUnit\name{symbol}`."""
@@ -173,9 +173,9 @@ class Definitions(Reader):
 
 def has_command(latex: str, name: str) -> bool:
     """Return whether LaTeX contains a command."""
-    place = -1
-    while (place := latex.find(f"\\{name}", place + 1)) >= 0:
-        following = latex[place + len(name) + 1 : place + len(name) + 2]
+    position = -1
+    while (position := latex.find(f"\\{name}", position + 1)) >= 0:
+        following = latex[position + len(name) + 1 : position + len(name) + 2]
         if not (following.isalpha() or following == "@"):
             return True
     return False

@@ -3,7 +3,7 @@
 import re
 
 from zyda_flows.tasks.extraction.latex_conditionals import Branches, branches_in, condition, is_true
-from zyda_flows.tasks.extraction.latex_definitions import Definitions, Expanded
+from zyda_flows.tasks.extraction.latex_definitions import Definitions, ExpandedDocument
 from zyda_flows.tasks.extraction.latex_macros import Macro
 from zyda_flows.tasks.extraction.latex_reader import CSNAME
 from zyda_flows.tasks.extraction.latex_words import CODE, TAKES_ARGUMENT
@@ -55,22 +55,22 @@ class Expander(Definitions):
         )
         self.builtin = {*self.handlers} - {"path", "or"}
 
-    def expanded(self) -> Expanded:
+    def expanded(self) -> ExpandedDocument:
         """Return the expanded document. Raises ValueError if macros add too much or are nested too deep."""
         while self.texts:
-            text, place = self.texts[-1], self.places[-1]
-            for match in TOKEN.finditer(text, place):
+            text, position = self.texts[-1], self.positions[-1]
+            for match in TOKEN.finditer(text, position):
                 name = match[1]
                 if name is None or not (name in self.handlers or name[:2] == "if"):
                     continue
-                self.write(text[place : match.start()])
-                self.places[-1] = match.end()
+                self.write(text[position : match.start()])
+                self.positions[-1] = match.end()
                 self.handlers.get(name, self.conditional)(match)
                 break
             else:
-                self.write(text[place:])
+                self.write(text[position:])
                 self.texts.pop()
-                self.places.pop()
+                self.positions.pop()
         if self.preamble is not None:
             self.document.preamble = "".join(self.preamble)
         self.document.body = "".join(self.out)
@@ -92,7 +92,7 @@ class Expander(Definitions):
         if len(self.texts) > bounds.latex_depth:
             raise ValueError(f"macros are nested deeper than {bounds.latex_depth} levels")
         self.texts.append(text)
-        self.places.append(0)
+        self.positions.append(0)
 
     def macro(self, match: re.Match[str]) -> None:
         """Expand a macro."""
@@ -127,15 +127,15 @@ class Expander(Definitions):
                 return
             self.out.append(match[0])
         elif name in {"else", "or"}:
-            self.places[-1] = branches.end
+            self.positions[-1] = branches.end
         else:
-            number, place = condition(name, text, match.end(), self.macros, self.flags)
-            self.places[-1] = place
+            number, position = condition(name, text, match.end(), self.macros, self.flags)
+            self.positions[-1] = position
             others = len(branches.begins) - branches.has_else
             if not 0 <= number <= others:
-                self.places[-1] = branches.begins[-1] if branches.has_else else branches.end
+                self.positions[-1] = branches.begins[-1] if branches.has_else else branches.end
             elif number:
-                self.places[-1] = branches.begins[number - 1]
+                self.positions[-1] = branches.begins[number - 1]
 
     def current_branches(self) -> dict[int, Branches]:
         """Return the branches of the conditionals of the text that is being read."""
@@ -173,7 +173,7 @@ class Expander(Definitions):
             self.out.append(match[0])
         elif name == "document":
             self.texts.clear()
-            self.places.clear()
+            self.positions.clear()
         elif name in self.ends:
             self.push(self.ends[name])
         else:
@@ -181,48 +181,48 @@ class Expander(Definitions):
 
     def name(self) -> str | None:
         """Read the name of an environment."""
-        match = NAME.match(self.texts[-1], self.places[-1])
+        match = NAME.match(self.texts[-1], self.positions[-1])
         if match is None:
             return None
-        self.places[-1] = match.end()
+        self.positions[-1] = match.end()
         return match[1].strip()
 
     def code(self, name: str) -> None:
         """Copy an environment of code unchanged, and skip a hidden environment."""
-        text, place, end = self.texts[-1], self.places[-1], f"\\end{{{name}}}"
-        start_of_end = -1 if name in self.endless else text.find(end, place)
+        text, position, end = self.texts[-1], self.positions[-1], f"\\end{{{name}}}"
+        start_of_end = -1 if name in self.endless else text.find(end, position)
         if start_of_end < 0:
             self.endless.add(name)
             return
-        self.places[-1] = start_of_end + len(end)
+        self.positions[-1] = start_of_end + len(end)
         if name not in self.hidden:
-            self.out.append(f"\\begin{{{name}}}{text[place : start_of_end + len(end)]}")
+            self.out.append(f"\\begin{{{name}}}{text[position : start_of_end + len(end)]}")
 
     def inline_code(self, match: re.Match[str]) -> None:
         """Copy inline code and addresses unchanged."""
         self.out.append(match[0])
-        name, text, place = match[1], self.texts[-1], self.places[-1]
+        name, text, position = match[1], self.texts[-1], self.positions[-1]
         if name not in {"verb", "lstinline"}:
             inside = self.group()
             self.out.append("" if inside is None else f"{{{inside}}}")
             return
-        star = text[place : place + 1] == "*"
-        mark = text[place + star : place + star + 1]
-        end = text.find(mark, place + star + 1, place + 1000) if mark and mark not in "{[ \n" else -1
+        star = text[position : position + 1] == "*"
+        mark = text[position + star : position + star + 1]
+        end = text.find(mark, position + star + 1, position + 1000) if mark and mark not in "{[ \n" else -1
         if end >= 0:
-            self.out.append(text[place + star : end + 1])
-            self.places[-1] = end + 1
+            self.out.append(text[position + star : end + 1])
+            self.positions[-1] = end + 1
 
     def csname(self, match: re.Match[str]) -> None:
-        name = CSNAME.match(self.texts[-1], self.places[-1])
+        name = CSNAME.match(self.texts[-1], self.positions[-1])
         if name:
-            self.places[-1] = name.end()
+            self.positions[-1] = name.end()
             self.push(f"\\{name[1].strip()} ")
 
     def end_input(self, match: re.Match[str]) -> None:
         if len(self.texts) == 1:
             self.texts.clear()
-            self.places.clear()
+            self.positions.clear()
 
 
 def ends_in_command(text: str) -> bool:

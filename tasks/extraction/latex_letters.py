@@ -30,9 +30,9 @@ GREEK = str.maketrans(
 FINAL = re.compile("σ(?![α-ωάέήίόύώ])")
 
 
-def accented(latex: str, place: int, accent: str) -> tuple[int, str]:
+def accented(latex: str, position: int, accent: str) -> tuple[int, str]:
     """Return where an accent with its letter ends, and the letter with it."""
-    start = SPACE.match(latex, place).end()  # type: ignore[union-attr]
+    start = SPACE.match(latex, position).end()  # type: ignore[union-attr]
     inside = group_at(latex[start : start + MAX_ACCENTED], 0)
     if inside is None:
         size, letter = read_letter(latex[start : start + MAX_ACCENTED], MAX_ACCENTS)
@@ -43,7 +43,7 @@ def accented(latex: str, place: int, accent: str) -> tuple[int, str]:
         letter_size, letter = read_letter(inside.strip(), MAX_ACCENTS)
         size, rest = len(inside) + 2, inside.strip()[letter_size:].strip("{}")
     if not letter:
-        return (place, "") if inside is None else (start + size, rest)
+        return (position, "") if inside is None else (start + size, rest)
     return start + size, with_accent(letter, accent) + rest
 
 
@@ -66,14 +66,14 @@ def read_letter(text: str, max_accents: int) -> tuple[int, str]:
     return read_accented(text, match.end(), accent, max_accents - 1) if accent else (0, "")
 
 
-def read_accented(text: str, place: int, accent: str, max_accents: int) -> tuple[int, str]:
-    """Return the end and the letter with accents that follows an accent at `place`; (0, "") without a letter."""
-    inside = group_at(text, place)
+def read_accented(text: str, position: int, accent: str, max_accents: int) -> tuple[int, str]:
+    """Return the end and the letter with accents that follows an accent at `position`; (0, "") without a letter."""
+    inside = group_at(text, position)
     if inside is None:
-        size, letter = read_letter(text[place:], max_accents)
+        size, letter = read_letter(text[position:], max_accents)
     else:
         size, letter = len(inside) + 2, read_letter(inside, max_accents)[1]
-    return (place + size, with_accent(letter, accent)) if letter else (0, "")
+    return (position + size, with_accent(letter, accent)) if letter else (0, "")
 
 
 def shorthands_of(preamble: str) -> dict[str, str]:

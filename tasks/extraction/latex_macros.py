@@ -91,11 +91,11 @@ def newcommand_arguments(count: str | None, default: str | None) -> tuple[Argume
 
 def read_def(reader: Reader) -> tuple[str, Macro] | None:
     r"""Read the arguments of `\def`: a name, parameters with marks between them, a body; None if one is missing."""
-    name, place = reader.control(), reader.places[-1]
-    match = PARAMETERS.match(reader.texts[-1], place, place + MAX_PARAMETERS)
+    name, position = reader.control(), reader.positions[-1]
+    match = PARAMETERS.match(reader.texts[-1], position, position + MAX_PARAMETERS)
     if name is None or match is None:
         return None
-    reader.places[-1] = match.end()
+    reader.positions[-1] = match.end()
     body = reader.group()
     if body is None:
         return None

@@ -34,13 +34,13 @@ def group_at(text: str, start: int) -> str | None:
 
 
 class Reader:
-    """Reads a stack of texts: the last one first, each from its place on.
+    """Reads a stack of texts: the last one first, each from its position on.
 
     budget: the number of characters that may be searched for the ends of arguments, to bound the time.
     """
 
     def __init__(self, text: str, budget: int) -> None:
-        self.texts, self.places, self.budget = [text], [0], budget
+        self.texts, self.positions, self.budget = [text], [0], budget
 
     def spend(self, size: int) -> None:
         """Count searched characters. Raises ValueError if the budget is spent: many arguments have no end."""
@@ -52,84 +52,84 @@ class Reader:
         """Skip spaces, and the ends of expansions."""
         is_end = True
         while is_end:
-            self.places[-1] = SPACE.match(self.texts[-1], self.places[-1]).end()  # type: ignore[union-attr]
+            self.positions[-1] = SPACE.match(self.texts[-1], self.positions[-1]).end()  # type: ignore[union-attr]
             is_end = self.skip_end()
 
     def skip_end(self) -> bool:
         """Leave an expansion at its end; return whether the reader was at the end of an expansion."""
-        if self.places[-1] < len(self.texts[-1]) or len(self.texts) == 1:
+        if self.positions[-1] < len(self.texts[-1]) or len(self.texts) == 1:
             return False
         self.texts.pop()
-        self.places.pop()
+        self.positions.pop()
         return True
 
     def peek(self, size: int = 1) -> str:
-        return self.texts[-1][self.places[-1] : self.places[-1] + size]
+        return self.texts[-1][self.positions[-1] : self.positions[-1] + size]
 
     def group(self) -> str | None:
         """Read an argument in braces. Return None if no braces follow."""
         self.skip_space()
-        text, place = self.texts[-1], self.places[-1]
-        inside = group_at(text, place)
+        text, position = self.texts[-1], self.positions[-1]
+        inside = group_at(text, position)
         if inside is None:
-            self.spend(len(text) - place if text[place : place + 1] == "{" else 0)
+            self.spend(len(text) - position if text[position : position + 1] == "{" else 0)
             return None
         self.spend(len(inside))
-        self.places[-1] = place + len(inside) + 2
+        self.positions[-1] = position + len(inside) + 2
         return inside
 
     def argument(self) -> str:
         """Read an argument: in braces, or the next command or character."""
         if (inside := self.group()) is not None:
             return inside
-        text, place = self.texts[-1], self.places[-1]
-        match = CONTROL.match(text, place)
-        end = match.end() if match else place + 1
-        self.places[-1] = min(end, len(text))
-        return text[place:end]
+        text, position = self.texts[-1], self.positions[-1]
+        match = CONTROL.match(text, position)
+        end = match.end() if match else position + 1
+        self.positions[-1] = min(end, len(text))
+        return text[position:end]
 
     def option(self) -> str | None:
         """Read an optional argument in brackets. Return None if no brackets follow."""
         text = self.texts[-1]
-        opened = OPTION.match(text, self.places[-1])
+        opened = OPTION.match(text, self.positions[-1])
         if not opened or text.count("\n", opened.start(), opened.end()) > 1:
             return None
         depth = 0
         for match in OPTION_END.finditer(text, opened.end(), opened.end() + MAX_OPTION):
             depth += {"{": 1, "}": -1}.get(match[0], 0)
             if match[0] == "]" and depth <= 0:
-                self.places[-1] = match.end()
+                self.positions[-1] = match.end()
                 return text[opened.end() : match.start()]
         self.spend(MAX_OPTION)
         return None
 
     def control(self) -> str | None:
         r"""Read the name of a command, `\name` or `{\name}`. Return None if no command follows."""
-        match = CONTROL_IN_BRACES.match(self.texts[-1], self.places[-1])
+        match = CONTROL_IN_BRACES.match(self.texts[-1], self.positions[-1])
         if match is None:
             return None
-        self.places[-1] = match.end()
+        self.positions[-1] = match.end()
         built = CSNAME.match(self.texts[-1], match.end()) if match[2] == "csname" else None
         if built is None:
             return match[2]
-        self.places[-1] = built.end()
+        self.positions[-1] = built.end()
         return built[1].strip()
 
     def skip(self, mark: str) -> bool:
         """Skip a mark if it follows, and return whether it does."""
-        text, place = self.texts[-1], self.places[-1]
-        if not text.startswith(mark, place):
+        text, position = self.texts[-1], self.positions[-1]
+        if not text.startswith(mark, position):
             return False
-        self.places[-1] = place + len(mark)
+        self.positions[-1] = position + len(mark)
         return True
 
     def until(self, mark: str) -> str:
         """Read up to a mark outside braces and skip the mark. If the mark is missing, read an argument."""
-        text, place = self.texts[-1], self.places[-1]
-        inside = group_at(text, place)
-        end = text.find(mark, place + (len(inside) + 2 if inside is not None else 0))
-        self.spend((end if end >= 0 else len(text)) - place)
+        text, position = self.texts[-1], self.positions[-1]
+        inside = group_at(text, position)
+        end = text.find(mark, position + (len(inside) + 2 if inside is not None else 0))
+        self.spend((end if end >= 0 else len(text)) - position)
         if end < 0:
             return self.argument()
-        self.places[-1] = end + len(mark)
-        return inside if inside is not None and end == place + len(inside) + 2 else text[place:end]
+        self.positions[-1] = end + len(mark)
+        return inside if inside is not None and end == position + len(inside) + 2 else text[position:end]

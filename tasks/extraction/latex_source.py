@@ -37,22 +37,22 @@ def pieces_of(text: str, *, keeps_percent: bool = True) -> Iterator[tuple[str, r
     keeps_percent: whether the `%` of a comment is kept. If not, the line end and the indentation of the next line
     are removed with the comment, as in TeX.
     """
-    parts, place, endless = list[str](), 0, set[str]()
-    while match := TOKEN.search(text, place):
-        parts.append(text[place : match.start()])
-        place = match.end()
+    parts, position, endless = list[str](), 0, set[str]()
+    while match := TOKEN.search(text, position):
+        parts.append(text[position : match.start()])
+        position = match.end()
         if match.lastgroup in MARKS:
             yield "".join(parts), match
             parts.clear()
         elif match["comment"]:
-            replacement, place = ("%", place) if keeps_percent else skip_comment(text, place)
+            replacement, position = ("%", position) if keeps_percent else skip_comment(text, position)
             parts.append(replacement)
         elif match["name"]:
             parts.append(f"\\textbackslash{{}}{match['name']}")
         else:
-            place = end_of_code(text, match, endless)
-            parts.append(text[match.start() : place])
-    yield "".join([*parts, text[place:]]), None
+            position = end_of_code(text, match, endless)
+            parts.append(text[match.start() : position])
+    yield "".join([*parts, text[position:]]), None
 
 
 def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
@@ -60,25 +60,28 @@ def end_of_code(text: str, match: re.Match[str], endless: set[str]) -> int:
 
     endless: names of environments without an end, to which this function adds.
     """
-    name, place = match["code"], match.end()
+    name, position = match["code"], match.end()
     if match["mark"]:
-        line_end = text.find("\n", place, place + MAX_INLINE)
-        return 1 + text.find(match["mark"], place, line_end if line_end >= 0 else place + MAX_INLINE) or place
+        line_end = text.find("\n", position, position + MAX_INLINE)
+        return (
+            1 + text.find(match["mark"], position, line_end if line_end >= 0 else position + MAX_INLINE)
+            or position
+        )
     if not name or name in endless:
-        return place
-    end = text.find(f"\\end{{{name}}}", place)
+        return position
+    end = text.find(f"\\end{{{name}}}", position)
     if end < 0:  # in the definition of a macro that begins code, for example
         endless.add(name)
-    return max(end, place)
+    return max(end, position)
 
 
-def skip_comment(text: str, place: int) -> tuple[str, int]:
-    """Return the replacement of a comment that ends at `place`, and where the text continues."""
-    if place >= len(text):
-        return "", place
-    place = INDENT.match(text, place + 1).end()  # type: ignore[union-attr]
-    is_paragraph = text[place : place + 1] == "\n"
-    return "\n" if is_paragraph else "", place
+def skip_comment(text: str, position: int) -> tuple[str, int]:
+    """Return the replacement of a comment that ends at `position`, and where the text continues."""
+    if position >= len(text):
+        return "", position
+    position = INDENT.match(text, position + 1).end()  # type: ignore[union-attr]
+    is_paragraph = text[position : position + 1] == "\n"
+    return "\n" if is_paragraph else "", position
 
 
 def without_comments(text: str) -> str:

@@ -13,7 +13,7 @@ RULE_LINE = re.compile(
     r"|\\(?:cline|cmidrule)(?:\[[^\[\]]*+\])?(?:\([^()]*+\))?\s*+\{[^{}]*+\}"
 )
 # The commands at the ends of the parts of a longtable. Only the first head and the last foot are written.
-PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
+LONGTABLE_PART = re.compile(r"\\(endfirsthead|endhead|endlastfoot|endfoot)(?![A-Za-z])")
 DATA = re.compile(r"\\startdata(?![A-Za-z])(.*?)(?:\\enddata|\Z)", re.DOTALL)
 SPACES = re.compile(r"\s+")
 Write = Callable[[str], str]  # the text of a piece of LaTeX
@@ -40,7 +40,7 @@ def markdown_table(rows: str, write: Write, spend: Spend) -> str:
 def cell_texts(rows: str, write: Write, spend: Spend) -> list[list[str]]:
     """Return the texts of the cells by row, without empty rows."""
     grid = list[list[str]]()
-    for cells in rows_in(RULE_LINE.sub("", in_order(rows))):
+    for cells in rows_in(RULE_LINE.sub("", order_parts(rows))):
         spend(len(cells))
         row = [text for cell in cells for text in spanned_texts(cell, write, spend)]
         if any(row):
@@ -48,11 +48,11 @@ def cell_texts(rows: str, write: Write, spend: Spend) -> list[list[str]]:
     return grid
 
 
-def in_order(rows: str) -> str:
+def order_parts(rows: str) -> str:
     """Return the rows of a longtable with a single head before them and a single foot after them."""
     if "\\end" not in rows:
         return rows
-    pieces = PART.split(rows)
+    pieces = LONGTABLE_PART.split(rows)
     if len(pieces) == 1:
         return rows
     parts = dict(zip(pieces[1::2], pieces[::2], strict=False))

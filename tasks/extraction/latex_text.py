@@ -3,7 +3,7 @@
 import re
 from collections.abc import Iterator
 
-from zyda_flows.tasks.extraction.code_blocks import fenced
+from zyda_flows.tasks.extraction.code_blocks import fence_code
 from zyda_flows.tasks.extraction.latex_words import QUOTES
 
 SPACES = re.compile(r"[ \t]*\n[ \t]*|[ \t]+")
@@ -14,7 +14,7 @@ EMPTY_LINE = re.compile(r"\n[ \t]*\n")
 LINE_ENDS = re.compile(r"\n{3,}")
 INNER_LINE = re.compile(r"\n(?=[^\n])")
 ITEM = "\0"  # marks the beginning of an item of a list
-REMOVED = "\1"  # marks the place of a removed command, a citation for example
+REMOVED = "\1"  # marks the position of a removed command, a citation for example
 MARKS = re.compile("[\0\1]")
 REMOVED_IN_BRACKETS = re.compile(
     f" ?(?:\\([ ,;]*{REMOVED}[ ,;{REMOVED}]*\\)|\\[[ ,;]*{REMOVED}[ ,;{REMOVED}]*\\])"
@@ -41,9 +41,9 @@ def markdown_formula(formula: str, *, is_display: bool) -> str:
     return f"\n\n$$\n{inner}\n$$\n\n" if is_display else f"${SPACES.sub(' ', inner)}$"
 
 
-def restore_space(latex: str, place: int) -> int:
-    """Return the place before the space that TeX removes after a command, because authors usually mean it."""
-    return place - 1 if latex[place - 1 : place] in (" ", "\t") else place
+def restore_space(latex: str, position: int) -> int:
+    """Return the position before the space that TeX removes after a command, because authors usually mean it."""
+    return position - 1 if latex[position - 1 : position] in (" ", "\t") else position
 
 
 def join_pieces(pieces: Iterator[str]) -> str:
@@ -77,22 +77,22 @@ def plain_text(text: str) -> str:
     return BLANKS.sub(" ", text) if "  " in text or "\t" in text else text
 
 
-def end_of_formula(latex: str, mark: str, place: int) -> int | None:
+def end_of_formula(latex: str, mark: str, position: int) -> int | None:
     """Return where a formula between dollars ends; None if the dollars or the paragraph end before it does."""
-    while (end := latex.find(mark, place)) >= 0:
+    while (end := latex.find(mark, position)) >= 0:
         if latex[end - 1] != "\\" or latex[end - 2] == "\\":
-            return None if EMPTY_LINE.search(latex, place, end) else end
-        place = end + 1
+            return None if EMPTY_LINE.search(latex, position, end) else end
+        position = end + 1
     return None
 
 
-def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
+def end_of_environment(latex: str, name: str, position: int) -> tuple[int, int]:
     """Return where the content of an environment ends, and where the environment ends.
 
     The environment may contain environments of the same name. An environment without an end extends to the end of
     the LaTeX.
     """
-    begin, end, depth, search = f"\\begin{{{name}}}", f"\\end{{{name}}}", 1, place
+    begin, end, depth, search = f"\\begin{{{name}}}", f"\\end{{{name}}}", 1, position
     while (start_of_end := latex.find(end, search)) >= 0:
         depth += latex.count(begin, search, start_of_end) - 1
         search = start_of_end + len(end)
@@ -101,10 +101,10 @@ def end_of_environment(latex: str, name: str, place: int) -> tuple[int, int]:
     return len(latex), len(latex)
 
 
-def skip_options(latex: str, place: int) -> int:
-    """Return the place after optional arguments."""
-    match = OPTIONS.match(latex, place)
-    return match.end() if match else place
+def skip_options(latex: str, position: int) -> int:
+    """Return the position after optional arguments."""
+    match = OPTIONS.match(latex, position)
+    return match.end() if match else position
 
 
 def fenced_code(inside: str) -> str:
@@ -113,4 +113,4 @@ def fenced_code(inside: str) -> str:
     named = LANGUAGE.search(match[1] or "") if match else None
     language = (named[1] if named else (match[2] or "") if match else "").lower()
     start = inside.find("\n") + 1 if match and not match[1] else match.end() if match else 0
-    return f"\n\n{fenced(inside[start:].strip(chr(10)), language)}\n\n"
+    return f"\n\n{fence_code(inside[start:].strip(chr(10)), language)}\n\n"

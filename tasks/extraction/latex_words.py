@@ -91,7 +91,7 @@ ENVIRONMENT_ARGUMENTS = {
     "trivlist": 0, "enumerate*": 0, "foreignquote": 1, "longrotatetable": 0,
     "floatingfigure": 1, "threeparttable": 0, "list": 2, "minipage*": 1,
 }  # fmt: skip
-STATEMENTS = {
+THEOREM_TITLES = {
     name: name.capitalize()
     for name in "theorem lemma proposition corollary definition remark example proof claim conjecture".split()
 }
@@ -194,7 +194,8 @@ BUILT_IN_COMMANDS = {
     "include",
 } - {"phantom", "color", "email", "rule", "inst", "pacs"}  # fmt: skip
 ENVIRONMENTS = {
-    *MATH, *CODE, *TABULARS, *LISTS, *DROPPED, *STATEMENTS, "abstract", "figure", "table", "document", "algorithm",
+    *MATH, *CODE, *TABULARS, *LISTS, *DROPPED, *THEOREM_TITLES, "abstract", "figure", "table", "document",
+    "algorithm",
     "algorithmic", "quote", "quotation", "center",
 }  # fmt: skip
 # Commands of formulas and fonts whose argument can be without braces.

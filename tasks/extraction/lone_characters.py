@@ -14,12 +14,12 @@ from zyda_flows.tasks.extraction.nesting import (
     Places,
     in_utf8,
     lone_places,
-    referenced,
-    spliced,
+    referenced_characters,
+    splice,
 )
 
 # Control characters that are not white space, and code points that are not characters.
-MARKS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
+UNUSED_CHARACTERS = [*map(chr, (*range(1, 9), *range(14, 28), 127, *range(0xFDD1, 0xFDF0)))]
 
 
 def with_lone(page: str, extract: Callable[[str], str]) -> str:
@@ -41,14 +41,14 @@ def with_marked(data: Bytes, lone: Places, names: Places, extract: Callable[[str
     spans = np.concatenate([names, np.stack([lone, lone], 1)])
     order = np.argsort(spans[:, 0])
     texts = [b"span" if i < len(names) else mark.encode() for i in order.tolist()]
-    text = extract(spliced(data, spans[order], texts))
+    text = extract(splice(data, spans[order], texts))
     return text.replace(mark, "") if mark else text
 
 
 def unused_character(data: Bytes) -> str:
     """Return a mark that a page has neither as a character nor as a reference. data: the page in UTF-8."""
-    used, page = referenced(data), data.tobytes()
-    for mark in MARKS:
+    used, page = referenced_characters(data), data.tobytes()
+    for mark in UNUSED_CHARACTERS:
         if not used[ord(mark)] and mark.encode() not in page:
             return mark
     raise ValueError("the page has all control characters; expected one or more to be unused")

@@ -9,7 +9,7 @@ import re
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from zyda_flows.tasks.extraction.nesting import Bytes, referenced
+from zyda_flows.tasks.extraction.nesting import Bytes, referenced_characters
 
 SIGN = "\ufdd0"
 OPEN, CLOSE, CODE, NO_CODE = f"{SIGN}o", f"{SIGN}c", f"{SIGN}`", f"{SIGN}'"
@@ -31,7 +31,7 @@ class Piece:
 
 def without_marks(html: str, data: Bytes) -> str:
     """Return a page in which U+FDD0 and references to it are replaced by U+FFFD. data: the page in UTF-8."""
-    if referenced(data)[ord(SIGN)]:
+    if referenced_characters(data)[ord(SIGN)]:
         html = ESCAPED.sub("\ufffd", html)
     return html.replace(SIGN, "\ufffd")
 

@@ -29,16 +29,16 @@ WIDTH = re.compile(r"(\d{0,3}\.?\d{1,9})em")
 
 def latex_of_mathml(node: LexborNode) -> str:
     """Return a formula as LaTeX. Raises ValueError if it is nested too deep."""
-    return converted(node, limits().formula_depth)
+    return convert_node(node, limits().formula_depth)
 
 
-def converted(node: LexborNode, max_depth: int) -> str:
+def convert_node(node: LexborNode, max_depth: int) -> str:
     """Return an element as LaTeX. Raises ValueError if elements are nested deeper than `max_depth`."""
     if not max_depth:
         raise ValueError(f"a formula is nested deeper than {limits().formula_depth} elements")
     tag = node.tag or ""
-    if tag in TOKENS:
-        return TOKENS[tag](node)
+    if tag in TOKEN_WRITERS:
+        return TOKEN_WRITERS[tag](node)
     if tag in IGNORED:
         return ""
     children = elements(node)
@@ -46,10 +46,10 @@ def converted(node: LexborNode, max_depth: int) -> str:
         return matrix(children, max_depth - 1)
     if tag == "semantics":
         children = children[:1]  # the others are annotations
-    parts = [converted(child, max_depth - 1) for child in children]
+    parts = [convert_node(child, max_depth - 1) for child in children]
     if tag == "semantics":
         return "".join(parts)
-    min_parts, convert = LAYOUTS.get(tag, (0, join_row))
+    min_parts, convert = LAYOUT_WRITERS.get(tag, (0, join_row))
     return convert(node, parts) if len(parts) >= min_parts else join_parts(parts)
 
 
@@ -126,7 +126,7 @@ def space(node: LexborNode) -> str:
     return r"\quad" if width >= 1 else r"\," if width > 0 else ""
 
 
-TOKENS: dict[str, Callable[[LexborNode], str]] = {
+TOKEN_WRITERS: dict[str, Callable[[LexborNode], str]] = {
     "mi": identifier, "mn": lambda node: symbols(element_text(node)), "mo": operator, "mtext": text_in_formula,
     "ms": text_in_formula, "mspace": space, "-text": lambda node: "",
 }  # fmt: skip
@@ -197,12 +197,12 @@ def matrix(rows: list[LexborNode], max_depth: int) -> str:
     lines = []
     for row in rows:
         cells = [cell for cell in elements(row) if cell.tag == "mtd"]
-        lines.append(" & ".join(converted(cell, max_depth - 1) if max_depth > 1 else "" for cell in cells))
+        lines.append(" & ".join(convert_node(cell, max_depth - 1) if max_depth > 1 else "" for cell in cells))
     return r"\begin{matrix} " + r" \\ ".join(lines) + r" \end{matrix}"
 
 
 # The least number of children of elements, and the functions that write the elements from their converted children.
-LAYOUTS: dict[str, tuple[int, Callable[[LexborNode, list[str]], str]]] = {
+LAYOUT_WRITERS: dict[str, tuple[int, Callable[[LexborNode, list[str]], str]]] = {
     "mfrac": (2, fraction), "mover": (2, over), "munder": (2, under), "munderover": (3, under_over),
     "msqrt": (0, lambda _, parts: rf"\sqrt{{{join_parts(parts)}}}"),
     "mroot": (2, lambda _, parts: rf"\sqrt[{parts[1]}]{{{parts[0]}}}"),

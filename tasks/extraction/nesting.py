@@ -28,7 +28,7 @@ from zyda_flows.textkernels.markup_names import (
 OPTION = re.compile(r"</?opt(?:ion|group)\b[^<>]*>?", re.IGNORECASE)
 
 
-PLACES = 1024  # the first size of the array of places
+FIRST_PLACES = 1024  # the first size of the array of places
 Bytes = NDArray[np.uint8]
 Places = NDArray[np.int64]
 NO_SPANS = np.zeros((0, 2), np.int64)
@@ -37,7 +37,7 @@ for name in IN_SENTENCES.split():
     LENGTHS[ord(name[0])] = len(name)
 
 
-class Measured(NamedTuple):
+class MeasuredPage(NamedTuple):
     """A page that is safe to parse, and its properties.
 
     Attributes:
@@ -62,7 +62,7 @@ class Measured(NamedTuple):
         return str(self.data.data, "utf-8")
 
 
-def measured(page: str | Bytes) -> Measured:
+def measure_page(page: str | Bytes) -> MeasuredPage:
     """Return a page that is safe to parse, and its properties.
 
     Args:
@@ -91,12 +91,12 @@ def measured(page: str | Bytes) -> Measured:
         data = in_utf8(OPTION.sub("", str(data.data, "utf-8")))
         _, places = survey(data, bounds.html_depth)
     structure, numbers, bracket = (bool(kinds & kind) for kind in (IS_STRUCTURE, HAS_NUMBERS, HAS_BRACKET))
-    return Measured(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
+    return MeasuredPage(data, structure, numbers, bracket, places[places >= 0], name_spans(data, places))
 
 
 def survey(data: Bytes, max_depth: int) -> tuple[tuple[int, int, int, int, int, int], Places]:
     """Return the measures of a page and the places in it, as `textkernels.markup.nesting` returns them."""
-    places = np.empty(PLACES, np.int64)
+    places = np.empty(FIRST_PLACES, np.int64)
     while (measures := nesting(data, HASHES, KINDS, max_depth, places))[-1] > len(places):
         places = np.empty(measures[-1], np.int64)
     return measures, places[: measures[-1]]
@@ -123,23 +123,23 @@ def lone_places(data: Bytes) -> Places:
     return places[places >= 0]
 
 
-def referenced(data: Bytes) -> NDArray[np.bool_]:
+def referenced_characters(data: Bytes) -> NDArray[np.bool_]:
     """Return which code points below 2**16 a page refers to by number: bool, (2**16,)."""
     named: NDArray[np.bool_] = references(data, HASHES, KINDS)
     return named
 
 
-def spliced(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
+def splice(data: Bytes, spans: Places, texts: Sequence[bytes]) -> str:
     """Return a page in which texts replace spans. spans: begin and end in bytes, (n, 2)."""
     places = spans.ravel().tolist()
     kept = [data.data[a:b] for a, b in zip([0, *places[1::2]], [*places[::2], len(data)], strict=True)]
     return b"".join(chain.from_iterable(zip(kept, [*texts, b""], strict=True))).decode()
 
 
-def with_sentences(page: Measured) -> str:
+def with_sentences(page: MeasuredPage) -> str:
     """Return a page in which elements in sentences are renamed to `span`, which resiliparse keeps."""
     names = page.in_sentences
-    return spliced(page.data, names, [b"span"] * len(names)) if len(names) else page.html
+    return splice(page.data, names, [b"span"] * len(names)) if len(names) else page.html
 
 
 def in_utf8(html: str) -> Bytes:

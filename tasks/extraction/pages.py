@@ -5,7 +5,7 @@ from resiliparse.extract.html2text import extract_plain_text
 from zyda_flows.tasks.extraction.lists import restore_numbers, with_numbers
 from zyda_flows.tasks.extraction.lone_characters import with_lone, with_marked
 from zyda_flows.tasks.extraction.marks import without_marks
-from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.nesting import Bytes, measure_page, with_sentences
 
 EDIT_LINKS = [".mw-editsection", ".editsection"]  # of MediaWiki, in headings
 
@@ -19,7 +19,7 @@ def main_content(html: str | Bytes) -> str:
     Raises:
         ValueError: the page is not safe to parse.
     """
-    page = measured(html)
+    page = measure_page(html)
     extract = text_without_links if page.has_bracket and b"editsection" in page.data.tobytes() else text_of
     if page.has_numbers:
         return restore_numbers(

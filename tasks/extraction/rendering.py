@@ -4,7 +4,7 @@ import re
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
-from zyda_flows.tasks.extraction.code_blocks import fenced
+from zyda_flows.tasks.extraction.code_blocks import fence_code
 from zyda_flows.tasks.extraction.marks import (
     SIGN,
     Piece,
@@ -98,7 +98,7 @@ class Page:
             return
         code, self.code = "".join(self.code or []), None
         if code.strip():
-            self.add_piece(Piece(fenced(code.strip("\n"), ""), is_block=True))
+            self.add_piece(Piece(fence_code(code.strip("\n"), ""), is_block=True))
 
     def add_tag(self, tag: str) -> None:
         name, is_end = tag.strip("</>"), tag[1] == "/"

@@ -10,7 +10,7 @@ import re
 from resiliparse.extract.html2text import extract_plain_text
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, block_language, code_text, fenced
+from zyda_flows.tasks.extraction.code_blocks import CODE_CELLS, block_language, code_text, fence_code
 from zyda_flows.tasks.extraction.formulas import IMAGES, RENDERED, ROOTS, SCRIPTS, formulas_of, in_dollars
 from zyda_flows.tasks.extraction.lists import with_numbers
 from zyda_flows.tasks.extraction.lone_characters import with_lone
@@ -23,7 +23,7 @@ from zyda_flows.tasks.extraction.marks import (
     with_pieces,
     without_marks,
 )
-from zyda_flows.tasks.extraction.nesting import Bytes, measured, with_sentences
+from zyda_flows.tasks.extraction.nesting import Bytes, measure_page, with_sentences
 from zyda_flows.tasks.extraction.nodes import ancestors, is_inside
 from zyda_flows.tasks.extraction.rendering import markdown
 from zyda_flows.tasks.extraction.tables import table_markdown
@@ -65,30 +65,30 @@ def structured_text(html: str | Bytes) -> str:
     Raises:
         ValueError: the page is not safe to parse.
     """
-    safe_page, pieces = measured(html), list[Piece]()
+    safe_page, pieces = measure_page(html), list[Piece]()
     page = without_marks(with_sentences(safe_page), safe_page.data)
     if "<sup" in page:
-        page = POWER.sub(power, page)
+        page = POWER.sub(mark_power, page)
     if safe_page.has_structure:
         page = with_marks(page, pieces)
-    page = nested_deeper(with_numbers(page) if safe_page.has_numbers else page)
-    return markdown(with_lone(page, reduced) if len(safe_page.lone) else reduced(page), pieces)
+    page = nest_body_deeper(with_numbers(page) if safe_page.has_numbers else page)
+    return markdown(with_lone(page, main_html) if len(safe_page.lone) else main_html(page), pieces)
 
 
-def reduced(page: str) -> str:
+def main_html(page: str) -> str:
     """Return the main content of a page as HTML with the few elements that resiliparse keeps."""
     return extract_plain_text(
         page, main_content=True, preserve_formatting="minimal_html", skip_elements=CHROME
     )
 
 
-def power(match: re.Match[str]) -> str:
+def mark_power(match: re.Match[str]) -> str:
     """Return superscript digits after a number or a unit as a power."""
     before = match.string[max(0, match.start() - LONGEST_BASE) : match.start()]
     return f"^{match[1]}" if BASE.search(before) else match[0]
 
 
-def nested_deeper(page: str) -> str:
+def nest_body_deeper(page: str) -> str:
     """Return a page with its body in three more `<div>`."""
     place = page.find("<body")
     match = BODY.search(page, max(0, place))
@@ -164,7 +164,9 @@ def mark_code(tree: LexborHTMLParser, pieces: list[Piece]) -> None:
         cells = block.css(CODE_CELLS) if block.tag == "table" else []
         code = "\n".join(filter(None, map(code_text, cells))) if cells else code_text(block)
         if code:
-            mark(block, Piece(fenced(unmarked(code, pieces), block_language(block)), is_block=True), pieces)
+            mark(
+                block, Piece(fence_code(unmarked(code, pieces), block_language(block)), is_block=True), pieces
+            )
 
 
 def table_around(node: LexborNode) -> LexborNode | None:

@@ -49,7 +49,7 @@ INLINE = frozenset({
     "a", "h1", "h2", "h3", "h4", "h5", "h6", "nowiki", "langconvert", "translate", "tvar", "languages",
 })  # fmt: skip
 CROSSED_BY_LINKS = {"link", "code", "raised"}
-CLOSING = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in OPAQUE}
+CLOSING_TAGS = {name: re.compile(rf"</{name}\s*>", re.IGNORECASE) for name in OPAQUE}
 
 
 class OpenElement:
@@ -108,14 +108,14 @@ class WikitextReader:
             self.stack[-1].pieces.append(text_of_template(token[3].split("|")))
         elif token[0] == "|":
             self.bar()
-        elif token[0] in OPENING:
-            self.open(OPENING[token[0]], token[0])
+        elif token[0] in KIND_OF_OPENING:
+            self.open(KIND_OF_OPENING[token[0]], token[0])
         else:
-            self.close(CLOSED[token[0]], token[0])
+            self.close(KIND_OF_CLOSING[token[0]], token[0])
         return token.end()
 
     def bar(self) -> None:
-        if self.stack[-1].kind in DIVIDED:
+        if self.stack[-1].kind in KINDS_WITH_PARTS:
             self.stack[-1].end_part()
         else:
             self.stack[-1].pieces.append("|")
@@ -154,8 +154,8 @@ class WikitextReader:
     def closed_text(self, element: OpenElement) -> str:
         """Return the text of an element that is closed."""
         parts = element.all_parts()
-        if element.kind in TEXTS:
-            return TEXTS[element.kind](parts)
+        if element.kind in TEXT_WRITERS:
+            return TEXT_WRITERS[element.kind](parts)
         if element.kind == "code":
             return self.inline_code(parts[0])
         if element.kind == "quote":
@@ -201,7 +201,7 @@ class WikitextReader:
         """Read an element that contains no markup; return where it ends. A tag that is never closed is removed."""
         if token[4] or attributes.endswith("/") or name in self.never_closed:
             return token.end()
-        end = CLOSING[name].search(self.text, token.end())
+        end = CLOSING_TAGS[name].search(self.text, token.end())
         if end is None:
             self.never_closed.add(name)
             return token.end()
@@ -235,10 +235,10 @@ class WikitextReader:
         return PROTECTED.sub(lambda mark: self.protected[int(mark[1])], text)
 
 
-OPENING = {"{{": "template", "[[": "link", "{|": "table", "-{": "variants"}
-CLOSED = {"}}": "template", "]]": "link", "|}": "table", "}-": "variants"}
-DIVIDED = {"template", "link", "variants"}
-TEXTS: dict[str, Callable[[list[str]], str]] = {
+KIND_OF_OPENING = {"{{": "template", "[[": "link", "{|": "table", "-{": "variants"}
+KIND_OF_CLOSING = {"}}": "template", "]]": "link", "|}": "table", "}-": "variants"}
+KINDS_WITH_PARTS = {"template", "link", "variants"}
+TEXT_WRITERS: dict[str, Callable[[list[str]], str]] = {
     "template": text_of_template,
     "link": text_of_link,
     "variants": text_of_variants,

@@ -165,7 +165,7 @@ def as_of(arguments: Arguments) -> str:
     return f"As of {dated(arguments)}"
 
 
-NAMES_BY_FUNCTION: dict[Callable[[Arguments], str], str] = {
+NAMES_BY_WRITER: dict[Callable[[Arguments], str], str] = {
     first: """abbr|abbrlink|angbr|angle bracket|asiantitle|audio-ipa|big|bold|center|char|code|codes|
         color box|columns-list|defn|em|flag|flagcountry|highlight|ill|illm|interlanguage link|ipa|ipa link|
         ipalink|italic|kbd|key|key press|keypress|large|larger|left|linktext|math|mono|mvar|no italic|nobold|nobr|
@@ -192,8 +192,8 @@ NAMES_BY_FUNCTION: dict[Callable[[Arguments], str], str] = {
     spaced: "date|nombre|sortname|unité",
     as_of: "as of|asof",
 }  # fmt: skip
-FUNCTIONS = {
-    name.strip(): function for function, names in NAMES_BY_FUNCTION.items() for name in names.split("|")
+TEMPLATE_WRITERS = {
+    name.strip(): function for function, names in NAMES_BY_WRITER.items() for name in names.split("|")
 }
 
 
@@ -221,7 +221,7 @@ def text_of_template(parts: Sequence[str]) -> str:
     name = name.strip().replace("_", " ").lower()
     if name in CHARACTERS:
         return CHARACTERS[name]
-    function = FUNCTIONS.get(name)
+    function = TEMPLATE_WRITERS.get(name)
     if not function and (name.startswith(("lang-", "ipa-"))):
         function = in_brackets if name.startswith("ipa-") else first
     if not function:

@@ -12,15 +12,15 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.cost import AT_MOST
 from zyda_flows.tasks.words import counted
 
-REST = 0.4  # share of a task's memory that a worker still holds from earlier tasks
-SAFE = 0.95  # of a worker's memory limit
+HELD_SHARE = 0.4  # share of a task's memory that a worker still holds from earlier tasks
+SAFE_SHARE = 0.95  # of a worker's memory limit
 
 
 def faults_of(plan: Plan, recipe: Recipe) -> Iterator[str]:
     """Yield a sentence for each resource that will not suffice."""
     largest = max(plan.stages, key=lambda stage: stage.spent.peak)
-    with_rest = largest.spent.peak * (1 + REST)
-    if with_rest > SAFE * plan.memory:
+    with_rest = largest.spent.peak * (1 + HELD_SHARE)
+    if with_rest > SAFE_SHARE * plan.memory:
         yield (
             f"the largest task, of {largest.stage}, takes {gib(largest.spent.peak)}, {gib(with_rest)} with "
             f"the rest of earlier tasks, but a worker has {gib(plan.memory)}: start fewer workers with "

@@ -14,11 +14,11 @@ from functools import cached_property
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.limits import faults_of, notes_of
 from zyda_flows.tasks.forecast.run_trial import run_trial
-from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.forecast.workload import TrialWorkload
 from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, StageEstimate
-from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.publish.costs import CORPUS, corpus_cost
@@ -36,35 +36,35 @@ from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
 
 MOST_INSPECTED = 64  # inspected files of a source
-LATE = 0.5  # the start may take longer than START_SECONDS by this share
+LATE_SHARE = 0.5  # the start may take longer than START_SECONDS by this share
 # Seconds: of a flow run with its report, of each task in the scheduler's thread, and of the first run of each kind
 # of stage on the workers.
 START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
 # The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
-BESIDE = Estimate(value=1.15, low=0.95, high=1.5)
+SLOWDOWN = Estimate(value=1.15, low=0.95, high=1.5)
 
 
-def plan_of(recipe: Recipe, workers: int, memory: int, spread: Spread) -> Plan:
+def plan_of(recipe: Recipe, workers: int, memory: int, call_on_each: CallOnEach) -> Plan:
     """Plan a build on a number of workers with `memory` bytes each. Raises the errors of a build, early.
 
-    spread: calls a function on every file to inspect.
+    call_on_each: calls a function on every file to inspect.
     """
-    return planning_of(recipe, spread).plan(workers, memory)
+    return planner_of(recipe, call_on_each).plan(workers, memory)
 
 
-def planning_of(recipe: Recipe, spread: Spread) -> "Planning":
+def planner_of(recipe: Recipe, call_on_each: CallOnEach) -> "BuildPlanner":
     """Inspect a recipe's files and run a trial of a part of them."""
     survey = check_sources(recipe, replace=True)
     survey.expect_none()
     samples = [sampled_files(files, min(1.0, MOST_INSPECTED / len(files))) for files in survey.chosen]
     METER.take()
-    inspected_survey = inspect_new(recipe, replace(survey, chosen=samples), spread)
+    inspected_survey = inspect_new(recipe, replace(survey, chosen=samples), call_on_each)
     inspecting = METER.take()
     files = {
         source.name: files_with_pieces(source, survey, chosen, [outcome.file for outcome in inspected])
         for source, chosen, inspected in zip(recipe.sources, samples, inspected_survey.inspected, strict=True)
     }
-    return Planning(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
+    return BuildPlanner(recipe, survey, files, run_trial(recipe, survey, files), inspecting)
 
 
 def files_with_pieces(
@@ -77,7 +77,7 @@ def files_with_pieces(
 
 
 @dataclass(frozen=True)
-class Planning:
+class BuildPlanner:
     """A recipe, its files, and the measurements of a trial.
 
     files: the inspected files of each source, with their pieces. inspecting: the cost of the inspection.
@@ -90,8 +90,8 @@ class Planning:
     inspecting: Spent
 
     @cached_property
-    def sizes(self) -> Sizes:
-        return Sizes(self.recipe, self.survey, self.files, self.trial)
+    def sizes(self) -> SizeEstimates:
+        return SizeEstimates(self.recipe, self.survey, self.files, self.trial)
 
     @property
     def sources(self) -> dict[str, SourceEstimate]:
@@ -132,14 +132,19 @@ class Planning:
     def stages(self, workload: TrialWorkload) -> Iterator[StageEstimate]:
         """Yield the cost of each stage and of each fan-out with its own name, in the order of the trial."""
         costs, (first, *_) = self.costs(workload), pipeline.steps(self.recipe)
-        names = [prepare.name, *(name for name, _ in self.trial.calls), *self.trial.rest, *costs]
+        names = [
+            prepare.name,
+            *(name for name, _ in self.trial.calls),
+            *self.trial.costs_outside_calls,
+            *costs,
+        ]
         for name in dict.fromkeys(names):
             cost = costs.get(name) or StageCost(name, workload.by_shard(name))
-            spent = cost.spent + replace(self.trial.rest.get(name, Spent()), peak=0)
+            spent = cost.spent + replace(self.trial.costs_outside_calls.get(name, Spent()), peak=0)
             if name == prepare.name:
                 spent += self.preparing
             elif name == first.name:  # each worker loads its libraries in its first task
-                spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warming)
+                spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warm_up_seconds)
             yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
 
     @property
@@ -171,15 +176,15 @@ class Planning:
         calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
         low, value, high = (
             START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
-            for cpu, factor in ((least, BESIDE.low), (least, BESIDE.value), (most, BESIDE.high))
+            for cpu, factor in ((least, SLOWDOWN.low), (least, SLOWDOWN.value), (most, SLOWDOWN.high))
         )
-        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE * START_SECONDS)
+        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE_SHARE * START_SECONDS)
 
 
 def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
     """Return the shards of sources for which the trial did not run a stage: one task for each."""
     names, calls = step.sources or tuple(workload.sources), workload.calls(step.name)
-    if step.name in workload.sizes.trial.rest and (not step.sources or not calls):
+    if step.name in workload.sizes.trial.costs_outside_calls and (not step.sources or not calls):
         return 0
     return sum(
         len(workload.sources[name].shards)

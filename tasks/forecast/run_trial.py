@@ -39,7 +39,7 @@ from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.running import run_pipeline
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile, load_listing
 from zyda_flows.tasks.sources.register import Register, number_files, number_sources
-from zyda_flows.tasks.spent import METER, telling
+from zyda_flows.tasks.spent import METER, calling_on_result
 from zyda_flows.tasks.stage.results import HERE, Runner
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
 from zyda_flows.tasks.storage.tables import tables_of
@@ -87,7 +87,7 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
         began = time.process_time()
         trial = build.run()
         again = (time.process_time() - began) * warm.text / max(1, trial.text)
-        trial.warming = max(0.0, first_time - again)
+        trial.warm_up_seconds = max(0.0, first_time - again)
         for source in recipe.sources:
             if source.classify and source.name in tried and (model := survey.models.get(source.name)):
                 trial.models[source.name] = try_model(source.classify, model, build.texts(source.name))
@@ -151,7 +151,7 @@ class TrialBuild:
 
         token = ALLOWED_DEATHS.set(DEATHS)  # attempts are marked in storage, as on a cluster
         try:
-            with telling(self.trial.tell):
+            with calling_on_result(self.trial.add_result):
                 self.trial.ledger = run_pipeline(self.recipe, Runner(submit, HERE.result, HERE.finished))
         finally:
             ALLOWED_DEATHS.reset(token)
@@ -183,7 +183,7 @@ class TrialBuild:
             rows = rows_of_sample(self.whole, len(listed), len(chosen))
             parameters = plan.parameters.model_copy(update={"sample_rows": rows, "classified": False})
             plans.append(plan.model_copy(update={"parameters": parameters}))
-        self.trial.rest[prepare.name] = METER.take()
+        self.trial.costs_outside_calls[prepare.name] = METER.take()
         return plans
 
     def texts(self, source: str) -> pa.ChunkedArray:
@@ -219,8 +219,10 @@ class TrialBuild:
                     self.shards.setdefault(plan.source, ingested.shards[0])
                 aside = sum(table.counts.documents for table in ingested.set_aside)
                 weight, rows = read.weight(spent.inputs), read.rows
-                parts.append(TrialPart(weight, rows, ingested.seen, len(ingested.shards), aside, spent))
+                parts.append(
+                    TrialPart(weight, rows, ingested.documents_read, len(ingested.shards), aside, spent)
+                )
                 self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
-                    ingested.seen.bytes, spent
+                    ingested.documents_read.bytes, spent
                 )
         return manifest_of(recipe, plan, made)

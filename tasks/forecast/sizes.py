@@ -19,7 +19,7 @@ from zyda_flows.tasks.stage.stage import Stage
 
 
 @dataclass(frozen=True)
-class Sizes:
+class SizeEstimates:
     """A recipe, its files and a trial of it. files: the inspected files, with their pieces."""
 
     recipe: Recipe

@@ -6,7 +6,7 @@ from typing import Any
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import ModelTrial
-from zyda_flows.tasks.stage.progress import documents_in
+from zyda_flows.tasks.stage.progress import count_documents_read
 from zyda_flows.tasks.storage.artifacts import Counts
 
 
@@ -30,11 +30,11 @@ class Calls:
     """The calls of a stage for a source: their total cost, and the text in bytes and cost of each call."""
 
     spent: Spent = field(default_factory=Spent)
-    each: list[tuple[float, Spent]] = field(default_factory=list)
+    sizes_and_costs: list[tuple[float, Spent]] = field(default_factory=list)
 
     def add(self, size: float, spent: Spent) -> None:
         self.spent += spent
-        self.each.append((size, spent))
+        self.sizes_and_costs.append((size, spent))
 
 
 @dataclass
@@ -44,8 +44,10 @@ class Trial:
     parts: dict[str, list[TrialPart]] = field(default_factory=dict)
     models: dict[str, ModelTrial] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
-    rest: dict[str, Spent] = field(default_factory=dict)  # the costs of each stage outside its calls
-    warming: float = 0.0  # seconds in which a process loads libraries and compiles kernels
+    costs_outside_calls: dict[str, Spent] = field(
+        default_factory=dict
+    )  # the costs of each stage outside its calls
+    warm_up_seconds: float = 0.0  # seconds in which a process loads libraries and compiles kernels
     ledger: Ledger | None = None
 
     @property
@@ -53,9 +55,9 @@ class Trial:
         """The bytes of text that were read."""
         return sum(part.documents.bytes for parts in self.parts.values() for part in parts)
 
-    def tell(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
+    def add_result(self, stage: str, source: str | None, result: Any, spent: Spent) -> None:
         """Add the cost of a call of a stage, or the cost of the stage outside its calls."""
         if not spent.calls:
-            self.rest[stage] = self.rest.get(stage, Spent()) + spent
+            self.costs_outside_calls[stage] = self.costs_outside_calls.get(stage, Spent()) + spent
             return
-        self.calls.setdefault((stage, source), Calls()).add(documents_in(result).bytes, spent)
+        self.calls.setdefault((stage, source), Calls()).add(count_documents_read(result).bytes, spent)

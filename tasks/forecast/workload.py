@@ -5,7 +5,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 from typing import Any, NamedTuple
 
-from zyda_flows.tasks.forecast.sizes import Sizes
+from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Calls
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import SourceSize, shards_of
@@ -13,14 +13,14 @@ from zyda_flows.tasks.storage.folder import UPLOAD_BYTES
 
 NOT_COUNTS = 1 << 12  # figures above this are bytes; a call has fewer files and requests
 ON_STORES = ("inputs", "input_requests", "read", "written", "requests", "files")
-ALIKE = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
+LEAST_SPREAD = 0.1  # share of their mean; a smaller spread of sizes does not show how costs grow with size
 
 
 @dataclass(frozen=True)
 class TrialWorkload:
     """The workload of a build on a number of workers (see `tasks.stage.cost.Workload`)."""
 
-    sizes: Sizes
+    sizes: SizeEstimates
     workers: int
 
     @property
@@ -57,9 +57,9 @@ class TrialWorkload:
         parts = self.sizes.parts_of(source)
         by_size = self.sizes.estimates[source].bytes / max(1.0, sum(part.weight for part in parts))
         by_calls = len(self.sources[source].shards) / max(1, sum(part.shards for part in parts))
-        size = by_size * sum(seen for part in calls for seen, _ in part.each)
+        size = by_size * sum(seen for part in calls for seen, _ in part.sizes_and_costs)
         count = spent.calls * by_calls
-        grown = {figure: growth.of(count, size) for figure, growth in self.growths(name).items()}
+        grown = {figure: fit_growth.of(count, size) for figure, fit_growth in self.growths(name).items()}
         known: dict[str, Any] = {"cpu": spent.cpu * by_size, "peak": spent.peak}
         # The files of the trial are small; each is written to a store in a single request.
         grown["requests"] += count * requests_for_parts(grown["written"] / count)
@@ -82,9 +82,13 @@ class TrialWorkload:
 
     def growths(self, name: str) -> "dict[str, Growth]":
         """Return the growth of storage figures with the text of a call, over all sources."""
-        each = [call for source, calls in self.calls(name).items() if source for call in calls.each]
+        each = [
+            call for source, calls in self.calls(name).items() if source for call in calls.sizes_and_costs
+        ]
         sizes = [size for size, _ in each]
-        return {figure: growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES}
+        return {
+            figure: fit_growth([getattr(spent, figure) for _, spent in each], sizes) for figure in ON_STORES
+        }
 
 
 class Growth(NamedTuple):
@@ -97,11 +101,11 @@ class Growth(NamedTuple):
         return self.per_call * calls + self.per_byte * size
 
 
-def growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
+def fit_growth(taken: Sequence[float], sizes: Sequence[float]) -> Growth:
     """Split costs into a constant part and a part that grows with size, by least squares; both are >= 0."""
     mean, mean_size = sum(taken) / len(taken), sum(sizes) / len(sizes)
     spread = sum((size - mean_size) ** 2 for size in sizes)
-    if spread <= len(sizes) * (ALIKE * mean_size) ** 2:
+    if spread <= len(sizes) * (LEAST_SPREAD * mean_size) ** 2:
         return Growth(0.0, mean / mean_size) if mean > NOT_COUNTS and mean_size else Growth(mean, 0.0)
     together = sum((cost - mean) * (size - mean_size) for cost, size in zip(taken, sizes, strict=True))
     per_byte = min(max(0.0, together / spread), mean / mean_size)

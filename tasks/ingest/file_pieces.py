@@ -22,7 +22,7 @@ from zyda_flows.tasks.sources.columns import as_one_array, unify
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.reading import read, version_of
-from zyda_flows.tasks.sources.type_unification import ValueRanges, value_ranges
+from zyda_flows.tasks.sources.type_unification import ValueRanges, find_value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import (
@@ -62,7 +62,7 @@ class IngestedPiece(Record):
     differing: int = 0
 
     @property
-    def seen(self) -> Counts:
+    def documents_read(self) -> Counts:
         return total(shard.counts for shard in self.shards)
 
 
@@ -203,7 +203,7 @@ def write_ingested(
                     for name in table.column_names
                     if name not in (*DOCUMENT_COUNTS.names, "text", STATISTICS)
                 ]
-                spans += value_ranges(table.select(own))
+                spans += find_value_ranges(table.select(own))
                 tokens, size = (pc.sum(table.column(name)).as_py() for name in ("n_tokens", "n_bytes"))
                 counts += Counts(documents=len(table), tokens=tokens, bytes=size)
         return counts

@@ -16,13 +16,13 @@ import numpy as np
 import pyarrow as pa
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.documents.deny_list import deny_list, lists_of
+from zyda_flows.tasks.documents.deny_list import lists_of, load_deny_list
 from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from zyda_flows.tasks.ingest.file_pieces import VERSION, IngestedPiece, PieceToIngest
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
-from zyda_flows.tasks.quality.ingested import Ingested
+from zyda_flows.tasks.quality.ingested import IngestFacts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.input_files import FilePiece, load_listing
@@ -58,7 +58,7 @@ def forgotten_ids(recipe: Recipe, plan: SourcePlan) -> NDArray[np.uint64]:
     """Return the ids of a source's rows on deny lists: (n,) uint64, ascending."""
     if not recipe.deny_lists:
         return np.empty(0, np.uint64)
-    ids = np.union1d(*deny_list(lists_of(recipe)).ids_of_both)
+    ids = np.union1d(*load_deny_list(lists_of(recipe)).requested_and_similar_ids)
     first, end = (np.uint64(first_id(plan.number, 0) + n) for n in (0, (1 << SOURCE_SHIFT) - 1))
     return ids[np.searchsorted(ids, first) : np.searchsorted(ids, end, side="right")]
 
@@ -131,7 +131,7 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, then=follow_up)
+    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, follow_up=follow_up)
     return manifest_of(recipe, plan, pieces)
 
 
@@ -152,7 +152,7 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -
         cleaned=totals(piece.cleaned for piece in pieces),
         skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
         special_tokens=totals(piece.special_tokens for piece in pieces),
-        facts=Ingested(
+        facts=IngestFacts(
             packed=pack(common_schema(pieces)),
             set_aside=set_aside,
             model=plan.model,

@@ -129,22 +129,24 @@ class RowConverter:
     def document_table(self, table: pa.Table, rows: NDArray[np.int64]) -> pa.Table:
         """Convert rows, (n,), to documents: ids, counts, the text and the source's other columns."""
         texts = as_one_array(table.column(self.parameters.text))
-        own = table.drop_columns([self.parameters.text])
+        source_columns = table.drop_columns([self.parameters.text])
         plan, documents = self.parameters.documents, None
         if plan.steps:
             self.check_sizes(texts, rows)
             try:
-                documents = run_steps(plan, texts, own)
+                documents = run_steps(plan, texts, source_columns)
             except BadInput as error:  # raised by a user's own step
                 raise bad_input(self.source, str(error), file=self.file.url) from error
             self.cleaned = totals([self.cleaned, documents.cleaned])
-            texts, own = documents.text, own if documents.own is None else documents.own
+            texts = documents.text
+            if documents.cleaned_columns is not None:
+                source_columns = documents.cleaned_columns
         sizes = self.check_sizes(texts, rows)
         try:
             tokens = self.engine.count(texts)
         except BadInput as error:
             raise bad_input(self.source, str(error), file=self.file.url) from error
-        self.special_tokens = totals([self.special_tokens, self.engine.special.counted(texts)])
+        self.special_tokens = totals([self.special_tokens, self.engine.special.count(texts)])
         counted = [
             pa.array(rows.astype(np.uint64) + np.uint64(self.first)),
             pa.array(tokens),
@@ -153,13 +155,13 @@ class RowConverter:
         stored = texts if documents is None else documents.stored_texts(keeps_text=plan.keeps_text)
         added = self.component(table, documents)
         schema = stored_schema(
-            own.schema,
+            source_columns.schema,
             self.parameters.text,
             classified=self.parameters.classified,
             measured=plan.published,
             added=[COMPONENT] * len(added),
         )
-        numbered = pa.table([*counted, stored, *own.columns, *added], schema=schema)
+        numbered = pa.table([*counted, stored, *source_columns.columns, *added], schema=schema)
         if documents is not None:
             numbered = numbered.append_column(STATISTICS, documents.statistics(plan.columns()))
         return without_content(numbered, self.forgotten) if self.forgotten else numbered

@@ -21,7 +21,7 @@ from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 
 HELD_ROWS = 1 << 16
 HELD_BYTES = 32 << 20
-PLACES = pa.schema(
+PLACE_COLUMNS = pa.schema(
     [("source", pa.string()), ("file", pa.string()), ("row", pa.int64()), ("reason", pa.string())]
 )
 
@@ -36,7 +36,7 @@ class SetAside:
         self, folder: Folder, path: str, name: str, source: str, file: str, *, with_content: bool
     ) -> None:
         self.folder, self.path, self.name = folder, path, name
-        self.schema = pa.schema([*PLACES, *(CONTENTS if with_content else ())])
+        self.schema = pa.schema([*PLACE_COLUMNS, *(CONTENTS if with_content else ())])
         self.source, self.file = source, file
         self.rows = list[BadRow]()
         self.size = self.count = 0

@@ -82,7 +82,7 @@ def cluster_stats(
     place: their published folder. sources: the names of the sources, in the order of `shared`. Raises Denied.
     """
     numbers = {name: number for number, name in corpus.source_names.items()}
-    counting = Counting(corpus, place, [numbers[source] for source in sources], limits)
+    counting = ClusterCounter(corpus, place, [numbers[source] for source in sources], limits)
     counting.count()
     if not counting.clusters:
         return None
@@ -133,7 +133,7 @@ class SizeCounts:
         return np.concatenate([small, np.array(large, np.int64)]), np.concatenate(occurrences)
 
 
-class Counting:
+class ClusterCounter:
     """The counts of a table of clusters while it is read. numbers: of the sources in doc_ids."""
 
     def __init__(
@@ -225,7 +225,7 @@ class Counting:
         counts[:] = 0
 
 
-def count_members(counting: Counting, names: dict[int, str]) -> None:
+def count_members(counting: ClusterCounter, names: dict[int, str]) -> None:
     """Count the documents of the largest clusters by source, and set their last ids. names: by number."""
     wanted = np.array([cluster.cluster_id for cluster in counting.largest], np.uint64)
     least = counting.largest[-1].documents

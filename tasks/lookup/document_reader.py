@@ -7,7 +7,7 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.documents.extraction import extracted
+from zyda_flows.tasks.documents.extraction import extract_texts
 from zyda_flows.tasks.errors import BadInput, BadRequest, Damaged
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.planning.last_build import last_build, whole_register
@@ -19,7 +19,7 @@ from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.storage.records import Record
 
 
-class Place(Record):
+class DocumentPlace(Record):
     """The source file and the row of a document."""
 
     doc_id: int
@@ -53,9 +53,9 @@ class DocumentReader:
             raise BadRequest(f"{doc_id}: no document of this corpus has this id")
         return name, files[number], row
 
-    def place(self, doc_id: int) -> Place:
+    def place(self, doc_id: int) -> DocumentPlace:
         source, file, row = self.file_of(doc_id)
-        return Place(doc_id=doc_id, source=source, file=file.url, row=row)
+        return DocumentPlace(doc_id=doc_id, source=source, file=file.url, row=row)
 
     def text(self, doc_id: int) -> str:
         """Read a document's text from its source, extracted as in the build; as it was read if that fails.
@@ -65,7 +65,7 @@ class DocumentReader:
         text = str(self.source_row(doc_id)[self.source_of(doc_id).text])
         if not (name := self.extractor_of(doc_id)):
             return text
-        return str(extracted(pa.array([text], pa.large_string()), name).texts[0].as_py()) or text
+        return str(extract_texts(pa.array([text], pa.large_string()), name).texts[0].as_py()) or text
 
     def extractor_of(self, doc_id: int) -> str:
         """Return the name of the recipe's extractor for a document; "" if its source has none."""

@@ -12,7 +12,7 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.reference.corpora import corpora_of
 from zyda_flows.tasks.errors import BadRequest, ZydaError
 from zyda_flows.tasks.ids import parse
-from zyda_flows.tasks.lookup.document_reader import DocumentReader, Place
+from zyda_flows.tasks.lookup.document_reader import DocumentPlace, DocumentReader
 from zyda_flows.tasks.publish.differences import diff
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -34,7 +34,7 @@ class Explanation(Record):
     or the text that `extractor` made of it.
     """
 
-    place: Place
+    place: DocumentPlace
     is_published: bool
     stage: str | None = None
     reason: str | None = None
@@ -42,9 +42,9 @@ class Explanation(Record):
     cluster_size: int = 0
     sentence: str = ""
     evidence: dict[str, Any] = {}
-    members: tuple[Place, ...] = ()
+    members: tuple[DocumentPlace, ...] = ()
     members_removed_by: dict[int, str] = {}
-    kept: Place | None = None
+    kept: DocumentPlace | None = None
     kept_removed_by: str | None = None
     diff: tuple[str, ...] = ()
     text: str = ""
@@ -55,7 +55,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     """Look a document up in the published corpus. Raises BadRequest if the corpus has no document of this id."""
     wanted = parse(doc_id)
     if wanted is None:
-        raise BadRequest(f"{doc_id!r} is not a document id; expected a number, in decimals or as 0x...")
+        raise BadRequest(f"{doc_id!r} is not a document id; expected a number, decimal or as 0x...")
     reader = DocumentReader.of(recipe)
     corpus = reader.corpus
     place = reader.place(wanted)
@@ -93,7 +93,7 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     )
 
 
-def reason_set_aside(corpus: PublishedCorpus, place: Place) -> str:
+def reason_set_aside(corpus: PublishedCorpus, place: DocumentPlace) -> str:
     """Return why a row was set aside; "" if it was not."""
     for table in corpus.row_groups("set_aside", ["file", "row", "reason"]):
         rows = table.filter((pc.field("file") == place.file) & (pc.field("row") == place.row))
@@ -103,7 +103,7 @@ def reason_set_aside(corpus: PublishedCorpus, place: Place) -> str:
 
 
 def difference(
-    reader: DocumentReader, doc_id: int, kept: Place | None, removal: dict[str, Any]
+    reader: DocumentReader, doc_id: int, kept: DocumentPlace | None, removal: dict[str, Any]
 ) -> Sequence[str]:
     """Compare a removed document with its kept document, of this corpus or of another one."""
     if kept:
@@ -141,7 +141,7 @@ def text_of(reader: DocumentReader, doc_id: int) -> dict[str, str]:
         return {"text": f"({error})"}
 
 
-def removed_by(corpus: PublishedCorpus, place: Place | None) -> str | None:
+def removed_by(corpus: PublishedCorpus, place: DocumentPlace | None) -> str | None:
     """Return the stage that removed a document, None if it was not removed."""
     rows = removal_row(corpus, place.doc_id).to_pylist() if place else []
     return str(rows[0]["stage"]) if rows else None
@@ -161,9 +161,11 @@ def cluster_of(corpus: PublishedCorpus, doc_id: int, removal: dict[str, Any]) ->
     return "clusters", None, 0
 
 
-def members(reader: DocumentReader, place: str, cluster_id: int | None, count: int) -> tuple[Place, ...]:
+def members(
+    reader: DocumentReader, place: str, cluster_id: int | None, count: int
+) -> tuple[DocumentPlace, ...]:
     """Return the first documents of a cluster, as many as `count`; the table is read until they are found."""
-    places = list[Place]()
+    places = list[DocumentPlace]()
     if cluster_id is None:
         return ()
     for table in reader.corpus.row_groups(place, ["doc_id", "cluster_id"]):

@@ -72,7 +72,7 @@ def read_judgements(content: bytes) -> Review:
     raise BadInput("expected a file that a page of zyda look has saved")
 
 
-class Rate(NamedTuple):
+class JudgementRate(NamedTuple):
     """How many judgements found a kind of decision right, with an interval of 95 %."""
 
     what: SampleKind
@@ -98,7 +98,7 @@ def wilson(right: int, judged: int) -> tuple[float, float]:
     return max(0.0, middle - half), min(1.0, middle + half)
 
 
-def rates_of(reviews: Iterable[Review]) -> list[Rate]:
+def rates_of(reviews: Iterable[Review]) -> list[JudgementRate]:
     """Count the judgements by kind of sample, stage and reason, and by source; then for all sources together.
 
     If a person judged a document several times, the last judgement counts.
@@ -114,7 +114,7 @@ def rates_of(reviews: Iterable[Review]) -> list[Rate]:
             count = counts.setdefault((kind, by, source), [0, 0])
             count[0] += judgement.is_right
             count[1] += 1
-    return [Rate(*key, *count) for key, count in sorted(counts.items(), key=order)]
+    return [JudgementRate(*key, *count) for key, count in sorted(counts.items(), key=order)]
 
 
 def order(entry: tuple[tuple[SampleKind, str, str], Sequence[int]]) -> tuple[str, str, bool, str]:

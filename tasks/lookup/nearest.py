@@ -35,7 +35,7 @@ MOST_COMPARED = 100  # candidates whose texts are compared
 SNIPPET = 200  # characters
 
 
-class Near(Record):
+class SimilarDocument(Record):
     """A published document that shares a bucket with a text: its place, similarity and beginning.
 
     jaccard, containment: of the text's shingles, exact. buckets: the number of shared buckets.
@@ -51,7 +51,7 @@ class Near(Record):
     beginning: str
 
 
-def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
+def nearest(recipe: Recipe, text: str, most: int = 10) -> list[SimilarDocument]:
     """Return at most `most` published documents that are similar to a text, the most similar first.
 
     The MOST_COMPARED documents that share most buckets with the text are compared with it. Raises Denied if no band
@@ -67,7 +67,7 @@ def nearest(recipe: Recipe, text: str, most: int = 10) -> list[Near]:
                 raise
 
 
-def nearest_in(corpus: PublishedCorpus, text: str, compared: int) -> list[Near]:
+def nearest_in(corpus: PublishedCorpus, text: str, compared: int) -> list[SimilarDocument]:
     """Return the `compared` documents that share most buckets with a text, the most similar first."""
     manifest = corpus.manifest
     if not manifest.bands:
@@ -90,7 +90,7 @@ def nearest_in(corpus: PublishedCorpus, text: str, compared: int) -> list[Near]:
     by_shingles = next((dedup for dedup in rounds if isinstance(dedup, MinHashRound)), MinHashRound())
     names = places_of(corpus, ids)
     documents = [
-        Near(
+        SimilarDocument(
             doc_id=doc_id, source=source, file=file, row=split(doc_id)[2], jaccard=jaccard, containment=containment,
             buckets=shared[doc_id], beginning=texts[doc_id][:SNIPPET],
         )

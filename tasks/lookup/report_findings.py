@@ -12,15 +12,15 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, ClusterSummary
-from zyda_flows.tasks.lookup.document_reader import Place
+from zyda_flows.tasks.lookup.document_reader import DocumentPlace
 from zyda_flows.tasks.planning.bandings import TriedBandings
 from zyda_flows.tasks.planning.build_history import Build
 from zyda_flows.tasks.planning.estimates import Plan
 from zyda_flows.tasks.planning.spending import Spending
 from zyda_flows.tasks.publish.audits import (
+    AuditedPair,
     Histogram,
-    Pair,
-    Shares,
+    SharesBelow,
 )
 from zyda_flows.tasks.quality.mixed_labels import MixedLabels
 from zyda_flows.tasks.recipe.dedup import Dedup
@@ -33,9 +33,9 @@ class AuditFindings:
     """The result of an audit of removed near-duplicates; see `tasks.publish.audits`."""
 
     headline: AuditCounts
-    by_source: list[Shares]
+    by_source: list[SharesBelow]
     by_length: list[tuple[int, float]]
-    worst: list[Pair]
+    worst: list[AuditedPair]
     similarities: dict[str, Histogram]
     lengths: Histogram
 
@@ -54,8 +54,8 @@ class ShownCluster:
     """One of the largest clusters: the beginning of its first text, and the differences of its last text."""
 
     cluster: ClusterSummary
-    first: Place
-    last: Place
+    first: DocumentPlace
+    last: DocumentPlace
     beginning: str
     lines: tuple[str, ...] = ()
 

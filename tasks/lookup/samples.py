@@ -25,7 +25,7 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.words import in_words
 
 SampleKind = Literal["removed", "kept", "clusters"]
-SHOWN = 20_000  # characters of a text that is shown without another text
+SHOWN_CHARACTERS = 20_000  # characters of a text that is shown without another text
 MOST_MEMBERS = 1000  # of a cluster; a member is shown beside the first document
 QUESTIONS = {
     "removed": "Was it right to remove it?",
@@ -49,7 +49,7 @@ class SampleOptions(Record):
     seed: int = 1
 
 
-class Item(Record):
+class SampleItem(Record):
     """A document to review, with the document that was kept instead, or another document of its cluster, if any.
 
     facts: about the document, a line each. left, right: the texts, in segments that are common or differ.
@@ -65,7 +65,7 @@ class Item(Record):
     right: tuple[Segment, ...] = ()
 
 
-def sample_of(recipe: Recipe, options: SampleOptions) -> list[Item]:
+def sample_of(recipe: Recipe, options: SampleOptions) -> list[SampleItem]:
     """Draw documents of the published corpus, with their texts. Raises BadInput if no document matches."""
     reader = DocumentReader.of(recipe)
     corpus = reader.corpus
@@ -120,7 +120,7 @@ def hashes_of(ids: NDArray[np.uint64], seed: int) -> NDArray[np.uint64]:
     return x ^ (x >> np.uint64(31))
 
 
-def smallest(tables: Iterable[pa.Table], column: str, options: SampleOptions) -> list[dict[str, Any]]:
+def smallest_hashes(tables: Iterable[pa.Table], column: str, options: SampleOptions) -> list[dict[str, Any]]:
     """Return the rows with the smallest hashes of a column, one row for each value, sorted by hash."""
     kept = dict[int, dict[str, Any]]()
     for table in tables:
@@ -148,7 +148,7 @@ def removed_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[s
             yield table.filter(pa.array(mask))
 
     reasons = corpus.manifest.reasons
-    rows = smallest(tables(), "doc_id", options)
+    rows = smallest_hashes(tables(), "doc_id", options)
     for row in rows:
         why = reasons.get(row["stage"], {}).get(row["reason"], "")
         facts = [f"removed by {in_words(row['stage'])}: {row['reason']}{why and ', '}{why}"]
@@ -162,7 +162,7 @@ def kept_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[str,
     """Draw kept documents."""
     rows = list[dict[str, Any]]()
     for source in [options.source] if options.source else corpus.manifest.ledger.sources:
-        drawn = smallest(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
+        drawn = smallest_hashes(corpus.row_groups(str(source), ["doc_id", "n_tokens"]), "doc_id", options)
         rows += [{**row, "source": source, "facts": [f"{row['n_tokens']:,} tokens"]} for row in drawn]
     ids = np.array([row["doc_id"] for row in rows], np.uint64)
     order = np.argsort(hashes_of(ids, options.seed), kind="stable")[: options.items]
@@ -179,7 +179,9 @@ def cluster_rows(corpus: PublishedCorpus, options: SampleOptions) -> list[dict[s
             is_chosen = np.isin(sources_of(table.column("doc_id").to_numpy()), numbers)
             yield table.filter(pa.array(is_chosen))
 
-    sizes = {row["cluster_id"]: row["cluster_size"] for row in smallest(tables(), "cluster_id", options)}
+    sizes = {
+        row["cluster_id"]: row["cluster_size"] for row in smallest_hashes(tables(), "cluster_id", options)
+    }
     members = members_of(corpus, folder, sizes)
     rows = []
     for cluster_id, size in sizes.items():
@@ -206,7 +208,7 @@ def members_of(corpus: PublishedCorpus, folder: str, clusters: Collection[int]) 
     return members
 
 
-def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
+def with_texts(reader: DocumentReader, row: dict[str, Any]) -> SampleItem:
     """Return an item with the texts of a document and of its other document."""
     doc_id, other = row["doc_id"], row.get("other")
     places = [reader.place(shown) for shown in (doc_id, other) if shown is not None]
@@ -219,10 +221,13 @@ def with_texts(reader: DocumentReader, row: dict[str, Any]) -> Item:
     ]
     text, left, right = text_of(reader, doc_id), tuple[Segment, ...](), tuple[Segment, ...]()
     if other is None:
-        left = (Segment(text=text[:SHOWN]), *([Segment(text=" …")] if len(text) > SHOWN else []))
+        left = (
+            Segment(text=text[:SHOWN_CHARACTERS]),
+            *([Segment(text=" …")] if len(text) > SHOWN_CHARACTERS else []),
+        )
     else:
         left, right = side_by_side(text, text_of(reader, other))
-    return Item(
+    return SampleItem(
         doc_id=doc_id, other=other, source=row["source"], stage=row.get("stage"), reason=row.get("reason"),
         facts=tuple(facts), left=left, right=right,
     )  # fmt: skip

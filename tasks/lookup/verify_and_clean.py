@@ -39,7 +39,7 @@ from zyda_flows.tasks.workers.dask_cluster import cores
 
 READERS_OF_STORES = 8
 QUIET_SECONDS = 600  # without a new file after which no build is running
-KEPT = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
+KEPT_PATHS = (f"{REGISTER}/", TOKENIZER, BUILT, WATCHED, STAMPS, f"{STAMP_TABLES}/")
 DAMAGED_RECORD = "is cut or changed, or of another place or version"
 # Files of builds in the work folder, below a stage, a source and a folder with a key. Others are never removed.
 NAMED_BY_KEY = "([^/]*-)?[0-9a-f]{20}"
@@ -176,7 +176,7 @@ def orphans_of(recipe: Recipe, *, dry_run: bool = False) -> list[Orphan]:
     return [
         Orphan(path=path, size=size)
         for path, (size, when) in sorted(written.items())
-        if when <= finished and not path.startswith(KEPT) and not needed.intersection(KEY.findall(path))
+        if when <= finished and not path.startswith(KEPT_PATHS) and not needed.intersection(KEY.findall(path))
     ]
 
 
@@ -185,7 +185,7 @@ def expect_no_build(folder: Folder, written: Mapping[str, tuple[int, float]]) ->
 
     written: the files of builds, with their sizes and times.
     """
-    by_builds = [path for path in written if not path.startswith(KEPT) and not AUDIT.match(path)]
+    by_builds = [path for path in written if not path.startswith(KEPT_PATHS) and not AUDIT.match(path)]
     newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
     seconds = time.time() - written[newest][1]
     if written[newest][1] > written[BUILT][1] and seconds < QUIET_SECONDS:
@@ -197,7 +197,7 @@ def expect_no_build(folder: Folder, written: Mapping[str, tuple[int, float]]) ->
 
 def strangers_in(recipe: Recipe) -> list[str]:
     """List the files in the work folder that no build has written."""
-    known = (*KEPT, f"{ATTEMPTS}/")
+    known = (*KEPT_PATHS, f"{ATTEMPTS}/")
     paths = recipe.folder.files(WORK)
     return [path for path in paths if not (path.startswith(known) or OURS.fullmatch(path))]
 

@@ -22,7 +22,7 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table
 
 SPECIAL = ("special_documents", "special_tokens")
-LEAST = 1e-9  # smallest fraction of an epoch
+LEAST_FRACTION = 1e-9  # smallest fraction of an epoch
 
 
 class PartTally(Record):
@@ -161,7 +161,7 @@ def amounts_of(
     """
     epochs, bins, rests = epochs_of(mixture, tallies.parts), dict[int, int](), dict[int, int]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
-        rest = round((count - floor(count + LEAST)) * tally.tokens)
+        rest = round((count - floor(count + LEAST_FRACTION)) * tally.tokens)
         if rest > 0:
             rests[number] = rest
             ends = np.cumsum(tallies.bins[number])
@@ -169,7 +169,7 @@ def amounts_of(
     within = documents_in(bins) if bins else CHOSEN.empty_table()
     amounts = list[Amount]()
     for number, (count, tally) in enumerate(zip(epochs, tallies.parts, strict=True)):
-        whole, last = floor(count + LEAST), None
+        whole, last = floor(count + LEAST_FRACTION), None
         tokens = whole * tally.tokens
         if number in rests:
             before = int(tallies.bins[number][: bins[number]].sum())
@@ -192,18 +192,18 @@ def below(place: int) -> tuple[int, int] | None:
     return ((place << int(SHIFT)) - 1, (1 << 64) - 1) if place else None
 
 
-def last_drawn(within: pa.Table, number: int, rest: int, around: int) -> tuple[tuple[int, int], int] | None:
+def last_drawn(within: pa.Table, number: int, tokens: int, around: int) -> tuple[tuple[int, int], int] | None:
     """Return draw and doc_id of the last drawn document of a bin, and the tokens of the bin up to it.
 
-    The sum of tokens up to this document is the nearest to `rest`. None if no document of the bin should be drawn.
+    The sum of tokens up to this document is the nearest to `tokens`. None if no document should be drawn.
     """
     rows = within.filter(pa.array(within.column("part").to_numpy() == number))
     draw, ids = rows.column("draw").to_numpy(), rows.column("doc_id").to_numpy()
     lengths = rows.column("n_tokens").to_numpy().astype(np.int64) + around
     order = np.lexsort([ids, draw])
     ends = np.cumsum((lengths * rows.column("copies").to_numpy())[order])
-    place = min(int(np.searchsorted(ends, rest)), len(ends) - 1)
-    if rest - (ends[place - 1] if place else 0) < ends[place] - rest:
+    place = min(int(np.searchsorted(ends, tokens)), len(ends) - 1)
+    if tokens - (ends[place - 1] if place else 0) < ends[place] - tokens:
         place -= 1
     if place < 0:
         return None

@@ -7,7 +7,7 @@ from zyda_flows.tasks.mixing.mixing import LOCK
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.holding import holding_lock
 from zyda_flows.tasks.storage.records import Record
 
 VERSION_FOLDER = re.compile("[0-9a-f]{12}")  # the folder names of `Mixing.place`
@@ -45,7 +45,7 @@ def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
 
 def remove_leftovers(folder: Folder) -> Sequence[Leftover]:
     """Remove the folders of unfinished mixes while no other mix is running. Return the removed folders."""
-    with held(folder, LOCK, "mix"):
+    with holding_lock(folder, LOCK, "mix"):
         removed = leftovers(folder)
         for leftover in removed:
             folder.delete(leftover.path)

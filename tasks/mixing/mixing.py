@@ -42,7 +42,7 @@ from zyda_flows.tasks.mixing.tokenising import TokensOfFile
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.holding import holding_lock
 from zyda_flows.tasks.storage.records import digest_of
 
 VERSION = 1
@@ -357,7 +357,7 @@ class Mixing:
 
 def mix_all(inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False) -> MixtureManifest:
     """Write a mixture. Damaged results of earlier jobs are computed again."""
-    with held(inputs.folder, LOCK, "mix"):  # a mix deletes the files of its shuffle
+    with holding_lock(inputs.folder, LOCK, "mix"):  # a mix deletes the files of its shuffle
         return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
 
 

@@ -76,7 +76,7 @@ class Forgetting(Record):
         return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
-def unfinished(folder: Folder) -> list[Forgetting]:
+def unfinished_certificates(folder: Folder) -> list[Forgetting]:
     """Return the unfinished certificates. Raises Damaged if a certificate cannot be read."""
     certificates = list[Forgetting]()
     for path in folder.files(FORGOTTEN):

@@ -20,8 +20,10 @@ from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import footer_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
-WIDE = 65_500  # vocabulary from which ids have four bytes; Megatron's readers disagree up to 65,536
-GAP = range(WIDE, 65_537)
+WIDE_VOCABULARY = (
+    65_500  # vocabulary from which ids have four bytes; Megatron's readers disagree up to 65,536
+)
+AMBIGUOUS_VOCABULARIES = range(WIDE_VOCABULARY, 65_537)
 
 
 class PublishedFile(Record):
@@ -48,7 +50,7 @@ class Encoding:
 
     @property
     def width(self) -> int:
-        return 2 if self.vocabulary < WIDE else 4
+        return 2 if self.vocabulary < WIDE_VOCABULARY else 4
 
     @property
     def around(self) -> int:
@@ -164,10 +166,10 @@ def encoding_of(mixture: Mixture) -> Encoding:
     tokenizer = load_tokenizer(mixture.tokenizer)
     vocabulary = tokenizer.get_vocab_size(with_added_tokens=True)
     largest = max(tokenizer.get_vocab(with_added_tokens=True).values(), default=0)
-    if vocabulary in GAP and "megatron" in mixture.formats:
+    if vocabulary in AMBIGUOUS_VOCABULARIES and "megatron" in mixture.formats:
         raise BadRecipe(
             f"tokenizer: Megatron's readers disagree on the size of ids for a vocabulary between "
-            f"{WIDE:,} and 65,536, and this one has {vocabulary:,}; remove the format megatron"
+            f"{WIDE_VOCABULARY:,} and 65,536, and this one has {vocabulary:,}; remove the format megatron"
         )
     around = {
         name: (token_id(tokenizer, name, token),) if token is not None else ()

@@ -24,29 +24,29 @@ from zyda_flows.tasks.mixing.mixture_certificate import (
     Forgetting,
     VersionRemoved,
     WorkRemoved,
-    unfinished,
+    unfinished_certificates,
 )
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE, MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs
-from zyda_flows.tasks.mixing.tracing import Trace, documents_in
+from zyda_flows.tasks.mixing.tracing import MixtureTracer, documents_in
 from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.artifacts import WORK
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.holding import held
+from zyda_flows.tasks.storage.holding import holding_lock
 from zyda_flows.tasks.tokens.stored import tokenizer_path
 
 MOST_DOCUMENTS = 1000  # maximum number of ids of one version in a certificate
 UNREADABLE = "its documents are not known: it cannot be read"
 
 
-def moment() -> str:
+def utc_now() -> str:
     return datetime.now(UTC).isoformat()
 
 
 def planned_certificate(inputs: Inputs) -> Forgetting:
     """Return a certificate of the versions and files to remove, which continues an unfinished certificate."""
     now = new_certificate(inputs)
-    return with_remaining(begun[-1], now) if (begun := unfinished(inputs.folder)) else now
+    return with_remaining(begun[-1], now) if (begun := unfinished_certificates(inputs.folder)) else now
 
 
 def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
@@ -66,25 +66,25 @@ def with_remaining(begun: Forgetting, now: Forgetting) -> Forgetting:
 
 def new_certificate(inputs: Inputs) -> Forgetting:
     """Return the versions and files of a mixture to remove now."""
-    folder, now = inputs.folder, Mixing(inputs, no_spread).place
+    folder, now = inputs.folder, Mixing(inputs, run_no_jobs).place
     sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
-    older = {place: trace_at(folder, place) for place in older_versions(sizes, now)}
-    corpora = corpora_with_removed_ids(inputs, [trace.mixed for trace in older.values() if trace])
+    older = {place: tracer_at(folder, place) for place in older_versions(sizes, now)}
+    corpora = corpora_with_removed_ids(inputs, [tracer.mixed for tracer in older.values() if tracer])
     denied = {label: ids for label, (_, ids) in corpora.items() if len(ids)}
     unfinished_places = [place for place in unfinished_versions(sizes) if place != now]
     return Forgetting(
         name=inputs.mixture.name,
-        asked_at=moment(),
+        asked_at=utc_now(),
         corpora=tuple(corpus for corpus, _ in corpora.values()),
-        versions=tuple(removed_version(place, trace, sizes, denied) for place, trace in older.items()),
+        versions=tuple(removed_version(place, tracer, sizes, denied) for place, tracer in older.items()),
         work=tuple(work_removed(sizes, unfinished_places, kept_in_work(inputs))),
     )
 
 
-def trace_at(folder: Folder, place: str) -> Trace | None:
+def tracer_at(folder: Folder, place: str) -> MixtureTracer | None:
     """Open a version, or return None if its manifest cannot be read."""
     try:
-        return Trace.at(folder.folder(place).url)
+        return MixtureTracer.at(folder.folder(place).url)
     except Denied:
         return None
 
@@ -99,7 +99,7 @@ def older_versions(paths: Iterable[str], current: str) -> list[str]:
     ]
 
 
-def no_spread(jobs: Sequence[Any], step: str) -> list[Any]:
+def run_no_jobs(jobs: Sequence[Any], step: str) -> list[Any]:
     raise NotImplementedError  # the name of a version is known without running a job
 
 
@@ -134,15 +134,15 @@ def denied_ids(corpus: PublishedCorpus) -> Ids:
 
 
 def removed_version(
-    place: str, trace: Trace | None, sizes: dict[str, int], denied: dict[str, Ids]
+    place: str, tracer: MixtureTracer | None, sizes: dict[str, int], denied: dict[str, Ids]
 ) -> VersionRemoved:
     """Return the record of a version with its files and the ids of `denied` that it contains."""
     ids, note, digests = dict[str, Ids](), UNREADABLE, dict[str, str]()
-    if trace is not None:
-        outputs = (*trace.mixed.outputs, *trace.mixed.texts)
+    if tracer is not None:
+        outputs = (*tracer.mixed.outputs, *tracer.mixed.texts)
         digests = {file.path: file.sha256 for output in outputs for file in output.files}
         try:
-            ids = {label: documents_in(trace, [label], corpus_ids) for label, corpus_ids in denied.items()}
+            ids = {label: documents_in(tracer, [label], corpus_ids) for label, corpus_ids in denied.items()}
             note = ""
         except (ZydaError, KeyError, OSError) as error:
             note = f"{UNREADABLE}: {first_line(error)}"
@@ -165,18 +165,20 @@ def removed_version(
 
 def kept_in_work(inputs: Inputs) -> set[str]:
     """Return the files of the work folder to keep: the token ids of currently published files and the tokenizer."""
-    tokens = [job.path for job in Mixing(inputs, no_spread).token_jobs]
+    tokens = [job.path for job in Mixing(inputs, run_no_jobs).token_jobs]
     return {LOCK, tokenizer_path(inputs.encoding.digest), *tokens, *(f"{path}.json" for path in tokens)}
 
 
-def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str]) -> Iterator[WorkRemoved]:
+def work_removed(
+    sizes: dict[str, int], unfinished_certificates: Sequence[str], kept: set[str]
+) -> Iterator[WorkRemoved]:
     """Yield the files to remove of each stage in the work folder, and of each unfinished mix."""
     files, bytes_of = Counter[str](), Counter[str]()
     for path, size in sizes.items():
         top, _, below = path.partition("/")
         if top == WORK and path not in kept:
             place = f"{WORK}/{below.partition('/')[0]}" if "/" in below else WORK
-        elif top in unfinished:
+        elif top in unfinished_certificates:
             place = top
         else:
             continue
@@ -189,7 +191,7 @@ def work_removed(sizes: dict[str, int], unfinished: Sequence[str], kept: set[str
 def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bool = False) -> Forgetting:
     """Mix again, remove older versions and work files, and finish the certificate."""
     folder = inputs.folder
-    with held(folder, LOCK, "mix"):
+    with holding_lock(folder, LOCK, "mix"):
         if {*older_versions(folder.files(""), Mixing(inputs, run_jobs).place)} - {*promise.places}:
             promise = with_remaining(promise, new_certificate(inputs))  # another mix has ended since then
         folder.write(promise.path, promise.written())
@@ -197,7 +199,7 @@ def forget(inputs: Inputs, promise: Forgetting, run_jobs: RunJobs, *, verify: bo
         remove_older(inputs, mixed)
         content = folder.digest_of(f"{mixed.place}/{MIXTURE}")
         finished = promise.model_copy(
-            update={"finished_at": moment(), "place": mixed.place, "manifest": content}
+            update={"finished_at": utc_now(), "place": mixed.place, "manifest": content}
         )
         folder.write(finished.path, finished.written())
     return finished

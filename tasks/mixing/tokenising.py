@@ -17,7 +17,7 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
-from zyda_flows.tasks.tokens.engine import EngineDiffers, Ids, TokenEngine, batches
+from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine, TokenIds, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
@@ -77,7 +77,7 @@ class TokensOfFile(FileJob):
                     encoded = [engine.encode_batch(part) for part in batches(texts)]
                     n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in encoded)])
                     self.check_counts(table, n_tokens)
-                    n_special = pa.array(engine.special.per_text(texts))
+                    n_special = pa.array(engine.special.count_per_text(texts))
                     arrays = [table.column("doc_id"), pa.array(n_tokens), n_special, as_binary(encoded, kind)]
                     writer.write_table(pa.table(arrays, schema=TOKENS))
                     counts += Counts(documents=len(table), tokens=int(n_tokens.sum(dtype=np.int64)))
@@ -92,7 +92,7 @@ class TokensOfFile(FileJob):
             raise NotConserved(f"{self.whose}: its n_tokens are not the numbers of its tokenizer")
 
 
-def as_binary(parts: list[Ids], kind: np.dtype[Any]) -> pa.ChunkedArray:
+def as_binary(parts: list[TokenIds], kind: np.dtype[Any]) -> pa.ChunkedArray:
     """Return the ids of each document as a binary value, as integers of dtype `kind`."""
     chunks = []
     for part in parts:

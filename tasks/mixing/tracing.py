@@ -55,14 +55,14 @@ class TracedPiece(Record):
 
 
 @dataclass(frozen=True)
-class Trace:
-    """A written mixture. folder: the folder of the version that is traced."""
+class MixtureTracer:
+    """Traces positions in a written mixture. folder: the folder of the version of the mixture."""
 
     folder: Folder
     mixed: MixtureManifest
 
     @classmethod
-    def at(cls, url: str) -> "Trace":
+    def at(cls, url: str) -> "MixtureTracer":
         """Open the mixture, or the version of a mixture, at a URL. Raises Denied if it has no valid manifest."""
         folder = Folder(url.removesuffix(f"/{MIXTURE}"))
         try:
@@ -105,11 +105,11 @@ class Trace:
             if not 0 <= token < output.tokens:
                 raise BadInput(f"{name} has the tokens 0 to {output.tokens - 1:,}, and not {token:,}")
             return output, token
-        rest = token
+        position = token
         for output in self.outputs:
-            if 0 <= rest < output.tokens:
-                return output, rest
-            rest -= output.tokens
+            if 0 <= position < output.tokens:
+                return output, position
+            position -= output.tokens
         raise BadInput(f"there are the tokens 0 to {self.mixed.tokens - 1:,}, and not {token:,}")
 
     def by_sequence(self, name: str | None, sequence: int) -> tuple[Output, int, int]:
@@ -117,14 +117,14 @@ class Trace:
 
         sequence: number in the file `name`, or in all files for None. Raises BadInput if out of range.
         """
-        rest, outputs = sequence, self.outputs_named(name)
+        number, outputs = sequence, self.outputs_named(name)
         for output in outputs:
-            if 0 <= rest < output.sequences:
-                rows = self.rows(output, "sequence", rest, rest + 1)
+            if 0 <= number < output.sequences:
+                rows = self.rows(output, "sequence", number, number + 1)
                 first = int(rows.column("start")[0].as_py())
                 size = self.mixed.mixture.get("packed") or int(pc.sum(rows.column("tokens")).as_py())
-                return output, first if not self.mixed.mixture.get("packed") else rest * size, first + size
-            rest -= output.sequences
+                return output, first if not self.mixed.mixture.get("packed") else number * size, first + size
+            number -= output.sequences
         raise BadInput(
             f"there are the sequences 0 to {sum(file.sequences for file in outputs) - 1:,}, and not {sequence:,}"
         )
@@ -293,16 +293,16 @@ class Trace:
         return counts
 
 
-def documents_in(trace: Trace, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
+def documents_in(tracer: MixtureTracer, labels: Sequence[str], ids: NDArray[np.uint64]) -> NDArray[np.uint64]:
     """Return the `ids` that a mixture contains of the corpora `labels`: (n,) uint64, ascending."""
     arrays = [np.empty(0, np.uint64)]
-    numbers = [number for number, corpus in enumerate(trace.mixed.corpora) if corpus.label in labels]
-    for output in trace.mixed.outputs:
-        for group in range(len(trace.groups(output))):
-            table = trace.group(output, group)
+    numbers = [number for number, corpus in enumerate(tracer.mixed.corpora) if corpus.label in labels]
+    for output in tracer.mixed.outputs:
+        for group in range(len(tracer.groups(output))):
+            table = tracer.group(output, group)
             arrays.append(matching_ids(table, pa.array(numbers, pa.uint16()), ids))
-    for file in (file for output in trace.mixed.texts for file in output.files):
-        with trace.open_parquet(file) as parquet:
+    for file in (file for output in tracer.mixed.texts for file in output.files):
+        with tracer.open_parquet(file) as parquet:
             table = parquet.read(["doc_id", "corpus"])
         arrays.append(matching_ids(table, pa.array(labels, pa.string()), ids))
     return np.unique(np.concatenate(arrays))

@@ -38,7 +38,7 @@ STAGES = (
 )  # stages of the round that are run
 
 
-class SourceTaken(Record):
+class SourceRemovals(Record):
     """The counts of the documents of a source that enter the round, and of its removed documents."""
 
     source: str
@@ -46,7 +46,7 @@ class SourceTaken(Record):
     removed: Counts
 
 
-class Tried(Record):
+class BandingResult(Record):
     """The result of a round with some bands and rows.
 
     pairs: compared by its audit. below: the pairs whose similarity is less than the threshold. others: a hash of
@@ -56,7 +56,7 @@ class Tried(Record):
     threshold: float
     bands: int
     rows: int
-    sources: tuple[SourceTaken, ...]
+    sources: tuple[SourceRemovals, ...]
     pairs: int
     below: int
     others: str
@@ -73,7 +73,7 @@ class Tried(Record):
 class TriedBandings(Record):
     """The results of several bands and rows for a corpus, in the order of their thresholds."""
 
-    tried: tuple[Tried, ...]
+    tried: tuple[BandingResult, ...]
 
 
 def tried_before(folder: Folder) -> TriedBandings | None:
@@ -91,8 +91,10 @@ def with_threshold(recipe: Recipe, threshold: float) -> Recipe:
     assert isinstance(dedup, MinHashRound)
     best = bandings(threshold, dedup.values)[0]
     fields = dedup.model_dump(exclude={"values", "bands", "rows"}) | {"bands": best.bands, "rows": best.rows}
-    tried = MinHashRound.model_validate({name: value for name, value in fields.items() if value is not None})
-    return recipe.model_copy(update={"rounds": (*recipe.rounds[: number - 1], tried)})
+    tried_round = MinHashRound.model_validate(
+        {name: value for name, value in fields.items() if value is not None}
+    )
+    return recipe.model_copy(update={"rounds": (*recipe.rounds[: number - 1], tried_round)})
 
 
 @dataclass(frozen=True)
@@ -133,7 +135,9 @@ def make_keys(recipes: Sequence[Recipe], trails: list[Any]) -> None:
     fan_out(KeysOfBandings.__call__, jobs, stage="keys of all bandings", source=None)
 
 
-def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: Receipt) -> Tried:
+def read_banding_result(
+    recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: Receipt
+) -> BandingResult:
     """Return the result of a recipe's last round. removals: the receipts of its sources."""
     dedup = recipe.rounds[-1]
     assert isinstance(dedup, MinHashRound)
@@ -141,12 +145,12 @@ def tried(recipe: Recipe, threshold: float, removals: Sequence[Receipt], audit: 
         read_table(recipe.folder, artifact) for artifact in load_manifest(recipe.folder, audit).artifacts
     )
     assert pairs.schema.names == AUDIT.names
-    return Tried(
+    return BandingResult(
         threshold=threshold,
         bands=dedup.bands,
         rows=dedup.rows,
         sources=tuple(
-            SourceTaken(source=str(receipt.source), entering=receipt.entering, removed=receipt.removed)
+            SourceRemovals(source=str(receipt.source), entering=receipt.entering, removed=receipt.removed)
             for receipt in removals
         ),
         pairs=len(pairs),
@@ -160,7 +164,7 @@ def other_fields(dedup: Dedup) -> str:
     return digest_of(dedup.model_dump(mode="json", exclude={"values", "bands", "rows"}))
 
 
-def keep(folder: Folder, results: Sequence[Tried]) -> TriedBandings:
+def keep_results(folder: Folder, results: Sequence[BandingResult]) -> TriedBandings:
     """Write the results for the report."""
     ordered = TriedBandings(tried=tuple(sorted(results, key=lambda banding: banding.threshold)))
     write_record(folder, BANDINGS, ordered)

@@ -125,7 +125,7 @@ def record_build(
         software={"Python": platform.python_version(), **{name: version(name) for name in SOFTWARE}},
         recipe=manifest.recipe,
         ledger=manifest.ledger,
-        files=tuple(map(files_changed, changes)),
+        files=tuple(map(list_changes, changes)),
     )
     write_record(folder, f"{HISTORY}/{number:06d}.json", build)
     for path in paths[: len(paths) + 1 - most]:
@@ -138,7 +138,7 @@ def number_of(path: str) -> int:
     return int(name) if name.isdecimal() and path.endswith(".json") else 0
 
 
-def files_changed(change: Change) -> FilesChanged:
+def list_changes(change: Change) -> FilesChanged:
     """Count the added, changed and removed files."""
     added, changed, removed = (
         Examples(count=len(urls), examples=urls[:EXAMPLES])

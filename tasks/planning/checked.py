@@ -1,4 +1,4 @@
-"""The result of a check: the input and the tools of a build."""
+"""Check a recipe and its sources before a build. Out: what a build would read, and the tools it would use."""
 
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING
@@ -6,14 +6,18 @@ from typing import TYPE_CHECKING
 from zyda_flows.tasks.storage.records import Record
 
 if TYPE_CHECKING:
-    from zyda_flows.tasks.planning.inspection import Spread
+    from zyda_flows.tasks.planning.inspection import CallOnEach
     from zyda_flows.tasks.planning.survey import SourceSurvey
     from zyda_flows.tasks.recipe.fields import Recipe
     from zyda_flows.tasks.sources.input_files import InputFile
 
 
 class CheckedSource(Record):
-    """The files of a source: `files` of `size` bytes, `new_files` of them inspected. rows: None if unknown."""
+    """The files of a source.
+
+    files: the number of its files. new_files: the number of files that no build has read; they were inspected.
+    size: bytes of all files. rows: of all files, or None if the number of rows of a file is unknown.
+    """
 
     name: str
     files: int
@@ -23,45 +27,53 @@ class CheckedSource(Record):
 
 
 class DamagedFile(Record):
-    """A new file that cannot be read, which a build would set aside."""
+    """A new file that cannot be read, and why; a build would set it aside."""
 
     url: str
     fault: str
 
 
-class Checked(Record):
-    """The plan of a build: it reads these sources, counts tokens with this tokenizer, and publishes at `url`.
+class CheckResult(Record):
+    """The result of a check: what a build would read and use.
 
-    models: by source. against: the documents of each other corpus, by its name. shared_files: sentences on sources
-    that read the same files. is_complete: whether a build would change nothing.
+    url: the folder of the published corpus. tokenizer: its name in the recipe. token_counter: a sentence on the
+    library that counts its tokens. models: the name of the quality model of each source that has one.
+    reference_documents: the number of documents of each reference corpus, by its label. damaged: new files that
+    cannot be read. shared_file_warnings: sentences on sources that read the same files. is_complete: whether a
+    build would change nothing.
     """
 
     url: str
     sources: tuple[CheckedSource, ...]
     tokenizer: str
-    counted_by: str
+    token_counter: str
     models: dict[str, str]
-    against: dict[str, int]
+    reference_documents: dict[str, int]
     damaged: tuple[DamagedFile, ...]
-    shared_files: tuple[str, ...]
+    shared_file_warnings: tuple[str, ...]
     is_complete: bool
 
 
-def check(recipe: "Recipe", *, replace: bool, spread: "Spread") -> Checked:
-    """Check for every fault that can be detected before work. Raises BadRecipe with all faults."""
+def check(recipe: "Recipe", *, replace: bool, call_on_each: "CallOnEach") -> CheckResult:
+    """Check for all faults that can be detected without a build. Raises BadRecipe with all faults.
+
+    Damaged and shared files are no faults: they are listed in the result.
+
+    replace: whether the build may replace the corpus of another recipe. call_on_each: inspects the new files.
+    """
     from zyda_flows.tasks.dedup.reference.corpora import corpora_of
     from zyda_flows.tasks.planning.last_build import ledger_if_complete
     from zyda_flows.tasks.planning.prepare import preflight
-    from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
+    from zyda_flows.tasks.tokens.stored import load_tokenizer, token_counter
 
-    survey = preflight(recipe, replace=replace, spread=spread)
-    return Checked(
+    survey = preflight(recipe, replace=replace, call_on_each=call_on_each)
+    return CheckResult(
         url=f"{recipe.folder.url}/published",
         sources=tuple(checked_sources(recipe, survey)),
         tokenizer=recipe.tokenizer,
-        counted_by=counted_by(load_tokenizer(recipe.tokenizer)),
+        token_counter=token_counter(load_tokenizer(recipe.tokenizer)),
         models={source.name: source.classify.model for source in recipe.sources if source.classify},
-        against={
+        reference_documents={
             other.label: max(keys.documents for keys in other.manifest.bands.values())
             for other in corpora_of(recipe).values()
         },
@@ -71,7 +83,7 @@ def check(recipe: "Recipe", *, replace: bool, spread: "Spread") -> Checked:
             for new in inspected
             if new.fault
         ),
-        shared_files=tuple(shared_files(recipe, survey)),
+        shared_file_warnings=tuple(shared_file_warnings(recipe, survey)),
         is_complete=ledger_if_complete(recipe) is not None,
     )
 
@@ -90,16 +102,19 @@ def checked_sources(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[Checke
 
 
 def rows_of(files: "Sequence[InputFile]") -> int | None:
-    """Return the number of rows of files, or None if a file has no footer with its number."""
+    """Return the number of rows of files, or None if it is unknown for a file: its format has no footer."""
     rows = [piece.rows for file in files for piece in file.pieces]
     return None if None in rows else sum(row for row in rows if row is not None)
 
 
-def shared_files(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[str]:
-    """Yield a sentence for sources that read the same files; all documents of these files are near-duplicates."""
-    seen = dict[str, str]()
+def shared_file_warnings(recipe: "Recipe", survey: "SourceSurvey") -> Iterator[str]:
+    """Yield a warning for each pair of sources that read the same files: their documents are near-duplicates.
+
+    A file counts as a file of the first source in the recipe that reads it.
+    """
+    first_sources = dict[str, str]()  # by the URLs of files
     for source, files in zip(recipe.sources, survey.chosen, strict=True):
-        twice = [seen[file.url] for file in files if file.url in seen]
-        for other in dict.fromkeys(twice):
-            yield f"source {source.name} reads {twice.count(other):,} of the files that source {other} reads, too"
-        seen |= {file.url: source.name for file in files if file.url not in seen}
+        others = [first_sources[file.url] for file in files if file.url in first_sources]
+        for other in dict.fromkeys(others):
+            yield f"source {source.name} reads {others.count(other):,} of the files that source {other} reads, too"
+        first_sources |= {file.url: source.name for file in files if file.url not in first_sources}

@@ -24,9 +24,9 @@ KNOWN_DATES = re.compile(
 KNOWN_LICENSES = re.compile(r"(?:.*[_-])?(?:licen[cs]e|rights)(?:[_-].*)?", re.IGNORECASE)
 ADDRESS = re.compile(r"https?://\S+", re.IGNORECASE)
 DAY = re.compile(r"\d{4}-\d\d-\d\d(?![0-9])")
-MOST = 0.9  # the share of the values that must have the expected form
-SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
-SHORT = 50  # characters
+LEAST_MATCHING = 0.9  # the share of the values that must have the expected form
+TIMES_SHORTER = 10  # times: a column with the name of a text may be so much shorter than the longest
+SHORT_TEXT = 50  # characters
 MOST_NAMED = 5
 LONGEST_VALUE = 40  # characters of a value that is shown, and of a language
 
@@ -62,8 +62,8 @@ class Column:
         return self.share(lambda text: BEGINS_HTML.match(text[:2000].encode(errors="replace"))) > 0.5
 
     @property
-    def is_of_addresses(self) -> bool:
-        return self.share(ADDRESS.fullmatch) >= MOST
+    def has_addresses(self) -> bool:
+        return self.share(ADDRESS.fullmatch) >= LEAST_MATCHING
 
     @property
     def frequent(self) -> list[tuple[str, int]]:
@@ -84,24 +84,29 @@ class Guess:
 
 
 @dataclass(frozen=True)
-class Guesses:
-    """The columns that were guessed from some rows. names: all columns. nulls: rows without a text."""
+class ColumnGuesses:
+    """The columns that were guessed from some rows.
 
-    text: Guess
-    names: tuple[str, ...]
-    rows: int
-    url: Guess | None = None
-    id: Guess | None = None
-    language: Guess | None = None
-    date: Guess | None = None
-    license: Guess | None = None
+    column_names: the names of all columns. row_count: the number of these rows.
+    """
+
+    text_column: Guess
+    column_names: tuple[str, ...]
+    row_count: int
+    url_column: Guess | None = None
+    id_column: Guess | None = None
+    language_column: Guess | None = None
+    date_column: Guess | None = None
+    license_column: Guess | None = None
 
     @property
-    def nulls(self) -> int:
-        return self.rows - len(self.text.column.texts)
+    def rows_without_text(self) -> int:
+        return self.row_count - len(self.text_column.column.texts)
 
 
-def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None) -> Guesses:
+def guess_columns(
+    source: str, url: str, tables: Sequence[pa.Table], *, text: str | None = None
+) -> ColumnGuesses:
     """Guess the columns of the rows of a file. text: the column of the text, if the format defines it.
 
     Raises BadInput if no column has texts.
@@ -112,15 +117,15 @@ def guessed(source: str, url: str, tables: Sequence[pa.Table], *, text: str | No
     known = [Guess(column, why) for column in whole if column.name == text]
     chosen = known[0] if known else text_guess(source, url, whole, rows)
     others = [column for column in columns if column is not chosen.column]
-    return Guesses(
+    return ColumnGuesses(
         chosen,
         tuple(column.name for column in whole),
         rows,
-        url=url_guess(others),
-        id=id_guess(others),
-        language=language_guess(others),
-        date=date_guess(others),
-        license=license_guess(others),
+        url_column=url_guess(others),
+        id_column=id_guess(others),
+        language_column=language_guess(others),
+        date_column=date_guess(others),
+        license_column=license_guess(others),
     )
 
 
@@ -156,18 +161,18 @@ def values_of(array: pa.Array) -> list[Any]:
 def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> Guess:
     """Choose the column with the name of a text, or else the column with the longest strings. Raises BadInput."""
     filled = [column for column in columns if column.length]
-    strings = [column for column in filled if not column.is_of_addresses] or filled
+    strings = [column for column in filled if not column.has_addresses] or filled
     if not strings:
         known = ", ".join(f"{column.name!r} ({column.type})" for column in columns) or "none"
         fault = f"no column of strings with a text was found in its first {rows:,} rows; its columns: {known}"
         raise bad_input(source, fault, file=url)
     most = max((column.length for column in strings if not column.is_html), default=0)
     named = (column for known in KNOWN_TEXTS for column in strings if column.name.strip().lower() == known)
-    chosen = next((column for column in named if column.length * SHORTER >= most), None)
+    chosen = next((column for column in named if column.length * TIMES_SHORTER >= most), None)
     why = "the column of this name" if chosen else "longest strings"
     chosen = chosen or max(strings, key=lambda column: column.length)
     reason = f"{why}, median {chosen.length:,.0f} characters, of {rows:,} rows"
-    reason += ", which is short for texts" if chosen.length < SHORT else ""
+    reason += ", which is short for texts" if chosen.length < SHORT_TEXT else ""
     others = [f"{column.name!r} ({column.length:,.0f})" for column in filled if column is not chosen][
         :MOST_NAMED
     ]
@@ -176,7 +181,7 @@ def text_guess(source: str, url: str, columns: Sequence[Column], rows: int) -> G
 
 def url_guess(columns: Sequence[Column]) -> Guess | None:
     """Choose a column of addresses of the web; usual names come first."""
-    candidates = [column for column in columns if column.texts and column.is_of_addresses]
+    candidates = [column for column in columns if column.texts and column.has_addresses]
     ranks = {name: rank for rank, name in enumerate(KNOWN_URLS)}
     candidates.sort(key=lambda column: (column.is_field, ranks.get(column.last_name.lower(), len(ranks))))
     return Guess(candidates[0], f"addresses in {counts(candidates[0])}") if candidates else None
@@ -207,7 +212,7 @@ def date_guess(columns: Sequence[Column]) -> Guess | None:
     for column in named(columns, KNOWN_DATES):
         if pa.types.is_date(column.type) or pa.types.is_timestamp(column.type):
             return Guess(column, f"its type is {column.type}")
-        if column.texts and column.share(DAY.match) >= MOST:
+        if column.texts and column.share(DAY.match) >= LEAST_MATCHING:
             return Guess(column, f"{min(column.texts)[:10]} to {max(column.texts)[:10]} in {counts(column)}")
     return None
 

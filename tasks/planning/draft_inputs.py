@@ -46,7 +46,7 @@ class Pattern:
 
 
 @dataclass(frozen=True)
-class Given:
+class TypedInput:
     """An input as it was typed, and its files.
 
     root: the folder that holds them. pattern: lists them; None for a whole folder.
@@ -65,7 +65,7 @@ class Given:
         return self.pattern is not None and not self.pattern.has_marks and len(self.files) == 1
 
 
-def given(typed: str) -> Given:
+def read_input(typed: str) -> TypedInput:
     """Return the files of an input. Raises BadInput if there are none, BadRecipe for an invalid URL."""
     try:
         is_file = typed.startswith("~") and os.path.lexists(typed)  # and no folder of a user
@@ -73,25 +73,25 @@ def given(typed: str) -> Given:
     except ValueError as error:
         raise BadRecipe(f"an input cannot be used: {error}") from error
     if "://" in place:
-        return given_url(typed, place)
+        return read_url_input(typed, place)
     path = place if os.path.lexists(place) else str(Path(place).expanduser())
     whole, is_absolute = os.path.abspath(path), os.path.isabs(path)
     if os.path.isdir(whole) and not has_own_files(whole):
-        return Given(typed, whole, None, files_below(typed, whole), is_absolute)
+        return TypedInput(typed, whole, None, files_below(typed, whole), is_absolute)
     pattern = pattern_of(whole if os.path.lexists(path) else path, is_there=os.path.lexists(path))
     pattern = replace(pattern, root=os.path.abspath(pattern.root or "."))
-    return Given(typed, pattern.root, pattern, files_of([pattern.url]), is_absolute)
+    return TypedInput(typed, pattern.root, pattern, files_of([pattern.url]), is_absolute)
 
 
-def given_url(typed: str, url: str) -> Given:
+def read_url_input(typed: str, url: str) -> TypedInput:
     pattern = pattern_of(url, is_there=not any(mark in url for mark in "*["))
     try:
-        return Given(typed, pattern.root, pattern, files_of([url]), is_absolute=True)
+        return TypedInput(typed, pattern.root, pattern, files_of([url]), is_absolute=True)
     except BadInput:
         if not folder_hint(url):
             raise
     folder = url.rstrip("/")
-    return Given(typed, folder, None, files_below(typed, folder), is_absolute=True)
+    return TypedInput(typed, folder, None, files_below(typed, folder), is_absolute=True)
 
 
 def pattern_of(place: str, *, is_there: bool) -> Pattern:
@@ -128,7 +128,7 @@ def files_of(patterns: Sequence[str]) -> tuple[InputFile, ...]:
 
 
 def fewest_patterns(
-    inputs: Sequence[Given], files: Sequence[InputFile], ends: Sequence[str]
+    inputs: Sequence[TypedInput], files: Sequence[InputFile], ends: Sequence[str]
 ) -> list[Pattern]:
     """Return patterns that list exactly these files, or the files themselves.
 

@@ -54,7 +54,7 @@ def source_lines(source: DraftSource, folder: str, shared_extractor: str | None)
         lines += [f"  - {line('extract', source.extractor, EXTRACTS)}"]
     conditions = [*keep_conditions(source)]
     if conditions:
-        why = "rows that stay, by SQL, after deduplication (docs/recipe.md)"
+        why = "condition in SQL for the kept rows, applied after deduplication (docs/recipe.md)"
         lines.append(f"#{line('keep', ' AND '.join(conditions))}  # {why}")
     lines.append("#exempt: true  # not deduplicated: nothing of it is removed, and nothing for it")
     yield from (f"    {text}" for text in lines)
@@ -76,26 +76,33 @@ def facts(source: DraftSource) -> str:
     kinds = " and ".join(COMPRESSIONS[end] for end in ends)
     return (
         f"{counted(len(source.files), 'file')}, {size:,} bytes, format {source.kind.NAME}"
-        f"{f', compressed by {kinds}' if kinds else ''}; read: {counted(source.guesses.rows, 'row')} "
-        f"of {counted(source.looked, 'file')}"
+        f"{f', compressed by {kinds}' if kinds else ''}; read: {counted(source.guesses.row_count, 'row')} "
+        f"of {counted(source.inspected, 'file')}"
     )
 
 
 def column_lines(source: DraftSource) -> Iterator[str]:
     """Yield the guessed columns with their reasons, and the columns to carry."""
     guesses = source.guesses
-    yield comment(f"text: {guesses.text.reason}")
-    if guesses.text.name != DEFAULT_TEXT:
-        yield line("text", guesses.text.name)
-    if guesses.url:
-        yield comment(f"url: {guesses.url.reason}; by it pages are removed on request (docs/removal.md)")
-        if guesses.url.name != DEFAULT_URL:
-            yield line("url", guesses.url.name)
-    named = {"id": guesses.id, "language": guesses.language, "date": guesses.date, "licence": guesses.license}
+    yield comment(f"text: {guesses.text_column.reason}")
+    if guesses.text_column.name != DEFAULT_TEXT:
+        yield line("text", guesses.text_column.name)
+    if guesses.url_column:
+        yield comment(
+            f"url: {guesses.url_column.reason}; by it pages are removed on request (docs/removal.md)"
+        )
+        if guesses.url_column.name != DEFAULT_URL:
+            yield line("url", guesses.url_column.name)
+    named = {
+        "id": guesses.id_column,
+        "language": guesses.language_column,
+        "date": guesses.date_column,
+        "licence": guesses.license_column,
+    }
     for role, guess in named.items():
         if guess:
             yield comment(f"{role}: column {guess.name!r}, {guess.reason}")
-    carried = [name for name in guesses.names if name != guesses.text.name]
+    carried = [name for name in guesses.column_names if name != guesses.text_column.name]
     if 0 < len(carried) <= MOST_COLUMNS:
         yield f"#columns: {scalar(carried)}  # to carry beside the text; without this line, all"
 
@@ -103,18 +110,18 @@ def column_lines(source: DraftSource) -> Iterator[str]:
 def keep_conditions(source: DraftSource) -> Iterator[str]:
     """Yield conditions on the columns that were guessed, with values that were seen."""
     guesses = source.guesses
-    if guesses.language and (name := name_in_sql(source, guesses.language)):
-        value = guesses.language.column.frequent[0][0].replace("'", "''")
+    if guesses.language_column and (name := name_in_sql(source, guesses.language_column)):
+        value = guesses.language_column.column.frequent[0][0].replace("'", "''")
         yield f"{name} = '{value}'"
-    if guesses.date and (name := name_in_sql(source, guesses.date)):
-        yield f"{name} >= {first_day(guesses.date.column)}"
+    if guesses.date_column and (name := name_in_sql(source, guesses.date_column)):
+        yield f"{name} >= {first_day(guesses.date_column.column)}"
 
 
 def name_in_sql(source: DraftSource, guess: Guess) -> str:
     """Return the name of a column in `keep`; "" for a field of a column of objects."""
     if guess.column.is_field:
         return ""
-    renamed = column_renames([guess.name], source.guesses.text.name, classified=False)
+    renamed = column_renames([guess.name], source.guesses.text_column.name, classified=False)
     name = renamed.get(guess.name, guess.name).replace('"', '""')
     return f'"{name}"'
 

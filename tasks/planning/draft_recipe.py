@@ -8,7 +8,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from zyda_flows.tasks.errors import BadRecipe
-from zyda_flows.tasks.planning.draft_groups import LeftOut
+from zyda_flows.tasks.planning.draft_groups import LeftOutFile
 from zyda_flows.tasks.planning.draft_lines import EXTRACTS, comment, line, scalar, source_lines
 from zyda_flows.tasks.planning.draft_sources import DraftSource
 from zyda_flows.tasks.recipe.steps.license_filter import LicenseFilter
@@ -27,7 +27,7 @@ class Draft:
     """The content of a recipe. folder: holds the recipe. storage: None for a folder beside the recipe."""
 
     sources: Sequence[DraftSource]
-    left_out: Sequence[LeftOut]
+    left_out: Sequence[LeftOutFile]
     folder: str
     tokenizer: str
     storage: str | None = None
@@ -88,11 +88,10 @@ def recipe_text(draft: Draft) -> str:
 def bad_rows(sources: Sequence[DraftSource]) -> Iterator[str]:
     """Set bad rows aside if any were read, and list the reasons."""
     bad = [f"{source.name}: {reason}" for source in sources for reason in source.bad]
-    bad += [
-        f"{source.name}: {counted(source.guesses.nulls, 'row')} without a text in {source.guesses.text.name!r}"
-        for source in sources
-        if source.guesses.nulls
-    ]
+    for source in sources:
+        if empty_rows := source.guesses.rows_without_text:
+            column = source.guesses.text_column.name
+            bad.append(f"{source.name}: {counted(empty_rows, 'row')} without a text in {column!r}")
     for reason in bad[:MOST_REASONS]:
         yield comment(f"no document: {reason}")
     why = "lists rows that are no documents, with file, row and reason, in set_aside/; without it, they end a build"
@@ -103,8 +102,8 @@ def languages(sources: Sequence[DraftSource]) -> Iterator[str]:
     guessed_languages = [
         text
         for source in sources
-        if source.guesses.language
-        for text, _ in source.guesses.language.column.frequent
+        if source.guesses.language_column
+        for text, _ in source.guesses.language_column.column.frequent
     ]
     names = [*dict.fromkeys(guessed_languages)] or ["en"]
     yield f"#languages: {scalar(names)}  # of the corpus, for its card"
@@ -140,7 +139,7 @@ def steps(sources: Sequence[DraftSource], extractor: str | None) -> list[str]:
 
 def license_filter(sources: Sequence[DraftSource]) -> Iterator[str]:
     """Yield a filter by licence if all sources have the same column with names of the SPDX list."""
-    guesses = [source.guesses.license for source in sources]
+    guesses = [source.guesses.license_column for source in sources]
     if any(guess is None or guess.name != (guesses[0] and guesses[0].name) for guess in guesses):
         return
     names = dict.fromkeys(text for guess in guesses if guess for text, _ in guess.column.frequent)
@@ -156,7 +155,7 @@ def is_license(name: str) -> bool:
         return False
 
 
-def left_out_lines(left_out: Sequence[LeftOut]) -> Iterator[str]:
+def left_out_lines(left_out: Sequence[LeftOutFile]) -> Iterator[str]:
     """Yield the files of the folders that are in no source."""
     if left_out:
         yield ""

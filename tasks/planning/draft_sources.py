@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from itertools import chain, groupby
 
 from zyda_flows.tasks.errors import BadInput, bad_input
-from zyda_flows.tasks.planning.draft_columns import Guesses
-from zyda_flows.tasks.planning.draft_groups import FileGroup, LeftOut, ends_of, name_of, parted
-from zyda_flows.tasks.planning.draft_inputs import NAME, Given, Pattern, fewest_patterns, given
+from zyda_flows.tasks.planning.draft_columns import ColumnGuesses
+from zyda_flows.tasks.planning.draft_groups import FileGroup, LeftOutFile, ends_of, group_by_columns, name_of
+from zyda_flows.tasks.planning.draft_inputs import NAME, Pattern, TypedInput, fewest_patterns, read_input
 from zyda_flows.tasks.recipe.source import RESERVED_NAMES
 from zyda_flows.tasks.sources.formats import arxiv, jsonl
 from zyda_flows.tasks.sources.input_files import InputFile
@@ -35,28 +35,30 @@ class DraftSource:
     kind: Format
     format: str
     files: tuple[InputFile, ...]
-    looked: int
+    inspected: int
     bad: tuple[str, ...]
-    guesses: Guesses
+    guesses: ColumnGuesses
 
     @property
     def extractor(self) -> str | None:
         """The extractor for its documents, if they are pages or markup."""
-        return EXTRACTORS.get(self.kind.NAME) or ("structured" if self.guesses.text.column.is_html else None)
+        return EXTRACTORS.get(self.kind.NAME) or (
+            "structured" if self.guesses.text_column.column.is_html else None
+        )
 
     @property
     def has_bad_rows(self) -> bool:
-        return bool(self.bad or self.guesses.nulls)
+        return bool(self.bad or self.guesses.rows_without_text)
 
 
-def drafted(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOut]]:
+def draft_from_inputs(typed: Sequence[str]) -> tuple[list[DraftSource], list[LeftOutFile]]:
     """Return the sources of inputs, in order. Raises BadInput for an unreadable file that was named."""
     with errors_about(NAME):
-        return sources_of([given(argument) for argument in typed])
+        return sources_of([read_input(argument) for argument in typed])
 
 
-def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut]]:
-    sources, left_out, seen = list[DraftSource](), list[LeftOut](), set[str]()
+def sources_of(inputs: Sequence[TypedInput]) -> tuple[list[DraftSource], list[LeftOutFile]]:
+    sources, left_out, seen = list[DraftSource](), list[LeftOutFile](), set[str]()
     for _, same_root in groupby(inputs, key=lambda typed: (typed.root, typed.pattern is None)):
         own = [*same_root]
         formats = dict[tuple[str, str], FileGroup]()
@@ -67,20 +69,22 @@ def sources_of(inputs: Sequence[Given]) -> tuple[list[DraftSource], list[LeftOut
             except BadInput:
                 if is_named:
                     raise
-                left_out.append(LeftOut(file.url, "its ending is that of no format"))
+                left_out.append(LeftOutFile(file.url, "its ending is that of no format"))
                 continue
             formats.setdefault((kind.NAME, file.format), FileGroup(kind, [])).files.append(file)
         for same_format in without_papers([*formats.values()], left_out):
-            readable, unreadable = parted(same_format, is_named=any(typed.is_single for typed in own))
+            readable, unreadable = group_by_columns(
+                same_format, is_named=any(typed.is_single for typed in own)
+            )
             left_out += unreadable
-            sources += [source_of(own, alike) for alike in readable]
+            sources += [source_of(own, group) for group in readable]
     if not sources:
         first = left_out[0]
         raise bad_input(NAME, first.reason, file=first.url)
     return with_own_names(sources), left_out
 
 
-def files_in(inputs: Sequence[Given], seen: set[str]) -> Iterator[tuple[InputFile, bool]]:
+def files_in(inputs: Sequence[TypedInput], seen: set[str]) -> Iterator[tuple[InputFile, bool]]:
     """Yield the files of inputs, each once, and whether its input names a single file."""
     for typed in inputs:
         for file in typed.files:
@@ -104,38 +108,38 @@ def with_format(file: InputFile, *, is_named: bool) -> InputFile:
     return file
 
 
-def without_papers(formats: list[FileGroup], left_out: list[LeftOut]) -> list[FileGroup]:
+def without_papers(formats: list[FileGroup], left_out: list[LeftOutFile]) -> list[FileGroup]:
     """Leave out files about the data, such as README files, if there are other files."""
-    for alike in formats:
-        papers = [file for file in alike.files if ABOUT_DATA.fullmatch(name_of(file))]
+    for group in formats:
+        papers = [file for file in group.files if ABOUT_DATA.fullmatch(name_of(file))]
         if len(papers) < sum(len(other.files) for other in formats):
-            left_out += [LeftOut(file.url, "its name is that of a file about data") for file in papers]
-            alike.files = [file for file in alike.files if file not in papers]
-    return [alike for alike in formats if alike.files]
+            left_out += [LeftOutFile(file.url, "its name is that of a file about data") for file in papers]
+            group.files = [file for file in group.files if file not in papers]
+    return [group for group in formats if group.files]
 
 
-def source_of(inputs: Sequence[Given], alike: FileGroup) -> DraftSource:
-    assert alike.guesses is not None
-    patterns = fewest_patterns(inputs, alike.files, ends_of(alike))
+def source_of(inputs: Sequence[TypedInput], group: FileGroup) -> DraftSource:
+    assert group.guesses is not None
+    patterns = fewest_patterns(inputs, group.files, ends_of(group))
     return DraftSource(
-        name=source_name(inputs[0], alike.files),
+        name=source_name(inputs[0], group.files),
         patterns=tuple(patterns),
         is_absolute=inputs[0].is_absolute,
-        kind=alike.kind,
-        format=alike.files[0].format,
-        files=tuple(alike.files),
-        looked=len(alike.looked),
-        bad=tuple(alike.bad),
-        guesses=alike.guesses,
+        kind=group.kind,
+        format=group.files[0].format,
+        files=tuple(group.files),
+        inspected=len(group.inspected),
+        bad=tuple(group.bad),
+        guesses=group.guesses,
     )
 
 
-def source_name(given: Given, files: Sequence[InputFile]) -> str:
+def source_name(typed_input: TypedInput, files: Sequence[InputFile]) -> str:
     """Return a name for a source: its folder's name, or the name of its files if they were given singly."""
     return (
-        os.path.basename(given.root)
-        if given.pattern is None
-        else own_name(files) or os.path.basename(given.root)
+        os.path.basename(typed_input.root)
+        if typed_input.pattern is None
+        else own_name(files) or os.path.basename(typed_input.root)
     )
 
 

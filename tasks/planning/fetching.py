@@ -21,7 +21,9 @@ from zyda_flows.tasks.storage.stores import PAUSE
 
 AT_ONCE_BYTES = 16 << 20
 SECONDS_BETWEEN_TABLES = 30.0
-ODD = re.compile(r"[^A-Za-z0-9._+@=-]")  # characters that some stores and programs interpret in names
+UNSAFE_CHARACTERS = re.compile(
+    r"[^A-Za-z0-9._+@=-]"
+)  # characters that some stores and programs interpret in names
 LONGEST_NAME = 100
 STOPPED = "it was stopped"
 Mark = tuple[str, str, str]
@@ -218,7 +220,7 @@ def path_of(file: FetchedFile) -> str:
     The copy keeps the end of the file's name, which shows its format; the table has the whole name.
     """
     place = hashlib.sha256(f"{file.url}\n{file.version}".encode()).hexdigest()[:12]
-    name = ODD.sub("_", file.url.rpartition("/")[2])[-LONGEST_NAME:]
+    name = UNSAFE_CHARACTERS.sub("_", file.url.rpartition("/")[2])[-LONGEST_NAME:]
     return f"{COPIES}/{file.source}/{place}/{name}"
 
 

@@ -34,10 +34,10 @@ from zyda_flows.tasks.sources.register import known_files
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 
 MOST_FAULTS = 3  # of the files of a source, each with its line
-Spread = Callable[..., list[Any]]
+CallOnEach = Callable[..., list[Any]]  # calls a function on every item, as `fan_out` does
 
 
-def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceSurvey:
+def inspect_new(recipe: Recipe, survey: SourceSurvey, call_on_each: CallOnEach) -> SourceSurvey:
     """Inspect the files that the register does not know, and at least one file of each source.
 
     Sources without files have a fault already, and are skipped. Raises BadRecipe with all faults.
@@ -48,7 +48,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, spread: Spread) -> SourceS
         unnumbered = [file for file in files if file.key not in known[source.name]]
         may_be_bad = recipe.on_bad_rows_of(source) == "set_aside" or recipe.sample < 1
         jobs += [Inspection(source, file, size, may_be_bad) for file in unnumbered or files[:1]]
-    outcomes = spread(Inspection.__call__, jobs, stage="prepare", source=None)
+    outcomes = call_on_each(Inspection.__call__, jobs, stage="prepare", source=None)
     checks = list[FieldCheck]()
     for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
         place, model = ("sources", i), survey.models.get(source.name)

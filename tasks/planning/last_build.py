@@ -10,7 +10,12 @@ from typing import Any
 
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.published import MANIFEST, published_manifest
-from zyda_flows.tasks.accounts.published_stamps import TIMES, missing, possibly_changed, states
+from zyda_flows.tasks.accounts.published_stamps import (
+    TIME_COLUMNS,
+    file_states,
+    missing_files,
+    possibly_changed,
+)
 from zyda_flows.tasks.accounts.readings import older_than, times_checked
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.documents.deny_list import digests_of_lists
@@ -92,7 +97,7 @@ def digest_of_code() -> str:
     return hashlib.sha256(b"".join(path.read_bytes() for path in modules)).hexdigest()
 
 
-def build_record(
+def make_build_record(
     recipe: Recipe,
     digest: str,
     listings: dict[str, str],
@@ -211,9 +216,9 @@ def ledger_if_complete(recipe: Recipe) -> Ledger | None:
         manifest = published_manifest(folder)
         if manifest is None or damaged_records(folder):
             return None
-        for files in states(folder, manifest, TIMES):
+        for files in file_states(folder, manifest, TIME_COLUMNS):
             unread = older_than(times_checked(folder, files), as_timedelta(recipe.reread_after))
-            if len(unread) or len(missing(files)) or len(possibly_changed(files)):
+            if len(unread) or len(missing_files(files)) or len(possibly_changed(files)):
                 return None
     except ZydaError:  # the build raises it, with all other faults
         return None

@@ -7,7 +7,7 @@ from fractions import Fraction
 from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.ingest.source_plan import IngestParameters, SourcePlan
 from zyda_flows.tasks.planning.inspected_files import selection_of
-from zyda_flows.tasks.planning.inspection import Spread, inspect_new, shard_bytes
+from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -22,7 +22,7 @@ from zyda_flows.tasks.sources.register import (
 )
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
-from zyda_flows.tasks.tokens.stored import EXACT, store_tokenizer
+from zyda_flows.tasks.tokens.stored import EXACT_SETTING, store_tokenizer
 
 
 @task(task_run_name="prepare", **ONCE_A_BUILD)
@@ -57,12 +57,12 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     ]
 
 
-def preflight(recipe: Recipe, *, replace: bool = False, spread: Spread = fan_out) -> SourceSurvey:
+def preflight(recipe: Recipe, *, replace: bool = False, call_on_each: CallOnEach = fan_out) -> SourceSurvey:
     """Detect every fault that can be detected before work, and write nothing.
 
-    spread: calls a function on every file to inspect, as `fan_out` does. Raises BadRecipe with all faults.
+    call_on_each: calls a function on every file to inspect, as `fan_out` does. Raises BadRecipe with all faults.
     """
-    return inspect_new(recipe, check_sources(recipe, replace=replace), spread)
+    return inspect_new(recipe, check_sources(recipe, replace=replace), call_on_each)
 
 
 def source_plan(
@@ -81,7 +81,7 @@ def source_plan(
         known[file.key].model_copy(update={"name": file.name, "location": file.location}) for file in files
     ]
     parameters = IngestParameters(
-        is_exact=os.environ.get(EXACT, "") == "exact",
+        is_exact=os.environ.get(EXACT_SETTING, "") == "exact",
         text=source.text,
         classified=source.classify is not None,
         set_aside=recipe.on_bad_rows_of(source) == "set_aside",

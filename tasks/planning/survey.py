@@ -102,15 +102,13 @@ def check_same_corpus(recipe: Recipe, chosen: Sequence[Sequence[InputFile]]) -> 
     published = {origin.source for origin in manifest.made_of} if manifest else set()
     missing_sources = [name for name in sorted(published | before.keys()) if name not in now]
     renewed = [name for name, files in before.items() if name in now and not now[name] & files.keys()]
-    faults = [f"its {', '.join(missing_sources)} would go"] if missing_sources else []
-    faults += [
-        f"of source {name}, none of the files that it was made of is there any more" for name in renewed
-    ]
+    faults = [f"its {', '.join(missing_sources)} would be removed"] if missing_sources else []
+    faults += [f"none of the files of source {name} is in the recipe any more" for name in renewed]
     if faults:
         corpus_there = "a corpus with other sources" if missing_sources else "a corpus of other files"
         raise BadRecipe(
             f"{folder.url}: {corpus_there} is published there: {'; '.join(faults)}. "
-            "Build with --replace if that is meant, or give this recipe a name of its own"
+            "Use --replace to replace it, or give this recipe another name"
         )
 
 

@@ -39,7 +39,7 @@ class SampleDocuments:
     file: InputFile
     rows: NDArray[np.int64]
     texts: pa.LargeStringArray
-    own: pa.Table
+    source_columns: pa.Table
 
 
 @dataclass(frozen=True)
@@ -100,7 +100,7 @@ class RuleTrial:
             taken.also += int(has_others[places].sum())
             for place in places[: max(0, examples - len(taken.examples))].tolist():
                 text = done.original[place].as_py()  # as it was read, or extracted
-                taken.examples.append(example(source, some, place, done.columns[bound.column], text))
+                taken.examples.append(rule_example(source, some, place, done.columns[bound.column], text))
 
 
 def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
@@ -120,18 +120,18 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
         bounds = [*bounds_of(recipe, source.name), *(rule.bound for rule in later)]
         for bound in bounds:
             trial.rules.setdefault(bound.rule, RuleCount(bound, shown[bound.rule]))
-        for sample in sample_documents(recipe, source, each):
-            done = run_steps(plan, sample.texts, sample.own)
+        for sample in read_sample(recipe, source, each):
+            done = run_steps(plan, sample.texts, sample.source_columns)
             done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
             trial.count(source.name, sample, done, bounds, examples)
     return trial
 
 
-def example(source: str, some: SampleDocuments, place: int, column: pa.Array, text: str) -> Example:
+def rule_example(source: str, some: SampleDocuments, place: int, column: pa.Array, text: str) -> Example:
     return Example(source, some.file.url, int(some.rows[place]), column[place].as_py(), text)
 
 
-def sample_documents(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
+def read_sample(recipe: Recipe, source: Source, count: int) -> Iterator[SampleDocuments]:
     """Return some documents of a source, from several of its files and from different places in them."""
     files = list_source_files(source, recipe.inputs)
     files.sort(key=lambda file: hashlib.sha256(file.name.encode()).digest())
@@ -158,8 +158,8 @@ def beginning_of(recipe: Recipe, source: Source, file: InputFile, count: int) ->
             continue
         texts = as_one_array(chunk.table.column(source.text))[:count]
         count -= len(texts)
-        own = chunk.table.slice(0, len(texts)).drop_columns([source.text])
-        yield SampleDocuments(file, chunk.rows[: len(texts)], texts, own)
+        source_columns = chunk.table.slice(0, len(texts)).drop_columns([source.text])
+        yield SampleDocuments(file, chunk.rows[: len(texts)], texts, source_columns)
 
 
 def effective_rules(trial: RuleTrial) -> Sequence[RuleCount]:

@@ -11,9 +11,9 @@ from zyda_flows.tasks.planning.build_history import forget_damaged_records, is_r
 from zyda_flows.tasks.planning.changes import Change, changes_between
 from zyda_flows.tasks.planning.last_build import (
     BUILT,
-    build_record,
     current_versions,
     last_build,
+    make_build_record,
     recipe_digest,
     recorded_versions,
     versions,
@@ -61,7 +61,7 @@ def record_last_build(
     documents = [prepared.parameters.documents for prepared in inputs]
     digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents, inputs[0].denied)
     listings = {prepared.source: prepared.listing for prepared in inputs}
-    built = build_record(recipe, digest, listings, references, inputs[0].denied, receipts)
+    built = make_build_record(recipe, digest, listings, references, inputs[0].denied, receipts)
     manifest = published_manifest(folder)
     forget_damaged_records(folder)
     if manifest is not None and not is_recorded(folder):

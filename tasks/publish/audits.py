@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.accounts.audited import AuditCounts, ByIndex, Decided
+from zyda_flows.tasks.accounts.audited import AuditCounts, DecisionFacts, IndexCounts
 from zyda_flows.tasks.dedup.audit import AuditedRound, audit
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.planning.last_build import last_build
@@ -30,7 +30,9 @@ DISTRIBUTED = ("jaccard", "containment", "edit", "levenshtein")
 CHARACTERS = np.logspace(1, 6, 26).round()
 
 
-def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None, removed: int) -> AuditCounts:
+def count_unlike(
+    table: pa.Table, dedup: MinHashRound, by_index: IndexCounts | None, removed: int
+) -> AuditCounts:
     """Count the pairs of AUDIT below the threshold. removed: the documents that the pairs are a sample of."""
     measure, threshold = dedup.measure, dedup.threshold
     unlike = int(np.count_nonzero(table.column(measure).to_numpy() < np.float32(threshold)))
@@ -44,9 +46,9 @@ def count_unlike(table: pa.Table, dedup: MinHashRound, by_index: ByIndex | None,
     )
 
 
-def by_index_of(manifest: Manifest) -> ByIndex | None:
+def by_index_of(manifest: Manifest) -> IndexCounts | None:
     """Return the counts of clusters judged by an index from an audit's manifest, None if there are none."""
-    return manifest.facts_as(Decided).by_index
+    return manifest.facts_as(DecisionFacts).by_index
 
 
 def removed_in(manifest: Manifest) -> int:
@@ -55,7 +57,7 @@ def removed_in(manifest: Manifest) -> int:
 
 
 @dataclass(frozen=True)
-class Shares:
+class SharesBelow:
     """The shares of pairs below each of SIMILARITIES, and last below the threshold."""
 
     name: str
@@ -63,21 +65,21 @@ class Shares:
     below: tuple[float, ...]
 
 
-def shares(name: str, likeness: NDArray[np.float32], threshold: float) -> Shares:
+def count_shares_below(name: str, likeness: NDArray[np.float32], threshold: float) -> SharesBelow:
     places = (*SIMILARITIES, np.float32(threshold))
-    return Shares(name, len(likeness), tuple(float(np.mean(likeness < place)) for place in places))
+    return SharesBelow(name, len(likeness), tuple(float(np.mean(likeness < place)) for place in places))
 
 
-def by_source(table: pa.Table, headline: AuditCounts) -> list[Shares]:
+def by_source(table: pa.Table, headline: AuditCounts) -> list[SharesBelow]:
     """Return the shares of each source with removed documents, and of all sources."""
     likeness, names = table.column(headline.measure).to_numpy(), table.column("source").to_pylist()
     source_shares = [
-        shares(name, likeness[np.array([n == name for n in names])], headline.threshold)
+        count_shares_below(name, likeness[np.array([n == name for n in names])], headline.threshold)
         for name in dict.fromkeys(names)
     ]
     if len(source_shares) <= 1:
         return source_shares
-    return [*source_shares, shares("all", likeness, headline.threshold)]
+    return [*source_shares, count_shares_below("all", likeness, headline.threshold)]
 
 
 def by_length(table: pa.Table, headline: AuditCounts) -> list[tuple[int, float]]:
@@ -101,7 +103,7 @@ class Histogram(NamedTuple):
     counts: tuple[int, ...]
 
 
-def histogram(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
+def count_in_bins(table: pa.Table, column: str, ends: NDArray[np.float64]) -> Histogram:
     """Count the pairs of AUDIT by a column; values outside `ends` are counted in the first or the last bin."""
     values = np.clip(table.column(column).to_numpy().astype(float), ends[0], ends[-1])
     return Histogram(tuple(ends.tolist()), tuple(np.histogram(values, ends)[0].tolist()))
@@ -113,15 +115,15 @@ def by_similarity(table: pa.Table) -> dict[str, Histogram]:
     These are figures 2a and 2b of the paper on Zyda (arXiv 2406.01981), which has the edit similarity.
     """
     ends = np.linspace(0, 1, 21).round(2)
-    return {name: histogram(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
+    return {name: count_in_bins(table, name, ends) for name in DISTRIBUTED if name in table.column_names}
 
 
 def lengths_of_removed(table: pa.Table) -> Histogram:
     """Return the distribution of the removed documents' characters: figure 8a of the paper on Zyda."""
-    return histogram(table, "characters", CHARACTERS)
+    return count_in_bins(table, "characters", CHARACTERS)
 
 
-class Pair(NamedTuple):
+class AuditedPair(NamedTuple):
     """A row of AUDIT. lines: the differences of the two texts; empty if the texts are not stored any more."""
 
     doc_id: int
@@ -147,10 +149,10 @@ class Pair(NamedTuple):
         )
 
 
-def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: str) -> list[Pair]:
+def worst_pairs(folder: Folder, manifest: Manifest, table: pa.Table, measure: str) -> list[AuditedPair]:
     """Return the WORST least similar pairs of an audit, with their differences."""
     ordered = table.sort_by([(measure, "ascending"), ("doc_id", "ascending")])
-    pairs = [Pair(**row) for row in ordered.slice(0, WORST).to_pylist()]
+    pairs = [AuditedPair(**row) for row in ordered.slice(0, WORST).to_pylist()]
     texts = texts_at_hand(folder, manifest, [i for pair in pairs for i in (pair.doc_id, pair.kept_doc_id)])
     return [
         pair._replace(lines=tuple(diff(texts[pair.doc_id], texts[pair.kept_doc_id])))

@@ -16,14 +16,14 @@ from zyda_flows.tasks.publish.card_tables import (
     licenses_as_markdown,
     overlap_tables,
 )
-from zyda_flows.tasks.publish.card_text import OTHERS, SIZES, TEXT
+from zyda_flows.tasks.publish.card_text import REFERENCE_SENTENCE, SIZES, TEXT
 from zyda_flows.tasks.publish.evaluation_certificate import certificate
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.words import and_replaced, counted, in_words
 
-FEW = 4  # reasons that are listed in a sentence
+FEW_REASONS = 4  # reasons that are listed in a sentence
 
 
 def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> str:
@@ -132,7 +132,7 @@ def against(manifest: Published) -> list[str]:
     names = [
         f"`{other.name}` (SHA-256 of its manifest begins {other.sha256[:8]})" for other in manifest.against
     ]
-    return [OTHERS.format(names=", ".join(names))] if names else []
+    return [REFERENCE_SENTENCE.format(names=", ".join(names))] if names else []
 
 
 def source_lines(manifest: Published) -> str:
@@ -161,7 +161,7 @@ def removed_by(manifest: Published) -> str:
                 for reason in ledger.removed_by(stage)
                 if reason in sentences
             ]
-            reasons = "; ".join(why) if len(why) <= FEW else "by the rules below"
+            reasons = "; ".join(why) if len(why) <= FEW_REASONS else "by the rules below"
             lines.append(f"- {in_words(stage)} (`{stage}`) removed {counted(count, 'document')}: {reasons}")
     return "\n".join(lines)
 

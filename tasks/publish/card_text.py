@@ -67,4 +67,6 @@ with all columns; with `clusters` the clusters; with `removed` the removed docum
 """
 
 
-OTHERS = "Before that, documents near a document of another published corpus were removed: {names}."
+REFERENCE_SENTENCE = (
+    "Before that, documents near a document of another published corpus were removed: {names}."
+)

@@ -5,16 +5,16 @@ from hashlib import sha256
 
 from zyda_flows.tasks.accounts.components import counted_tables
 from zyda_flows.tasks.accounts.ledger_formats import as_json
-from zyda_flows.tasks.accounts.published import File, Published, TableFile, checked
-from zyda_flows.tasks.accounts.published_files import ROWS, as_parquet, file_table
+from zyda_flows.tasks.accounts.published import File, Published, TableFile, with_check_times
+from zyda_flows.tasks.accounts.published_files import GROUP_ROWS, as_parquet, make_file_table
 from zyda_flows.tasks.accounts.published_stamps import save_stamps
-from zyda_flows.tasks.accounts.readings import moment
+from zyda_flows.tasks.accounts.readings import utc_now
 from zyda_flows.tasks.publish.built_corpus import BuiltCorpus
 from zyda_flows.tasks.publish.card import card
 from zyda_flows.tasks.publish.one_copy import keep_one_copy, remove_replaced
 from zyda_flows.tasks.publish.placing import Texts, publish_by_rename, publish_objects, unlisted_files
 from zyda_flows.tasks.publish.provenance import source_files
-from zyda_flows.tasks.publish.published_before import PublishedBefore, published_before, whole_files
+from zyda_flows.tasks.publish.published_before import PublishedBefore, read_published_before, whole_files
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 
@@ -28,7 +28,7 @@ def publish_corpus(recipe: Recipe, built: BuiltCorpus) -> bool:
     folder, files, manifest = recipe.folder, built.files, built.manifest
     texts = accounts(built, manifest, files)
     # Stamps are listed before files are read: a file that changes meanwhile is read again at the next build.
-    before, now = published_before(folder), moment()
+    before, now = read_published_before(folder), utc_now()
     whole = whole_files(recipe, before) if before is not None else dict[str, str]()
     is_published = before is not None and before.is_same(manifest, files, texts) and before.is_whole(whole)
     if before is not None and is_published:
@@ -55,7 +55,7 @@ def put_in_place(
     """
     folder = built.recipe.folder
     checked_at = {file.path: whole.get(file.path, now) for file in files}
-    manifest, texts = with_tables(built.manifest, checked(files, checked_at), texts, now)
+    manifest, texts = with_tables(built.manifest, with_check_times(files, checked_at), texts, now)
     put = publish_by_rename if folder.is_local else publish_objects
     put(folder, manifest, files, texts, whole.keys())
     if not folder.is_local:
@@ -69,8 +69,8 @@ def with_tables(
     manifest: Published, files: Iterable[TableFile], texts: Texts, now: str
 ) -> tuple[Published, Texts]:
     """Return the manifest with the table of files and the accounts, and the texts with the table."""
-    entries = file_table(files)
-    content = as_parquet(entries, ROWS)
+    entries = make_file_table(files)
+    content = as_parquet(entries, GROUP_ROWS)
     path = f"files-{sha256(content).hexdigest()[:8]}.parquet"
     footer = (
         int.from_bytes(content[-8:-4], "little") + 8

@@ -105,18 +105,20 @@ class Export:
         files = [self.before[job.path] for job in planned if job.path in self.before]
         return [file for file in files if sizes.get(file.path) == file.size]
 
-    def write(self, spread: Callable[[Sequence[FileToExport]], Iterable[ExportedFile]]) -> list[ExportedFile]:
+    def write(
+        self, run_jobs: Callable[[Sequence[FileToExport]], Iterable[ExportedFile]]
+    ) -> list[ExportedFile]:
         """Write the missing files, then the table.
 
         Remove files of an earlier export that this export does not have.
 
-        spread: calls each job, on any worker. Raises NotConserved if rows are missing, and Denied if another
+        run_jobs: calls each job, on any worker. Raises NotConserved if rows are missing, and Denied if another
         version of the corpus was published meanwhile; finished files are kept for the next export.
         """
         for path in self.refused:
             self.to.remove(path)
         with self.corpus.reading():
-            files = [*self.done, *spread(self.jobs)]
+            files = [*self.done, *run_jobs(self.jobs)]
         files.sort(key=lambda file: file.path)
         self.check(files)
         self.write_card(files)

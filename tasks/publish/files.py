@@ -18,7 +18,7 @@ from zyda_flows.tasks.publish.published_columns import (
     removed_schema,
 )
 from zyda_flows.tasks.publish.published_shards import VERSION, ShardToPublish
-from zyda_flows.tasks.quality.ingested import Ingested, ingested
+from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
 from zyda_flows.tasks.stage.fan_out import fan_out
@@ -58,7 +58,7 @@ def key(recipe: Recipe, trail: Trail) -> str:
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
-    facts = ingested(folder, trail)
+    facts = read_ingest_facts(folder, trail)
     later_manifests = [load_manifest(folder, receipt) for receipt in trail.receipts[1:]]
     check_published_names(source, facts.columns, later_manifests)
     removed_columns = removed_schema(later_manifests)
@@ -98,7 +98,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     )
 
 
-def set_aside_of(facts: Ingested, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:
+def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:
     """Return the tables of rows set aside, without the content that deny lists removed."""
     judged = [each.facts_as(RowsAside).set_aside for each in later_manifests if each.stage == "deny"]
     return next((tables for tables in judged if tables is not None), facts.set_aside)

@@ -16,9 +16,14 @@ from zyda_flows.tasks.accounts.published import (
     Published,
     published_manifest,
 )
-from zyda_flows.tasks.accounts.published_files import FileTable, file_table
-from zyda_flows.tasks.accounts.published_stamps import difference, missing, possibly_changed, states
-from zyda_flows.tasks.accounts.readings import due, moment, times_checked
+from zyda_flows.tasks.accounts.published_files import FileTable, make_file_table
+from zyda_flows.tasks.accounts.published_stamps import (
+    difference,
+    file_states,
+    missing_files,
+    possibly_changed,
+)
+from zyda_flows.tasks.accounts.readings import due_for_reading, times_checked, utc_now
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.publish.placing import Texts, unlisted_files
@@ -32,17 +37,19 @@ DIGESTS = ["path", "sha256", "size"]
 
 @dataclass(frozen=True)
 class PublishedBefore:
-    """The published corpus before a build. states: of all its files, as `published_stamps.states` yields them."""
+    """The published corpus before a build. file_states: of all files, as `published_stamps` yields them."""
 
     folder: Folder
     manifest: Published
-    states: pa.Table
+    file_states: pa.Table
 
     @cached_property
     def stamps(self) -> dict[str, str]:
         """The present stamp of each existing file, by path."""
         listed = zip(
-            self.states.column("path").to_pylist(), self.states.column("now").to_pylist(), strict=True
+            self.file_states.column("path").to_pylist(),
+            self.file_states.column("now").to_pylist(),
+            strict=True,
         )
         return {path: stamp for path, stamp in listed if stamp is not None}
 
@@ -63,26 +70,26 @@ class PublishedBefore:
             warn(f"{error}; it is published again")
             return False
         return (
-            file_table(files)
+            make_file_table(files)
             .drop_columns("checked_at")
             .equals(entries.drop_columns("checked_at").combine_chunks())
         )
 
     def is_whole(self, whole: Container[str]) -> bool:
         """Return whether all published files are in `whole`, and the folder has no other files."""
-        paths = self.states.column("path").to_pylist()
+        paths = self.file_states.column("path").to_pylist()
         return all(path in whole for path in paths if path != MANIFEST) and not unlisted_files(
             self.folder, paths
         )
 
 
-def published_before(folder: Folder) -> PublishedBefore | None:
+def read_published_before(folder: Folder) -> PublishedBefore | None:
     """Return the published corpus, None if nothing is published or it cannot be read."""
     manifest = published_manifest(folder)
     if manifest is None:
         return None
     try:
-        return PublishedBefore(folder, manifest, pa.concat_tables(states(folder, manifest)))
+        return PublishedBefore(folder, manifest, pa.concat_tables(file_states(folder, manifest)))
     except Damaged as error:
         warn(f"{error}; it is published again")
         return None
@@ -93,12 +100,12 @@ def whole_files(recipe: Recipe, before: PublishedBefore) -> dict[str, str]:
 
     Files with another stamp, and files whose last reading is too long ago, are read.
     """
-    folder, now = recipe.folder, moment()
-    known = times_checked(folder, before.states)
-    changed, lost = possibly_changed(known), missing(known)
+    folder, now = recipe.folder, utc_now()
+    known = times_checked(folder, before.file_states)
+    changed, lost = possibly_changed(known), missing_files(known)
     unsure = pa.concat_tables([changed, lost]).column("path").combine_chunks()
     sure = known.filter(pc.invert(pc.is_in(known.column("path"), unsure)))
-    aged = due(sure, as_timedelta(recipe.reread_after))
+    aged = due_for_reading(sure, as_timedelta(recipe.reread_after))
     read_files = [File(**row) for row in pa.concat_tables([changed, aged]).select(DIGESTS).to_pylist()]
     differences = fan_out(lambda file: difference(folder, file), read_files, stage="corpus", source=None)
     faults = dict.fromkeys(lost.column("path").to_pylist(), "is missing")

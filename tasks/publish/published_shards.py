@@ -69,7 +69,7 @@ class PublishedShard(Record):
         return (self.kept,) if self.kept else self.by_folder
 
     @property
-    def seen(self) -> Counts:
+    def documents_read(self) -> Counts:
         return total(file.counts for file in self.files)
 
 

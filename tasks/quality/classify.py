@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.quality.forms import Model, load_model
-from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.quality.ingested import read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
@@ -159,7 +159,7 @@ def classify(recipe: Recipe, trail: Trail) -> Manifest:
     settings = recipe.source(trail.source).classify
     assert settings is not None
     folder = recipe.folder
-    model = ingested(folder, trail).model
+    model = read_ingest_facts(folder, trail).model
     assert model is not None
     device = "cpu" if recipe.engine is Engine.CPU else None
     jobs = [

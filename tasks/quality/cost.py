@@ -18,14 +18,14 @@ SECONDS_A_PAIR = 4e-8  # for two tokens, in a head of a layer with relative posi
 CORES = 2  # the costs of stages are given for so many cores
 
 
-class Size(NamedTuple):
+class ModelSize(NamedTuple):
     """The number of weights that a model multiplies for each token, and of heads in all its layers."""
 
     weights: int
     heads: int
 
 
-USUAL = Size(85_000_000, 144)  # an encoder of the usual size, without its vocabulary
+USUAL_SIZE = ModelSize(85_000_000, 144)  # an encoder of the usual size, without its vocabulary
 
 
 def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
@@ -37,15 +37,15 @@ def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
 
 
 @lru_cache
-def size_of(name: str, revision: str | None) -> Size:
-    """Return the size of a model without its vocabulary, from its files; USUAL if they are invalid."""
+def size_of(name: str, revision: str | None) -> ModelSize:
+    """Return the size of a model without its vocabulary, from its files; USUAL_SIZE if they are invalid."""
     try:
         folder = model_folder(name, revision)
         weights = sum(map(weights_in, map(str, folder.glob("*.safetensors"))))
         heads = max(map(heads_in, folder.rglob("config.json")), default=0)
     except (OSError, ValueError, SafetensorError):  # reported when the model is run
-        return USUAL
-    return Size(weights or USUAL.weights, heads or USUAL.heads)
+        return USUAL_SIZE
+    return ModelSize(weights or USUAL_SIZE.weights, heads or USUAL_SIZE.heads)
 
 
 def weights_in(path: str) -> int:

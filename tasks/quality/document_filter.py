@@ -13,7 +13,7 @@ import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import NotConserved
-from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.quality.ingested import read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import conform
 from zyda_flows.tasks.stage.keys import NotInKey
@@ -121,7 +121,7 @@ def run_filter(recipe: Recipe, trail: Trail, document_filter: DocumentFilter) ->
     """Run a filter on the remaining documents of a source, over the cluster."""
     folder = recipe.folder
     names = {*document_filter.columns, *DOCUMENT_COUNTS.names}
-    schema = pa.schema([field for field in ingested(folder, trail).columns if field.name in names])
+    schema = pa.schema([field for field in read_ingest_facts(folder, trail).columns if field.name in names])
     jobs = [
         FilterShard(folder, trail.source, history, document_filter, schema)
         for history in load_histories(folder, trail)

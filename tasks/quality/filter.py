@@ -16,7 +16,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.errors import bad_input
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
 from zyda_flows.tasks.quality.forms import Model
-from zyda_flows.tasks.quality.ingested import ingested
+from zyda_flows.tasks.quality.ingested import read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.column_names import names_of_text
@@ -119,7 +119,7 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 @stage("filter", key, enabled=is_filtered, reasons=REASONS)
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source that its labels or its `keep` reject."""
-    source, facts = recipe.source(trail.source), ingested(recipe.folder, trail)
+    source, facts = recipe.source(trail.source), read_ingest_facts(recipe.folder, trail)
     check_keep(source, facts.columns, facts.model)
     verdicts = partial(removal_verdicts, recipe.folder, source)
     document_filter = DocumentFilter(

@@ -10,7 +10,7 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import unpack
 
 
-class Ingested(Facts):
+class IngestFacts(Facts):
     """The facts of ingest's manifest.
 
     packed: the schema of the shards. set_aside: the tables of rows that are not documents. model: the quality
@@ -28,6 +28,6 @@ class Ingested(Facts):
         return unpack(self.packed)
 
 
-def ingested(folder: Folder, trail: Trail) -> Ingested:
+def read_ingest_facts(folder: Folder, trail: Trail) -> IngestFacts:
     """Read the facts that ingest stored about a source."""
-    return load_manifest(folder, trail.receipts[0]).facts_as(Ingested)
+    return load_manifest(folder, trail.receipts[0]).facts_as(IngestFacts)

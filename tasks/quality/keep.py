@@ -17,7 +17,15 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.quality.keep_parser import CLOCKS, QUOTED, SHORT, BadKeep, parse, paths_in, too_deep
+from zyda_flows.tasks.quality.keep_parser import (
+    CLOCKS,
+    QUOTED,
+    SHOWN_CHARACTERS,
+    BadKeep,
+    parse,
+    paths_in,
+    too_deep,
+)
 from zyda_flows.tasks.quality.keep_sql import RowTable, Translator, reason_of
 
 # Signs of another language, and the advice for each.
@@ -167,7 +175,7 @@ def column_at(table: pa.Table, path: tuple[str, ...]) -> pa.ChunkedArray:
     column = table.column(path[0])
     for name in path[1:]:
         if not pa.types.is_struct(column.type) or column.type.get_field_index(name) < 0:
-            raise BadKeep(f"unable to find field {name[:SHORT]!r} in column {path[0]!r}")
+            raise BadKeep(f"unable to find field {name[:SHOWN_CHARACTERS]!r} in column {path[0]!r}")
         column = pc.struct_field(column, [column.type.get_field_index(name)])
     kind = column.type
     if pa.types.is_decimal256(kind):
@@ -232,4 +240,4 @@ def shorten(value: pa.Scalar) -> str:
         text = repr(value.as_py())
     except (ValueError, OverflowError):  # a time that Python does not hold
         text = str(value.cast(pa.int64()))
-    return text if len(text) <= SHORT else f"{text[:SHORT]}..."
+    return text if len(text) <= SHOWN_CHARACTERS else f"{text[:SHOWN_CHARACTERS]}..."

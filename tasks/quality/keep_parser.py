@@ -15,11 +15,11 @@ CLOCKS = re.compile(
     r"\b(now|today|current_?(date|time|timestamp)|local_?(time|timestamp)|getdate)\b", re.IGNORECASE
 )
 QUOTED = re.compile(r"'(?:[^']|'')*'|\"[^\"]*\"|`[^`]*`")
-SHORTER = "make it shorter; `column in (...)` takes any number of values"
+SHORTEN_ADVICE = "make it shorter; `column in (...)` takes any number of values"
 # Functions with words among their arguments.
 SYNTAX = {"CAST", "SAFE_CAST", "TRY_CAST", "EXTRACT", "POSITION", "SUBSTRING", "TRIM", "NORMALIZE"}
 WRITTEN = {"replace": 2, "regexp_replace": 2, "array_to_string": 1}  # the argument that is put into a text
-SHORT = 80  # characters of a value or reason in a message
+SHOWN_CHARACTERS = 80  # characters of a value or reason in a message
 
 
 class BadKeep(ValueError):
@@ -61,7 +61,7 @@ def parse(expression: str) -> exp.Expression:
     """Parse an expression. Raises BadKeep if it cannot be parsed or is beyond a bound."""
     bound = limits().expression_characters
     if len(expression) > bound:
-        raise BadKeep(f"it has {len(expression):,} characters, expected at most {bound:,}: {SHORTER}")
+        raise BadKeep(f"it has {len(expression):,} characters, expected at most {bound:,}: {SHORTEN_ADVICE}")
     if ";" in QUOTED.sub("''", expression):
         raise BadKeep("unable to parse it: there is a ;")
     try:
@@ -69,7 +69,7 @@ def parse(expression: str) -> exp.Expression:
     except ParseError as error:
         raise BadKeep(f"unable to parse it: {place_of(error)}") from error
     except SqlglotError as error:
-        raise BadKeep(f"unable to parse it: {str(error).partition(chr(10))[0][:SHORT]}") from error
+        raise BadKeep(f"unable to parse it: {str(error).partition(chr(10))[0][:SHOWN_CHARACTERS]}") from error
     except RecursionError as error:
         raise BadKeep(too_deep()) from error
     except (AttributeError, TypeError, ValueError, LookupError) as error:  # a defect of the parser
@@ -79,16 +79,16 @@ def parse(expression: str) -> exp.Expression:
 
 
 def too_deep() -> str:
-    return f"it has more than {limits().expression_levels} parts in each other or in a row: {SHORTER}"
+    return f"it has more than {limits().expression_levels} parts in each other or in a row: {SHORTEN_ADVICE}"
 
 
 def place_of(error: ParseError) -> str:
     """Return the description and the place of the parser's first error."""
     if not error.errors:
-        return str(error).partition("\n")[0][:SHORT]
+        return str(error).partition("\n")[0][:SHOWN_CHARACTERS]
     first = error.errors[0]
     missing = "part missing" if "missing" in first["description"] else first["description"]
-    return f"{missing}, at character {first['col']}, by {first['highlight'][:SHORT]!r}"
+    return f"{missing}, at character {first['col']}, by {first['highlight'][:SHOWN_CHARACTERS]!r}"
 
 
 def path_of(node: exp.Expression) -> tuple[str, ...]:

@@ -15,7 +15,7 @@ from sqlglot import exp
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.quality import keep_functions as names
 from zyda_flows.tasks.quality.keep_functions import INTEGERS, family_of
-from zyda_flows.tasks.quality.keep_parser import SHORT, BadKeep, is_path, path_of, too_deep
+from zyda_flows.tasks.quality.keep_parser import SHOWN_CHARACTERS, BadKeep, is_path, path_of, too_deep
 
 ARITHMETIC: dict[type[exp.Expression], str] = {
     exp.Add: "+", exp.Sub: "-", exp.Mul: "*", exp.Div: "/", exp.IntDiv: "//", exp.Mod: "%", exp.BitwiseAnd: "&",
@@ -66,7 +66,7 @@ def reason_of(error: BaseException) -> str:
     """Return the first line of an error of DuckDB, without its own names."""
     line = str(error).strip().partition("\n")[0].partition(" Error: ")
     text = CODE.sub("", line[2] or line[0])
-    return text if len(text) <= 2 * SHORT else f"{text[: 2 * SHORT]}..."
+    return text if len(text) <= 2 * SHOWN_CHARACTERS else f"{text[: 2 * SHOWN_CHARACTERS]}..."
 
 
 class Translator:
@@ -404,7 +404,7 @@ def form_of_call(name: str, given: tuple[exp.Expression, ...]) -> str:
     """Return DuckDB's form of a function. Raises BadKeep if it is unknown or its format is not a literal."""
     form = names.FUNCTIONS.get(name)
     if form is None:
-        raise BadKeep(f"function {name[:SHORT]!r} is unknown, or does not look at a row by itself")
+        raise BadKeep(f"function {name[:SHOWN_CHARACTERS]!r} is unknown, or does not look at a row by itself")
     place = names.WRITTEN_OUT.get(name, len(given))
     if place >= len(given):
         return form
@@ -438,7 +438,7 @@ def type_name(node: exp.DataType) -> str:
     name = getattr(node.this, "name", str(node.this))
     kind = names.CASTS.get(name) or names.CAST_NAMES.get(node.sql().upper())
     if kind is None:
-        raise BadKeep(f"a cast to {node.sql()[:SHORT]} is not allowed")
+        raise BadKeep(f"a cast to {node.sql()[:SHOWN_CHARACTERS]} is not allowed")
     if kind == "DECIMAL":
         return str(node.sql(dialect="duckdb"))
     return kind
@@ -452,12 +452,16 @@ def is_timestamp(part: SqlPart) -> bool:
     return part.family in {"date", "time with a zone"} and part.kind != "DATE"
 
 
-NUMBERS = {*INTEGERS, "DOUBLE"}
+NUMBER_TYPES = {*INTEGERS, "DOUBLE"}
 SPECIAL_CASTS: list[tuple[Callable[[SqlPart], bool], Callable[[str], bool], str]] = [
     (lambda part: part.kind == "BLOB", lambda kind: kind == "VARCHAR", "decode({0})"),
     (lambda part: part.family == "text", lambda kind: kind == "BLOB", "encode({0})"),
     (is_integer, lambda kind: kind == "TIMESTAMP", "make_timestamp(CAST({0} AS BIGINT))"),
     (is_integer, lambda kind: kind == "DATE", "(DATE '1970-01-01' + CAST({0} AS INTEGER))"),
-    (is_timestamp, lambda kind: kind in NUMBERS, "CAST(epoch_us({0}) AS {1})"),
-    (lambda part: part.kind == "DATE", lambda kind: kind in NUMBERS, "CAST({0} - DATE '1970-01-01' AS {1})"),
+    (is_timestamp, lambda kind: kind in NUMBER_TYPES, "CAST(epoch_us({0}) AS {1})"),
+    (
+        lambda part: part.kind == "DATE",
+        lambda kind: kind in NUMBER_TYPES,
+        "CAST({0} - DATE '1970-01-01' AS {1})",
+    ),
 ]

@@ -23,7 +23,7 @@ class MixedLabels:
     period: int = 1
     codes: dict[str, int] = field(default_factory=dict)
     parts: list[tuple[NDArray[np.uint64], NDArray[np.uint16]]] = field(default_factory=list)
-    kept: int = 0
+    documents_kept: int = 0
 
     def add(self, cluster_ids: pa.ChunkedArray, labels: pa.ChunkedArray) -> None:
         """Add the clusters and labels of documents, (n,) each; documents without a cluster or label are skipped."""
@@ -35,15 +35,15 @@ class MixedLabels:
         ids = table.column("cluster_id").to_numpy()
         codes = np.array(label_codes, np.uint16)[pc.cast(encoded.indices, pa.int64()).to_numpy()]
         self.keep(*self.sampled(ids, codes))
-        while self.kept > MOST_KEPT:
+        while self.documents_kept > MOST_KEPT:
             self.period *= 2
-            parts, self.parts, self.kept = self.parts, [], 0
+            parts, self.parts, self.documents_kept = self.parts, [], 0
             for part in parts:
                 self.keep(*self.sampled(*part))
 
     def keep(self, ids: NDArray[np.uint64], codes: NDArray[np.uint16]) -> None:
         self.parts.append((ids, codes))
-        self.kept += len(ids)
+        self.documents_kept += len(ids)
 
     def sampled(
         self, ids: NDArray[np.uint64], codes: NDArray[np.uint16]
@@ -57,7 +57,7 @@ class MixedLabels:
 
     def counts(self) -> dict[int, int]:
         """Return the numbers of clusters with several labelled documents, by their numbers of different labels."""
-        if not self.kept:
+        if not self.documents_kept:
             return {}
         ids, codes = (np.concatenate(columns) for columns in zip(*self.parts, strict=True))
         order = np.lexsort((codes, ids))

@@ -21,7 +21,7 @@ from transformers.utils import logging
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.quality.encoder_files import WEIGHTS, labels_of, load_config
 from zyda_flows.tasks.quality.torch_networks import HeadOnFirst, SequenceClassifier, tokenizer_of
-from zyda_flows.tasks.stage.progress import REPORT_PART
+from zyda_flows.tasks.stage.progress import REPORT_SHARD_FRACTION
 
 TOKENS_PER_BATCH = {"cpu": 1024, "cuda": 131_072}  # larger batches on a CPU exceed its cache
 TOKENS_LIKE_A_PAIR = 500  # attention to so many tokens costs as much as the other layers for one token
@@ -94,7 +94,7 @@ class Classifier:
                 outputs.append(raw)
                 order += places
                 finished_cost += sum(cost_of(tokens[place]) for place in places)
-                REPORT_PART.get()((before + finished_cost / total_cost) / windows)
+                REPORT_SHARD_FRACTION.get()((before + finished_cost / total_cost) / windows)
         result = np.empty((len(tokens), max(1, len(self.labels))), np.float32)
         # Copied once, because each copy waits for the device.
         result[order] = torch.cat(outputs).cpu().numpy().reshape(result.shape)

@@ -31,7 +31,7 @@ class RuleSettings(NamedTuple):
     overridden: frozenset[str] = frozenset()
 
 
-def rule_settings(name: str, values: Any, *, filters: bool) -> RuleSettings:
+def parse_rule_settings(name: str, values: Any, *, filters: bool) -> RuleSettings:
     """Return the settings of the rule set `name`.
 
     Args:

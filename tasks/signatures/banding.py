@@ -37,20 +37,20 @@ class Banding:
     rows: int
     threshold: float
 
-    def found(self, similarity: NDArray[np.float64]) -> NDArray[np.float64]:
+    def find_probability(self, similarity: NDArray[np.float64]) -> NDArray[np.float64]:
         """Return the probability that a pair of a similarity shares a bucket: (n,) to (n,)."""
         return 1 - (1 - similarity**self.rows) ** self.bands
 
     @cached_property
     def false_positives(self) -> float:
         places, weights = nodes()
-        return float(self.threshold * (weights @ self.found(self.threshold * places)))
+        return float(self.threshold * (weights @ self.find_probability(self.threshold * places)))
 
     @cached_property
     def false_negatives(self) -> float:
         places, weights = nodes()
         above = 1 - self.threshold
-        return float(above * (weights @ (1 - self.found(self.threshold + above * places))))
+        return float(above * (weights @ (1 - self.find_probability(self.threshold + above * places))))
 
     @property
     def recall(self) -> float:

@@ -46,7 +46,7 @@ def band_keys(texts: pa.LargeStringArray, dedup: MinHashRound) -> MaskedKeys:
 
 
 # The function that computes the keys of texts, for each kind of round.
-KEYS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
+KEY_FUNCTIONS: dict[type[Dedup], Callable[[pa.LargeStringArray, Any], MaskedKeys]] = {
     ExactRound: text_keys,
     LettersRound: letter_keys,
     MinHashRound: band_keys,
@@ -58,7 +58,7 @@ def keys_of_texts(texts: pa.LargeStringArray, dedup: Dedup) -> MaskedKeys:
 
     Raises ValueError if their width differs from the round's `is_wide`: half of each key would be lost.
     """
-    keys, has_keys = KEYS[type(dedup)](texts, dedup)
+    keys, has_keys = KEY_FUNCTIONS[type(dedup)](texts, dedup)
     width = (len(texts), dedup.key_bands, *((2,) if dedup.is_wide else ()))
     if keys.shape != width:
         raise ValueError(f"keys of {type(dedup).__name__}: expected the shape {width}, got {keys.shape}")

@@ -33,7 +33,7 @@ MOST_SHARDS = 4  # times GROUP_SHARDS, at most
 
 
 @dataclass(frozen=True)
-class Merge(ArtifactJob):
+class MergedBandKeys(ArtifactJob):
     """A file of the band keys of neighbouring shards."""
 
     stage, version = "bands", VERSION
@@ -70,7 +70,7 @@ def merge_groups(
     levels = [artifacts]
     while len(artifacts) > GROUP_SHARDS:
         groups = groups_of(artifacts, len(levels))
-        merges = [Merge(folder, source, group, bands) for group in groups if len(group) > 1]
+        merges = [MergedBandKeys(folder, source, group, bands) for group in groups if len(group) > 1]
         merged = iter(fan_out(ArtifactJob.__call__, merges, stage=MERGE, source=source))
         artifacts = [next(merged) if len(group) > 1 else group[0] for group in groups]
         levels.append(artifacts)

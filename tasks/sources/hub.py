@@ -13,7 +13,7 @@ from urllib.parse import urlsplit
 
 from zyda_flows.tasks.errors import Unavailable
 from zyda_flows.tasks.recipe.values import HUB
-from zyda_flows.tasks.sources.web_files import AHEAD, PART, FileInParts, fault_of_part
+from zyda_flows.tasks.sources.web_files import AHEAD, PART_STATUS, FileInParts, fault_of_part
 from zyda_flows.tasks.workers.host_limits import place_at
 
 SECONDS_FOR_ANSWER = 60
@@ -92,7 +92,7 @@ class HubFile(FileInParts):
 
     def fault_of(self, status: int, headers: Mapping[str, str], start: int, stop: int) -> str | None:
         """Return the fault of a response's head for a requested part, or None."""
-        if status == PART:
+        if status == PART_STATUS:
             return fault_of_part(headers, start, stop, self.size)
         is_all = range(start, stop) == range(self.size) and headers.get("Content-Length") == str(self.size)
         return None if is_all else f"status {status}, expected bytes {start}-{stop - 1}"

@@ -23,7 +23,7 @@ LIST_TESTS = (
     pa.types.is_large_list_view,
 )  # fmt: skip
 MAX_DEPTH = 200  # levels of lists and objects in one row
-LARGE = float(1 << 63)  # orjson reads integers of more than 64 bits as floats
+LARGE_INTEGER = float(1 << 63)  # orjson reads integers of more than 64 bits as floats
 
 
 class TooDeep(ValueError):
@@ -52,7 +52,7 @@ def below(level: list[Any]) -> tuple[list[Any], bool]:
             kind = type(value)
             if kind is dict or kind is list:
                 inner.append(value)
-            elif kind is float and (value >= LARGE or value <= -LARGE):
+            elif kind is float and (value >= LARGE_INTEGER or value <= -LARGE_INTEGER):
                 is_large = True
     return inner, is_large
 

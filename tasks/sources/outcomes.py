@@ -25,14 +25,14 @@ FIRST_RECORDS = 1000  # searched for the first documents
 
 
 @dataclass(frozen=True)
-class Skip:
+class SkippedRecord:
     """A record that is not a document. reason: one of a small number of kinds."""
 
     reason: str
 
 
 @dataclass(frozen=True)
-class Bad:
+class BadRecord:
     """A record that cannot be read. is_rest: the records after it cannot be read either."""
 
     reason: str
@@ -40,7 +40,9 @@ class Bad:
     is_rest: bool = False
 
 
-Outcome = dict[str, Any] | Skip | Bad  # a document is a dict of its columns; its text may be UTF-8 bytes
+Outcome = (
+    dict[str, Any] | SkippedRecord | BadRecord
+)  # a document is a dict of its columns; its text may be UTF-8 bytes
 
 
 @dataclass
@@ -59,9 +61,9 @@ class GatheredOutcomes:
         return self.size >= CHUNK_BYTES or len(self.bad) + len(self.skipped) >= CHUNK_OTHERS
 
     def add(self, row: int, outcome: Outcome) -> None:
-        if isinstance(outcome, Skip):
+        if isinstance(outcome, SkippedRecord):
             self.skipped.append((row, outcome.reason))
-        elif isinstance(outcome, Bad):
+        elif isinstance(outcome, BadRecord):
             content = outcome.content[: limits().bad_row_bytes]
             self.size += len(content) + len(outcome.reason)
             self.bad.append(BadRow(row, outcome.reason, content, outcome.is_rest))
@@ -104,7 +106,7 @@ def chunks_of_outcomes(
     gathered = GatheredOutcomes(selected)
     for row, outcome in enumerate(outcomes):
         gathered.add(row, outcome)
-        tally.rests += isinstance(outcome, Bad) and outcome.is_rest
+        tally.rests += isinstance(outcome, BadRecord) and outcome.is_rest
         if gathered.is_full:
             yield gathered.chunk()
             gathered = GatheredOutcomes(selected)
@@ -130,6 +132,6 @@ def checked_outcomes(
     """
     checked_columns(stream, text, schema)
     for row, outcome in enumerate(islice(outcomes, INSPECTED)):
-        if isinstance(outcome, Bad) and not may_be_bad:
+        if isinstance(outcome, BadRecord) and not may_be_bad:
             raise bad_row(stream.source, outcome.reason, file=stream.url, row=row)
     return schema

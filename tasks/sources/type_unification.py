@@ -15,7 +15,7 @@ from zyda_flows.tasks.sources.json_text import is_list
 from zyda_flows.tasks.storage.records import Record
 
 MOST_DIGITS = 38  # of a decimal of 128 bits
-EXACT = 1 << 53  # integers up to here are exact floats of 64 bits
+EXACT_INTEGER = 1 << 53  # integers up to here are exact floats of 64 bits
 PER_SECOND = {"s": 1, "ms": 10**3, "us": 10**6, "ns": 10**9}
 UNITS = list(PER_SECOND)
 Span = tuple[int, int]
@@ -43,7 +43,7 @@ def union_ranges(spans: dict[str, Span], others: dict[str, Span]) -> dict[str, S
     return spans | others | in_both
 
 
-def value_ranges(table: pa.Table) -> ValueRanges:
+def find_value_ranges(table: pa.Table) -> ValueRanges:
     """Measure the integers and times of a table, whose types may differ from those of other files."""
     integers, seconds = dict[str, Span](), dict[str, Span]()
     for name in table.column_names:
@@ -108,7 +108,7 @@ def unify_integers(kinds: Sequence[pa.DataType], span: Span, _: Span) -> pa.Data
 
 
 def unify_numbers(_: Sequence[pa.DataType], integers: Span, __: Span) -> pa.DataType | None:
-    return pa.float64() if integers[0] >= -EXACT and integers[1] <= EXACT else None
+    return pa.float64() if integers[0] >= -EXACT_INTEGER and integers[1] <= EXACT_INTEGER else None
 
 
 def unify_texts(_: Sequence[pa.DataType], __: Span, ___: Span) -> pa.DataType:

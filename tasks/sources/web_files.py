@@ -18,7 +18,7 @@ from zyda_flows.tasks.errors import Unavailable
 from zyda_flows.tasks.workers.host_limits import place_at
 
 AHEAD = 16 << 20  # bytes of a request for a file that is read from start to end
-WHOLE, PART = 200, 206
+WHOLE_STATUS, PART_STATUS = 200, 206
 OUT_OF_RANGE = 416  # the requested range lies after the end
 PAGE = "text/html"
 VALIDATORS = ("ETag", "Last-Modified")
@@ -98,7 +98,7 @@ class WebFile(FileInParts):
                 response.raise_for_status()
             if fault := self.fault_of(response, start, stop):
                 raise Unavailable(f"{self.path}: its server answered with {fault}")
-            if response.status == PART:
+            if response.status == PART_STATUS:
                 return bytes(await response.read())
             self.whole = WholeResponse(self, response)
             return b""
@@ -108,10 +108,10 @@ class WebFile(FileInParts):
 
     def fault_of(self, response: Any, start: int, stop: int) -> str | None:
         """Return the fault of a response, or None."""
-        if response.status == PART:
+        if response.status == PART_STATUS:
             fault = fault_of_part(response.headers, start, stop, self.size)
             return fault or self.other_version(response.headers)
-        if response.status != WHOLE:
+        if response.status != WHOLE_STATUS:
             return f"status {response.status}"
         size = response.headers.get("Content-Length")
         if size is not None and int(size) != self.size and "Content-Encoding" not in response.headers:
@@ -149,31 +149,33 @@ class WholeResponse:
     """The response of a server without ranges, kept in a temporary file as far as it was read."""
 
     def __init__(self, file: WebFile, response: Any) -> None:
-        self.file, self.response, self.held = file, response, 0
-        self.kept: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
+        self.file, self.response, self.size_read = file, response, 0
+        self.buffer: BinaryIO = tempfile.TemporaryFile()  # noqa: SIM115
 
     def part(self, start: int, stop: int) -> bytes:
-        sync(self.file.fs.loop, self.keep, stop)
-        self.kept.seek(start)
-        return self.kept.read(stop - start)
+        sync(self.file.fs.loop, self.read_up_to, stop)
+        self.buffer.seek(start)
+        return self.buffer.read(stop - start)
 
-    async def keep(self, stop: int) -> None:
+    async def read_up_to(self, stop: int) -> None:
         """Receive up to `stop`. Raises Unavailable if the response is shorter or longer than the file."""
-        self.kept.seek(self.held)
-        while self.held < stop and (content := await self.response.content.read(AHEAD)):
-            self.kept.write(content)
-            self.held += len(content)
-        more = await self.response.content.read(1) if self.held == self.file.size else b""
-        if more or self.held > self.file.size:
+        self.buffer.seek(self.size_read)
+        while self.size_read < stop and (content := await self.response.content.read(AHEAD)):
+            self.buffer.write(content)
+            self.size_read += len(content)
+        more = await self.response.content.read(1) if self.size_read == self.file.size else b""
+        if more or self.size_read > self.file.size:
             raise Unavailable(
                 f"{self.file.path}: its server sent more than the file's {self.file.size:,} bytes"
             )
-        if self.held < stop:
-            raise Unavailable(f"{self.file.path}: it ended after {self.held:,} of {self.file.size:,} bytes")
+        if self.size_read < stop:
+            raise Unavailable(
+                f"{self.file.path}: it ended after {self.size_read:,} of {self.file.size:,} bytes"
+            )
 
     def close(self) -> None:
         self.response.close()
-        self.kept.close()
+        self.buffer.close()
 
 
 def opened_on_web(fs: HTTPFileSystem, path: str, info: Mapping[str, Any], *, at_random: bool) -> Any:

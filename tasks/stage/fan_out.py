@@ -10,10 +10,10 @@ from prefect.context import FlowRunContext, TaskRunContext
 from prefect.logging import get_run_logger
 
 from zyda_flows.tasks.log import LOG
-from zyda_flows.tasks.spent import METER, TELL, Spent
+from zyda_flows.tasks.spent import METER, ON_RESULT, Spent
 from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
-from zyda_flows.tasks.workers.events import RUN, BoundToRun, is_on_worker, log_event
+from zyda_flows.tasks.workers.events import RUN, CallInRun, is_on_worker, log_event
 from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
 from zyda_flows.tasks.workers.waiting_calls import side_by_side
 from zyda_flows.tasks.workers.window import over_workers
@@ -32,7 +32,7 @@ def fan_out(
     source: str | None,
     engine: Engine = Engine.CPU,
     gpus: float = 1,
-    then: FollowUp | None = None,
+    follow_up: FollowUp | None = None,
 ) -> list[Result]:
     """Call a function on every item on the cluster, and return the results in the order of the items.
 
@@ -43,7 +43,7 @@ def fan_out(
         source: Name of the source, or None for the corpus.
         engine: Engine of the workers. If no worker offers CPUs explicitly, CPU work may run on any worker.
         gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
-        then: Work on GPUs that follows each result.
+        follow_up: Work on GPUs that follows each result.
 
     Progress is sent to the dashboard and to the process that started the build. Without a cluster, for example in a
     test of a stage, this process computes the items in sequence.
@@ -64,9 +64,9 @@ def fan_out(
         return here.run(progress.count, result, spent)
 
     return context_without_prefect().run(
-        over_workers, BoundToRun(function, run), todo, count,
+        over_workers, CallInRun(function, run), todo, count,
         group=f"{stage} shard", name=progress.name, engine=engine, gpus=gpus,
-        then=then and then._replace(function=BoundToRun(then.function, run)),
+        follow_up=follow_up and follow_up._replace(function=CallInRun(follow_up.function, run)),
     )  # fmt: skip
 
 
@@ -74,9 +74,9 @@ def report_spent(stage: str) -> None:
     """Report the resources that this process used for a stage, apart from the calls that the stage distributed."""
     METER.begin()
     spent = METER.take()
-    if tell := TELL.get():
-        tell(stage, None, None, spent)
-    log_event(TOPIC, current_run(), {"number": uuid4().hex, "stage": stage, "spent": {**vars(spent)}})
+    if on_result := ON_RESULT.get():
+        on_result(stage, None, None, spent)
+    log_event(TOPIC, current_run(), {"report_id": uuid4().hex, "stage": stage, "spent": {**vars(spent)}})
 
 
 def has_gpus(engine: Engine) -> bool:
@@ -117,7 +117,7 @@ def context_without_prefect() -> Context:
     return clean
 
 
-class ToTheRun(logging.Handler):
+class RunLogHandler(logging.Handler):
     """Forward log records of this project to the logger of the current run.
 
     Work on a shard has no run on its worker; its records are sent to the flow as events of Dask.
@@ -136,4 +136,4 @@ class ToTheRun(logging.Handler):
 
 
 for log in (LOG, logging.getLogger("textkernels")):
-    log.handlers = [ToTheRun()]
+    log.handlers = [RunLogHandler()]

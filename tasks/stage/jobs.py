@@ -15,7 +15,7 @@ from zyda_flows.tasks.storage.artifacts import (
 from zyda_flows.tasks.storage.finished import finished_artifact, finished_record
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, write_record
-from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, SetApart, TooManyDeaths
+from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, PoisonItem, TooManyDeaths
 
 Made = TypeVar("Made", bound=Record)
 
@@ -94,7 +94,7 @@ class Job(ABC, Generic[Made]):
         marks = (f"{ATTEMPTS}/{digest_of(self.path)}-{number}" for number in range(allowed))
         mark = next((mark for mark in marks if self.folder.create(mark, self.whose.encode())), None)
         if mark is None:
-            raise TooManyDeaths(SetApart(self.whose, allowed))
+            raise TooManyDeaths(PoisonItem(self.whose, allowed))
         try:
             return self.make()
         finally:

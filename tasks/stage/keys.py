@@ -57,4 +57,6 @@ def key_content(value: Any) -> Any:
             return [key_content(element) for element in value]
     if is_dataclass(value):
         return {field.name: key_content(getattr(value, field.name)) for field in key_fields(value)}
-    raise TypeError(f"a {type(value).__name__} cannot be part of a key")
+    raise TypeError(
+        f"a value of type {type(value).__name__} cannot be part of a key; mark its field with NotInKey"
+    )

@@ -31,14 +31,14 @@ LEASE_SECONDS = 90
 class Claim(Record):
     """The work of a process on a corpus, and the identity of the process."""
 
-    what: str
+    command: str
     host: str
     pid: int
     birth: str
     since: str
 
     def __str__(self) -> str:
-        return f"{self.what} (process {self.pid} on {self.host}, since {self.since})"
+        return f"{self.command} (process {self.pid} on {self.host}, since {self.since})"
 
     def is_over(self, age: float) -> bool:
         """Return whether its process has ended. age: seconds since the claim was renewed."""
@@ -47,24 +47,24 @@ class Claim(Record):
         return age > LEASE_SECONDS
 
 
-def own_claim(what: str) -> Claim:
+def own_claim(command: str) -> Claim:
     me = psutil.Process()
     since = datetime.now(UTC).isoformat(timespec="seconds")
-    return Claim(what=what, host=socket.gethostname(), pid=me.pid, birth=birth_of(me), since=since)
+    return Claim(command=command, host=socket.gethostname(), pid=me.pid, birth=birth_of(me), since=since)
 
 
 @contextmanager
-def forgetting(folder: Folder, what: str) -> Iterator[None]:
+def forgetting(folder: Folder, command: str) -> Iterator[None]:
     """Claim a corpus for as long as the block removes documents from it.
 
     Raises Denied with the name of the process that removes documents already, or that reads the corpus.
     """
-    with claimed(folder, FORGET, what, (FORGET, READ)):
+    with holding_claim(folder, FORGET, command, (FORGET, READ)):
         yield
 
 
 @contextmanager
-def reading(folders: Iterable[Folder], what: str) -> Iterator[None]:
+def reading(folders: Iterable[Folder], command: str) -> Iterator[None]:
     """Claim corpora for as long as the block reads them; a corpus that cannot be written to has no claim.
 
     Raises Denied with the name of the process that removes documents from a corpus.
@@ -72,7 +72,7 @@ def reading(folders: Iterable[Folder], what: str) -> Iterator[None]:
     with ExitStack() as stack:
         for folder in dict.fromkeys(folders):
             if can_be_claimed(folder):
-                stack.enter_context(claimed(folder, READ, what, (FORGET,)))
+                stack.enter_context(holding_claim(folder, READ, command, (FORGET,)))
             else:
                 expect_free(folder, (FORGET,))
         yield
@@ -87,9 +87,9 @@ def can_be_claimed(folder: Folder) -> bool:
 
 
 @contextmanager
-def claimed(folder: Folder, kind: str, what: str, rivals: tuple[str, ...]) -> Iterator[None]:
+def holding_claim(folder: Folder, kind: str, command: str, rivals: tuple[str, ...]) -> Iterator[None]:
     """Hold a claim of a kind for as long as the block runs. Raises Denied if a rival kind is claimed."""
-    path, claim = f"{CLAIMS}/{kind}-{uuid.uuid4().hex[:16]}.json", own_claim(what)
+    path, claim = f"{CLAIMS}/{kind}-{uuid.uuid4().hex[:16]}.json", own_claim(command)
     is_over = threading.Event()
     write_claim(folder, path, claim)
     try:

@@ -40,7 +40,7 @@ WORDS = (
 
 
 @dataclass(frozen=True)
-class Ids:
+class TokenIds:
     """The concatenated token ids of n documents: `ids`, uint32, (t,); `ends`, int64, (n + 1,), with a first 0."""
 
     ids: NDArray[np.uint32]
@@ -59,7 +59,7 @@ class EngineDiffers(Exception):
 
 
 @dataclass(frozen=True)
-class Fast:
+class FastEncoder:
     """`fastokens`, which encodes special tokens in texts as text or as control tokens."""
 
     tokenizer: FastTokenizer
@@ -90,9 +90,9 @@ class TokenEngine:
         tokenizer.no_truncation()
         tokenizer.no_padding()
         self.reference = tokenizer
-        self.fast: Fast | None = None
+        self.fast: FastEncoder | None = None
         self.why_slow: str | None = "ZYDA_TOKENS is exact"
-        self.seen, self.folds = 0, False
+        self.checked_strings, self.folds = 0, False
         if not is_exact:
             self.fast, self.why_slow, self.folds = fast_form(
                 tokenizer, tokenizer.to_str(), special_as_text=special_as_text
@@ -103,7 +103,7 @@ class TokenEngine:
         parts = [part.counts for part in map(self.encode_batch, batches(texts))]
         return np.concatenate([np.empty(0, np.uint32), *parts])
 
-    def encode(self, texts: pa.LargeStringArray) -> Ids:
+    def encode(self, texts: pa.LargeStringArray) -> TokenIds:
         """Return the ids of each text.
 
         Raises:
@@ -113,7 +113,7 @@ class TokenEngine:
         """
         return concatenated([self.encode_batch(batch) for batch in batches(texts)])
 
-    def encode_batch(self, texts: pa.LargeStringArray) -> Ids:
+    def encode_batch(self, texts: pa.LargeStringArray) -> TokenIds:
         """Encode a batch of texts, with all ids in memory at once. Raises the errors of `encode`."""
         strings = texts.to_pylist()
         ids = self.encode_unchecked(texts, strings)
@@ -121,12 +121,12 @@ class TokenEngine:
             self.check(strings, ids)
         return ids
 
-    def encode_unchecked(self, texts: pa.LargeStringArray, strings: list[str]) -> Ids:
+    def encode_unchecked(self, texts: pa.LargeStringArray, strings: list[str]) -> TokenIds:
         """Encode a batch with `fastokens`, or with `tokenizers` where `fastokens` fails or is known to differ."""
         if self.fast is None:
             return self.reference_ids(strings)
         try:
-            ids = flat(self.fast, strings)
+            ids = encode_flat(self.fast, strings)
         except BaseException as error:  # the library raises bare exceptions, and its Rust code can panic
             if isinstance(error, Exception) or type(error).__name__ == PANIC:
                 return self.reference_ids(strings)
@@ -148,11 +148,11 @@ class TokenEngine:
         numbers: NDArray[np.int64] = np.searchsorted(ends, np.concatenate(all_places), side="right") - 1
         return [int(number) for number in np.unique(numbers)]
 
-    def check(self, strings: list[str], ids: Ids) -> None:
+    def check(self, strings: list[str], ids: TokenIds) -> None:
         """Compare the ids of one document of COMPARED_EVERY with the reference. Raises EngineDiffers."""
         # The first document of all batches, and then every 4,096th, whatever the sizes of batches.
-        sample = range(-self.seen % COMPARED_EVERY, len(strings), COMPARED_EVERY)
-        self.seen += len(strings)
+        sample = range(-self.checked_strings % COMPARED_EVERY, len(strings), COMPARED_EVERY)
+        self.checked_strings += len(strings)
         places = [i for i in sample if len(strings[i]) <= MAX_COMPARED]
         expected = self.reference_ids([strings[i] for i in places])
         for number, place in enumerate(places):
@@ -171,14 +171,14 @@ class TokenEngine:
             for i in range(len(expected.ends) - 1)
         )
 
-    def reference_ids(self, strings: list[str]) -> Ids:
+    def reference_ids(self, strings: list[str]) -> TokenIds:
         """Encode texts with `tokenizers`. Raises BadInput if the tokenizer has no ids for a text."""
         try:
             encodings = self.reference.encode_batch_fast(strings, add_special_tokens=False)
         except Exception as error:  # the library raises bare exceptions
             raise BadInput(f"the tokenizer cannot count a text: {first_line(error)}") from error
         parts = [encoding.ids for encoding in encodings]
-        return concatenated([Ids(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in parts])
+        return concatenated([TokenIds(np.array(ids, np.uint32), np.array([0, len(ids)])) for ids in parts])
 
 
 def form_key(_: Tokenizer, tokenizer_json: str, *, special_as_text: bool) -> tuple[str, bool]:
@@ -188,7 +188,7 @@ def form_key(_: Tokenizer, tokenizer_json: str, *, special_as_text: bool) -> tup
 @cached(LRUCache(maxsize=2), key=form_key, lock=Lock())
 def fast_form(
     tokenizer: Tokenizer, tokenizer_json: str, *, special_as_text: bool
-) -> tuple[Fast | None, str | None, bool]:
+) -> tuple[FastEncoder | None, str | None, bool]:
     """Load a tokenizer in `fastokens` and compare its ids for the probes.
 
     Returns:
@@ -201,9 +201,12 @@ def fast_form(
     if not isinstance(model, BPE):  # fastokens is not faster for other models
         return None, f"its model is {type(model).__name__}, not BPE", folds
     try:
-        fast = Fast(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
+        fast = FastEncoder(FastTokenizer.from_json_str(tokenizer_json), special_as_text)
         probes = probes_of(tokenizer)
-        ids, expected = flat(fast, probes), tokenizer.encode_batch_fast(probes, add_special_tokens=False)
+        ids, expected = (
+            encode_flat(fast, probes),
+            tokenizer.encode_batch_fast(probes, add_special_tokens=False),
+        )
     except BaseException as error:
         if isinstance(error, Exception) or type(error).__name__ == PANIC:
             return None, f"fastokens cannot load it: {first_line(error)}", folds
@@ -222,9 +225,9 @@ def probes_of(tokenizer: Tokenizer) -> list[str]:
     return ["", *WORDS, *(text.upper() for text in WORDS), *words, *(f"{word} " for word in words), *inside]
 
 
-def flat(fast: Fast, strings: list[str]) -> Ids:
+def encode_flat(fast: FastEncoder, strings: list[str]) -> TokenIds:
     ids, ends = fast.encode_batch_flat(strings)
-    return Ids(np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64))
+    return TokenIds(np.frombuffer(ids, np.uint32), np.frombuffer(ends, np.uint64).astype(np.int64))
 
 
 def batches(texts: pa.LargeStringArray) -> list[pa.LargeStringArray]:
@@ -239,22 +242,22 @@ def batches(texts: pa.LargeStringArray) -> list[pa.LargeStringArray]:
     ]
 
 
-def concatenated(parts: list[Ids]) -> Ids:
+def concatenated(parts: list[TokenIds]) -> TokenIds:
     """Return the ids of the documents of all parts."""
     counts = np.concatenate([np.empty(0, np.int64), *(np.diff(part.ends) for part in parts)])
     ids = np.concatenate([np.empty(0, np.uint32), *(part.ids for part in parts)])
-    return Ids(ids, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
+    return TokenIds(ids, np.concatenate([[0], np.cumsum(counts)]).astype(np.int64))
 
 
-def with_replacements(ids: Ids, places: list[int], replacements: Ids) -> Ids:
+def with_replacements(ids: TokenIds, places: list[int], replacements: TokenIds) -> TokenIds:
     """Return ids in which replacements stand for the documents at `places`, ascending."""
-    parts, start = list[Ids](), 0
+    parts, start = list[TokenIds](), 0
     for number, place in enumerate(places):
         parts += [slice_of(ids, start, place), slice_of(replacements, number, number + 1)]
         start = place + 1
     return concatenated([*parts, slice_of(ids, start, len(ids.ends) - 1)])
 
 
-def slice_of(ids: Ids, start: int, stop: int) -> Ids:
+def slice_of(ids: TokenIds, start: int, stop: int) -> TokenIds:
     ends = ids.ends[start : stop + 1]
-    return Ids(ids.ids[ends[0] : ends[-1]], ends - ends[0])
+    return TokenIds(ids.ids[ends[0] : ends[-1]], ends - ends[0])

@@ -23,7 +23,7 @@ from zyda_flows.textkernels.pairs import places_of_pairs
 
 # Put around renamed words. It is random in each process, so no text contains it.
 HIDDEN = f"\U0010fffe{secrets.token_hex(16)}"
-REST = "\U0010ffff"
+OTHER_TEXT = "\U0010ffff"
 MAX_COMPARISONS = 4  # comparisons of names for each byte of text
 
 
@@ -40,10 +40,10 @@ class SpecialTokens:
     def __init__(self, names: tuple[str, ...]) -> None:
         self.names = names
         self.anchors = anchors_of(names)
-        self.finder = Tokenizer(models.WordLevel({REST: 0}, unk_token=REST))
+        self.finder = Tokenizer(models.WordLevel({OTHER_TEXT: 0}, unk_token=OTHER_TEXT))
         self.finder.add_tokens([AddedToken(name, normalized=False) for name in names])
 
-    def found(self, texts: pa.LargeStringArray) -> Occurrences:
+    def find(self, texts: pa.LargeStringArray) -> Occurrences:
         """Return the special tokens in texts, from left to right; of overlapping tokens the longest."""
         candidates = self.candidates(texts)
         strings = [texts[number].as_py() for number in candidates.tolist()]
@@ -53,9 +53,9 @@ class SpecialTokens:
         text_numbers = np.repeat(candidates, list(map(len, parts)))
         return Occurrences(text_numbers[ids > 0], ids[ids > 0] - 1)
 
-    def counted(self, texts: pa.LargeStringArray) -> dict[str, SpecialCounts]:
+    def count(self, texts: pa.LargeStringArray) -> dict[str, SpecialCounts]:
         """Count the texts that contain each special token, and its occurrences."""
-        found = self.found(texts)
+        found = self.find(texts)
         occurrences = Counter(found.tokens.tolist())
         documents = Counter(token for _, token in set(zip(*map(np.ndarray.tolist, found), strict=True)))
         return {
@@ -63,9 +63,9 @@ class SpecialTokens:
             for token, count in sorted(occurrences.items())
         }
 
-    def per_text(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
+    def count_per_text(self, texts: pa.LargeStringArray) -> NDArray[np.uint32]:
         """Count the special tokens in each text: uint32, (n,)."""
-        return np.bincount(self.found(texts).texts, minlength=len(texts)).astype(np.uint32)
+        return np.bincount(self.find(texts).texts, minlength=len(texts)).astype(np.uint32)
 
     def candidates(self, texts: pa.LargeStringArray) -> NDArray[np.int64]:
         """Return the ascending numbers of the texts that may contain a special token.

@@ -16,7 +16,7 @@ from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.trial import fault_of_tokenizer
 
-EXACT = "ZYDA_TOKENS"  # environment variable; with the value `exact`, tokenizers counts all tokens
+EXACT_SETTING = "ZYDA_TOKENS"  # environment variable; with the value `exact`, tokenizers counts all tokens
 UNKNOWN_TEXT = "zydaq \U0010fffd"
 TOKENIZER = f"{WORK}/tokenizer-"
 
@@ -62,7 +62,7 @@ def store_tokenizer(folder: Folder, name: str) -> str:
     return digest
 
 
-def counted_by(tokenizer: Tokenizer) -> str:
+def token_counter(tokenizer: Tokenizer) -> str:
     """Return which library counts a tokenizer's tokens here, and its speed on the machine of docs/speed.md."""
     reason = TokenEngine(tokenizer).why_slow
     if reason is None:

@@ -16,26 +16,26 @@ from zyda_flows.tasks.spent import METER, Spent
 ALLOWED_DEATHS: ContextVar[int] = ContextVar("allowed_deaths", default=0)
 
 
-class SetApart(NamedTuple):
-    """The result of an item during which the allowed number of workers died. what: the description of the work."""
+class PoisonItem(NamedTuple):
+    """The result of an item during which the allowed number of workers died. work: the description of the work."""
 
-    what: str
+    work: str
     deaths: int
 
     def __str__(self) -> str:
-        return f"{self.deaths} workers died one after another during {self.what}"
+        return f"{self.deaths} workers died one after another during {self.work}"
 
 
 class TooManyDeaths(Exception):
     """Raised before work begins if the allowed number of workers has already died during it."""
 
-    def __init__(self, set_apart: SetApart) -> None:
-        super().__init__(set_apart)
-        self.set_apart = set_apart
+    def __init__(self, poison_item: PoisonItem) -> None:
+        super().__init__(poison_item)
+        self.poison_item = poison_item
 
 
-class Outcome(NamedTuple):
-    """The result of a call or a SetApart, the seconds of the call, and the resources that its process used."""
+class CallOutcome(NamedTuple):
+    """The result of a call or a PoisonItem, the seconds of the call, and the resources that its process used."""
 
     result: Any
     seconds: float
@@ -49,13 +49,13 @@ class Attempt:
     function: Callable[[Any], Any]
     deaths: int
 
-    def __call__(self, item: Any) -> Outcome:
+    def __call__(self, item: Any) -> CallOutcome:
         METER.begin()
         began, token = time.monotonic(), ALLOWED_DEATHS.set(self.deaths)
         try:
             result = self.function(item)
         except TooManyDeaths as error:
-            result = error.set_apart
+            result = error.poison_item
         finally:
             ALLOWED_DEATHS.reset(token)
-        return Outcome(result, time.monotonic() - began, METER.take())
+        return CallOutcome(result, time.monotonic() - began, METER.take())

@@ -59,7 +59,7 @@ def requested_engine() -> Engine:
 
 
 @dataclass(frozen=True)
-class SentToGpu:
+class GpuCall:
     """A function to call on a worker with a GPU, which may use the GPU."""
 
     function: Callable[[Any], Any]

@@ -20,7 +20,7 @@ RUN: ContextVar[str] = ContextVar("run", default="")  # id of the flow run of th
 
 
 @dataclass(frozen=True)
-class BoundToRun:
+class CallInRun:
     """A function to call on a worker for a flow run. run: id of the flow run."""
 
     function: Callable[[Any], Any]

@@ -13,7 +13,7 @@ from dask.utils import parse_timedelta
 
 from zyda_flows.tasks.errors import LostWorkers
 from zyda_flows.tasks.workers.dask_cluster import CPU, GPU, no_workers_timeout
-from zyda_flows.tasks.workers.engine import ENGINE, Engine, SentToGpu
+from zyda_flows.tasks.workers.engine import ENGINE, Engine, GpuCall
 
 LOOK_SECONDS = 1
 
@@ -80,7 +80,7 @@ def submission_to(client: Any, engine: Engine, function: Callable[[Any], Any], g
     if GPU not in offered:
         return Submission(function, {})
     if engine is not Engine.CPU:
-        return Submission(SentToGpu(function, engine), {"resources": {GPU: gpus}})
+        return Submission(GpuCall(function, engine), {"resources": {GPU: gpus}})
     return Submission(function, {"resources": {CPU: 1}} if CPU in offered else {})
 
 
@@ -103,7 +103,7 @@ def offered_after_waiting(client: Any) -> set[str]:
 def is_sent_to_gpu(engine: Engine) -> bool:
     """Return whether work for an engine would reach GPUs, within a waiting task or on a worker."""
     with waiting_task() as task:
-        return isinstance(submission_to(task.client, engine, is_sent_to_gpu).function, SentToGpu)
+        return isinstance(submission_to(task.client, engine, is_sent_to_gpu).function, GpuCall)
 
 
 def offered_by_workers(client: Any) -> set[str]:

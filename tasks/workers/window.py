@@ -16,7 +16,7 @@ import distributed
 from zyda_flows.tasks.errors import LostWorkers, PoisonShards
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.spent import Spent
-from zyda_flows.tasks.workers.attempts import Attempt, Outcome, SetApart
+from zyda_flows.tasks.workers.attempts import Attempt, CallOutcome, PoisonItem
 from zyda_flows.tasks.workers.dask_cluster import ALLOWED_DEATHS, GPU
 from zyda_flows.tasks.workers.engine import ENGINE, Engine, FollowUp
 from zyda_flows.tasks.workers.submission import Submission, WaitingTask, submission_to, waiting_task
@@ -41,7 +41,7 @@ def over_workers(
     name: str,
     engine: Engine,
     gpus: float = 1,
-    then: FollowUp | None = None,
+    follow_up: FollowUp | None = None,
 ) -> list[Result]:
     """Call a function on items on the cluster of this thread's worker; return results in the order of the items.
 
@@ -53,7 +53,7 @@ def over_workers(
         name: Name of these items, for messages.
         engine: Engine of the workers.
         gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
-        then: Work that follows each result.
+        follow_up: Work that follows each result.
 
     The calling task returns its thread to its worker while it waits. Otherwise a cluster whose threads all run
     such tasks would wait for itself.
@@ -63,7 +63,7 @@ def over_workers(
         LostWorkers: No worker offers the required GPU, or ALLOWED_DEATHS workers died on the same item.
     """
     with waiting_task() as task:
-        window = Window(task, Work(function, engine, gpus, group), then, count, name)
+        window = Window(task, RemoteFunction(function, engine, gpus, group), follow_up, count, name)
         try:
             return window.results(items)
         except distributed.scheduler.KilledWorker as error:
@@ -80,7 +80,7 @@ def over_workers(
             ) from error
 
 
-class Work(NamedTuple):
+class RemoteFunction(NamedTuple):
     """A function, and where to call it. group: name for tasks of about equal duration, for Dask's estimates."""
 
     function: Callable[[Any], Any]
@@ -100,7 +100,7 @@ class ItemCall:
     tries: the pending futures of the item, by key.
     """
 
-    work: Work
+    work: RemoteFunction
     item: Any
     place: int | None = None
     tries: dict[Any, Any] = field(default_factory=dict)
@@ -118,24 +118,26 @@ class Window:
     def __init__(
         self,
         task: WaitingTask,
-        work: Work,
-        then: FollowUp | None,
+        work: RemoteFunction,
+        follow_up: FollowUp | None,
         count: Callable[[Any, Spent], Any],
         name: str,
     ) -> None:
         self.task, self.client = task, task.client
-        self.work, self.then, self.count, self.name = work, then, count, name
+        self.work, self.follow_up, self.count, self.name = work, follow_up, count, name
         self.following = (
-            Work(then.function, then.engine, then.gpus, f"{work.group} on a GPU") if then else None
+            RemoteFunction(follow_up.function, follow_up.engine, follow_up.gpus, f"{work.group} on a GPU")
+            if follow_up
+            else None
         )
         self.numbers, self.token = count_up(), uuid4().hex
         self.done = SimpleQueue[Any]()  # finished futures
         self.calls = dict[Any, ItemCall]()  # by the keys of their futures
-        self.in_flight = Counter[Work]()
-        self.submissions = dict[Work, Submission]()
+        self.in_flight = Counter[RemoteFunction]()
+        self.submissions = dict[RemoteFunction, Submission]()
         self.made = dict[int, Any]()
         self.seconds = list[float]()
-        self.apart = list[tuple[ItemCall, SetApart]]()
+        self.poison_items = list[tuple[ItemCall, PoisonItem]]()
 
     def results(self, items: Iterable[Any]) -> list[Any]:
         """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
@@ -145,21 +147,21 @@ class Window:
                 DEATHS,
                 max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
             )
-            if suspects := self.apart:
-                self.apart = []
-                for _, set_apart in suspects:
-                    warn(f"{self.name}: {set_apart}; it is tried again on a worker that runs nothing else")
+            if suspects := self.poison_items:
+                self.poison_items = []
+                for _, poison_item in suspects:
+                    warn(f"{self.name}: {poison_item}; it is tried again on a worker that runs nothing else")
                 calls = [call for call, _ in suspects]
                 self.run(calls, DEATHS_IN_ALL, max(1, len(self.client.nthreads())))
         finally:
             if self.calls:  # an item failed
                 self.client.cancel([future for call in self.calls.values() for future in call.tries.values()])
-        if self.apart:
+        if self.poison_items:
             raise PoisonShards(
                 *(
-                    f"{self.name}: {set_apart}; all others are done; the usual cause is memory: start fewer "
+                    f"{self.name}: {poison_item}; all others are done; the usual cause is memory: start fewer "
                     "workers, or, in a stage of a source, make shard_mib smaller in the recipe"
-                    for _, set_apart in self.apart
+                    for _, poison_item in self.poison_items
                 )
             )
         return [self.made[i] for i in range(len(self.made))]
@@ -204,13 +206,13 @@ class Window:
         # skip futures of a call whose other try has finished before
         return [future for future in done if future.key in self.calls]
 
-    def take(self, key: Any, outcome: Outcome) -> None:
+    def take(self, key: Any, outcome: CallOutcome) -> None:
         """Process the outcome of a try."""
         call = self.calls.pop(key, None)
         if call is None:  # the call's other try has already finished
             return
         del call.tries[key]
-        if isinstance(outcome.result, SetApart) and call.tries:
+        if isinstance(outcome.result, PoisonItem) and call.tries:
             return
         if call.tries:
             self.task.leaves_work = True  # Dask cannot stop running work
@@ -219,14 +221,14 @@ class Window:
                 del self.calls[key]
             call.tries = {}
         self.in_flight[call.work] -= 1
-        if isinstance(outcome.result, SetApart):
-            self.apart.append((call, outcome.result))
+        if isinstance(outcome.result, PoisonItem):
+            self.poison_items.append((call, outcome.result))
             return
         self.seconds.append(outcome.seconds)
         if call.place is not None:
             self.made[call.place] = self.count(outcome.result, outcome.spent)
-            if self.then and self.following:
-                for item in self.then.items(outcome.result):
+            if self.follow_up and self.following:
+                for item in self.follow_up.items(outcome.result):
                     self.submit(ItemCall(self.following, item))
 
     def slow_seconds(self) -> float:

@@ -16,12 +16,12 @@ from small_corpus import (
 )
 
 from zyda_flows.tasks.accounts.published import File, manifest_if_there
-from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, file_table, rows_below
+from zyda_flows.tasks.accounts.published_files import SCHEMA, as_parquet, make_file_table, rows_below
 from zyda_flows.tasks.accounts.published_stamps import (
     current_stamps,
-    missing,
+    file_states,
+    missing_files,
     possibly_changed,
-    states,
 )
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.storage.folder import Folder
@@ -36,7 +36,7 @@ def files_called(names):
 
 @given(st.sets(NAMES, max_size=40), st.one_of(st.just(""), NAMES), st.integers(1, 7))
 def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_rows):
-    table = file_table(files_called(names))
+    table = make_file_table(files_called(names))
     parquet = pq.ParquetFile(pa.BufferReader(as_parquet(table, group_rows)))
     rows = rows_below(parquet, prefix, ["path", "size"])
     assert rows.column("path").to_pylist() == [name for name in sorted(names) if name.startswith(prefix)]
@@ -45,7 +45,7 @@ def test_rows_below_a_prefix_have_paths_that_begin_with_it(names, prefix, group_
 
 def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
     names = [f"{place}/{i:06d}-000.parquet" for place in "abc" for i in range(1000)]
-    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(file_table(files_called(names)), 100)))
+    parquet = pq.ParquetFile(pa.BufferReader(as_parquet(make_file_table(files_called(names)), 100)))
     read, read_row_group = [], pq.ParquetFile.read_row_group
     monkeypatch.setattr(
         pq.ParquetFile, "read_row_group", lambda *of, **how: read.append(of[1]) or read_row_group(*of, **how)
@@ -60,17 +60,17 @@ def test_only_row_groups_with_matching_paths_are_read(monkeypatch):
 def test_states_list_each_published_file_once(built):
     recipe = built.load()
     folder, manifest = recipe.folder, manifest_if_there(recipe.folder)
-    table = pa.concat_tables(states(folder, manifest))
+    table = pa.concat_tables(file_states(folder, manifest))
     there = {path.removeprefix("published/") for path in folder.files("published")}
     assert sorted(table.column("path").to_pylist()) == sorted(there)
-    assert not len(missing(table))
+    assert not len(missing_files(table))
     assert not len(possibly_changed(table))
     assert table.column("checked_at").null_count == 0
     deleted, touched, *_ = listed_files(folder)
     (built.folder / "out/small/published" / deleted.path).unlink()
     (built.folder / "out/small/published" / touched.path).touch()
-    table = pa.concat_tables(states(folder, manifest))
-    assert missing(table).column("path").to_pylist() == [deleted.path]
+    table = pa.concat_tables(file_states(folder, manifest))
+    assert missing_files(table).column("path").to_pylist() == [deleted.path]
     assert possibly_changed(table).column("path").to_pylist() == [touched.path]
 
 

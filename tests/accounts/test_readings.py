@@ -151,13 +151,13 @@ def test_files_of_one_build_are_due_at_different_times():
     def read(time):
         return pa.table({"sha256": digests, "checked_at": pa.array([time] * 256, pa.string())})
 
-    counts = [len(readings.due(read(ago(days)), after)) for days in (14, 20, 25, 31)]
+    counts = [len(readings.due_for_reading(read(ago(days)), after)) for days in (14, 20, 25, 31)]
     assert counts[0] == 0
     assert counts[-1] == 256
     assert 70 < counts[1] < 100
     assert 150 < counts[2] < 190
-    assert len(readings.due(read(None), after)) == 256
-    assert len(readings.due(read(ago(0)), timedelta())) == 256
+    assert len(readings.due_for_reading(read(None), after)) == 256
+    assert len(readings.due_for_reading(read(ago(0)), timedelta())) == 256
 
 
 @pytest.mark.parametrize(

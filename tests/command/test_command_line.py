@@ -233,7 +233,7 @@ def test_invalid_sample_is_refused(corpus):
     for sample in ("0", "1.5", "nan", "-1"):
         completed = zyda("build", corpus.write(), f"--sample={sample}")
         assert completed.returncode == 2
-        assert "is not a part of the input" in completed.stderr
+        assert "is not a share of the input" in completed.stderr
 
 
 def test_fault_of_an_option_names_the_option(corpus):

@@ -209,8 +209,8 @@ def test_replacing_a_corpus_of_other_sources_requires_the_option(zyda, tmp_path)
     (tmp_path / "recipe.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path)))
     assert zyda("build", "recipe.yaml")[0] == 0
     write_rows(tmp_path / "in/b.parquet", rows(other="other text"))
-    others = "a corpus with other sources is published there: its a would go"
-    renewed = "a corpus of other files is published there: of source a, none of the files that it was made of"
+    others = "a corpus with other sources is published there: its a would be removed"
+    renewed = "a corpus of other files is published there: none of the files of source a is in the recipe"
     for name, message in (("b", others), ("a", renewed)):
         sources = [{"name": name, "files": "in/b.parquet"}]
         (tmp_path / "second.yaml").write_text(yaml.safe_dump(valid_recipe(tmp_path, sources=sources)))
@@ -232,7 +232,7 @@ def test_corpus_of_other_sources_is_not_replaced_if_its_build_record_is_damaged(
             (tmp_path / "out/swept/work/built.json").write_bytes(content)
         assert_fails(
             *zyda("build", "second.yaml"),
-            "a corpus with other sources is published there: its a would go",
+            "a corpus with other sources is published there: its a would be removed",
         )
 
 

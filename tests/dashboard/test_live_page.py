@@ -40,10 +40,10 @@ def test_page_shows_that_kernels_are_compiled(state, is_compiled):
 
 
 def test_page_shows_the_token_counter_during_ingest(state):
-    state.counting = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core"
-    assert f" · tokens are {state.counting}\n" in page_of(state)
+    state.token_counter = "counted by its own library (tokenizers), about 2 to 3 MB/s of text a core"
+    assert f" · tokens are {state.token_counter}\n" in page_of(state)
     state.rows["ingest"].began = state.rows["ingest"].ended = state.clock()
-    assert state.counting not in page_of(state)
+    assert state.token_counter not in page_of(state)
 
 
 def test_completed_stages_are_listed_in_one_line_until_the_end(state):
@@ -56,7 +56,7 @@ def test_completed_stages_are_listed_in_one_line_until_the_end(state):
             else []
         )
     state.look()
-    state.hear(progress_report("minhash", "best", 1, 2, 5))
+    state.add_report(progress_report("minhash", "best", 1, 2, 5))
     page = page_of(state)
     assert "2 of 13 are done: prepare, ingest\n" in page
     assert [row["stage"] for row in rows_of(page, "Stages")] == ["minhash"]
@@ -84,11 +84,11 @@ def test_losses_of_more_than_half_are_marked(state):
 
 
 def test_page_shows_progress_speed_and_time_from_worker_reports(state):
-    state.hear(progress_report("ingest", "best", 0, 10, 0))
+    state.add_report(progress_report("ingest", "best", 0, 10, 0))
     state.look()
     state.clock.now += 20
-    state.hear(progress_report("ingest", "best", 5, 10, 100))
-    state.hear(progress_report("ingest", "middle", 0, 10, 0))
+    state.add_report(progress_report("ingest", "best", 5, 10, 100))
+    state.add_report(progress_report("ingest", "middle", 0, 10, 0))
     ingest = stage_of(page_of(state), "ingest")
     assert ingest["done"] == f"{bar(1 / 6, 6)} 17 %"  # each of the three sources counts a third
     assert ingest["MB/s"] == "5.0"
@@ -100,12 +100,14 @@ def test_page_shows_progress_speed_and_time_from_worker_reports(state):
 def test_completed_stage_shows_its_receipts_and_ignores_reports(state):
     task = Future()
     state.wait_for("ingest", task)
-    state.hear(progress_report("ingest", "best", 3, 10, 30))  # a killed worker reported the other shards
+    state.add_report(
+        progress_report("ingest", "best", 3, 10, 30)
+    )  # a killed worker reported the other shards
     task.end([receipt("ingest", source, 100, aside=2) for source in ("best", "middle", "worst")])
     state.look()
     page = page_of(state)
     assert "1 of 13 are done: ingest\n" in page
-    state.hear(progress_report("ingest", "best", 4, 10, 40))  # a late report
+    state.add_report(progress_report("ingest", "best", 4, 10, 40))  # a late report
     assert page_of(state) == page
     state.finish()
     ingest = stage_of(page_of(state), "ingest")
@@ -117,7 +119,7 @@ def test_stage_shows_progress_if_no_source_has_text(state):
     state.wait_for("ingest", task)
     task.end([receipt("ingest", source, 0) for source in ("best", "middle", "worst")])
     state.look()
-    state.hear(progress_report("minhash", "best", 5, 10, 0))
+    state.add_report(progress_report("minhash", "best", 5, 10, 0))
     minhash = stage_of(page_of(state), "minhash")
     assert minhash["done"] == f"{bar(1 / 6, 6)} 17 %"
 
@@ -187,16 +189,16 @@ def test_page_of_many_sources_is_short_and_adds_up(corpus):
 def test_time_left_is_not_shown_before_a_tenth_is_done(state):
     assert state.seconds_left() is None
     for source in ("best", "middle", "worst"):
-        state.hear(progress_report("ingest", source, 0, 20, 0))
+        state.add_report(progress_report("ingest", source, 0, 20, 0))
     state.look()
     state.clock.now += 1
-    state.hear(progress_report("ingest", "best", 1, 20, 1))
+    state.add_report(progress_report("ingest", "best", 1, 20, 1))
     state.look()
     assert state.seconds_left() is None  # less than a tenth of ingest is done
     for done in range(2, 15):
         state.clock.now += 5
         for source in ("best", "middle", "worst"):
-            state.hear(progress_report("ingest", source, done, 20, done))
+            state.add_report(progress_report("ingest", source, done, 20, done))
         state.look()
     assert 30 < state.seconds_left() < 350  # 30 s of ingest, and the later stages
     state.finish()
@@ -204,17 +206,17 @@ def test_time_left_is_not_shown_before_a_tenth_is_done(state):
 
 
 def test_progress_within_a_shard_is_shown(state):
-    def fraction_after(shard, part):
-        state.hear({"stage": "publish", "source": "worst", "shard": shard, "part": part})
+    def fraction_after(shard, fraction):
+        state.add_report({"stage": "publish", "source": "worst", "shard": shard, "fraction": fraction})
         return state.rows["publish"].cells["worst"].fraction()
 
-    state.hear(progress_report("publish", "worst", 0, 4, 0))
+    state.add_report(progress_report("publish", "worst", 0, 4, 0))
     assert fraction_after("a", 0.5) == 0.125
     assert fraction_after("b", 0.7) == pytest.approx(0.3)
     assert fraction_after("a", 0.9) == pytest.approx(0.4)
-    state.hear(progress_report("publish", "worst", 1, 4, 10))  # a report without the name of its shard
+    state.add_report(progress_report("publish", "worst", 1, 4, 10))  # a report without the name of its shard
     assert 0.4 < state.rows["publish"].cells["worst"].fraction() < 0.7
-    state.hear(progress_report("publish", "worst", 4, 4, 10))
+    state.add_report(progress_report("publish", "worst", 4, 4, 10))
     assert state.rows["publish"].cells["worst"].fraction() == 1
 
 
@@ -223,18 +225,18 @@ def test_time_left_of_a_model_is_estimated_by_size_and_then_by_speed(corpus):
     state = BuildState(corpus.load(), clock=Clock())
     task = Future()
     state.wait_for("ingest", task)
-    state.hear(progress_report("ingest", "worst", 0, 10, 0))
+    state.add_report(progress_report("ingest", "worst", 0, 10, 0))
     state.clock.now += 5
     task.end([receipt("ingest", source, 10_000) for source in ("best", "middle", "worst")])
     state.look()
     model = state.clockwork.parts["classify"].left(1)
     assert 5 < model < 30
-    state.hear(progress_report("classify", "worst", 0, 10, 0))
+    state.add_report(progress_report("classify", "worst", 0, 10, 0))
     state.look()
     estimates = []
     for done in range(1, 10):
         state.clock.now += 100
-        state.hear(progress_report("classify", "worst", done, 10, 1000 * done, bytes_per_document=50))
+        state.add_report(progress_report("classify", "worst", done, 10, 1000 * done, bytes_per_document=50))
         state.look()
         estimates.append(state.seconds_left())
     shown = [seconds for seconds in estimates if seconds is not None]
@@ -251,10 +253,10 @@ def test_cached_results_do_not_count_for_the_speed(state):
     state.look()
     state.clock.now += 4
     cached.end([receipt("ingest", source, 10**6) for source in ("best", "middle")])
-    state.hear(progress_report("ingest", "worst", 0, 500, 0))
+    state.add_report(progress_report("ingest", "worst", 0, 500, 0))
     state.look()
     state.clock.now += 60
-    state.hear(progress_report("ingest", "worst", 5, 500, 10))
+    state.add_report(progress_report("ingest", "worst", 5, 500, 10))
     ingest = stage_of(page_of(state), "ingest")
     assert ingest["MB/s"] == "0.2"
     # 495 shards remain. The weights of completed sources are unknown during ingest and raise the estimate.
@@ -262,11 +264,11 @@ def test_cached_results_do_not_count_for_the_speed(state):
 
 
 def test_speed_is_measured_over_the_last_minutes(state):
-    state.hear(progress_report("ingest", "best", 0, 100, 0))
+    state.add_report(progress_report("ingest", "best", 0, 100, 0))
     for done in (90, 91, 92, 93, 94, 95, 96):
         state.look()
         state.clock.now += 100
-        state.hear(progress_report("ingest", "best", done, 100, done))
+        state.add_report(progress_report("ingest", "best", done, 100, done))
     fraction = state.fraction_of(state.rows["ingest"])
     left = state.seconds_left_of(state.rows["ingest"])
     assert left == pytest.approx(100 * (1 - fraction) / (0.01 / 3), rel=0.01)
@@ -290,7 +292,7 @@ def test_stage_with_an_unfinished_task_is_not_complete(state, last):
 
 
 def test_reports_of_unknown_sources_are_ignored(state):
-    state.hear(progress_report("ingest", "of another build", 5, 10, 100))
+    state.add_report(progress_report("ingest", "of another build", 5, 10, 100))
     assert "another" not in page_of(state)
     assert "To come: prepare, ingest, " in page_of(state)
 
@@ -318,7 +320,7 @@ def test_page_shows_100_per_cent_only_at_the_end(state):
 
 def test_unknown_stages_are_ignored(state):
     page_before = page_of(state)
-    state.hear(progress_report("audit texts", None, 1, 2, 0))
+    state.add_report(progress_report("audit texts", None, 1, 2, 0))
     state.wait_for("note", Future())
     assert page_of(state) == page_before
 
@@ -335,7 +337,7 @@ def test_page_is_written_at_a_fixed_interval(monkeypatch, corpus):
     monkeypatch.setattr(live_artifact, "get_client", lambda **_: nullcontext(client))
     monkeypatch.setattr(live_artifact, "page_of", lambda *_: f"at {clock.now}")
     live_artifact.keep_written(None, state, [], SimpleNamespace(wait=wait))
-    assert state.counting.startswith("counted by ")
+    assert state.token_counter.startswith("counted by ")
     assert len(write_times) == 20
     assert {later - earlier for earlier, later in pairwise(write_times)} == {live_artifact.WRITE_SECONDS}
 
@@ -345,20 +347,20 @@ def test_progress_line_is_printed_each_minute_without_a_terminal(corpus, monkeyp
     monkeypatch.setattr(progress_bars.time, "monotonic", clock)
     state = BuildState(corpus.load(), clock)
     state.followers.append(progress_bars.ProgressLines(Console(file=output)))
-    state.hear(progress_report("ingest", "best", 1, 4, 10))
+    state.add_report(progress_report("ingest", "best", 1, 4, 10))
     assert not output.getvalue()
     clock.now += progress_bars.SECONDS_BETWEEN_LINES
-    state.hear(progress_report("ingest", "best", 2, 4, 20))
-    state.hear(progress_report("ingest", "best", 3, 4, 30))
+    state.add_report(progress_report("ingest", "best", 2, 4, 20))
+    state.add_report(progress_report("ingest", "best", 3, 4, 30))
     assert output.getvalue() == "1 min: ingest 2/4 shards\n"
 
 
 def test_host_that_limits_requests_is_shown_during_the_wait(corpus, monkeypatch):
     state = BuildState(corpus.load(), clock=Clock())
-    state.hear(progress_report("ingest", "best", 0, 3, 0))
+    state.add_report(progress_report("ingest", "best", 0, 3, 0))
     now = int(time.time()) + 0.5
-    state.hear({"host": "huggingface.co", "until": now + 600})
-    state.hear({"host": "huggingface.co", "until": now + 30})  # an earlier wait of another worker
+    state.add_report({"host": "huggingface.co", "until": now + 600})
+    state.add_report({"host": "huggingface.co", "until": now + 30})  # an earlier wait of another worker
     assert f"huggingface.co limits requests: waiting for {duration(600)}" in page_of(state)
     monkeypatch.setattr(time, "time", lambda: now + 601)
     assert "limits requests" not in page_of(state)

@@ -65,7 +65,7 @@ class Recording:
                 ):  # the stage did not exist when the build was recorded
                     del self.state.rows[stage]
             case "hear":
-                self.state.hear(event["report"])
+                self.state.add_report(event["report"])
             case "wait_for":
                 task = Future()
                 self.futures.setdefault(event["stage"], []).append(task)

@@ -21,8 +21,8 @@ from zyda_flows.tasks.dedup import likeness
 from zyda_flows.tasks.dedup.audit import AuditedRound
 from zyda_flows.tasks.dedup.likeness import steps_between
 from zyda_flows.tasks.dedup.pairings import (
-    Chosen,
     ClusterMembers,
+    RemovalCandidates,
     even_shares,
     first_of_each,
     hash_ids,
@@ -184,7 +184,7 @@ def test_large_clusters_and_many_removals_return_few_rows(corpus):
     (shard, *_) = (
         shard for source, shard in verdicts_of(recipe.folder, trails) if shard.removed.documents > 500
     )
-    assert len(Chosen(recipe.folder, shard, 1, 902)()) == 1
+    assert len(RemovalCandidates(recipe.folder, shard, 1, 902)()) == 1
     clusters = np.unique(np.array([row["cluster_id"] for row in table_of(recipe, "clusters")], np.uint64))
     assert len(ClusterMembers(recipe.folder, shard, clusters)()) <= 33
 

@@ -127,7 +127,7 @@ def test_parts_have_similar_sizes_with_large_clusters(tmp_path):
     )
     naming = document_names.Naming(0, 6)
     trees = [TreesOfFiles(folder, None, naming, i, (one,)) for i, one in enumerate(forests_of_files)]
-    exchanged_trees = exchange.exchanged(trees, 64, one_by_one)
+    exchanged_trees = exchange.exchange_parts(trees, 64, one_by_one)
     labelled = one_by_one(
         [LabelsOfPart(folder, None, naming, i, (), exchanged_trees.files(i)) for i in range(64)]
     )

@@ -9,7 +9,7 @@ from small_corpus import build_here, rows, table_of, write_rows
 
 from zyda_flows.tasks.recipe.dedup import Against, Dedup, Prefer, Reason, Scope, Sentences
 from zyda_flows.tasks.recipe.kinds import ExactRound
-from zyda_flows.tasks.signatures.keys import KEYS, keys_of_texts
+from zyda_flows.tasks.signatures.keys import KEY_FUNCTIONS, keys_of_texts
 
 
 class FirstWords(Dedup):
@@ -47,7 +47,7 @@ def first_words(texts, dedup):
 
 
 def test_new_kind_of_round_is_a_class_and_a_function_of_keys(corpus, monkeypatch):
-    monkeypatch.setitem(KEYS, FirstWords, first_words)
+    monkeypatch.setitem(KEY_FUNCTIONS, FirstWords, first_words)
     write_rows(corpus.folder / "in/a.parquet", rows(a="One of them.", b="Two of them.", c=""))
     write_rows(
         corpus.folder / "in/b.parquet", rows(d="One more.", e="Two more.", f="Three of them.", g="One alone.")

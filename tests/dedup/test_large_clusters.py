@@ -5,7 +5,7 @@ import pytest
 from large_clusters import KINDS, RULES, Maker, cluster, missed
 from small_corpus import Corpus, build_here, edited, prose, published, rows, write_rows
 
-from zyda_flows.tasks.accounts.audited import ByIndex
+from zyda_flows.tasks.accounts.audited import IndexCounts
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import decisions, large
 from zyda_flows.tasks.dedup.large import LargeCluster
@@ -221,7 +221,7 @@ def test_card_audit_and_log_report_decisions_by_an_index(tmp_path, monkeypatch):
 
 
 def test_index_counts_of_parts_are_added_up():
-    assert ByIndex(clusters=1, documents=2, unsure=3, pairs=4, cut_pairs=1) + ByIndex(
+    assert IndexCounts(clusters=1, documents=2, unsure=3, pairs=4, cut_pairs=1) + IndexCounts(
         clusters=4, documents=5, unsure=6, pairs=7, cut=2, cut_pairs=3
-    ) == ByIndex(clusters=5, documents=7, unsure=9, pairs=11, cut=2, cut_pairs=4)
+    ) == IndexCounts(clusters=5, documents=7, unsure=9, pairs=11, cut=2, cut_pairs=4)
     assert len(Maker(1).paragraph(7).split()) == 7

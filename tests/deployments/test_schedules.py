@@ -12,7 +12,7 @@ from prefect.settings import PREFECT_API_URL, PREFECT_HOME, temporary_settings
 from small_corpus import Corpus, build_here, kept_names, prose, rows, write_rows, zyda
 
 from zyda_flows.deployments.registration import register
-from zyda_flows.deployments.schedules import NotUnderstood, duration, in_words
+from zyda_flows.deployments.schedules import InvalidSchedule, duration, in_words
 from zyda_flows.deployments.stack import load_stack
 from zyda_flows.flows.command.cli import main
 from zyda_flows.flows.server.exclusion import is_held, lock_name
@@ -117,13 +117,13 @@ def test_durations_are_parsed_and_formatted(text, seconds):
 
 
 def test_too_short_intervals_raise():
-    with pytest.raises(NotUnderstood, match="--every 9s: expected 10s or more, because"):
+    with pytest.raises(InvalidSchedule, match="--every 9s: expected 10s or more, because"):
         duration("9s")
 
 
 @pytest.mark.parametrize("text", ["", "1", "h", "0s", "-1h", "1.5h", "1 h", "1w", "99999999d"])
 def test_invalid_durations_raise(text):
-    with pytest.raises(NotUnderstood, match="30s, 15m, 1h or 1d"):
+    with pytest.raises(InvalidSchedule, match="30s, 15m, 1h or 1d"):
         duration(text)
 
 

@@ -7,7 +7,7 @@ import pytest
 from growth import grows_linearly
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
+from zyda_flows.tasks.documents.url_rules import plan_url_rules, url_columns
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 from zyda_flows.tasks.sources.address_lists import fields_of
@@ -30,7 +30,7 @@ def breaks_rule(folder, content, addresses, kind="domains"):
     """Return, for each address, whether it matches the list with this content."""
     path = folder / "list"
     path.write_bytes(content)
-    rules = planned_url_rules(UrlRules(**{kind: [str(path)]}))
+    rules = plan_url_rules(UrlRules(**{kind: [str(path)]}))
     columns = url_columns(rules, pa.table({"url": pa.array(addresses, pa.string())}))
     return columns[f"url_rules.{kind}"].is_valid().to_pylist()
 
@@ -113,7 +113,7 @@ def long_rules(tmp_path_factory):
     for kind in ("domains", "urls", "words", "subwords", "soft_words"):
         (folder / kind).write_text("listed.example\n")
     kinds = ("domains", "urls", "words", "subwords", "soft_words")
-    return planned_url_rules(UrlRules(**{kind: [str(folder / kind)] for kind in kinds}))
+    return plan_url_rules(UrlRules(**{kind: [str(folder / kind)] for kind in kinds}))
 
 
 @pytest.mark.parametrize("kind", WORST)

@@ -11,7 +11,7 @@ from small_corpus import build_here, kept_names, prose, rows, table_of, write_ro
 
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.tasks.documents import item_search
-from zyda_flows.tasks.documents.evaluation_sets import planned_set
+from zyda_flows.tasks.documents.evaluation_sets import plan_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.documents.item_words import word_hashes, word_places
 from zyda_flows.tasks.ingest import file_pieces
@@ -116,7 +116,7 @@ def contain_item(texts, set_file, *, frequent=""):
     """Return, for each text, whether it contains an item. frequent: a text whose phrases are no evidence."""
     from zyda_flows.tasks.documents.decontaminate import share_of
 
-    search = search_for((planned_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
+    search = search_for((plan_set("beans", EvaluationSet(files=[str(set_file)])),), 100)
     phrases, items_by_text = search.run(pa.array([*texts, frequent], pa.large_string()))
     dropped = {phrase["phrase"] for phrase in phrases[-1].as_py() or ()}
     return [
@@ -222,9 +222,9 @@ def test_source_column_named_contamination_is_renamed(recipe_with, corpus):
 
 
 def test_moving_a_set_does_not_change_its_key(set_file):
-    planned = planned_set("a", EvaluationSet(files=[str(set_file)]))
+    planned = plan_set("a", EvaluationSet(files=[str(set_file)]))
     moved = set_file.rename(set_file.with_name("moved.parquet"))
-    assert planned_set("a", EvaluationSet(files=[str(moved)])).model_dump() == planned.model_dump()
+    assert plan_set("a", EvaluationSet(files=[str(moved)])).model_dump() == planned.model_dump()
 
 
 def test_changed_share_does_not_read_texts_again(recipe_with, monkeypatch):

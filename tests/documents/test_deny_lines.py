@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from zyda_flows.tasks.documents.deny_list import DenyList, requests_of
-from zyda_flows.tasks.erasure.removal_request import hashed
+from zyda_flows.tasks.erasure.removal_request import hash_request
 from zyda_flows.tasks.sources.web_addresses import host_and_parents, normalise_address, normalise_domain
 
 
@@ -110,12 +110,12 @@ def test_only_host_names_are_valid_domains():
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 2}, "values": "AAAAAAAAAAA="}}'
             % ("0" * 64),
-            "as many values are expected",
+            "expected 2 values, as in its parameters, got 1",
         ),
         (
             '{"text_sha256": "%s", "signature": {"parameters": {"values": 1}, "values": "AAAA"}}'
             % ("0" * 64),
-            "values of 64 bits",
+            "expected Base64 of one or more 8-byte values",
         ),
         ("example..org", "is not a domain"),
         ("https://a,b.org/", "is not a web address"),
@@ -190,7 +190,7 @@ def test_lines_of_published_lists_are_read(line, expected):
 def test_document_with_an_address_is_found(lines, address, is_denied):
     requests = requests_of(lines)
     assert DenyList(requests).has_address(address) is is_denied
-    assert DenyList(map(hashed, requests)).has_address(address) is is_denied
+    assert DenyList(map(hash_request, requests)).has_address(address) is is_denied
 
 
 def test_deny_list_groups_requests_by_kind():

@@ -7,7 +7,7 @@ import pytest
 import zstandard
 from small_corpus import build_here
 
-from zyda_flows.tasks.documents.evaluation_sets import items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import items_of, plan_set
 from zyda_flows.tasks.errors import BadInput, BadRecipe
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
@@ -26,7 +26,7 @@ FORMS = {
 def test_question_and_answer_are_recognised_by_the_columns_of_known_sets(tmp_path, form):
     path = tmp_path / "set.jsonl.gz"
     path.write_bytes(gzip.compress(json.dumps(FORMS[form]).encode() + b"\n\n"))
-    (item,) = items_of(planned_set("a", EvaluationSet(files=[str(path)])))
+    (item,) = items_of(plan_set("a", EvaluationSet(files=[str(path)])))
     assert (item.question, item.answer) == (("q y", None) if form == "blank" else ("q", "y"))
 
 
@@ -41,14 +41,14 @@ def test_set_with_secret_answers_raises(tmp_path, row):
     path = tmp_path / "set.jsonl"
     path.write_text(json.dumps(row))
     with pytest.raises(BadInput, match="none of its 1 items has an answer"):
-        list(items_of(planned_set("a", EvaluationSet(files=[str(path)]))))
+        list(items_of(plan_set("a", EvaluationSet(files=[str(path)]))))
 
 
 @pytest.mark.parametrize("answer", [1, "1", "B", 1.0], ids=repr)
 def test_correct_choice_is_given_by_position_or_letter(tmp_path, answer):
     path = tmp_path / "set.jsonl"
     path.write_text(json.dumps({"question": "q", "choices": ["x", "y"], "answer": answer}))
-    (item,) = items_of(planned_set("a", EvaluationSet(files=[str(path)])))
+    (item,) = items_of(plan_set("a", EvaluationSet(files=[str(path)])))
     assert item.answer == "y"
 
 
@@ -57,20 +57,20 @@ def test_all_zstd_frames_of_a_set_are_read_and_a_truncated_frame_raises(tmp_path
     lines = [json.dumps({"question": f"q{n}", "answer": "y"}).encode() + b"\n" for n in range(2)]
     content = b"".join(map(zstandard.compress, lines))
     path.write_bytes(content)
-    assert [item.question for item in items_of(planned_set("a", EvaluationSet(files=[str(path)])))] == [
+    assert [item.question for item in items_of(plan_set("a", EvaluationSet(files=[str(path)])))] == [
         "q0",
         "q1",
     ]
     path.write_bytes(content[:-3])
     with pytest.raises(BadInput, match="cannot be read as Parquet or JSON Lines"):
-        list(items_of(planned_set("a", EvaluationSet(files=[str(path)]))))
+        list(items_of(plan_set("a", EvaluationSet(files=[str(path)]))))
 
 
 def test_templates_select_question_and_answer_of_other_columns(tmp_path):
     path = tmp_path / "set.jsonl"
     path.write_text('{"task": "q", "options": ["x", "y"], "right": 1}')
     settings = EvaluationSet(files=[str(path)], question="{{ task }}", answer="{{ options[right] }}")
-    assert [(item.question, item.answer) for item in items_of(planned_set("a", settings))] == [("q", "y")]
+    assert [(item.question, item.answer) for item in items_of(plan_set("a", settings))] == [("q", "y")]
 
 
 BAD = {
@@ -133,7 +133,7 @@ def test_set_name_with_two_meanings_raises(corpus):
 def test_set_that_changes_during_a_build_raises(tmp_path):
     path = tmp_path / "set.jsonl"
     path.write_text('{"question": "q", "answer": "y"}')
-    planned = planned_set("a", EvaluationSet(files=[str(path)]))
+    planned = plan_set("a", EvaluationSet(files=[str(path)]))
     path.write_text('{"question": "q", "answer": "z"}')
     with pytest.raises(BadInput, match="changed while it was read"):
         list(items_of(planned))

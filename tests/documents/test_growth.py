@@ -7,7 +7,7 @@ import pytest
 from growth import grows_linearly
 from small_corpus import prose
 
-from zyda_flows.tasks.documents.evaluation_sets import planned_set
+from zyda_flows.tasks.documents.evaluation_sets import plan_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.documents.licenses import license_columns
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
@@ -67,7 +67,7 @@ def search(tmp_path_factory):
         "answer": "a dozen of them",
     }
     path.write_text("\n".join(map(json.dumps, [item, *MANY])))
-    return search_for((planned_set("beans", EvaluationSet(files=[str(path)])),), 100)
+    return search_for((plan_set("beans", EvaluationSet(files=[str(path)])),), 100)
 
 
 @pytest.mark.slow

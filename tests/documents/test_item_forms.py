@@ -15,7 +15,7 @@ import pytest
 from small_corpus import prose
 
 from zyda_flows.tasks.documents.decontaminate import share_of
-from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, planned_set
+from zyda_flows.tasks.documents.evaluation_sets import EvaluationItem, items_of, plan_set
 from zyda_flows.tasks.documents.item_search import search_for
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 
@@ -102,7 +102,7 @@ FORMS = {
 
 
 def search_of_files(paths):
-    sets = [planned_set(path.stem, EvaluationSet(files=[str(path)])) for path in paths]
+    sets = [plan_set(path.stem, EvaluationSet(files=[str(path)])) for path in paths]
     return search_for(tuple(sets), 100), sets
 
 

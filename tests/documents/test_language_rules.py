@@ -10,11 +10,15 @@ import yaml
 from language_models import WORDS, train_model
 from small_corpus import REPOSITORY, TOKENIZER, build_here
 
-from zyda_flows.flows.command.try_ import limits
+from zyda_flows.flows.command.try_recipe import limits
 from zyda_flows.tasks.documents import rules as rules_stage
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import broken_rules, first_broken
-from zyda_flows.tasks.documents.language_rules import LanguageRules, check_written_with_spaces, language_rules
+from zyda_flows.tasks.documents.language_rules import (
+    LanguageRules,
+    check_written_with_spaces,
+    read_language_rules,
+)
 from zyda_flows.tasks.documents.planning import bounds_of
 from zyda_flows.tasks.documents.steps.rules import RuleFiltering
 from zyda_flows.tasks.documents.steps.step import StepOfRecipe
@@ -165,7 +169,7 @@ def test_trial_shows_the_values_of_each_language(folder):
 
 def test_published_configuration_file_is_read(tmp_path):
     (tmp_path / "deu_Latn.yml").write_text(PUBLISHED)
-    rules = language_rules("keep", [str(tmp_path / "deu_Latn.yml")])["deu_Latn"]
+    rules = read_language_rules("keep", [str(tmp_path / "deu_Latn.yml")])["deu_Latn"]
     assert (rules.score, rules.stop_words) == (0.821, ("der", "für"))
     assert rules.bounds == {
         "duplicate_lines": (None, 0.263), "duplicate_5_grams": (None, 0.141), "duplicate_10_grams": (None, 0.098),

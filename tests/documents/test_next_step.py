@@ -11,9 +11,9 @@ import pytest
 from small_corpus import REPOSITORY, build_here, kept_names, rows, table_of, write_rows
 
 from zyda_flows.flows.command.explain import decision
-from zyda_flows.flows.command.try_ import limits
+from zyda_flows.flows.command.try_recipe import limits
 from zyda_flows.tasks.documents import steps as execution_steps
-from zyda_flows.tasks.documents.extraction import extracted
+from zyda_flows.tasks.documents.extraction import extract_texts
 from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.documents.steps import registry as execution_registry
 from zyda_flows.tasks.documents.steps.step import DocumentStep
@@ -131,7 +131,7 @@ def test_every_extractor_of_the_table_can_be_loaded(name):
 
 
 @pytest.mark.parametrize(
-    "use_extractor", [known_as, lambda name: extracted(pa.array(["<p>a"], pa.large_string()), name)]
+    "use_extractor", [known_as, lambda name: extract_texts(pa.array(["<p>a"], pa.large_string()), name)]
 )
 def test_unknown_extractor_raises(use_extractor):
     with pytest.raises(ValueError, match="extract: expected one of fast, structured"):

@@ -14,8 +14,8 @@ from small_corpus import TOKENIZER, build_here, prose
 
 from zyda_flows.flows.command.explain import print_explanation
 from zyda_flows.flows.command.ledger import show_corpus
-from zyda_flows.flows.command.try_ import limits
-from zyda_flows.tasks.documents.url_rules import planned_url_rules, url_columns
+from zyda_flows.flows.command.try_recipe import limits
+from zyda_flows.tasks.documents.url_rules import plan_url_rules, url_columns
 from zyda_flows.tasks.errors import BadRecipe, Damaged
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.planning.try_rules import try_steps
@@ -39,7 +39,7 @@ def rules(tmp_path_factory):
     (folder / "subwords.gz").write_bytes(gzip.compress(b"badword\n"))
     files = {kind: [str(folder / kind)] for kind in LISTS}
     files["subwords"].append(str(folder / "subwords.gz"))
-    return planned_url_rules(UrlRules(**files))
+    return plan_url_rules(UrlRules(**files))
 
 
 @pytest.mark.parametrize(
@@ -74,7 +74,7 @@ def test_address_is_removed_by_the_first_matching_rule(rules, address, rule):
 
 def test_long_domain_list_matches_by_hashes(tmp_path):
     (tmp_path / "domains").write_text("".join(f"host{i}.example\n" for i in range(100_000)))
-    rules = planned_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
+    rules = plan_url_rules(UrlRules(domains=[str(tmp_path / "domains")]))
     addresses = [f"https://www.host{i}.example/" for i in range(99_990, 100_010)]
     notes = url_columns(rules, pa.table({"url": addresses}))["url_rules.domains"]
     assert notes.is_valid().to_pylist() == [True] * 10 + [False] * 10

@@ -24,7 +24,7 @@ from zyda_flows.tasks.documents.deny_list import Request
 from zyda_flows.tasks.erasure.certified_removal import new_lines, promise, published_files
 from zyda_flows.tasks.erasure.dependent_kinds import Subject
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import Certificate, unfinished
+from zyda_flows.tasks.erasure.removal_certificate import Certificate, unfinished_certificates
 from zyda_flows.tasks.erasure.removal_request import RemovalRequest
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
@@ -408,7 +408,7 @@ def test_request_killed_before_its_list_leaves_no_trace(mine, monkeypatch):
         promise(recipe, asked, requested, Search(), new_lines(recipe, asked, requested))
     monkeypatch.undo()
     assert len(recipe.folder.files("forgotten")) == 1
-    assert unfinished(recipe.folder) == recipe.folder.files("forgotten") == []
+    assert unfinished_certificates(recipe.folder) == recipe.folder.files("forgotten") == []
     requested, recipe, certificate = forget(mine, asked)
     assert ASKED not in published_texts(recipe)
     assert certificate.removed_files
@@ -428,7 +428,7 @@ def test_build_with_a_damaged_deny_list_is_an_error(mine, lost):
         "a digit": [*lines[:-1], b'{"id":1}\n'],
     }
     recipe.folder.write(certificate.deny_list, b"".join(content[lost]))
-    with pytest.raises(BadRecipe, match=r"deny: .*jsonl: it is cut, or was changed"):
+    with pytest.raises(BadRecipe, match=r"deny: .*jsonl: the file was changed after"):
         build_here(mine.load())
     recipe.folder.write(certificate.deny_list, before)
     build_here(mine.load())
@@ -443,7 +443,7 @@ def test_unknown_files_next_to_the_corpus_are_ignored(mine, caplog):
     for path in ("denied/.DS_Store", "forgotten/.DS_Store", "forgotten/cut.json"):
         mine.load().folder.write(path, b"\0")
     forget(mine, asking(domains=["jane.example"]))
-    assert unfinished(mine.load().folder) == []
+    assert unfinished_certificates(mine.load().folder) == []
     assert "cut.json is cut or changed" in caplog.text
 
 
@@ -548,11 +548,11 @@ def test_interrupted_request_is_finished_by_the_next_call(mine, server):
     recipe, asked = mine.load(), asking(domains=["jane.example"])
     requested = find_documents(recipe, asked, in_turn)
     promise(recipe, asked, requested, Search(), new_lines(recipe, asked, requested))
-    assert len(unfinished(recipe.folder)) == 1
+    assert len(unfinished_certificates(recipe.folder)) == 1
     finished = zyda("forget", str(mine.path), env=using(server))
     assert finished.returncode == 0, finished.stderr
     assert "removed 4 documents; certificate:" in finished.stdout
-    assert unfinished(recipe.folder) == []
+    assert unfinished_certificates(recipe.folder) == []
     assert ASKED not in published_texts(mine.load())
 
 

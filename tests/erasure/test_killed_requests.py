@@ -11,7 +11,7 @@ from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 
 from zyda_flows.tasks.erasure.certified_removal import finish, new_lines, promise
 from zyda_flows.tasks.erasure.dependents import Search
-from zyda_flows.tasks.erasure.removal_certificate import unfinished
+from zyda_flows.tasks.erasure.removal_certificate import unfinished_certificates
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import find_documents
 from zyda_flows.tasks.lookup.verify_and_clean import orphans_of, remove
@@ -35,7 +35,7 @@ def in_turn(function, items):
 
 def forget_or_finish(path):
     """Run the steps of `zyda forget` in this process, or finish an interrupted request."""
-    recipe, begun = load_recipe(path), unfinished(load_recipe(path).folder)
+    recipe, begun = load_recipe(path), unfinished_certificates(load_recipe(path).folder)
     if not begun:
         reader = RequestReader()
         reader.add_columns(["name=asked"])
@@ -92,4 +92,4 @@ def test_certificate_after_an_interruption_equals_an_undisturbed_certificate(cor
         certificate = forget_or_finish(path)
         assert without_times(certificate) == expected | {"corpus": "mine"}, name
         assert files_with(ASKED, tmp_path / str(number) / "out") == [], name
-        assert not unfinished(load_recipe(path).folder)
+        assert not unfinished_certificates(load_recipe(path).folder)

@@ -172,8 +172,8 @@ def test_removed_row_is_denied_after_its_file_changes(broken):
     kept = [line for line, content in lines.items() if content]
     assert kept == [
         line
-        for line, is_asked in LINES.items()
-        if line != cut and (not is_asked or has(line, ASKED) or "nchen.example" in line)
+        for line, is_denied in LINES.items()
+        if line != cut and (not is_denied or has(line, ASKED) or "nchen.example" in line)
     ]
     # Rows that were never published are erased by the next request.
     _, recipe, _ = forget(broken, asking(domains=["jane.example"]))
@@ -215,19 +215,19 @@ def test_row_requested_by_id_is_matched_by_its_content_in_the_source(broken):
 )
 def test_removed_row_is_matched_after_more_is_added(row, grown):
     judge = RowJudge(DenyList([request_for_row(row.encode(), None)]))
-    assert judge.asks_about(row.encode(), None)
-    assert judge.asks_about(grown.encode(), None)
-    assert not judge.asks_about(b'{"text": "another row, also cut', None)
+    assert judge.is_denied(row.encode(), None)
+    assert judge.is_denied(grown.encode(), None)
+    assert not judge.is_denied(b'{"text": "another row, also cut', None)
 
 
 def test_short_row_is_matched_only_if_equal():
     judge = RowJudge(DenyList([request_for_row(b'{"text": null}', None)]))
-    assert judge.asks_about(b'{"text": null}', None)
-    assert not judge.asks_about(b'{"text": null, "id": 7}', None)
+    assert judge.is_denied(b'{"text": null}', None)
+    assert not judge.is_denied(b'{"text": null, "id": 7}', None)
 
 
 @pytest.mark.parametrize(
-    ("content", "columns", "is_asked"),
+    ("content", "columns", "is_denied"),
     [
         ("\ufeffhttps://jane.example/me".encode("utf-16"), None, True),
         ("https://jane.example/me".encode("utf-16-le"), None, True),
@@ -250,11 +250,11 @@ def test_short_row_is_matched_only_if_equal():
         (b"\0" * 100_000, None, False),
     ],
 )
-def test_rows_of_any_bytes_are_matched(content, columns, is_asked):
+def test_rows_of_any_bytes_are_matched(content, columns, is_denied):
     lines = [
         "jane.example",
         '{"column": "author", "value": "Jane Doe"}',
         '{"letters_sha256": "%s"}' % ("0" * 64),
     ]
     judge = RowJudge(DenyList(request for line in lines for request in requests_of(line)))
-    assert judge.asks_about(content, columns) is is_asked
+    assert judge.is_denied(content, columns) is is_denied

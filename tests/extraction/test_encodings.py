@@ -9,7 +9,7 @@ from collections.abc import Iterator
 import pytest
 
 from zyda_flows.tasks.extraction.code_pages import text_in
-from zyda_flows.tasks.extraction.decoding import decoded, named_encoding
+from zyda_flows.tasks.extraction.decoding import decode_page, named_encoding
 
 DIGESTS = """
     ibm866 f5b16a4b518fb81c a310de5999ddddd0
@@ -114,7 +114,7 @@ LABELS = {
 def test_labels_equal_the_standard(name, labels):
     content = bytes(range(256)) + "ÄÖ漢字".encode() * 2
     for label in labels.split():
-        assert decoded(content, f" {label.upper()}\t") == decoded(content, name)
+        assert decode_page(content, f" {label.upper()}\t") == decode_page(content, name)
 
 
 @pytest.mark.parametrize(
@@ -133,7 +133,7 @@ def test_labels_equal_the_standard(name, labels):
     ],
 )
 def test_sequences_that_python_decodes_differently(label, content, text):
-    assert decoded(content, label) == text
+    assert decode_page(content, label) == text
 
 
 @pytest.mark.parametrize(
@@ -159,4 +159,4 @@ def test_sequences_that_python_decodes_differently(label, content, text):
 )
 def test_declared_encoding_of_a_page_is_read_as_in_browsers(head, named):
     page = head.encode() + bytes(range(128, 256))
-    assert decoded(page, None) == decoded(page, named)
+    assert decode_page(page, None) == decode_page(page, named)

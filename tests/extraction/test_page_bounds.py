@@ -5,8 +5,8 @@ from bombs import run_bounded
 from fastwarc.warc import ArchiveIterator, WarcRecordType
 from growth import grows_linearly
 
-from zyda_flows.tasks.extraction.decoding import as_utf8, decoded
-from zyda_flows.tasks.extraction.nesting import measured
+from zyda_flows.tasks.extraction.decoding import as_utf8, decode_page
+from zyda_flows.tasks.extraction.nesting import measure_page
 from zyda_flows.tasks.extraction.pages import main_content
 from zyda_flows.tasks.extraction.structured import structured_text
 from zyda_flows.tasks.limits import limits, replaced_limits
@@ -120,26 +120,26 @@ def test_scripts_after_a_drawing_are_no_markup():
         "<svg viewBox=x><title>t</title><g><path d=x></g><![CDATA[ <g> ]]><use/></svg><math><mi>x</mi></math>"
     )
     with replaced_limits(html_depth=6, html_tags=40):
-        measured(f"<main>{drawing}{drawing}{script}<p>text")
+        measure_page(f"<main>{drawing}{drawing}{script}<p>text")
         with pytest.raises(ValueError, match="deep"):
-            measured(f"<main>{drawing}<svg>{script}<p>text")
+            measure_page(f"<main>{drawing}<svg>{script}<p>text")
 
 
 def test_attributes_are_limited_by_their_cost():
     many = "<p " + "".join(f"a{i}=x " for i in range(4000)) + ">text"
-    assert measured(many).html == many
+    assert measure_page(many).html == many
     with pytest.raises(ValueError, match="attributes cost too much"):
-        measured(many * 40)
+        measure_page(many * 40)
 
 
 def test_real_pages_are_accepted(shared):
     with (shared / "web/pages/pages.warc.gz").open("rb") as file:
         records = ArchiveIterator(file, record_types=WarcRecordType.response)
-        pages = [decoded(record.reader.read(), record.http_charset) for record in records]
+        pages = [decode_page(record.reader.read(), record.http_charset) for record in records]
     assert len(pages) > 300
     with replaced_limits(html_work=limits().html_work // 10, html_tags=limits().html_tags // 10):
         for page in pages:
-            measured(page)
+            measure_page(page)
 
 
 @pytest.mark.parametrize(

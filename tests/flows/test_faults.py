@@ -129,11 +129,11 @@ def test_signal_ends_a_build_and_its_processes(larger, terminal, number, status,
 
 SWALLOWED = """
 import os, signal
-from zyda_flows.flows.server.signals import end_in_order
+from zyda_flows.flows.server.signals import end_on_signal
 
 class Other(BaseException): pass
 def another(number, frame): raise Other
-with end_in_order():
+with end_on_signal():
     signal.signal(signal.SIGTERM, another)  # as Prefect does during a flow run
     try:
         os.kill(os.getpid(), signal.SIGTERM)
@@ -151,7 +151,7 @@ def test_signal_that_raises_another_error_is_reported_in_a_single_line():
 
 IN_THE_COLLECTOR = """
 import gc, os, signal, threading, time
-from zyda_flows.flows.server.signals import end_in_order
+from zyda_flows.flows.server.signals import end_on_signal
 
 came = []
 def collecting(phase, info):
@@ -160,7 +160,7 @@ def collecting(phase, info):
         os.kill(os.getpid(), signal.SIGINT)
         time.sleep(0.01)
 gc.callbacks.append(collecting)
-with end_in_order():
+with end_on_signal():
     gc.collect()
     threading.Event().wait()
 """

@@ -13,7 +13,7 @@ from zyda_flows.tasks.forecast import run_trial
 from zyda_flows.tasks.forecast.plan import plan_of
 from zyda_flows.tasks.planning.estimates import PLAN, Plan, keep_plan
 from zyda_flows.tasks.planning.spending import Spending, keep_spending, last_spending, spending_of_published
-from zyda_flows.tasks.spent import METER, Spent, telling
+from zyda_flows.tasks.spent import METER, Spent, calling_on_result
 from zyda_flows.tasks.storage.records import read_record
 from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS
 
@@ -54,13 +54,13 @@ def spent_by(recipe):
     """Build a corpus in this process. Return the ledger and the costs of each stage, as counted on a worker."""
     by_stage = dict[str, Spent]()
 
-    def tell(stage, _, __, spent):
+    def add(stage, _, __, spent):
         by_stage[stage] = by_stage.get(stage, Spent()) + spent
 
     token = ALLOWED_DEATHS.set(3)
     try:
         METER.take()
-        with telling(tell):
+        with calling_on_result(add):
             ledger = build_here(recipe)
     finally:
         ALLOWED_DEATHS.reset(token)

@@ -15,7 +15,7 @@ from small_corpus import build_here, rows, write_rows
 from zyda_flows import flows
 from zyda_flows.flows.build import outcome
 from zyda_flows.flows.command.server_runs import outcome_line
-from zyda_flows.flows.server.run_states import completed
+from zyda_flows.flows.server.run_states import completed_state
 from zyda_flows.tasks.accounts.ledger_summary import large_losses
 
 
@@ -59,7 +59,9 @@ def test_every_flow_ends_with_a_message():
                     ast.unparse(child.value) for child in ast.walk(node) if isinstance(child, ast.Return)
                 ]
                 assert returned
-                assert all(end.startswith(("completed(", "told(", "as_failed(")) for end in returned), path
+                assert all(
+                    end.startswith(("completed_state(", "logged(", "as_failed(")) for end in returned
+                ), path
     assert flow_names == {"build", "mix", "report", "export", "push", "watch", "try_bandings"}
 
 
@@ -67,12 +69,12 @@ def test_every_flow_ends_with_a_message():
 def test_call_of_a_flow_returns_its_value_and_sets_the_message(server):
     @flow(persist_result=False)
     def counting():
-        return completed([1, 2], "two numbers were counted.", "no more.")
+        return completed_state([1, 2], "two numbers were counted.", "no more.")
 
     assert counting() == [1, 2]
     state = counting(return_state=True)
     assert (state.name, state.message) == ("Completed", "two numbers were counted. no more.")
-    assert completed([1], "without a run") == [1]
+    assert completed_state([1], "without a run") == [1]
 
 
 @pytest.mark.slow

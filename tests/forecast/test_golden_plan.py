@@ -11,7 +11,7 @@ import pytest
 from small_corpus import QUALITY, REPOSITORY
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line
-from zyda_flows.tasks.forecast.plan import Planning
+from zyda_flows.tasks.forecast.plan import BuildPlanner
 from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Trial, TrialPart
 from zyda_flows.tasks.planning.survey import SourceSurvey
 from zyda_flows.tasks.recipe.rounds import rounds_of
@@ -54,7 +54,7 @@ def random_spending(chance, *, reads_inputs=False):
 def trial_of(recipe, chance):
     """Return a trial of the first two sources with random measurements."""
     tried = [source.name for source in recipe.sources][:2]
-    trial, lines = Trial(warming=3.5), []
+    trial, lines = Trial(warm_up_seconds=3.5), []
     for source in tried:
         parts = trial.parts.setdefault(source, [])
         for _ in range(3):
@@ -98,13 +98,15 @@ def add_corpus_stages(trial, recipe, chance):
         for _ in range(calls):
             trial.calls.setdefault((stage, None), Calls()).add(0, random_spending(chance))
     for stage, _ in [*trial.calls]:
-        trial.rest[stage] = replace(random_spending(chance), calls=0)
+        trial.costs_outside_calls[stage] = replace(random_spending(chance), calls=0)
     audits = [
         round_with_audit.name_of("audit")
         for round_with_audit in rounds_of(recipe)
         if round_with_audit.dedup.has_signatures
     ]
-    trial.rest |= {name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)}
+    trial.costs_outside_calls |= {
+        name: replace(random_spending(chance), calls=0) for name in ("prepare", *audits)
+    }
 
 
 def planning_of(recipe, files):
@@ -122,7 +124,7 @@ def planning_of(recipe, files):
         source.name: source_files[:64] for source, source_files in zip(recipe.sources, chosen, strict=True)
     }
     chance = random.Random(7)
-    return Planning(
+    return BuildPlanner(
         recipe, survey, known, trial_of(recipe, chance), replace(random_spending(chance), calls=64)
     )
 

@@ -8,7 +8,7 @@ from small_corpus import QUALITY, STEPS, Corpus, build_here, edited, prose, rows
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.plan import plan_of
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
-from zyda_flows.tasks.spent import telling
+from zyda_flows.tasks.spent import calling_on_result
 from zyda_flows.tasks.stage.cost import ONCE
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.stage import stage
@@ -85,7 +85,7 @@ def tasks(crowded):
         recipe = crowded.load()
         plan = plan_of(recipe, 2, 8 << 30, lambda function, items, **_: [function(item) for item in items])
         run = dict[str, int]()
-        with telling(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
+        with calling_on_result(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
             build_here(recipe)
     return {stage.stage: stage.spent.calls for stage in plan.stages}, run
 

@@ -136,8 +136,8 @@ def test_file_shorter_than_its_tokens_raises_before_publishing(corpora, tmp_path
 
 
 def test_page_of_a_failed_mixture_shows_the_reason(corpora, tmp_path, server, monkeypatch):
-    def broken(inputs, spread):
-        spread([], "tokens")
+    def broken(inputs, run_jobs):
+        run_jobs([], "tokens")
         raise Denied("the disk is full")
 
     monkeypatch.setattr(flow_module, "mix_all", broken)

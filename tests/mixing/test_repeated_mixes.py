@@ -27,7 +27,7 @@ from zyda_flows.tasks.mixing import gathering
 from zyda_flows.tasks.mixing.mixing import SEQUENCES, mix_all
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.planning import inputs_of
-from zyda_flows.tasks.mixing.tracing import Trace
+from zyda_flows.tasks.mixing.tracing import MixtureTracer
 from zyda_flows.tasks.storage import holding
 
 
@@ -70,7 +70,7 @@ def test_memory_processes_and_interruptions_do_not_change_the_files(corpora, tmp
 
 
 def counting(jobs_by_step):
-    def spread(jobs, step):
+    def run_jobs(jobs, step):
         done = []
         for job in jobs:
             before = job.made_before() if hasattr(job, "made_before") else None
@@ -78,7 +78,7 @@ def counting(jobs_by_step):
             done.append(job())
         return done
 
-    return spread
+    return run_jobs
 
 
 def without_prefixes(files):
@@ -186,7 +186,7 @@ def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
     expected = {name: content for name, content in all_files(place).items() if not name.endswith(".json")}
     stored = mixing.folder.folder(mixing.place)
     assert {name: stored.read(name) for name in expected} == expected
-    assert Trace.at(mixing.folder.url).output(None, 100)[1] == 100
+    assert MixtureTracer.at(mixing.folder.url).output(None, 100)[1] == 100
     assert not [name for name in mixing.folder.files("") if "segments" in name]
     made_again = Counter()
     mixed_in_store = mixing_of(path, counting(made_again))

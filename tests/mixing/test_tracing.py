@@ -14,7 +14,7 @@ from typer.testing import CliRunner
 from zyda_flows.flows.command.cli import app
 from zyda_flows.tasks.errors import BadInput, BadRecipe, Denied
 from zyda_flows.tasks.mixing.steps import Samples
-from zyda_flows.tasks.mixing.tracing import Trace
+from zyda_flows.tasks.mixing.tracing import MixtureTracer
 
 
 @pytest.fixture(scope="module")
@@ -25,28 +25,28 @@ def corpora(tmp_path_factory, compiled):
 
 @pytest.fixture(scope="module", params=[None, 100], ids=["plain", "packed"])
 def traced(request, corpora, tmp_path_factory):
-    """Return a mixture of several files, its folder and its trace."""
+    """Return a mixture of several files, its folder and its tracer."""
     folder = tmp_path_factory.mktemp("traced")
     mixed, place = mixed_in(mixture_file(folder, corpora, packed=request.param or ..., file_gib=1e-5))
-    return mixed, place, Trace.at(str(place.parent))
+    return mixed, place, MixtureTracer.at(str(place.parent))
 
 
 def test_every_token_is_traced_to_a_document_that_contains_it(traced, corpora):
-    mixed, place, trace = traced
+    mixed, place, tracer = traced
     rows_by_document, first_token = documents(corpora), 0
     for output in mixed.outputs:
         flat = np.concatenate(megatron(place, output.name))
         for token in range(0, output.tokens, 997):
-            traced_output, start = trace.output(None, first_token + token)
+            traced_output, start = tracer.output(None, first_token + token)
             assert (traced_output.name, start) == (output.name, token)
-            piece = next(trace.pieces(traced_output, start, start + 1), None)
+            piece = next(tracer.pieces(traced_output, start, start + 1), None)
             if piece is None:
                 assert flat[token] == 0  # padding
                 continue
             assert piece.start <= token < piece.start + piece.tokens
             row = rows_by_document[piece.corpus, piece.doc_id]
             assert piece.source == row["source"] == piece.part
-            traced_piece = trace.with_text(piece)
+            traced_piece = tracer.with_text(piece)
             assert traced_piece.text == row["text"]
             inputs = next(corpus.folder for corpus in corpora if corpus.recipe["name"] == piece.corpus) / "in"
             lines = (inputs / traced_piece.file).read_text().splitlines()
@@ -54,25 +54,25 @@ def test_every_token_is_traced_to_a_document_that_contains_it(traced, corpora):
         first_token += output.tokens
     for position in (first_token, -1):
         with pytest.raises(BadInput, match="there are the tokens 0 to"):
-            trace.output(None, position)
+            tracer.output(None, position)
 
 
 def test_counts_of_ranges_equal_the_counts_of_their_tokens(traced):
-    mixed, place, trace = traced
+    mixed, place, tracer = traced
     output = mixed.outputs[1]
-    pieces = [next(trace.pieces(output, token, token + 1), None) for token in range(500, 900)]
-    sums = trace.composition(output, 500, 900)
+    pieces = [next(tracer.pieces(output, token, token + 1), None) for token in range(500, 900)]
+    sums = tracer.composition(output, 500, 900)
     for source in ("good", "other"):
         tokens = sum(1 for piece in pieces if piece and piece.source == source)
         assert sums.get((source, source), (0, 0))[1] == tokens
     sequences, start = megatron(place, output.name), 0
     before = mixed.outputs[0].sequences
     for number, sequence in enumerate(sequences):
-        assert trace.by_sequence(output.name, number) == (output, start, start + len(sequence))
-        assert trace.by_sequence(None, before + number) == (output, start, start + len(sequence))
+        assert tracer.by_sequence(output.name, number) == (output, start, start + len(sequence))
+        assert tracer.by_sequence(None, before + number) == (output, start, start + len(sequence))
         start += len(sequence)
     with pytest.raises(BadInput, match="there are the sequences 0 to"):
-        trace.by_sequence(output.name, len(sequences))
+        tracer.by_sequence(output.name, len(sequences))
 
 
 def write_index_files(folder, prefixes, blend=None):
@@ -108,7 +108,7 @@ def write_index_files(folder, prefixes, blend=None):
 
 @pytest.mark.parametrize("is_blend", [False, True])
 def test_samples_of_a_trainer_are_traced_by_its_index_files(traced, tmp_path, is_blend):
-    mixed, place, trace = traced
+    mixed, place, tracer = traced
     names = [output.name for output in mixed.outputs if output.name.startswith("train")][
         : 2 if is_blend else 1
     ]
@@ -119,20 +119,20 @@ def test_samples_of_a_trainer_are_traced_by_its_index_files(traced, tmp_path, is
     samples = Samples(str(tmp_path))
     assert len(samples) == len(expected)
     for number in range(0, len(samples), 7):
-        parts = [flat[output.name][start:end] for output, start, end in trace.sample_pieces(samples, number)]
+        parts = [flat[output.name][start:end] for output, start, end in tracer.sample_pieces(samples, number)]
         assert np.concatenate(parts).tolist() == expected[number]
     with pytest.raises(BadInput, match="there are the samples 0 to"):
         list(samples.pieces(len(expected)))
 
 
-def trace_first_sample(trace, folder):
+def trace_first_sample(tracer, folder):
     """Trace the first sample of the index files in a folder."""
-    return list(trace.sample_pieces(Samples(str(folder)), 0))
+    return list(tracer.sample_pieces(Samples(str(folder)), 0))
 
 
 def test_index_files_of_another_mixture_or_version_raise(traced, corpora, tmp_path):
     """The index files name a file with the same name; the version, the content or the copies differ."""
-    mixed, place, trace = traced
+    mixed, place, tracer = traced
     packed = mixed.mixture.get("packed")
     other, other_place = mixed_in(
         mixture_file(tmp_path, corpora, packed=packed or ..., file_gib=1e-5, seed=7)
@@ -146,26 +146,26 @@ def test_index_files_of_another_mixture_or_version_raise(traced, corpora, tmp_pa
         return tmp_path / name
 
     right = index("a", place / "megatron/train-00000", own_sequences)
-    assert trace_first_sample(trace, right)
+    assert trace_first_sample(tracer, right)
     with pytest.raises(Denied, match=f"version {other_place.name}.*and this is version {place.name}"):
-        trace_first_sample(trace, index("b", other_place / "megatron/train-00000", other_sequences))
+        trace_first_sample(tracer, index("b", other_place / "megatron/train-00000", other_sequences))
     refused = run_zyda("trace", place, 0, "--by", "step", "--cache", tmp_path / "b", "--batch", 2)
     assert isinstance(refused.exception, Denied)
     stale = index(
         "c", place / "megatron/train-00000", other_sequences[:-1]
     )  # index files older than the data file
     with pytest.raises(Denied, match="these index files are not of this mixture"):
-        trace_first_sample(trace, stale)
+        trace_first_sample(tracer, stale)
     with pytest.raises(Denied, match=r"not of this mixture|names no version"):
-        trace_first_sample(trace, index("d", "/nowhere/train-00000", other_sequences))
+        trace_first_sample(tracer, index("d", "/nowhere/train-00000", other_sequences))
     copies = tmp_path / "copies"
     shutil.copytree(place / "megatron", copies)
     moved = index("e", copies / "train-00000", own_sequences)
-    assert trace_first_sample(trace, moved)
+    assert trace_first_sample(tracer, moved)
     shutil.copy(other_place / "megatron/train-00000.bin", copies / "train-00000.bin")
     shutil.copy(other_place / "megatron/train-00000.idx", copies / "train-00000.idx")
     with pytest.raises(Denied, match="is no copy of train-00000 of this mixture"):
-        trace_first_sample(Trace.at(str(place)), moved)
+        trace_first_sample(MixtureTracer.at(str(place)), moved)
 
 
 def test_origins_of_another_version_raise(traced, tmp_path):
@@ -176,16 +176,16 @@ def test_origins_of_another_version_raise(traced, tmp_path):
     origins.chmod(0o644)
     origins.write_bytes((place / "origins/train-00001.parquet").read_bytes())
     with pytest.raises(Denied, match="is missing, or has another size than was written"):
-        list(Trace.at(str(copied)).pieces(Trace.at(str(copied)).outputs[0], 0, 9))
+        list(MixtureTracer.at(str(copied)).pieces(MixtureTracer.at(str(copied)).outputs[0], 0, 9))
 
 
 def test_missing_or_damaged_index_files_raise(traced, tmp_path):
-    mixed, place, trace = traced
+    mixed, place, tracer = traced
     with pytest.raises(Denied, match="no index files of train are there"):
         Samples(str(tmp_path))
     write_index_files(tmp_path, [(f"/x/{place.name}/megatron/other", megatron(place, mixed.outputs[0].name))])
     with pytest.raises(Denied, match="which is no file of this mixture"):
-        list(trace.sample_pieces(Samples(str(tmp_path)), 0))
+        list(tracer.sample_pieces(Samples(str(tmp_path)), 0))
     shuffle = next(tmp_path.glob("*shuffle_index.npy"))
     shuffle.write_bytes(shuffle.read_bytes()[:40])
     with pytest.raises(Denied, match="it cannot be read"):

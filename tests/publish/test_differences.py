@@ -9,15 +9,15 @@ from hypothesis import strategies as st
 from zyda_flows.tasks.publish import differences
 from zyda_flows.tasks.publish.differences import (
     MOST_COMPARED,
-    REST,
-    SHOWN,
+    NOT_SHOWN,
+    SHOWN_LINES,
     UNITS,
     WIDTH,
     changes,
     common_beginning,
-    cut,
     diff,
     side_by_side,
+    split_units,
 )
 
 WORDS = st.lists(st.sampled_from(["one", "two", "three", "four five", "\n", ""]), max_size=60)
@@ -34,7 +34,7 @@ def test_changes_turn_a_text_into_the_other(units, others):
 
 @given(st.text(), st.text(), st.sampled_from(["lines", "words"]))
 def test_texts_are_cut_without_loss_and_are_equal_before_the_difference(text, other, by):
-    assert ("\n" if by == "lines" else "").join(cut(text, by)) == text
+    assert ("\n" if by == "lines" else "").join(split_units(text, by)) == text
     same = common_beginning(text, other)
     assert text[:same] == other[:same]
     assert text[same : same + 1] != other[same : same + 1] or same == min(len(text), len(other))
@@ -116,6 +116,6 @@ def test_at_most_some_thousand_words_are_compared(name, text, other, monkeypatch
     (sides,) = compared
     assert all(len(units) <= UNITS and sum(map(len, units)) <= MOST_COMPARED for units in sides)
     assert max(len(text), len(other)) > MOST_COMPARED
-    assert lines[-1] == REST
-    assert len(lines) <= SHOWN + 1
+    assert lines[-1] == NOT_SHOWN
+    assert len(lines) <= SHOWN_LINES + 1
     assert max(map(len, lines)) <= WIDTH + 2

@@ -16,7 +16,7 @@ from small_mixtures import corpus_of, documents, mixed_in, mixture_file, origins
 from tokenizers import Tokenizer
 
 from zyda_flows.tasks.mixing.steps import Samples
-from zyda_flows.tasks.mixing.tracing import Trace
+from zyda_flows.tasks.mixing.tracing import MixtureTracer
 
 READERS = REPOSITORY / ".readers"
 pytestmark = pytest.mark.skipif(
@@ -88,7 +88,9 @@ def test_trainers_read_all_tokens(tmp_path, compiled, packed, file_gib):
         assert olmo_tokens.tolist() == tokens[: len(tokens) // 16 * 16].tolist()
         spans = [[row["start"], row["start"] + row["tokens"]] for row in origins(place, name)]
         assert np.load(tmp_path / f"{name}-olmo-documents.npy").tolist() == spans
-    trace, samples = Trace.at(str(place)), Samples(str(cache))
+    tracer, samples = MixtureTracer.at(str(place)), Samples(str(cache))
     for number, sample in enumerate(np.load(tmp_path / "samples.npy").tolist()):
-        pieces = [flat[output.name][start:end] for output, start, end in trace.sample_pieces(samples, number)]
+        pieces = [
+            flat[output.name][start:end] for output, start, end in tracer.sample_pieces(samples, number)
+        ]
         assert np.concatenate(pieces).tolist() == sample

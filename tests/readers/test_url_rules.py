@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 from small_corpus import REPOSITORY
 
-from zyda_flows.tasks.documents.url_rules import lists_of, planned_url_rules
+from zyda_flows.tasks.documents.url_rules import lists_of, plan_url_rules
 from zyda_flows.tasks.recipe.steps.url_rules import UrlRules
 
 READERS = REPOSITORY / ".readers"
@@ -68,7 +68,7 @@ def plain_addresses(count, seed):
 def write_lists(folder, lists):
     for kind, lines in lists.items():
         (folder / kind).write_text("".join(f"{line}\n" for line in lines))
-    return lists_of(planned_url_rules(UrlRules(**{kind: str(folder / kind) for kind in lists})))
+    return lists_of(plan_url_rules(UrlRules(**{kind: str(folder / kind) for kind in lists})))
 
 
 def ask_datatrove(folder, lists, addresses):

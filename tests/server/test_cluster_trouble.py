@@ -83,7 +83,7 @@ def watched(looks, monkeypatch):
 
 
 def test_silent_worker_is_reported_once_for_each_silence():
-    silence = cluster_trouble.Silence()
+    silence = cluster_trouble.SilentWorkers()
 
     def begun(now, last_seen):
         return list(

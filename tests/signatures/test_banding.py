@@ -21,7 +21,7 @@ def test_errors_equal_the_areas_beside_the_curve(bands, rows, threshold):
     above, _ = quad(lambda s: (1 - s**rows) ** bands, threshold, 1)
     assert banding.false_positives == pytest.approx(below, abs=1e-9)
     assert banding.false_negatives == pytest.approx(above, abs=1e-9)
-    assert banding.found(np.array([banding.half]))[0] == pytest.approx(0.5)
+    assert banding.find_probability(np.array([banding.half]))[0] == pytest.approx(0.5)
 
 
 def test_errors_of_zyda_1_equal_its_paper():

@@ -20,7 +20,7 @@ from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.sources import reading
 from zyda_flows.tasks.sources.file_rows import RowTally
 from zyda_flows.tasks.sources.input_files import InputFile
-from zyda_flows.tasks.sources.outcomes import Bad, Skip, chunks_of_outcomes
+from zyda_flows.tasks.sources.outcomes import BadRecord, SkippedRecord, chunks_of_outcomes
 from zyda_flows.tasks.sources.selection import ALL
 
 MIB = 1 << 20
@@ -237,10 +237,10 @@ def test_inspection_holds_few_lines_of_any_size(tmp_path):
         ({"text": "", "n": ""}, 300_000),
         ({"text": "a", "n": "x" * MIB}, 100),
         ({"text": b"x" * MIB, "n": ""}, 100),
-        (Bad("x" * MIB), 100),
-        (Bad("x", b"x" * MIB), 100),
-        (Bad("x"), 300_000),
-        (Skip("x"), 300_000),
+        (BadRecord("x" * MIB), 100),
+        (BadRecord("x", b"x" * MIB), 100),
+        (BadRecord("x"), 300_000),
+        (SkippedRecord("x"), 300_000),
     ],
 )
 def test_chunks_are_limited_by_the_memory_of_all_fields(outcome, count):

@@ -18,7 +18,7 @@ from zyda_flows.tasks.sources import columns, json_columns
 from zyda_flows.tasks.sources.columns import conform, decode_table, decoded_schema, is_json, unify
 from zyda_flows.tasks.sources.file_rows import arrow_chunk
 from zyda_flows.tasks.sources.formats.jsonl import parse_line
-from zyda_flows.tasks.sources.type_unification import PER_SECOND, ValueRanges, value_ranges
+from zyda_flows.tasks.sources.type_unification import PER_SECOND, ValueRanges, find_value_ranges
 
 numbers = st.one_of(
     st.integers(-3, 3), st.integers(-(2**70), 2**70), st.sampled_from([2**53, 2**53 + 1, 2**63, 2**64 - 1, -(2**63)]),
@@ -36,7 +36,7 @@ json_rows = st.lists(st.fixed_dictionaries({}, optional={"x": values, "y": value
 def put_together(tables):
     """Convert tables like the shards of a source in a build."""
     schema = unify(
-        [table.schema for table in tables], sum((value_ranges(table) for table in tables), ValueRanges())
+        [table.schema for table in tables], sum((find_value_ranges(table) for table in tables), ValueRanges())
     )
     return schema, pa.concat_tables([conform(table, schema) for table in tables])
 

@@ -13,7 +13,7 @@ from bombs import run_bounded
 
 from zyda_flows.tasks.documents.deny_list import requests_in
 from zyda_flows.tasks.documents.evaluation_sets import rows_of
-from zyda_flows.tasks.documents.language_rules import language_rules
+from zyda_flows.tasks.documents.language_rules import read_language_rules
 from zyda_flows.tasks.documents.measures import content_of
 from zyda_flows.tasks.documents.url_rules import entries_of_kind
 from zyda_flows.tasks.errors import BadInput
@@ -67,6 +67,6 @@ def test_too_large_lists_of_rules_and_words_raise(tmp_path):
     (tmp_path / "deu_Latn.yml").write_text("a: 1\n" * 1000)
     with replaced_limits(rules_bytes=1000):
         with pytest.raises(BadInput, match="it has 5,000 bytes, expected at most 1,000"):
-            language_rules("rules", [str(tmp_path / "deu_Latn.yml")])
+            read_language_rules("rules", [str(tmp_path / "deu_Latn.yml")])
         with pytest.raises(ValueError, match="it has 5,000 bytes, expected at most 1,000"):
             content_of(str(tmp_path / "deu_Latn.yml"))

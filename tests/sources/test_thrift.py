@@ -6,7 +6,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 
-from zyda_flows.tasks.sources.formats.thrift import Malformed, struct_at
+from zyda_flows.tasks.sources.formats.thrift import MalformedThrift, struct_at
 
 LIST_OF_LISTS, STRUCT, MAP = b"\x19", b"\x1c", b"\x1b"
 
@@ -35,7 +35,7 @@ def test_maps_are_passed_over(value):
     ids=["lists", "structs", "maps"],
 )
 def test_values_in_too_many_levels_are_malformed(nested):
-    with pytest.raises(Malformed, match="too many levels"):
+    with pytest.raises(MalformedThrift, match="too many levels"):
         struct_at(nested, 0)
 
 
@@ -43,5 +43,5 @@ def test_values_in_too_many_levels_are_malformed(nested):
 def test_cut_head_is_malformed(length):
     whole = b"\x15\x00\x15\xa0\x0c\x2c\x15\xc8\x01\x00\x00"
     assert struct_at(whole, 0)[1] == len(whole)
-    with pytest.raises(Malformed):
+    with pytest.raises(MalformedThrift):
         struct_at(whole[:length], 0)

@@ -119,5 +119,7 @@ def test_field_of_a_subclass_is_in_the_key():
 
 
 def test_value_of_an_unknown_type_cannot_be_in_a_key():
-    with pytest.raises(TypeError, match="a set cannot be part of a key"):
+    with pytest.raises(
+        TypeError, match="a value of type set cannot be part of a key; mark its field with NotInKey"
+    ):
         key_content({1})

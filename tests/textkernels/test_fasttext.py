@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from zyda_flows.textkernels.fasttext import file
 from zyda_flows.textkernels.fasttext.file import read_model
 from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
-from zyda_flows.textkernels.fasttext.prediction import Kept, is_kept, predict
+from zyda_flows.textkernels.fasttext.prediction import WordSums, is_kept, predict
 
 THREADS = 10  # each thread trains a tenth of a matrix; fewer threads in fastText leave the rest random
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
@@ -260,5 +260,5 @@ def test_slot_matches_a_word_only_if_all_bytes_are_equal():
             if 0 < size <= len(page) - max(start, first):
                 slots = np.array([first]), np.array([size]), np.array([1]), np.zeros((1, 1), np.float32)
                 expected = bytes(page[first : first + size]) == bytes(page[start : start + size])
-                assert is_kept(page, start, size, 0, Kept(*slots)) == expected
-                assert not is_kept(page, start, size + 1, 0, Kept(*slots))
+                assert is_kept(page, start, size, 0, WordSums(*slots)) == expected
+                assert not is_kept(page, start, size + 1, 0, WordSums(*slots))

@@ -6,7 +6,7 @@ import re
 import numpy as np
 import pytest
 
-from zyda_flows.tasks.extraction.nesting import spliced
+from zyda_flows.tasks.extraction.nesting import splice
 from zyda_flows.textkernels.markup import NO_PLACES, find, may_be_formula, nesting, references
 from zyda_flows.textkernels.markup_names import HASHES, KINDS
 
@@ -69,6 +69,6 @@ def test_text_is_inserted_into_a_page_at_byte_positions(seed):
     for start, end in spans[::-1]:
         expected = expected[:start] + "é!".encode() + expected[end:]
     assert (
-        spliced(np.frombuffer(page.encode(), np.uint8), spans, ["é!".encode()] * len(spans))
+        splice(np.frombuffer(page.encode(), np.uint8), spans, ["é!".encode()] * len(spans))
         == expected.decode()
     )

@@ -12,7 +12,7 @@ from ftfy.badness import BADNESS_RE, is_bad
 from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
-from zyda_flows.textkernels.texts.mojibake import neighbours
+from zyda_flows.textkernels.texts.mojibake import read_neighbours
 from zyda_flows.textkernels.texts.repair import check_options, not_alone, repair_texts
 
 # Texts with and without each fault that ftfy repairs.
@@ -150,7 +150,7 @@ def test_invalid_options_raise(options, why):
 
 def test_mojibake_of_ftfy_has_known_neighbours():
     """Each mojibake of ftfy has a pair of neighbours that may be mojibake."""
-    found = neighbours(BADNESS_RE)
+    found = read_neighbours(BADNESS_RE)
     assert found.alone == set(range(0x80, 0xA0))
     assert min(found.firsts) > 0x7F
     assert len(found.follows) < 256
@@ -168,7 +168,7 @@ def test_mojibake_of_ftfy_has_known_neighbours():
 @settings(deadline=None, max_examples=2000)
 @given(st.text(st.sampled_from([*sorted(set(BADNESS_RE.pattern)), *"aA \n"]), max_size=12))
 def test_scan_finds_all_mojibake(text):
-    found = neighbours(BADNESS_RE)
+    found = read_neighbours(BADNESS_RE)
     seen = [
         ord(one) in found.firsts and found.follows[found.kinds[ord(one)], found.kinds[ord(other)]]
         for one, other in pairwise(text)
@@ -180,7 +180,7 @@ def test_scan_finds_all_mojibake(text):
 @pytest.mark.parametrize("expression", ["a.", r"\s\w", "é?", "[^a][^b]", "(?=é)"])
 def test_unknown_mojibake_expression_raises(expression):
     with pytest.raises(ValueError, match="has an unknown form"):
-        neighbours(re.compile(f"éé|{expression}"))
+        read_neighbours(re.compile(f"éé|{expression}"))
 
 
 @pytest.mark.parametrize("form", ["NFC", "NFD", "NFKC", "NFKD"])

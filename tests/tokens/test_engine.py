@@ -16,7 +16,7 @@ from zyda_flows.tasks.errors import BadInput, BadRecipe, WrongTokens
 from zyda_flows.tasks.ingest import ingest
 from zyda_flows.tasks.tokens import engine as engines
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
-from zyda_flows.tasks.tokens.stored import counted_by, load_tokenizer
+from zyda_flows.tasks.tokens.stored import load_tokenizer, token_counter
 
 SPARSE = 0x40000  # few code points from here on are assigned
 SURROGATES = range(0xD800, 0xE000)
@@ -263,7 +263,7 @@ def test_unsupported_tokenizers_are_counted_by_tokenizers_with_a_reason(model, r
     tokenizer.pre_tokenizer = pre_tokenizers.Whitespace()
     engine = TokenEngine(tokenizer)
     assert reason in engine.why_slow
-    assert reason in counted_by(tokenizer)
+    assert reason in token_counter(tokenizer)
     check(engine, ["ab a b", "", "ab"])
 
 
@@ -300,7 +300,7 @@ def test_arrays_of_other_types_than_large_string_raise_type_error(kind, is_exact
 
 def wrong_where(word):
     """Return a library that returns other tokens for texts with a word."""
-    right = engines.flat
+    right = engines.encode_flat
 
     def flat(fast, strings):
         return right(fast, [text.replace(word, f"{word}!") for text in strings])
@@ -309,7 +309,7 @@ def wrong_where(word):
 
 
 def test_every_4096th_document_is_compared_with_the_reference(monkeypatch):
-    monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
+    monkeypatch.setattr(engines, "encode_flat", wrong_where("wrong"))
     texts = ["wrong" if i == 700 else "right" for i in range(2 * engines.COMPARED_EVERY)]
     engine = TokenEngine(demo_tokenizer())
     engine.encode(pa.array(texts, pa.large_string()))  # the wrong text is not in the sample
@@ -327,20 +327,20 @@ class PanicException(BaseException):
 
 
 def test_texts_on_which_fastokens_panics_are_encoded_by_tokenizers(monkeypatch):
-    engine, right = TokenEngine(demo_tokenizer()), engines.flat
+    engine, right = TokenEngine(demo_tokenizer()), engines.encode_flat
 
     def panicking(fast, strings):
         if any("panic" in text for text in strings):
             raise PanicException
         return right(fast, strings)
 
-    monkeypatch.setattr(engines, "flat", panicking)
+    monkeypatch.setattr(engines, "encode_flat", panicking)
     check(engine, ["a text", "a panic", ""])
 
     def interrupted(fast, strings):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(engines, "flat", interrupted)
+    monkeypatch.setattr(engines, "encode_flat", interrupted)
     with pytest.raises(KeyboardInterrupt):
         engine.count(pa.array(["a"], pa.large_string()))
 
@@ -354,7 +354,7 @@ def empty_cache():
 
 
 def test_tokenizer_with_a_differing_probe_is_encoded_by_tokenizers(monkeypatch, empty_cache):
-    monkeypatch.setattr(engines, "flat", wrong_where("quick"))
+    monkeypatch.setattr(engines, "encode_flat", wrong_where("quick"))
     engine = TokenEngine(demo_tokenizer())
     assert 'fastokens returns other ids for "The quick' in engine.why_slow
     check(engine, ["so quick"])
@@ -373,7 +373,7 @@ def corpus_with(folder, wrong, right):
 def test_piece_with_a_differing_document_is_counted_again_by_tokenizers(tmp_path, monkeypatch, caplog):
     corpus = corpus_with(tmp_path, wrong=1, right=30)
     exact = build_here(corpus.load(storage=str(tmp_path / "before")))
-    monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
+    monkeypatch.setattr(engines, "encode_flat", wrong_where("wrong"))
     tokens = build_here(corpus.load())
     assert tokens == exact
     assert (
@@ -383,7 +383,7 @@ def test_piece_with_a_differing_document_is_counted_again_by_tokenizers(tmp_path
 
 def test_source_with_too_many_differing_documents_stops_the_build_before_publishing(tmp_path, monkeypatch):
     corpus = corpus_with(tmp_path, wrong=2, right=30)
-    monkeypatch.setattr(engines, "flat", wrong_where("wrong"))
+    monkeypatch.setattr(engines, "encode_flat", wrong_where("wrong"))
     recipe = corpus.load()
     with pytest.raises(WrongTokens, match=r"source many: 2 of 32 documents have other tokens by fastokens"):
         build_here(recipe)

@@ -58,7 +58,7 @@ def test_special_tokens_in_texts_are_text_or_control_tokens_by_both_libraries(na
         assert [encoded.of(i).tolist() for i in range(len(texts))] == expected
         assert engine.reference_ids(texts).ids.tolist() == [token_id for ids in expected for token_id in ids]
     written = [sum(token_id in special for token_id in ids) for ids in as_control]
-    assert engine.special.per_text(large(texts)).tolist() == written
+    assert engine.special.count_per_text(large(texts)).tolist() == written
 
 
 def test_added_tokens_that_are_not_special_remain_tokens():
@@ -82,7 +82,7 @@ def test_added_tokens_that_are_not_special_remain_tokens():
     assert kept <= set(ids)
     assert not special & set(ids)
     assert engine.reference.decode(ids, skip_special_tokens=False) == text
-    assert engine.special.counted(large([text, text])).keys() == {"[CLS]"} ^ {"[CLS]", "<mask>", "<w>", "<r>"}
+    assert engine.special.count(large([text, text])).keys() == {"[CLS]"} ^ {"[CLS]", "<mask>", "<w>", "<r>"}
 
 
 def tokenizer_of_model(model, pre_tokenizer=None, specials=("</s>", "<unk>"), normalizer=None):
@@ -172,8 +172,8 @@ def test_occurrences_equal_a_plain_search(names):
         return positions
 
     special, expected = SpecialTokens(names), [plainly(text) for text in column.to_pylist()]
-    assert special.per_text(column).tolist() == list(map(len, expected))
-    counted = {name: (of.documents, of.occurrences) for name, of in special.counted(column).items()}
+    assert special.count_per_text(column).tolist() == list(map(len, expected))
+    counted = {name: (of.documents, of.occurrences) for name, of in special.count(column).items()}
     assert counted == {
         name: (sum(name in of for of in expected), sum(of.count(name) for of in expected))
         for name in names

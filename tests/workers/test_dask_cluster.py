@@ -33,7 +33,7 @@ from zyda_flows.tasks.workers.dask_cluster import (
     open_cluster,
 )
 from zyda_flows.tasks.workers.engine import Engine, FollowUp, is_on_gpu, requested_engine
-from zyda_flows.tasks.workers.events import BoundToRun, follow
+from zyda_flows.tasks.workers.events import CallInRun, follow
 
 pytestmark = pytest.mark.slow
 
@@ -169,7 +169,7 @@ def note_where(item):
 
 def spread_and_follow(count):
     then = FollowUp(Engine.AUTO, next_two, note_where)
-    return fan_out(ten_times, range(count), stage="where", source=None, then=then)
+    return fan_out(ten_times, range(count), stage="where", source=None, follow_up=then)
 
 
 def test_follow_up_runs_on_gpus_and_its_error_is_raised():
@@ -201,7 +201,7 @@ def follow_slowly(number):
 
 def spread_faster_than_gpus(count):
     then = FollowUp(Engine.AUTO, only_this, follow_slowly)
-    return fan_out(make_at_once, range(count), stage="fast", source=None, then=then)
+    return fan_out(make_at_once, range(count), stage="fast", source=None, follow_up=then)
 
 
 def test_items_wait_for_their_follow_ups():
@@ -323,7 +323,7 @@ def warn_about(item):
 
 def warn_for(run):
     with distributed.worker_client() as client:
-        client.submit(BoundToRun(warn_about, run), run, pure=False).result()
+        client.submit(CallInRun(warn_about, run), run, pure=False).result()
 
 
 def test_messages_of_workers_reach_only_their_run():
@@ -363,7 +363,7 @@ def test_failure_of_a_web_server_on_a_worker_raises_unavailable():
         distributed.Client(cluster) as client,
     ):
         for function in (
-            BoundToRun(ask_a_server_that_is_busy, "run"),
+            CallInRun(ask_a_server_that_is_busy, "run"),
             task(name="ask")(ask_a_server_that_is_busy).fn,
         ):
             with pytest.raises(Unavailable, match="http://far: ClientResponseError: 503"):

@@ -52,25 +52,25 @@ class _Reader:
         self.data.flags.writeable = False  # for writable arrays numba would compile all kernels once more
         self.at = 0
 
-    def numbers(self, layout: str, what: str) -> tuple[Any, ...]:
-        """Read numbers in a `struct` layout. what: the part of the file, for errors."""
-        return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}"), what).tobytes())
+    def numbers(self, layout: str, part_name: str) -> tuple[Any, ...]:
+        """Read numbers in a `struct` layout. part_name: the part of the file, for errors."""
+        return struct.unpack(f"<{layout}", self.take(struct.calcsize(f"<{layout}"), part_name).tobytes())
 
-    def take(self, size: int, what: str) -> NDArray[np.uint8]:
+    def take(self, size: int, part_name: str) -> NDArray[np.uint8]:
         """Return the next `size` bytes, without a copy."""
         if size < 0:
-            raise ValueError(f"{what}: expected a size of 0 or more, got {size} bytes")
+            raise ValueError(f"{part_name}: expected a size of 0 or more, got {size} bytes")
         if size > len(self.data) - self.at:
             raise ValueError(
-                f"{what}: expected {size} bytes from byte {self.at} on, but the file ends at byte "
+                f"{part_name}: expected {size} bytes from byte {self.at} on, but the file ends at byte "
                 f"{len(self.data)}: it is cut short"
             )
         self.at += size
         return self.data[self.at - size : self.at]
 
-    def floats(self, count: int, what: str) -> NDArray[np.float32]:
+    def floats(self, count: int, part_name: str) -> NDArray[np.float32]:
         """Return numbers as a new, aligned array."""
-        read = np.frombuffer(self.take(4 * count, what), "<f4").astype(np.float32)
+        read = np.frombuffer(self.take(4 * count, part_name), "<f4").astype(np.float32)
         read.flags.writeable = False
         return read
 
@@ -197,10 +197,10 @@ def _label(name: bytes) -> str:
         raise ValueError(f"the label {name!r} is not UTF-8") from e
 
 
-def _read_flag(reader: _Reader, what: str) -> bool:
-    (flag,) = reader.numbers("B", what)
+def _read_flag(reader: _Reader, part_name: str) -> bool:
+    (flag,) = reader.numbers("B", part_name)
     if flag > 1:
-        raise ValueError(f"{what}: expected 0 or 1, got {flag}")
+        raise ValueError(f"{part_name}: expected 0 or 1, got {flag}")
     return bool(flag)
 
 
@@ -216,42 +216,44 @@ def _check_rows(settings: Settings, kept_rows: int, rows: int, *, is_quantised: 
         )
 
 
-def _read_dense(reader: _Reader, dim: int, what: str) -> tuple[int, Matrix]:
-    rows, columns = reader.numbers("2q", what)
+def _read_dense(reader: _Reader, dim: int, part_name: str) -> tuple[int, Matrix]:
+    rows, columns = reader.numbers("2q", part_name)
     if rows < 0 or columns != dim:
-        raise ValueError(f"{what}: expected rows of {dim} numbers, got {rows} rows of {columns}")
-    numbers = reader.take(4 * rows * columns, what)
+        raise ValueError(f"{part_name}: expected rows of {dim} numbers, got {rows} rows of {columns}")
+    numbers = reader.take(4 * rows * columns, part_name)
     return rows, Matrix(numbers, NO_BYTES, NO_NUMBERS, NO_BYTES, NO_NUMBERS, dim, 1)
 
 
-def _read_quantised(reader: _Reader, dim: int, what: str) -> tuple[int, Matrix]:
+def _read_quantised(reader: _Reader, dim: int, part_name: str) -> tuple[int, Matrix]:
     """Return the number of rows and the matrix, expanded to numbers if it is small."""
-    (has_norms,) = (_read_flag(reader, what),)
-    rows, columns, size = reader.numbers("2qi", what)
+    (has_norms,) = (_read_flag(reader, part_name),)
+    rows, columns, size = reader.numbers("2qi", part_name)
     if rows < 0 or columns != dim or size < 0:
         raise ValueError(
-            f"{what}: expected rows of {dim} numbers, got {rows} rows of {columns} in {size} bytes"
+            f"{part_name}: expected rows of {dim} numbers, got {rows} rows of {columns} in {size} bytes"
         )
-    codes = reader.take(size, what)
-    width, pieces, centroids = _read_centroids(reader, dim, what)
+    codes = reader.take(size, part_name)
+    width, pieces, centroids = _read_centroids(reader, dim, part_name)
     if size != rows * pieces:
-        raise ValueError(f"{what} has {rows} rows of {pieces} codes, but {size} bytes of codes")
+        raise ValueError(f"{part_name} has {rows} rows of {pieces} codes, but {size} bytes of codes")
     norm_codes, norms = NO_BYTES, NO_NUMBERS
     if has_norms:
-        norm_codes = reader.take(rows, what)
-        _, _, norms = _read_centroids(reader, 1, f"{what}'s norms")
+        norm_codes = reader.take(rows, part_name)
+        _, _, norms = _read_centroids(reader, 1, f"{part_name}'s norms")
     matrix = Matrix(NO_BYTES, codes, centroids, norm_codes, norms, width, pieces)
     if 4 * rows * dim <= min(EXPANDED_SIZE, EXPANDED_TIMES * len(reader.data)):
         matrix = matrix._replace(numbers=_written_out(matrix, rows, dim))
     return rows, matrix
 
 
-def _read_centroids(reader: _Reader, dim: int, what: str) -> tuple[int, int, NDArray[np.float32]]:
+def _read_centroids(reader: _Reader, dim: int, part_name: str) -> tuple[int, int, NDArray[np.float32]]:
     """Return the width of pieces, their number, and the centroids of all pieces."""
-    columns, pieces, width, last = reader.numbers("4i", what)
+    columns, pieces, width, last = reader.numbers("4i", part_name)
     if columns != dim or width < 1 or pieces != -(-dim // width) or last != dim - (pieces - 1) * width:
-        raise ValueError(f"{what} has {columns} columns in {pieces} pieces of {width}, the last of {last}")
-    return width, pieces, reader.floats(CENTROIDS * dim, what)
+        raise ValueError(
+            f"{part_name} has {columns} columns in {pieces} pieces of {width}, the last of {last}"
+        )
+    return width, pieces, reader.floats(CENTROIDS * dim, part_name)
 
 
 def _written_out(matrix: Matrix, rows: int, dim: int) -> NDArray[np.uint8]:
@@ -265,14 +267,16 @@ def _written_out(matrix: Matrix, rows: int, dim: int) -> NDArray[np.uint8]:
 
 def _read_output(reader: _Reader, shape: tuple[int, int], *, may_be_quantised: bool) -> NDArray[np.float32]:
     """Return the output matrix, (labels, dim), expanded to numbers."""
-    what = "the output matrix"
+    part_name = "the output matrix"
     # If the input is not quantised, fastText ignores this flag and reads plain numbers.
-    is_quantised = _read_flag(reader, what) and may_be_quantised
-    rows, matrix = (_read_quantised if is_quantised else _read_dense)(reader, shape[1], what)
+    is_quantised = _read_flag(reader, part_name) and may_be_quantised
+    rows, matrix = (_read_quantised if is_quantised else _read_dense)(reader, shape[1], part_name)
     if rows != shape[0]:
-        raise ValueError(f"{what} has {rows} rows for {shape[0]} labels")
+        raise ValueError(f"{part_name} has {rows} rows for {shape[0]} labels")
     if not len(matrix.numbers):
-        raise ValueError(f"{what}: its pieces have {matrix.width} columns, far more than fastText writes")
+        raise ValueError(
+            f"{part_name}: its pieces have {matrix.width} columns, far more than fastText writes"
+        )
     output = matrix.numbers.view(np.float32) if is_quantised else np.frombuffer(matrix.numbers, "<f4")
     output = output.astype(np.float32).reshape(shape)  # an aligned copy
     output.flags.writeable = False

@@ -31,7 +31,7 @@ KEPT_WORDS, KEPT_SIZE = (
 ROWS_AHEAD = 256  # rows of n-grams that are prefetched before they are added together
 
 
-class Kept(NamedTuple):
+class WordSums(NamedTuple):
     """Sums of the rows of words, each in the slot of its hash. A word is a range of bytes of the current texts."""
 
     starts: NDArray[np.int64]
@@ -162,7 +162,7 @@ def borrow_matrix(matrix):
 
 @njit(cache=True, nogil=True)
 def borrow_kept(kept):
-    return Kept(
+    return WordSums(
         unowned(kept.starts),
         unowned(kept.sizes),
         unowned(kept.counts),
@@ -240,13 +240,13 @@ def predict(
     return best_labels, probabilities
 
 
-def _kept_for(model: FasttextModel, size: int) -> Kept:
+def _kept_for(model: FasttextModel, size: int) -> WordSums:
     """Return empty slots for the sums of words. size: bytes of all texts."""
     dim = model.settings.dim
     words = max(1, min(KEPT_WORDS, KEPT_SIZE // (4 * dim), size // 4))
     slots = 1 << (words.bit_length() - 1)
     starts, sizes, counts = (np.zeros(slots, np.int64) for _ in range(3))
-    return Kept(starts, sizes, counts, np.empty((slots, dim), np.float32))
+    return WordSums(starts, sizes, counts, np.empty((slots, dim), np.float32))
 
 
 def _scratch_for(model: FasttextModel, longest: int) -> Scratch:

@@ -25,7 +25,7 @@ SLOT, INLINE, MORE = 8, 3, 32
 COUNT, ENDS, BYTE = np.uint64(36), np.uint64(52), np.uint64(0xFF)
 INLINE_BYTES, SIZE = 15, np.uint64(56)
 MEMO = MEMO_SLOTS * (SLOT + MORE)
-KEPT = 64  # bytes of a chunk, at most
+MEMO_BYTES = 64  # bytes of a chunk, at most
 BATCH = 128  # chunks whose slots are prefetched before the first is read
 PADDING = 80  # bytes after a block that may be read, and positions after its tokens that may be written
 ZERO, ONE, TWO, EIGHT, FIRST_BYTES, HALF = (np.uint64(n) for n in (0, 1, 2, 8, INLINE_BYTES, 32))
@@ -94,7 +94,7 @@ def prefetch_slots(block, edges, first, last, memo, batch):
         second = load_8(block, np.int64(a + EIGHT)) & HIGH_BYTES[short] | min(b - a, BYTE) << SIZE
         h = key * SPREAD ^ (second + (second >> HALF)) * BASE
         if b - a > FIRST_BYTES:
-            h = hash_of_long(block, a, min(b, a + np.uint64(KEPT)), h)
+            h = hash_of_long(block, a, min(b, a + np.uint64(MEMO_BYTES)), h)
         slot = h >> MEMO_TOP
         prefetch(memo, slot * np.uint64(SLOT))
         row = chunk - first
@@ -176,7 +176,7 @@ def cut_chunks(block, base, edges, first, last, classes, rules, memo, batch, tok
         begin, end, at = np.int64(a), np.int64(b), np.int64(n)
         next_at = cut_new_chunk(block, begin, end, classes, rules, hashes, at) - 1
         describe(block, base, classes, rules, tokens, hashes, at, next_at)
-        if length <= KEPT:
+        if length <= MEMO_BYTES:
             memorise(
                 block, begin, end, np.uint32(begin - base), np.int64(slot), key, second, memo, tokens, hashes,
                 at, next_at,

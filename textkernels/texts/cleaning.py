@@ -23,18 +23,18 @@ from zyda_flows.textkernels.rules.characters import (
     without,
 )  # fmt: skip
 
-ANY = np.uint32(2**32 - 1)  # no limit
+NO_LIMIT = np.uint32(2**32 - 1)  # no limit
 # The longest runs of a character in Zyda-1 (Zyphra's Zyda_processing, `preprocess_and_filter.py`).
 ZYDA1 = {**dict.fromkeys("-_/\\\n\r.,:?\xa0", 9), "\t": 19, " ": 39}
 
 NEWLINES = "\r\x85\u2028\u2029"  # replaced by \n, as is \r\n
-KEPT = "\t\n\r"  # control characters that are kept
+KEPT_CONTROLS = "\t\n\r"  # control characters that are kept
 MARK = "\ufeff"  # the byte order mark
 
 
 def longest_runs(longest: Mapping[str, int]) -> NDArray[np.uint32]:
     """Return the longest run of each code point: (0x110000,) uint32."""
-    limits = np.full(CODE_POINTS, ANY, np.uint32)
+    limits = np.full(CODE_POINTS, NO_LIMIT, np.uint32)
     for character, most in longest.items():
         limits[ord(character)] = most
     return limits
@@ -82,7 +82,7 @@ def control_characters() -> NDArray[np.uint8]:
         code for code in range(256) if unicodedata.category(chr(code)) == "Cc"
     ]  # there are no others
     kinds[[*control_codes, ord(MARK)]] = LEFT_OUT
-    kinds[list(map(ord, KEPT))] = 0
+    kinds[list(map(ord, KEPT_CONTROLS))] = 0
     return kinds
 
 

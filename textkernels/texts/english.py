@@ -123,9 +123,9 @@ def token_classes() -> NDArray[np.uint32]:
     upper = [ord(letter) for letter in cased if letter.isupper()]
     uncased, numbers = codes(UNCASED), codes("30-39")
     lower, upper = [*lower, *uncased, *codes(MORE_LOWER)], [*upper, *uncased, *codes(MORE_UPPER)]
-    marks, quotes, money = ([ord(one) for one in some] for some in (MARKS, QUOTES, MONEY))
+    marks, quotes, money = ([ord(mark) for mark in characters] for characters in (MARKS, QUOTES, MONEY))
     members_by_bit = {
-        bits.LINE: [ord(one) for one in ENDS_OF_LINES],
+        bits.LINE: [ord(mark) for mark in ENDS_OF_LINES],
         bits.LETTER: [*lower, *upper, *codes(TITLED)],
         bits.LOWER: lower,
         bits.UPPER: upper,
@@ -150,8 +150,12 @@ def token_classes() -> NDArray[np.uint32]:
 def exceptions() -> dict[str, list[str]]:
     """Return the strings that are cut in a special way, and their pieces."""
     found = {
-        one: [one]
-        for one in (*FACES.split(), *WHOLE.split(), *(f"{one}." for one in "abcdefghijklmnopqrstuvwxyz"))
+        text: [text]
+        for text in (
+            *FACES.split(),
+            *WHOLE.split(),
+            *(f"{letter}." for letter in "abcdefghijklmnopqrstuvwxyz"),
+        )
     }
     for words, ends in CONTRACTED:
         for word, end in product(words.split(), ends.split(", ")):

@@ -20,7 +20,7 @@ PLAIN = re.UNICODE | re.VERBOSE | re.DOTALL | re.MULTILINE  # a character matche
 KNOWN = PLAIN | re.IGNORECASE
 SEQUENCES = {"LITERAL", "NOT_LITERAL", "ANY"}
 OTHERS = r"[\xc2-\xf4][\x80-\xbf]{1,3}"  # any character beyond ASCII, in bytes
-MOST = 8  # a repeat up to this is counted; a higher one becomes unlimited
+MOST_REPEATS = 8  # a repeat up to this is counted; a higher one becomes unlimited
 CATEGORIES = {"DIGIT": r"\d", "SPACE": r"\s", "WORD": r"\w"}
 Tree = Any
 
@@ -70,9 +70,9 @@ def scan_tree(tree: Tree, flags: int) -> str:
 
 
 def scan_node(kind: str, value: Any, flags: int) -> str:
-    if kind not in NODES:
+    if kind not in NODE_SCANNERS:
         raise UnknownError
-    return NODES[kind](value, flags)
+    return NODE_SCANNERS[kind](value, flags)
 
 
 def scan_literal(code: int, flags: int) -> str:
@@ -111,7 +111,7 @@ def scan_class(items: list[tuple[Any, Any]], flags: int) -> str:
         return any_of(set(range(128)), with_others=True)
     codes, with_others = set[int](), is_negated
     for kind, value in items[is_negated:]:
-        item_codes, more = CLASSES.get(str(kind), unknown)(value)
+        item_codes, more = CLASS_ITEM_READERS.get(str(kind), unknown)(value)
         codes |= item_codes
         with_others |= more
     if flags & re.IGNORECASE:  # ASCII characters that match characters beyond ASCII, too
@@ -152,8 +152,8 @@ def either(choices: Iterable[str]) -> str:
 
 def scan_repeat(value: tuple[int, Any, Tree], flags: int) -> str:
     least, most, tree = value
-    upper = "" if most is parser.MAXREPEAT or most > MOST else str(int(most))
-    return f"(?:{scan_tree(tree, flags)}){{{min(least, MOST)},{upper}}}"
+    upper = "" if most is parser.MAXREPEAT or most > MOST_REPEATS else str(int(most))
+    return f"(?:{scan_tree(tree, flags)}){{{min(least, MOST_REPEATS)},{upper}}}"
 
 
 def scan_group(value: tuple[Any, int, int, Tree], flags: int) -> str:
@@ -170,7 +170,7 @@ def scan_position(place: Any, flags: int) -> str:
     return "" if flags & re.MULTILINE else {"AT_END": "$", "AT_END_STRING": r"\z"}.get(str(place), "")
 
 
-NODES: dict[str, Callable[[Any, int], str]] = {
+NODE_SCANNERS: dict[str, Callable[[Any, int], str]] = {
     "LITERAL": scan_literal,
     "NOT_LITERAL": scan_not_literal,
     "ANY": scan_any,
@@ -187,7 +187,7 @@ NODES: dict[str, Callable[[Any, int], str]] = {
     "GROUPREF": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
     "GROUPREF_EXISTS": lambda value, flags: f"(?:[\\x00-\\x7f]|{OTHERS})*",
 }
-CLASSES: dict[str, Callable[[Any], tuple[set[int], bool]]] = {
+CLASS_ITEM_READERS: dict[str, Callable[[Any], tuple[set[int], bool]]] = {
     "LITERAL": lambda code: range_characters((code, code)),
     "RANGE": range_characters,
     "CATEGORY": category_characters,

@@ -46,7 +46,7 @@ class Neighbours(NamedTuple):
 
 
 @cache
-def neighbours(expression: re.Pattern[str]) -> Neighbours:
+def read_neighbours(expression: re.Pattern[str]) -> Neighbours:
     """Return the pairs without which an expression finds nothing. Raises ValueError if there are none."""
     alone, pairs = frozenset[int](), list[tuple[Characters, Characters]]()
     for choice in choices_of(parser.parse(expression.pattern, expression.flags)):

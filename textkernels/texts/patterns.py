@@ -25,7 +25,7 @@ from zyda_flows.textkernels.texts.expressions import character_sequence, literal
 
 LOG = logging.getLogger("textkernels")
 MOST_WORDS = 4  # of sequences: each word is a pass over the texts, at 850 MB/s
-HOLD = 2  # consecutive literal characters that are enough for a scan to search for
+LEAST_LITERAL = 2  # consecutive literal characters that are enough for a scan to search for
 
 
 @dataclass(frozen=True)
@@ -202,7 +202,7 @@ def words_of(expressions: Sequence[str]) -> tuple[list[Sequences], set[int]]:
     words = [dict[int, list[tuple[bool, str]]]() for _ in range(MOST_WORDS)]
     for place, expression in enumerate(expressions):
         items = character_sequence(expression)
-        if items and longest_hold(items) < HOLD:
+        if items and longest_hold(items) < LEAST_LITERAL:
             room = (word for word in words if sum(map(len, word.values())) + len(items) <= BITS)
             next(room, {})[place] = items
     filled = [Sequences(word) for word in words if word]
@@ -212,5 +212,5 @@ def words_of(expressions: Sequence[str]) -> tuple[list[Sequences], set[int]]:
 def longest_hold(items: Sequence[tuple[bool, str]]) -> int:
     """Return the greatest number of consecutive literals; a string of only literals is always enough."""
     if all(matching for matching, _ in items):
-        return max(HOLD, len(items))
+        return max(LEAST_LITERAL, len(items))
     return max(map(len, "".join("x" if matching else " " for matching, _ in items).split()), default=0)

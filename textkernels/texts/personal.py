@@ -43,7 +43,7 @@ from zyda_flows.textkernels.texts.personal_forms import (
 )
 
 
-class Kind(NamedTuple):
+class PersonalDataKind(NamedTuple):
     """A kind of personal data.
 
     is_valid: confirms a match. replacements: replacements, used in turn. ipv6_replacements: replacements for IPv6.
@@ -57,10 +57,10 @@ class Kind(NamedTuple):
 
 
 KINDS = {
-    "mail": Kind(
+    "mail": PersonalDataKind(
         re.compile(MAIL), find_mails, is_mail, ("email@example.com", "firstname.lastname@example.org")
     ),
-    "ip": Kind(
+    "ip": PersonalDataKind(
         IP,
         find_addresses,
         is_public,
@@ -70,16 +70,18 @@ KINDS = {
         ),
         ("2001:db8::1", "2001:db8::2"),
     ),
-    "iban": Kind(re.compile(iban_expression()), find_accounts, is_iban, ("GB82 WEST 1234 5698 7654 32",)),
-    "card": Kind(re.compile(CARD), find_cards, is_card, ("4111 1111 1111 1111",)),
-    "phone": Kind(re.compile(PHONE), find_phones, is_phone, ("+1 202-555-0143",)),
+    "iban": PersonalDataKind(
+        re.compile(iban_expression()), find_accounts, is_iban, ("GB82 WEST 1234 5698 7654 32",)
+    ),
+    "card": PersonalDataKind(re.compile(CARD), find_cards, is_card, ("4111 1111 1111 1111",)),
+    "phone": PersonalDataKind(re.compile(PHONE), find_phones, is_phone, ("+1 202-555-0143",)),
 }  # fmt: skip
 MOST_BYTES = 4  # of a character
 BYTES_OF_CHARACTER = b"\1" * 0xC0 + b"\2" * 0x20 + b"\3" * 0x10 + b"\4" * 0x10  # by its first byte
 Place = tuple[int, int, int]  # a document, the first byte and the byte after the last
 
 
-def find_matches(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -> Iterator[Place]:
+def find_matches(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: PersonalDataKind) -> Iterator[Place]:
     """Yield the matches of a kind in order. data: has at least 64 bytes; ends: (n + 1,)."""
     view, last = memoryview(data.data), 0
     windows = windows_of(kind.find, data, ends)
@@ -104,7 +106,7 @@ def find_matches(data: NDArray[np.uint8], ends: NDArray[np.int64], kind: Kind) -
 
 
 def replace_matches(
-    texts: pa.LargeStringArray, kind: Kind, replacement: str | None = None
+    texts: pa.LargeStringArray, kind: PersonalDataKind, replacement: str | None = None
 ) -> tuple[pa.LargeStringArray, NDArray[np.int64]]:
     """Replace the matches of a kind; return the texts, and the number of matches in each, (n,) int64.
 

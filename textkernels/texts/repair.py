@@ -23,7 +23,7 @@ from numpy.typing import NDArray
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.rules import segments as kernel
 from zyda_flows.textkernels.rules.characters import CODE_POINTS
-from zyda_flows.textkernels.texts.mojibake import neighbours
+from zyda_flows.textkernels.texts.mojibake import read_neighbours
 
 C1 = range(0x80, 0xA0)
 ESCAPE = 0x1B
@@ -121,7 +121,7 @@ class Repair:
     def tables(self) -> kernel.Tables:
         """Return the bits of each code point for the kernel, and the pairs that may be mojibake."""
         bits = np.zeros(CODE_POINTS, np.uint8)
-        pairs = neighbours(self.ftfy.badness.BADNESS_RE)
+        pairs = read_neighbours(self.ftfy.badness.BADNESS_RE)
         for character, bit in (("\n", kernel.NEWLINE), ("<", kernel.LESS), ("&", kernel.AND)):
             bits[ord(character)] = bit
         if self.config.fix_encoding:

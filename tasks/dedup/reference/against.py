@@ -37,7 +37,7 @@ EVIDENCE = pa.schema([("matched_corpus", pa.string()), ("matched_doc_id", pa.uin
 
 
 @dataclass(frozen=True)
-class AgainstOfShard(VerdictJob):
+class ReferenceRemovals(VerdictJob):
     """The removed documents of a shard, each with its match in another corpus, decided by shared buckets only.
 
     matched: MATCHES of the source.
@@ -49,7 +49,7 @@ class AgainstOfShard(VerdictJob):
         tuple[Artifact, ...], NotInKey("only the matches of this shard count; `also_in_key` has their hash")
     ]
     others: Annotated[tuple[PublishedCorpus, ...], NotInKey("only their labels and matches count")]
-    comparison: Annotated[Comparison, NotInKey("its reason and rule are in the key")]
+    comparison: Annotated[Comparison, NotInKey("its reason and settings are in the key")]
 
     @property
     def reason(self) -> str:
@@ -65,14 +65,14 @@ class AgainstOfShard(VerdictJob):
         return rows_between(self.folder, self.matched, *first_and_last(self.folder, self.history.shard))
 
     @property
-    def rule(self) -> list[Any] | None:
-        """The parameters of the comparison of texts, or None if no texts are compared."""
+    def key_settings(self) -> list[Any] | None:
+        """The settings of the comparison of texts, for the key, or None if no texts are compared."""
         return None
 
     @property
     def also_in_key(self) -> list[Any]:
         content = sha256(b"".join(column.to_numpy().tobytes() for column in self.matches.columns)).hexdigest()
-        return [self.reason, [other.label for other in self.others], content, self.rule]
+        return [self.reason, [other.label for other in self.others], content, self.key_settings]
 
     @property
     def schema(self) -> pa.Schema:
@@ -99,21 +99,21 @@ class AgainstOfShard(VerdictJob):
 
 
 @dataclass(frozen=True)
-class AgainstByTexts(AgainstOfShard):
+class ReferenceRemovalsByText(ReferenceRemovals):
     """The removed documents of a shard, each with its match in another corpus, decided by a comparison of texts.
 
     of_texts: hashes of the content of the other corpora's files. gathered: texts of the other corpora; this shard
     reads the part `part` of them. They are determined by the other fields.
     """
 
-    comparison: Annotated[TextComparison, NotInKey("its reason and rule are in the key")]
+    comparison: Annotated[TextComparison, NotInKey("its reason and settings are in the key")]
     of_texts: tuple[str, ...] = ()
     gathered: Annotated[tuple[Artifact, ...], NotInKey("`of_texts` and the matches decide it")] = ()
     part: Annotated[int, NotInKey("`of_texts` and the matches decide it")] = 0
 
     @property
-    def rule(self) -> list[Any]:
-        return self.comparison.rule
+    def key_settings(self) -> list[Any]:
+        return self.comparison.key_settings
 
     def wanted(self) -> pa.Table | None:
         """Return the documents of other corpora whose texts are needed, `corpus` and `matched_doc_id`."""
@@ -140,10 +140,10 @@ class AgainstByTexts(AgainstOfShard):
 
 
 def with_texts(
-    source: str, jobs: Sequence[AgainstByTexts], references: Sequence[PublishedCorpus], stage: str
-) -> list[AgainstByTexts]:
+    source: str, jobs: Sequence[ReferenceRemovalsByText], references: Sequence[PublishedCorpus], stage: str
+) -> list[ReferenceRemovalsByText]:
     """Read the texts of other corpora that the jobs need, and return the jobs with the locations of their texts."""
-    wanted_ids = fan_out(AgainstByTexts.wanted, jobs, stage=stage, source=source)
+    wanted_ids = fan_out(ReferenceRemovalsByText.wanted, jobs, stage=stage, source=source)
     tables = [
         table.append_column("part", pa.array(np.full(len(table), part, np.uint32)))
         for part, table in enumerate(wanted_ids)
@@ -172,7 +172,7 @@ def contents(references: Sequence[PublishedCorpus]) -> tuple[str, ...]:
 
 
 def evidence_for(comparison: Comparison) -> pa.Schema:
-    return pa.schema([*EVIDENCE, *comparison.evidence])
+    return pa.schema([*EVIDENCE, *comparison.evidence_schema])
 
 
 def evidence_of(dedup_round: Round) -> pa.Schema:
@@ -182,10 +182,10 @@ def evidence_of(dedup_round: Round) -> pa.Schema:
 
 def key(dedup_round: Round, trail: Trail, matched: Receipt, references: Sequence[PublishedCorpus]) -> str:
     comparison, labels = comparison_of(dedup_round.dedup), [other.label for other in references]
-    rule: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
+    settings: tuple[Any, ...] = dedup_round.dedup.sentences.reference_reason.name, labels, ()
     if isinstance(comparison, TextComparison):
-        rule = comparison.rule, labels, contents(references)
-    params = [*rule, dedup_round.recipe.is_removable(trail.source)]
+        settings = comparison.key_settings, labels, contents(references)
+    params = [*settings, dedup_round.recipe.is_removable(trail.source)]
     return stage_key("against", VERSION, params, *trail.identities, matched.identity)
 
 
@@ -216,7 +216,7 @@ def against(
     if isinstance(comparison, TextComparison):
         content_hashes = contents(references)
         by_texts = [
-            AgainstByTexts(
+            ReferenceRemovalsByText(
                 folder=folder,
                 source=trail.source,
                 history=history,
@@ -229,7 +229,7 @@ def against(
         ]
         return run_jobs(name, trail, with_texts(trail.source, by_texts, references, name))
     jobs = [
-        AgainstOfShard(folder, trail.source, history, groups, tuple(references), comparison)
+        ReferenceRemovals(folder, trail.source, history, groups, tuple(references), comparison)
         for history in histories
     ]
     return run_jobs(name, trail, jobs)

@@ -12,7 +12,7 @@ from zyda_flows.tasks.dedup.verify import TextComparison, batches
 from zyda_flows.tasks.errors import Denied
 from zyda_flows.tasks.signatures.shingles import shingle_sets
 from zyda_flows.tasks.storage.parts import TextFile, text_sizes
-from zyda_flows.textkernels.set_similarity import needed
+from zyda_flows.textkernels.set_similarity import shingles_needed
 from zyda_flows.textkernels.sets import overlaps
 
 Places = NDArray[np.int64]
@@ -69,7 +69,7 @@ def compare_pairs(
     for field, values in zip(SIMILARITIES, similarities, strict=True):
         pairs = pairs.append_column(field, pa.array(values.astype(np.float32)))
     least = [
-        needed(**comparison.required, size=own, other=other)
+        shingles_needed(**comparison.required, size=own, other=other)
         for own, other in zip(size, other_size, strict=True)
     ]
     return pairs.filter(pa.array(both >= np.array(least, np.int64)))

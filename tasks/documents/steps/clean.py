@@ -7,7 +7,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.cleanings import PERSONAL_VERSION, clean_texts
-from zyda_flows.tasks.documents.functions import UserFunction, user_function
+from zyda_flows.tasks.documents.functions import UserFunction, load_user_function
 from zyda_flows.tasks.documents.personal_columns import with_clean_columns
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.clean import CleanStep
@@ -34,7 +34,7 @@ class TextCleaning(DocumentStep[CleanStep]):
             check_options(cleaning.unicode if isinstance(cleaning.unicode, dict) else {})
         return {
             "cleaning": cleaning.model_dump(mode="json"),
-            "function": user_function(step.settings),
+            "function": load_user_function(step.settings),
             "personal": PERSONAL_VERSION if cleaning.pii else "",
         }
 
@@ -52,7 +52,9 @@ class TextCleaning(DocumentStep[CleanStep]):
 
     def begin(self, documents: Documents) -> None:
         """Replace personal data in the columns of the step, for removed documents, too."""
-        documents.own, counts = with_clean_columns(documents.own, self.cleaning["pii"] or {})
+        documents.cleaned_columns, counts = with_clean_columns(
+            documents.cleaned_columns, self.cleaning["pii"] or {}
+        )
         documents.count_cleaned({f"{self.name}.{name}": count for name, count in counts.items()})
 
     def run(self, documents: Documents) -> None:

@@ -9,8 +9,15 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.batch import Columns, Documents
 from zyda_flows.tasks.documents.bounds import Bound
-from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, planned_set
-from zyda_flows.tasks.documents.item_search import HELD, MARK, SURROUNDED, TWO, VERSION, search_for
+from zyda_flows.tasks.documents.evaluation_sets import PlannedSet, plan_set
+from zyda_flows.tasks.documents.item_search import (
+    HELD,
+    LEAST_PHRASES,
+    MARK_FIELD,
+    SURROUNDED,
+    VERSION,
+    search_for,
+)
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.decontaminate import DecontaminateStep
 
@@ -37,7 +44,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
     def needs(cls, step: RecipeStep) -> dict[str, Any]:
         """Read the sets. Raises BadInput for a set without items, and for a set without answers."""
         settings = step.settings.decontaminate
-        sets = tuple(planned_set(name, files) for name, files in settings.sets.items())
+        sets = tuple(plan_set(name, files) for name, files in settings.sets.items())
         search_for(sets, settings.answer_within)
         return {
             "evaluation": sets,
@@ -60,7 +67,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
 
     @classmethod
     def published_later(cls, step: RecipeStep) -> Collection[str]:
-        return [] if step.settings.decontaminate.action == "remove" else [MARK.name]
+        return [] if step.settings.decontaminate.action == "remove" else [MARK_FIELD.name]
 
     def columns(self) -> Iterator[pa.Field]:
         yield pa.field(self.column(FOUND), SURROUNDED)
@@ -81,7 +88,7 @@ class Decontamination(DocumentStep[DecontaminateStep]):
 def share_of(item: dict[str, Any], frequent: Collection[int]) -> float:
     """Return the share of an item's rare phrases that a document contains; 0 if it contains too few phrases."""
     found, rare = (sum(phrase not in frequent for phrase in item[name]) for name in ("found", "phrases"))
-    return found / rare if found >= min(TWO, len(item["phrases"])) else 0.0
+    return found / rare if found >= min(LEAST_PHRASES, len(item["phrases"])) else 0.0
 
 
 def item_summaries(columns: Columns, column: str, share: float) -> pa.StringArray:

@@ -9,8 +9,8 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
-from zyda_flows.tasks.documents.extraction import FAILED, extracted
-from zyda_flows.tasks.documents.functions import UserFunction, user_function
+from zyda_flows.tasks.documents.extraction import FAILED, extract_texts
+from zyda_flows.tasks.documents.functions import UserFunction, load_user_function
 from zyda_flows.tasks.documents.steps.step import EMPTIED, DocumentStep, Rule, StepOfRecipe
 from zyda_flows.tasks.extraction.extractors import known_as
 from zyda_flows.tasks.recipe.steps.extract import ExtractStep
@@ -30,7 +30,7 @@ class Extraction(DocumentStep[ExtractStep]):
     @classmethod
     def needs(cls, step: RecipeStep) -> dict[str, Any]:
         name = step.settings.extractor
-        return {"extractor": known_as(name) if name else "", "function": user_function(step.settings)}
+        return {"extractor": known_as(name) if name else "", "function": load_user_function(step.settings)}
 
     @classmethod
     def rules(cls, step: RecipeStep) -> Iterator[Rule]:
@@ -55,7 +55,7 @@ class Extraction(DocumentStep[ExtractStep]):
         if self.function:
             self.change_texts(documents, self.function.call(before, before.type))
         else:
-            made = extracted(before, self.extractor.partition(" ")[0])
+            made = extract_texts(before, self.extractor.partition(" ")[0])
             documents.count_cleaned({self.name: made.counts})
             documents.set_columns({self.column(FAILED): made.reasons})
             documents.set_texts(made.texts, np.ones(len(made.texts), np.bool_))

@@ -14,7 +14,7 @@ from zyda_flows.tasks.documents.languages import (
     TYPES,
     PlannedLanguages,
     language_columns,
-    planned_languages,
+    plan_languages,
 )
 from zyda_flows.tasks.documents.steps.step import DocumentStep, PublishedColumn, Rule, StepOfRecipe
 from zyda_flows.tasks.recipe.steps.language_id import LanguageIdStep
@@ -31,7 +31,7 @@ class LanguageIdentification(DocumentStep[LanguageIdStep]):
 
     @classmethod
     def needs(cls, step: RecipeStep) -> dict[str, Any]:
-        return {"languages": planned_languages(step.settings.language_id)}
+        return {"languages": plan_languages(step.settings.language_id)}
 
     @classmethod
     def rules(cls, step: RecipeStep) -> Iterator[Rule]:

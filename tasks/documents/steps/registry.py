@@ -9,7 +9,7 @@ from zyda_flows.tasks.documents.steps.decontaminate import Decontamination
 from zyda_flows.tasks.documents.steps.extract import Extraction
 from zyda_flows.tasks.documents.steps.language_id import LanguageIdentification
 from zyda_flows.tasks.documents.steps.license_filter import LicenseFiltering
-from zyda_flows.tasks.documents.steps.rules import Measuring, RuleFiltering
+from zyda_flows.tasks.documents.steps.rules import RuleFiltering, RuleMeasuring
 from zyda_flows.tasks.documents.steps.step import DocumentStep
 from zyda_flows.tasks.documents.steps.url_rules import UrlFiltering
 from zyda_flows.tasks.recipe.steps.registry import KINDS
@@ -22,7 +22,7 @@ STEPS: tuple[type[DocumentStep[Any]], ...] = (
     TextCleaning,
     RuleFiltering,
     Decontamination,
-    Measuring,
+    RuleMeasuring,
 )
 BY_KIND = {step.settings.kind: step for step in STEPS}
 if unmatched := BY_KIND.keys() ^ {*KINDS}:

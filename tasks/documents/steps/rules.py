@@ -8,7 +8,7 @@ import pyarrow as pa
 
 from zyda_flows.tasks.documents.batch import Documents
 from zyda_flows.tasks.documents.bounds import Bound
-from zyda_flows.tasks.documents.functions import UserFunction, user_function
+from zyda_flows.tasks.documents.functions import UserFunction, load_user_function
 from zyda_flows.tasks.documents.measures import (
     PERSONAL,
     Measure,
@@ -41,7 +41,7 @@ class RuleSets(DocumentStep[Sets]):
     @classmethod
     def needs(cls, step: StepOfRecipe[Sets]) -> dict[str, Any]:
         measures = measures_of(step.settings.sets(), languages_of(step.before))
-        return {"measures": measures, "function": user_function(step.settings)}
+        return {"measures": measures, "function": load_user_function(step.settings)}
 
     def check_compatible(self, steps: Sequence[DocumentStep[Any]]) -> None:
         """Raise ValueError if rule sets have stop words from different files, because they share a pass."""
@@ -116,7 +116,7 @@ class RuleFiltering(RuleSets[FilterStep]):
             yield bound.model_copy(update=by_language.get(bound.rule, {}))
 
 
-class Measuring(RuleSets[MeasureStep]):
+class RuleMeasuring(RuleSets[MeasureStep]):
     """Publishes statistics with the documents."""
 
     settings, result = MeasureStep, pa.float64()

@@ -226,8 +226,8 @@ class ColumnStep(DocumentStep[Settings]):
         raise NotImplementedError
 
     def begin(self, documents: Documents) -> None:
-        assert documents.source is not None
-        columns = {self.column(name): column for name, column in self.judge(documents.source).items()}
+        assert documents.source_columns is not None
+        columns = {self.column(name): column for name, column in self.judge(documents.source_columns).items()}
         documents.columns |= {name: columns.pop(name) for name in map(self.column, self.for_all)}
         documents.column_results[self.number] = columns
 

@@ -10,7 +10,7 @@ from zyda_flows.tasks.documents.steps.step import ColumnStep, Rule, StepOfRecipe
 from zyda_flows.tasks.documents.url_rules import (
     RULE,
     PlannedUrlRules,
-    planned_url_rules,
+    plan_url_rules,
     rules_of,
     url_columns,
 )
@@ -28,7 +28,7 @@ class UrlFiltering(ColumnStep[UrlRulesStep]):
 
     @classmethod
     def needs(cls, step: RecipeStep) -> dict[str, Any]:
-        return {"urls": planned_url_rules(step.settings.url_rules)}
+        return {"urls": plan_url_rules(step.settings.url_rules)}
 
     @classmethod
     def rules(cls, step: RecipeStep) -> Iterator[Rule]:

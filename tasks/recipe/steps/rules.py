@@ -5,7 +5,7 @@ from typing import Annotated, Any, ClassVar, Self
 
 from pydantic import BeforeValidator, Field, model_validator
 
-from zyda_flows.tasks.recipe.rule_settings import RuleSettings, rule_settings
+from zyda_flows.tasks.recipe.rule_settings import RuleSettings, parse_rule_settings
 from zyda_flows.tasks.recipe.steps.step import Place, Step, name_or_mapping
 
 
@@ -40,7 +40,7 @@ class RuleSetStep(Step):
         named = [self.settings] if isinstance(self.settings, str) else self.settings
         for name in () if self.function else named:
             values = named[name] if isinstance(named, dict) else None
-            yield rule_settings(name, {} if values is None else values, filters=self.is_filter)
+            yield parse_rule_settings(name, {} if values is None else values, filters=self.is_filter)
 
     def with_files(self, place: Place) -> Self:
         if not isinstance(self.settings, dict):

@@ -22,9 +22,9 @@ from zyda_flows.tasks.sources.decoders import DAMAGED_MEMBER
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
-    Bad,
+    BadRecord,
     Outcome,
-    Skip,
+    SkippedRecord,
     checked_outcomes,
     chunks_of_outcomes,
     first_documents,
@@ -62,7 +62,7 @@ class Eprints:
         for member in self.members():
             self.count += not member.is_rest
             yield (
-                Bad(f"{named(member)}{member.fault}", member.content, member.is_rest)
+                BadRecord(f"{named(member)}{member.fault}", member.content, member.is_rest)
                 if member.fault
                 else (outcome_of(member))
             )
@@ -85,17 +85,17 @@ def outcome_of(member: TarMember) -> Outcome:
     """Return the outcome of an e-print."""
     path = PurePosixPath(member.name)
     if path.suffix.lower() != ".gz":
-        return Skip(
+        return SkippedRecord(
             path.suffix.lower().removeprefix(".").upper() if path.suffix.lower() == ".pdf" else "other file"
         )
     try:
         latex, main = latex_of(files_of(path.stem, member.content))
     except NoLatex as kind:
-        return Skip(str(kind))
+        return SkippedRecord(str(kind))
     except TooLarge as error:
-        return Bad(f"{member.name}: {error}")
+        return BadRecord(f"{member.name}: {error}")
     except DAMAGED_MEMBER as error:
-        return Bad(f"{member.name}: its data are damaged: {first_line(error)}", member.content)
+        return BadRecord(f"{member.name}: its data are damaged: {first_line(error)}", member.content)
     arxiv_id, version = identity(path.stem)
     url = f"https://arxiv.org/abs/{arxiv_id}" if arxiv_id else None
     return {"text": latex, "arxiv_id": arxiv_id, "version": version, "main_file": main, "url": url}

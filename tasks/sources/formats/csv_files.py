@@ -22,9 +22,9 @@ from zyda_flows.tasks.sources.decoders import COMPRESSIONS
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, check_names, utf8_fault
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
-    Bad,
+    BadRecord,
     Outcome,
-    Skip,
+    SkippedRecord,
     checked_outcomes,
     chunks_of_outcomes,
     first_documents,
@@ -37,7 +37,7 @@ ENDINGS = tuple(f"{stem}{end}" for stem in (".csv", ".tsv") for end in ("", *COM
 AT_RANDOM = False
 VERSION = 1
 BYTE_ORDER_MARK = b"\xef\xbb\xbf"
-BLANK = Skip("blank line")
+BLANK = SkippedRecord("blank line")
 CSV_FAULTS = {
     "unexpected end of data": "the opening quote of a field has no end",
     "',' expected after '\"'": "characters follow the closing quote of a field",
@@ -63,7 +63,7 @@ class Records:
         csv.field_size_limit(limits().record_bytes)
         names = self.record(begins=True)
         if not isinstance(names, list) or not any(names):
-            fault = names.reason if isinstance(names, Bad) else "its first line has no names of columns"
+            fault = names.reason if isinstance(names, BadRecord) else "its first line has no names of columns"
             raise bad_input(stream.source, fault, file=stream.url, row=0)
         if len(names) > MAX_COLUMNS:
             fault = f"it has {len(names):,} columns, expected at most {MAX_COLUMNS:,}"
@@ -82,26 +82,26 @@ class Records:
                 yield self.outcome(record)
         except ENDS_READING as error:
             reason = f"the file is damaged from here on: {damage(self.stream, error)}"
-            yield Bad(reason, is_rest=True)
+            yield BadRecord(reason, is_rest=True)
 
-    def outcome(self, record: list[str] | Bad | Skip) -> Outcome:
+    def outcome(self, record: list[str] | BadRecord | SkippedRecord) -> Outcome:
         if not isinstance(record, list):
             return record
         if len(record) != len(self.names):
             content = as_line(record, self.delimiter)
-            return Bad(f"it has {len(record):,} fields, expected {len(self.names):,}", content)
+            return BadRecord(f"it has {len(record):,} fields, expected {len(self.names):,}", content)
         return dict(zip(self.names, record, strict=True))
 
     def next_line(self) -> bytes | LongLine | None:
         return self.waiting.popleft() if self.waiting else next(self.lines, None)
 
-    def record(self, *, begins: bool = False) -> list[str] | Bad | Skip | None:
+    def record(self, *, begins: bool = False) -> list[str] | BadRecord | SkippedRecord | None:
         """Return the fields of the next record, its fault or a blank line; None at the end."""
         line = self.next_line()
         if line is None:
             return None
         if isinstance(line, LongLine):
-            return Bad(f"a line of more than {limits().record_bytes:,} bytes", line.start)
+            return BadRecord(f"a line of more than {limits().record_bytes:,} bytes", line.start)
         line = line.removeprefix(BYTE_ORDER_MARK) if begins else line
         if not line.strip():
             return BLANK
@@ -111,20 +111,20 @@ class Records:
         if unquoted is not None and not self.is_quoted(parsed, taken):
             parsed = unquoted
             self.give_back(taken)
-        if isinstance(parsed, Bad):
+        if isinstance(parsed, BadRecord):
             self.give_back(taken)
         return parsed
 
-    def unquoted(self, line: bytes, *, begins: bool) -> list[str] | Bad | None:
+    def unquoted(self, line: bytes, *, begins: bool) -> list[str] | BadRecord | None:
         """Return a TSV line with quotes split at its tabs, or None if it then has another number of fields."""
         if self.delimiter != "\t" or b'"' not in line:
             return None
         fields = line.decode(errors="replace").removesuffix("\r").split("\t")
         return utf8_bad(line) or fields if begins or len(fields) == len(self.names) else None
 
-    def is_quoted(self, parsed: list[str] | Bad, taken: list[bytes | LongLine]) -> bool:
+    def is_quoted(self, parsed: list[str] | BadRecord, taken: list[bytes | LongLine]) -> bool:
         """Return whether TSV lines are one record with quotes, not separate rows."""
-        if isinstance(parsed, Bad) or (self.names and len(parsed) != len(self.names)):
+        if isinstance(parsed, BadRecord) or (self.names and len(parsed) != len(self.names)):
             return False
         tabs = {line.count(b"\t") for line in taken if isinstance(line, bytes)}
         return not (len(taken) > 1 and len(self.names) > 1 and tabs == {len(self.names) - 1})
@@ -139,14 +139,14 @@ class Records:
             )
         del taken[1:]
 
-    def parsed(self, taken: list[bytes | LongLine]) -> list[str] | Bad:
+    def parsed(self, taken: list[bytes | LongLine]) -> list[str] | BadRecord:
         """Return the fields of the record that begins with `taken[0]`, and append its further lines to `taken`."""
         if fault := utf8_bad(taken[0]):
             return fault
         try:
             fields = next(csv.reader(self.spanned(taken), delimiter=self.delimiter, strict=True))
         except csv.Error as error:
-            return Bad(f"invalid CSV: {CSV_FAULTS.get(str(error), error)}", start_of(taken[0]))
+            return BadRecord(f"invalid CSV: {CSV_FAULTS.get(str(error), error)}", start_of(taken[0]))
         return fields
 
     def spanned(self, taken: list[bytes | LongLine]) -> Iterator[str]:
@@ -174,9 +174,9 @@ def as_line(record: list[str], delimiter: str) -> bytes:
     return line.getvalue().encode()
 
 
-def utf8_bad(line: bytes | LongLine) -> Bad | None:
+def utf8_bad(line: bytes | LongLine) -> BadRecord | None:
     fault = utf8_fault(start_of(line))
-    return Bad(fault, start_of(line)) if fault else None
+    return BadRecord(fault, start_of(line)) if fault else None
 
 
 def start_of(line: bytes | LongLine) -> bytes:
@@ -211,7 +211,9 @@ def read(
         records = Records(stream)
     except UNREADABLE as error:
         reason = f"the file is damaged: {damage(stream, error)}"
-        yield from chunks_of_outcomes([Bad(reason, is_rest=True)], pa.schema([]), text, tally, selection)
+        yield from chunks_of_outcomes(
+            [BadRecord(reason, is_rest=True)], pa.schema([]), text, tally, selection
+        )
         return
     yield from chunks_of_outcomes(records, records.schema, text, tally, selection)
     tally.rows += records.count

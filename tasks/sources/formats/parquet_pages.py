@@ -16,7 +16,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.sources.formats.thrift import Malformed, struct_at, varint_at
+from zyda_flows.tasks.sources.formats.thrift import MalformedThrift, struct_at, varint_at
 
 DATA, DICTIONARY, DATA_V2 = 0, 2, 3  # kinds of pages
 PLAIN_DICTIONARY, DELTA_BYTE_ARRAY, RLE_DICTIONARY = 2, 7, 8  # encodings
@@ -63,7 +63,7 @@ class ColumnPages:
 
     def pages(self, content: bytes, *, counts_rows: bool) -> Iterator[DataPage]:
         place = longest = 0
-        with suppress(Malformed):  # Arrow reports it
+        with suppress(MalformedThrift):  # Arrow reports it
             while place < len(content):
                 head, start = struct_at(content, place)
                 size, place = number_in(head, SIZE), start + number_in(head, COMPRESSED_SIZE)
@@ -89,11 +89,11 @@ class ColumnPages:
         return size
 
     def page(self, head: dict[int, Any], body: bytes, longest: int, *, counts_rows: bool) -> DataPage:
-        """Return a data page. longest: of the dictionary's values. Raises Malformed."""
+        """Return a data page. longest: of the dictionary's values. Raises MalformedThrift."""
         size, is_second = number_in(head, SIZE), head[KIND] == DATA_V2
         own = head.get(HEAD_V2 if is_second else HEAD)
         if not isinstance(own, dict):
-            raise Malformed("a data page without its head")
+            raise MalformedThrift("a data page without its head")
         values, encoding = number_in(own, 1), own.get(4 if is_second else 2)
         value_bytes, repeats = self.largest_value(encoding, size, longest)
         all_bytes = values * (value_bytes + LEVELS) if repeats else size + values * LEVELS
@@ -128,10 +128,10 @@ class ColumnPages:
 
 
 def number_in(fields: dict[int, Any], name: int) -> int:
-    """Return a non-negative number of a struct. Raises Malformed if it is missing."""
+    """Return a non-negative number of a struct. Raises MalformedThrift if it is missing."""
     value = fields.get(name)
     if not isinstance(value, int) or value < 0:
-        raise Malformed(f"field {name} is {value}, expected a number from 0")
+        raise MalformedThrift(f"field {name} is {value}, expected a number from 0")
     return value
 
 
@@ -176,7 +176,7 @@ class PageBounds:
 
     def __init__(self, columns: Iterable[ColumnPages], rows: int) -> None:
         self.unread, self.rows = list(columns), rows
-        self.seen = list[tuple[ColumnPages, list[DataPage]]]()
+        self.pages_of_columns = list[tuple[ColumnPages, list[DataPage]]]()
 
     def see(self, place: int, content: bytes) -> None:
         """Check bytes of the file. Raises SmallerBatches, and ValueError if no batch is small enough."""
@@ -187,14 +187,14 @@ class PageBounds:
         for column in complete:
             self.unread.remove(column)
             pages = column.look_through(content[column.place.start - place : column.place.stop - place])
-            self.seen.append((column, pages))
+            self.pages_of_columns.append((column, pages))
         if complete:
             self.judge()
 
     def judge(self) -> None:
         """Compare the columns read so far with the limits."""
         most = limits().page_bytes
-        largest = sum(largest_page(pages) for _, pages in self.seen)
+        largest = sum(largest_page(pages) for _, pages in self.pages_of_columns)
         if largest > 2 * most:
             raise ValueError(f"pages of {largest:,} bytes in one row group, expected at most {2 * most:,}")
         if self.batch_size(self.rows) <= limits().batch_bytes:
@@ -208,7 +208,9 @@ class PageBounds:
             raise SmallerBatches(1)
 
     def batch_size(self, rows: int) -> int:
-        return sum(most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.seen)
+        return sum(
+            most_bytes(pages, rows, is_nested=column.levels > 0) for column, pages in self.pages_of_columns
+        )
 
 
 def largest_page(pages: Sequence[DataPage]) -> int:

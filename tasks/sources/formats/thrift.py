@@ -6,7 +6,7 @@ TRUE, FALSE, BYTE, I16, I32, I64, DOUBLE, BINARY, LIST, SET, MAP, STRUCT = range
 MOST_LEVELS = 64  # the depth at which Arrow's reader refuses a struct
 
 
-class Malformed(ValueError):
+class MalformedThrift(ValueError):
     """Bytes that are not valid Thrift."""
 
 
@@ -30,7 +30,7 @@ def struct_at(data: bytes, place: int, level: int = 0) -> tuple[dict[int, Any], 
 def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
     """Return a value of a kind (a number, a struct, or None for others), and the position after it."""
     if level > MOST_LEVELS:
-        raise Malformed("values in too many levels")
+        raise MalformedThrift("values in too many levels")
     if kind in (TRUE, FALSE, BYTE):
         return byte_at(data, place)
     if kind in (I16, I32, I64):
@@ -46,7 +46,7 @@ def value_at(data: bytes, place: int, kind: int, level: int) -> tuple[Any, int]:
         return None, after_map(data, place, level)
     if kind == STRUCT:
         return struct_at(data, place, level)
-    raise Malformed(f"a value of kind {kind}")
+    raise MalformedThrift(f"a value of kind {kind}")
 
 
 def after_list(data: bytes, place: int, level: int) -> int:
@@ -71,7 +71,7 @@ def after_values(data: bytes, place: int, count: int, kinds: tuple[int, ...], le
     """Return the position after `count` values, or key-value pairs, of the given kinds."""
     for _ in range(count):
         if place >= len(data):
-            raise Malformed("values without an end")
+            raise MalformedThrift("values without an end")
         for kind in kinds:
             _, place = value_at(data, place, kind, level + 1)
     return place
@@ -79,7 +79,7 @@ def after_values(data: bytes, place: int, count: int, kinds: tuple[int, ...], le
 
 def byte_at(data: bytes, place: int) -> tuple[int, int]:
     if not 0 <= place < len(data):
-        raise Malformed("it ends within a struct")
+        raise MalformedThrift("it ends within a struct")
     return data[place], place + 1
 
 
@@ -93,7 +93,7 @@ def varint_at(data: bytes, place: int) -> tuple[int, int]:
         if byte < 128:
             return number, place
         if shift > 63:
-            raise Malformed("a number of more than 64 bits")
+            raise MalformedThrift("a number of more than 64 bits")
 
 
 def signed_at(data: bytes, place: int) -> tuple[int, int]:

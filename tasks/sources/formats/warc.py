@@ -27,9 +27,9 @@ from zyda_flows.tasks.sources.message_heads import (
     read_http_head,
 )
 from zyda_flows.tasks.sources.outcomes import (
-    Bad,
+    BadRecord,
     Outcome,
-    Skip,
+    SkippedRecord,
     checked_outcomes,
     chunks_of_outcomes,
     first_documents,
@@ -54,7 +54,7 @@ SCHEMA = pa.schema(
         ("warc_id", pa.string()),
     ]
 )
-OTHERS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
+IGNORED_RECORDS = {"warcinfo", "request", "metadata", "revisit", "continuation"}
 PAGE_RECORDS = {"response", "resource"}
 PAGES = {"text/html", "application/xhtml+xml"}
 MAIN_TYPES = {"application", "audio", "font", "image", "message", "model", "multipart", "text", "video"}
@@ -111,16 +111,16 @@ def framing_of(stream: Input) -> WarcFraming:
 def outcomes_of(framing: WarcFraming) -> Iterator[Outcome]:
     for framed in framing:
         outcome = faulty(framed) if framed.fault else outcome_of(framed)
-        if isinstance(outcome, Bad):
+        if isinstance(outcome, BadRecord):
             outcome = replace(outcome, reason=f"at byte {framed.offset:,} of the file: {outcome.reason}")
         yield outcome
 
 
 def faulty(framed: FramedRecord) -> Outcome:
     """Return the outcome of a record with a fault; a long record may be skipped by its beginning."""
-    if framed.is_beginning and isinstance(beginning := outcome_of(framed), Skip):
+    if framed.is_beginning and isinstance(beginning := outcome_of(framed), SkippedRecord):
         return beginning
-    return Bad(framed.fault, framed.content[: limits().bad_record_kept], framed.is_rest)
+    return BadRecord(framed.fault, framed.content[: limits().bad_record_kept], framed.is_rest)
 
 
 def outcome_of(framed: FramedRecord) -> Outcome:
@@ -130,26 +130,28 @@ def outcome_of(framed: FramedRecord) -> Outcome:
         head = read_head(content, 0, limits().warc_head, "utf-8")
         stated = [] if framed.is_beginning else head.all("warc-block-digest")
         if wrong := stated and wrong_digest(stated, memoryview(content)[head.end :]):
-            return Bad(f"its content does not match its digest (WARC-Block-Digest: {wrong[:200]})", content)
+            return BadRecord(
+                f"its content does not match its digest (WARC-Block-Digest: {wrong[:200]})", content
+            )
         kind = (head.get("warc-type") or "").lower()
         if kind == "conversion":
             return plain_text(head, content)
         if kind not in PAGE_RECORDS:
-            return Skip(kind if kind in OTHERS else "record of unknown type")
+            return SkippedRecord(kind if kind in IGNORED_RECORDS else "record of unknown type")
         return page(head, kind, content)
     except ValueError as error:
-        return Bad(first_line(error), content)
+        return BadRecord(first_line(error), content)
     except MemoryError:
-        return Bad("it needs more memory than is available", content)
+        return BadRecord("it needs more memory than is available", content)
 
 
 def plain_text(head: Head, record: bytes) -> Outcome:
     """Return the outcome of a text of a WET file."""
     if media_type(head.get("content-type")) != "text/plain":
-        return Skip(f"conversion to {kind_of(head.get('content-type'))}")
+        return SkippedRecord(f"conversion to {kind_of(head.get('content-type'))}")
     content = record[head.end :]
     if fault := utf8_fault(content):
-        return Bad(fault, content)
+        return BadRecord(fault, content)
     language = head.get("warc-identified-content-language")
     return {**columns_of(head), "text": content, "content_type": "text/plain", "content_language": language}
 
@@ -158,20 +160,20 @@ def page(head: Head, kind: str, record: bytes) -> Outcome:
     """Return the outcome of a record with a response or a resource. Raises ValueError."""
     stated = head.get("content-type")
     response = http_response(head, record)
-    if isinstance(response, Skip):
+    if isinstance(response, SkippedRecord):
         return response
     if response is None and kind == "response":
-        return Skip("response without HTTP")
+        return SkippedRecord("response without HTTP")
     status, http = response or (None, None)
     stated = head.get("warc-identified-payload-type") or (content_type_of(http) if http else stated)
     if stated and media_type(stated) not in PAGES:
-        return Skip(f"content of type {kind_of(stated)}")
+        return SkippedRecord(f"content of type {kind_of(stated)}")
     body = record[http.end if http else head.end :]
     content = decoded_body(body, http) if http else body
     if not stated and not BEGINS_HTML.match(content):
-        return Skip(f"content of type {kind_of(stated)}")
+        return SkippedRecord(f"content of type {kind_of(stated)}")
     if content[: len(PDF)] == PDF:  # regardless of the stated type
-        return Skip("content of type application")
+        return SkippedRecord("content of type application")
     return {
         **columns_of(head),
         "text": as_utf8(content, charset_of(http or head)),
@@ -181,7 +183,7 @@ def page(head: Head, kind: str, record: bytes) -> Outcome:
     }
 
 
-def http_response(head: Head, record: bytes) -> tuple[int, Head] | Skip | None:
+def http_response(head: Head, record: bytes) -> tuple[int, Head] | SkippedRecord | None:
     """Return the status and the head of a record's HTTP response, None if it has none. Raises ValueError.
 
     A response with another status than 200 is skipped.
@@ -190,13 +192,13 @@ def http_response(head: Head, record: bytes) -> tuple[int, Head] | Skip | None:
     if media_type(stated) != "application/http" and (stated or not has_http):
         return None
     if not has_http:
-        return Skip("status unknown")
+        return SkippedRecord("status unknown")
     status, http = read_http_head(record, head.end, limits().http_head)
     if status == FOUND:
         return status, http
     if status in REDIRECTS:
-        return Skip("redirect")
-    return Skip(f"status {status if status in STATUSES else 'unknown'}")
+        return SkippedRecord("redirect")
+    return SkippedRecord(f"status {status if status in STATUSES else 'unknown'}")
 
 
 def columns_of(head: Head) -> dict[str, str | None]:

@@ -9,14 +9,14 @@ from dataclasses import dataclass
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import first_line
-from zyda_flows.tasks.extraction.decoding import decoded
+from zyda_flows.tasks.extraction.decoding import decode_page
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.byte_lines import UNREADABLE
 from zyda_flows.tasks.sources.compression import chunks_of
 from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally, checked_columns
 from zyda_flows.tasks.sources.input_files import FilePiece
-from zyda_flows.tasks.sources.outcomes import Bad, Outcome, chunks_of_outcomes, first_documents
+from zyda_flows.tasks.sources.outcomes import BadRecord, Outcome, chunks_of_outcomes, first_documents
 from zyda_flows.tasks.sources.selection import ALL, Selection
 from zyda_flows.tasks.sources.streams import Input, damage
 
@@ -64,17 +64,17 @@ def document_in(stream: Input, decode: Decode) -> Outcome:
         for chunk in chunks_of(stream, compression_of(stream.url)):
             content += chunk
             if len(content) > limits().file_bytes:
-                return Bad(f"it has more than {limits().file_bytes:,} bytes, the most for one document")
+                return BadRecord(f"it has more than {limits().file_bytes:,} bytes, the most for one document")
         url = stream.url if "://" in stream.url else None
         return {"text": decode(bytes(content)), "url": url, "file": stream.url.rpartition("/")[2]}
     except UnicodeDecodeError as error:
-        return Bad(f"invalid UTF-8 at byte {error.start}: {error.reason}", bytes(content))
+        return BadRecord(f"invalid UTF-8 at byte {error.start}: {error.reason}", bytes(content))
     except UNREADABLE as error:
-        return Bad(f"the file is damaged: {damage(stream, error)}", bytes(content))
+        return BadRecord(f"the file is damaged: {damage(stream, error)}", bytes(content))
     except ValueError as error:
-        return Bad(first_line(error), bytes(content))
+        return BadRecord(first_line(error), bytes(content))
 
 
 # A page states its encoding. Windows programs begin a text with a byte order mark, which is removed.
-HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decoded(content, None))
+HTML = WholeFiles("html", compressed(".html", ".htm", ".xhtml"), lambda content: decode_page(content, None))
 TEXT = WholeFiles("txt", compressed(".txt", ".md"), lambda content: content.decode("utf-8-sig"))

@@ -20,9 +20,9 @@ from zyda_flows.tasks.sources.decoders import COMPRESSIONS, compression_of
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece
 from zyda_flows.tasks.sources.outcomes import (
-    Bad,
+    BadRecord,
     Outcome,
-    Skip,
+    SkippedRecord,
     checked_outcomes,
     chunks_of_outcomes,
     first_documents,
@@ -80,12 +80,12 @@ class Pages:
                 page = self.next_page()
             except DamagedBlock as error:
                 content, is_rest = bytes(self.held), not self.resume()
-                page = Bad(f"{error}{FETCH if is_rest else ''}", content, is_rest=is_rest)
+                page = BadRecord(f"{error}{FETCH if is_rest else ''}", content, is_rest=is_rest)
             if page is None:
                 return
-            is_rest = isinstance(page, Bad) and page.is_rest
+            is_rest = isinstance(page, BadRecord) and page.is_rest
             self.count += not is_rest
-            yield page if isinstance(page, Bad) else self.outcome(page)
+            yield page if isinstance(page, BadRecord) else self.outcome(page)
 
     def more(self) -> bool:
         """Hold another block; return False at the end. Raises DamagedBlock."""
@@ -119,7 +119,7 @@ class Pages:
         base = BASE.search(head)
         self.base = base[1].decode(errors="replace") if base else ""
 
-    def next_page(self) -> bytes | Bad | None:
+    def next_page(self) -> bytes | BadRecord | None:
         """Return the XML of the next page, or the fault of a page without an end; None at the end of the dump."""
         while (start := self.held.find(OPEN)) < 0:
             del self.held[: max(0, len(self.held) - len(OPEN))]
@@ -139,34 +139,34 @@ class Pages:
             if following >= 0 or len(self.held) > limits().dump_page or not self.more():
                 return self.cut_off(stop)
 
-    def cut_off(self, end: int) -> Bad:
+    def cut_off(self, end: int) -> BadRecord:
         """Remove the held bytes up to `end` and return them as a page without an end."""
         content = bytes(self.held[:end])
         del self.held[:end]
         if len(content) > limits().dump_page:
-            return Bad(f"a page of more than {limits().dump_page:,} bytes", content)
-        return Bad("a page has no end: </page> is missing", content)
+            return BadRecord(f"a page of more than {limits().dump_page:,} bytes", content)
+        return BadRecord("a page has no end: </page> is missing", content)
 
     def outcome(self, page: bytes) -> Outcome:
         """Return the outcome of a page."""
         if fault := fault_of_xml(page):
-            return Bad(fault, page)
+            return BadRecord(fault, page)
         try:
             return self.document(ElementTree.fromstring(page))  # noqa: S314 (without entities)
         except (ElementTree.ParseError, UnicodeError, ValueError) as error:
-            return Bad(f"not a page of a dump: {first_line(error)}", page)
+            return BadRecord(f"not a page of a dump: {first_line(error)}", page)
 
     def document(self, page: ElementTree.Element) -> Outcome:
         """Return the columns of a page, or the kind of a page that is not an article. Raises ValueError."""
         namespace, title = number(page.findtext("ns"), 0), page.findtext("title") or ""
         if page.find("redirect") is not None:
-            return Skip("redirect")
+            return SkippedRecord("redirect")
         if namespace != 0:
-            return Skip(f"namespace {self.namespaces.get(namespace) or namespace}")
+            return SkippedRecord(f"namespace {self.namespaces.get(namespace) or namespace}")
         revision = latest_revision(page)
         text = revision.find("text")
         if text is None or text.get("deleted") is not None:
-            return Skip("deleted")
+            return SkippedRecord("deleted")
         return {
             "text": self.local_link(text.text or ""),
             "title": title,

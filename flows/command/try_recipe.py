@@ -19,18 +19,26 @@ WIDTH = 200
 MOST_LANGUAGES = 3  # languages with limits in a line
 
 
-def try_(
+def try_recipe(
     recipe_path: RecipePath,
     documents: Annotated[
-        int, typer.Option(min=1, help="Size of the sample, of all sources together.")
+        int,
+        typer.Option(
+            min=1, metavar="N", help="Number of documents in the sample, from all sources together."
+        ),
     ] = 1000,
-    examples: Annotated[int, typer.Option(min=0, max=100, help="Examples of each rule.")] = 3,
+    examples: Annotated[
+        int,
+        typer.Option(
+            min=0, max=100, metavar="N", help="Number of examples of removed documents to show for each rule."
+        ),
+    ] = 3,
 ) -> None:
     """Run the `documents:` steps of the recipe on a sample, and show the removals of each rule. Writes nothing.
 
-    Use it to tune values within seconds: change the recipe, and start the command again.
+    To tune the limits of rules, change the recipe, and start the command again. It takes seconds.
     """
-    recipe = load(recipe_path, None, None)
+    recipe = load(recipe_path, storage=None, sample=None)
     from rich.markup import escape  # late
     from rich.text import Text  # late
 
