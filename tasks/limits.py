@@ -301,6 +301,14 @@ class Limits:
         1 << 24,
         ("lines of a deny list, of a list of addresses, or of a JSON Lines file of an evaluation set"),
     )
+    request_list_bytes: int = bound(
+        1 << 24,
+        "bytes",
+        "a file of `zyda forget --urls`; a larger file is read in blocks, into a table of hashes",
+    )
+    denied_addresses: int = bound(
+        1 << 27, "addresses", "of a request in such tables; a worker holds 12 bytes of each"
+    )
     nested_items: int = bound(
         16,
         (

@@ -1,19 +1,30 @@
 """`zyda forget`: remove requested documents permanently, and write a certificate."""
 
-from dataclasses import dataclass
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
 from zyda_flows.flows.command.arguments import RecipePath, Sample, Storage, load
 from zyda_flows.flows.command.build import hide_prefect_log, run_build
+from zyda_flows.flows.command.cluster import over_cluster
 from zyda_flows.flows.command.find import text_of
-from zyda_flows.flows.command.terminal import confirm, console, in_threads, say, table_of
+from zyda_flows.flows.command.removal_search import (
+    folders_to_search,
+    print_cost,
+    print_documents,
+    print_search,
+    search_dependents,
+)
+from zyda_flows.flows.command.terminal import confirm, console, in_threads, say
 from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
     from zyda_flows.tasks.erasure.dependents import Search
+    from zyda_flows.tasks.erasure.in_shards import Spread
     from zyda_flows.tasks.erasure.removal_certificate import Certificate
     from zyda_flows.tasks.erasure.removal_request import RemovalRequest, RequestReader
     from zyda_flows.tasks.erasure.requested_documents import RequestedDocuments
@@ -24,7 +35,8 @@ EXAMPLES = (
     "zyda forget recipe.yaml --domain example.org --among .",
     "zyda forget recipe.yaml --text page.txt --yes",
 )
-MOST_SHOWN = 20
+SECONDS_HERE = 20.0  # of a core, below which a search does not need a cluster
+FILES_HERE = 1000  # of folders to search, below which it does not need one either
 Many = list[str] | None
 
 
@@ -81,6 +93,7 @@ def forget(
     request that was interrupted.
     """
     hide_prefect_log()
+    from zyda_flows.tasks.erasure.large_lists import without_unlisted_tables  # late
     from zyda_flows.tasks.erasure.removal_request import RequestReader  # late
     from zyda_flows.tasks.storage.claims import FORGET, expect_free, forgetting  # late
 
@@ -97,9 +110,10 @@ def forget(
     request = RequestOptions(recipe_path, storage, sample, reader, texts, among or [], alike=not exact)
     if dry_run:
         expect_free(recipe.folder, (FORGET,))
-        request.find_and_print(recipe, is_dry=True)
+        with without_unlisted_tables(recipe.folder, request.tables):
+            request.find_and_print(recipe, is_dry=True)
         return
-    with forgetting(recipe.folder, "zyda forget"):
+    with forgetting(recipe.folder, "zyda forget"), without_unlisted_tables(recipe.folder):
         request.carry_out(recipe, is_sure=yes)
 
 
@@ -114,7 +128,7 @@ def expect_corpus(recipe: "Recipe") -> None:
 
 @dataclass(frozen=True)
 class RequestOptions:
-    """A removal request on the command line."""
+    """A removal request on the command line. tables: the SHA-256 of the tables that were written for it."""
 
     recipe_path: str
     storage: str | None
@@ -123,6 +137,7 @@ class RequestOptions:
     texts: list[str]
     among: list[str]
     alike: bool
+    tables: list[str] = field(default_factory=list)
 
     def find_and_print(
         self, recipe: "Recipe", *, is_dry: bool = False
@@ -132,14 +147,38 @@ class RequestOptions:
         from zyda_flows.tasks.erasure.requested_documents import find_documents  # late
 
         removal = self.reader.request(self.texts)
-        documents = find_documents(recipe, removal, in_threads, alike=self.alike)
-        print_documents(documents, is_dry=is_dry)
-        search = search_dependents(recipe, documents, self.among)
+        with console(stderr=True).status("reading the request"):
+            removal = removal.with_table(recipe.folder)
+        self.tables.extend(filter(None, (entry.addresses_sha256 for entry in removal.requests)))
+        search = folders_to_search(self.among)
+        with self.workers(recipe, removal, search) as (spread, is_on_cluster):
+            documents = find_documents(recipe, removal, spread, alike=self.alike, is_on_cluster=is_on_cluster)
+            print_documents(documents, is_dry=is_dry)
+            search_dependents(recipe, documents, search)
         print_search(search)
         lines = new_lines(recipe, removal, documents)
         if not lines:
             say("nothing to do: the deny lists of the corpus contain the whole request")
         return removal, documents, search, lines
+
+    @contextmanager
+    def workers(
+        self, recipe: "Recipe", removal: "RemovalRequest", search: "Search"
+    ) -> "Iterator[tuple[Spread, bool]]":
+        """Print the estimated cost; yield a function that runs a search, and whether it runs on a cluster.
+
+        A short search runs in threads of this process.
+        """
+        from zyda_flows.tasks.erasure.requested_documents import cost_of_search  # late
+
+        cost = cost_of_search(recipe, removal, alike=self.alike)
+        print_cost(cost, search)
+        if cost.most_seconds < SECONDS_HERE and search.files < FILES_HERE:
+            yield in_threads, False
+            return
+        with over_cluster(recipe, "searching") as spread:
+            search.spread = spread
+            yield spread, True
 
     def carry_out(self, recipe: "Recipe", *, is_sure: bool) -> None:
         """Finish an interrupted request, then carry out this request after a confirmation."""
@@ -168,69 +207,6 @@ def text_in(file_or_text: str) -> str:
     if text == file_or_text and not any(c.isspace() for c in text):
         raise BadInput(f"--text {text}: there is no such file")
     return text
-
-
-def print_documents(requested: "RequestedDocuments", *, is_dry: bool) -> None:
-    """Print the requested documents by source. is_dry: nothing is removed, and no deny list is written."""
-    from zyda_flows.tasks.erasure.certified_removal import count_by_source  # late
-
-    if not requested.documents:
-        later = "" if is_dry else "; the deny list removes matching documents that are added later"
-        say(f"no document of the corpus matches the request, or all are removed already{later}")
-    for line in requested.notes:
-        say(line)
-    if not requested.documents:
-        return
-    columns = ("source", "documents", "only similar", "tokens", "now")
-    table = table_of(*columns, words=["source", "now"])
-    for row in count_by_source(requested.documents):
-        table.add_row(row.source, f"{row.documents:,}", f"{row.by_likeness:,}", f"{row.tokens:,}", row.was)
-    console().print(table)
-    for document in requested.documents[:MOST_SHOWN]:
-        similar = "" if document.likeness is None else f", similarity {document.likeness:.2f}"
-        say(
-            f"  {document.doc_id}  source {document.source}, file {document.file}, row {document.row}{similar}"
-        )
-    if len(requested.documents) > MOST_SHOWN:
-        say(f"  and {len(requested.documents) - MOST_SHOWN:,} more")
-
-
-def search_dependents(recipe: "Recipe", requested: "RequestedDocuments", among: list[str]) -> "Search":
-    """Search folders for other corpora and mixtures with the requested documents."""
-    import numpy as np  # late
-
-    from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus  # late
-    from zyda_flows.tasks.erasure.dependent_kinds import Subject  # late
-    from zyda_flows.tasks.erasure.dependents import Search  # late
-    from zyda_flows.tasks.erasure.requested_documents import listed_requests  # late
-    from zyda_flows.tasks.storage.folder import absolute  # late
-
-    search = Search()
-    with console(stderr=True).status("searching"):
-        for url in among:
-            search.look_into(absolute(url))
-        ids = np.array([document.doc_id for document in requested.documents], np.uint64)
-        if among and not len(ids):
-            listed = (line.id for line in listed_requests(recipe) if line.id is not None)
-            ids = np.array(sorted(listed), np.uint64)
-            say(f"searching for all documents removed from the corpus on request: {len(ids):,}")
-        search.follow(Subject(PublishedCorpus.at(recipe.folder.url), ids))
-    return search
-
-
-def print_search(search: "Search") -> None:
-    for dependent in search.dependents:
-        pieces = f" in {counted(dependent.pieces, 'piece')}" if dependent.pieces else ""
-        note = f" ({dependent.note})" if dependent.note else ""
-        documents = counted(dependent.documents, "document")
-        say(f"{dependent.kind}: {dependent.url} has {documents}{pieces} of {dependent.of}{note}")
-        say(f"  to do: {dependent.todo}")
-        for at in dependent.positions[:MOST_SHOWN]:
-            say(f"  {at.output}, tokens {at.start:,} to {at.start + at.tokens - 1:,}: document {at.doc_id}")
-        if dependent.pieces > MOST_SHOWN:
-            say(f"  and {dependent.pieces - MOST_SHOWN:,} more; the certificate lists them")
-    for line in search.not_searched:
-        say(f"not searched: {line}")
 
 
 def forget_history(recipe: "Recipe") -> None:

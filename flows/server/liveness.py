@@ -19,6 +19,7 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager, suppress
 from datetime import UTC, datetime
 from itertools import count
+from uuid import UUID
 
 import httpx
 import psutil  # type: ignore[import-untyped]
@@ -181,12 +182,18 @@ def heartbeats_in(client: SyncPrefectClient) -> Iterator[RunHeartbeat]:
 def runs_in(
     client: SyncPrefectClient, *states: StateType, flows: Sequence[str] | None = None
 ) -> list[FlowRun]:
-    """Return the runs in these states. flows: the names of their flows; by default, of all deployments."""
-    return client.read_flow_runs(
-        flow_filter=FlowFilter(name=FlowFilterName(any_=[*(flows or flow_names())])),
-        flow_run_filter=FlowRunFilter.model_validate({"state": {"type": {"any_": states}}}),
-        limit=PAGE,
-    )
+    """Return all runs in these states. flows: the names of their flows; by default, of all deployments."""
+    flow_filter = FlowFilter(name=FlowFilterName(any_=[*(flows or flow_names())]))
+    run_filter = FlowRunFilter.model_validate({"state": {"type": {"any_": states}}})
+    runs = dict[UUID, FlowRun]()  # by id: runs that end between two pages move the others to earlier pages
+    for offset in count(0, PAGE):
+        page = client.read_flow_runs(
+            flow_filter=flow_filter, flow_run_filter=run_filter, limit=PAGE, offset=offset
+        )
+        runs |= {run.id: run for run in page}
+        if len(page) < PAGE:
+            break
+    return [*runs.values()]
 
 
 def may_be_starting(run: FlowRun, worker_is_new: bool) -> bool:

@@ -177,6 +177,11 @@ class PublishedCorpus:
         with self.reading():
             return self.file_table.below(prefix)
 
+    def paths(self) -> list[str]:
+        """Return the paths of the published files, without their digests and sizes."""
+        with self.reading():
+            return self.file_table.rows("", ["path"]).column("path").to_pylist()
+
     def artifacts(self, prefix: str) -> list[Artifact]:
         """Return the published files whose paths begin with `prefix`, as artifacts of the published folder."""
         return [file.to_read() for file in self.files(prefix)]
@@ -222,8 +227,12 @@ class PublishedCorpus:
     def row_groups(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the files of a published folder by row group: the columns of each file that are in `columns`."""
         for file in self.files(f"{folder}/"):
-            with self.open(file) as parquet:
-                names = [name for name in columns if name in parquet.schema_arrow.names]
-                for group in range(parquet.num_row_groups):
-                    if parquet.metadata.row_group(group).num_rows:
-                        yield parquet.read_row_group(group, names)
+            yield from self.row_groups_of(file, columns)
+
+    def row_groups_of(self, file: TableFile, columns: Sequence[str]) -> Iterator[pa.Table]:
+        """Read a published file by row group: its columns that are in `columns`."""
+        with self.open(file) as parquet:
+            names = [name for name in columns if name in parquet.schema_arrow.names]
+            for group in range(parquet.num_row_groups):
+                if parquet.metadata.row_group(group).num_rows:
+                    yield parquet.read_row_group(group, names)

@@ -138,7 +138,7 @@ def denied_ids(
     ids = table.column("doc_id").to_numpy()
     is_denied = np.isin(ids, denied.requested_and_similar_ids[0])
     if denied.has_addresses:
-        is_denied |= [denied.has_address(address) for address in values_in(table, url).to_pylist()]
+        is_denied |= denied.denies_addresses(values_in(table, url))
     for column, values in denied.values.items():
         is_denied |= np.asarray(pc.is_in(values_in(table, column), pa.array(sorted(values), pa.string())))
     for column, value_hashes in denied.value_hashes.items():

@@ -26,16 +26,23 @@ from base64 import b64decode
 from collections.abc import Iterable, Iterator, Sequence
 from functools import cached_property, lru_cache
 from hashlib import sha256
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import numpy as np
 import orjson
+import pyarrow as pa
 from numpy.typing import NDArray
 from pydantic import BeforeValidator, Field, ValidationError, field_validator, model_validator
 
+from zyda_flows.tasks.documents.address_tables import (
+    AddressTable,
+    digests_of_address,
+    load_address_table,
+)
 from zyda_flows.tasks.errors import BadInput, first_line
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.values import Strict
+from zyda_flows.tasks.sources.address_columns import Address, normal_addresses
 from zyda_flows.tasks.sources.address_lists import (
     Entry,
     address_of,
@@ -108,7 +115,7 @@ Sketches = tuple[list[str], NDArray[np.uint64], NDArray[np.int64]]  # (n,), (n, 
 ALLOWED_FIELDS = [
     {"url"}, {"domain"}, {"id"}, {"id", "by"}, {"text_sha256"}, {"text_sha256", "signature"},
     {"text_sha256", "signature", "only_itself"}, {"url_sha256"}, {"column", "value"}, {"column", "value_sha256"},
-    {"letters_sha256"}, {"row_sha256"}, {"row_sha256", "row_bytes"},
+    {"letters_sha256"}, {"row_sha256"}, {"row_sha256", "row_bytes"}, {"addresses_sha256", "addresses"},
 ]  # fmt: skip
 
 
@@ -116,7 +123,8 @@ class Request(Strict):
     """A line of a list: the property by which documents to remove are identified.
 
     by: `likeness` if the document of an id is only similar to a requested text. only_itself: for a text with a
-    signature, whether similar texts are kept.
+    signature, whether similar texts are kept. addresses_sha256, addresses: the SHA-256 of a table of addresses
+    (`tasks.documents.address_tables`), and their number.
     """
 
     url: str | None = None
@@ -133,6 +141,8 @@ class Request(Strict):
     column: str | None = None
     value: str | int | float | bool | None = None
     value_sha256: Sha256 | None = None
+    addresses_sha256: Sha256 | None = None
+    addresses: Annotated[int, Field(strict=True, ge=1)] | None = None
 
     @model_validator(mode="after")
     def check_fields(self) -> "Request":
@@ -155,16 +165,19 @@ class DenyList:
     column. text_hashes: of texts without a signature. signed: hashes and signatures of the other texts, by the
     digest of their parameters. only_themselves: hashes of texts whose similar texts are kept. letter_hashes: of the
     letters of texts. row_hashes: of rows that are set aside. row_beginnings: hashes of their first bytes, by the
-    number of bytes.
+    number of bytes. files: with all these requests, if they were read from files. tables: large lists of addresses.
+    names_tables: whether requests name such tables.
     """
 
-    def __init__(self, requests: Iterable[Request]) -> None:
-        self.urls, self.folders, self.domains, self.url_hashes = (
-            set[str](),
-            set[str](),
-            set[str](),
-            set[str](),
-        )
+    def __init__(
+        self,
+        requests: Iterable[Request],
+        files: tuple[PlannedFile, ...] = (),
+        tables: tuple[AddressTable, ...] = (),
+    ) -> None:
+        self.files, self.tables, self.names_tables = files, tables, False
+        self.urls, self.folders, self.domains = set[str](), set[str](), set[str]()
+        self.url_hashes = set[bytes]()
         self.ids, self.like_ids, self.text_hashes = set[int](), set[int](), set[str]()
         self.values, self.value_hashes = dict[str, set[str]](), dict[str, set[str]]()
         self.signed, self.only_themselves = dict[str, dict[str, Signature]](), set[str]()
@@ -172,7 +185,9 @@ class DenyList:
         self.row_beginnings = dict[int, set[str]]()
         self._sketches = dict[str, Sketches]()
         for request in requests:
-            if request.url is not None:
+            if request.addresses_sha256 is not None:
+                self.names_tables = True
+            elif request.url is not None:
                 self.add_address(address_of(request.url.strip()))
             elif request.domain is not None:
                 self.domains.add(str(normalise_domain(request.domain)))
@@ -191,11 +206,15 @@ class DenyList:
             elif request.row_sha256 is not None:
                 self.row_hashes.add(request.row_sha256)
             elif request.url_sha256 is not None:
-                self.url_hashes.add(request.url_sha256)
+                self.url_hashes.add(bytes.fromhex(request.url_sha256))
             elif request.column is not None and request.value_sha256 is not None:
                 self.value_hashes.setdefault(request.column, set()).add(request.value_sha256)
             elif request.column is not None:
                 self.values.setdefault(request.column, set()).add(str(as_text(request.value, lists=False)))
+
+    def __reduce__(self) -> Any:
+        """Send the names of files instead of requests: each worker reads the files once."""
+        return (load_deny_list, (self.files,)) if self.files else super().__reduce__()
 
     def add_address(self, entry: Entry) -> None:
         entries_by_kind = {"domain": self.domains, "url": self.urls, "folder": self.folders}
@@ -203,7 +222,7 @@ class DenyList:
 
     @property
     def has_addresses(self) -> bool:
-        return bool(self.urls or self.folders or self.domains or self.url_hashes)
+        return bool(self.urls or self.folders or self.domains or self.url_hashes or self.names_tables)
 
     @cached_property
     def requested_and_similar_ids(self) -> tuple[NDArray[np.uint64], NDArray[np.uint64]]:
@@ -231,17 +250,31 @@ class DenyList:
         return [*dict.fromkeys([*self.values, *self.value_hashes])]
 
     def has_address(self, address_text: str | None) -> bool:
-        """Return whether documents with this address are removed."""
-        if address_text is None or (normal := normalise_address(address_text)) is None:
-            return False
-        host, address = normal
+        """Return whether documents with this address are to be removed."""
+        return address_text is not None and bool(self.denies_normal([normalise_address(address_text)])[0])
+
+    def denies_addresses(self, addresses: pa.Array | pa.ChunkedArray) -> NDArray[np.bool_]:
+        """Return for each address of a column whether documents with it are to be removed: (n,)."""
+        return self.denies_normal(normal_addresses(addresses))
+
+    def denies_normal(self, addresses: Sequence[Address | None]) -> NDArray[np.bool_]:
+        """Return whether documents with addresses in normal form are to be removed: (n,)."""
+        is_denied = np.zeros(len(addresses), np.bool_)
+        if self.urls or self.folders or self.domains or self.url_hashes:
+            is_denied |= [address is not None and self.lists(*address) for address in addresses]
+        for table in self.tables:
+            is_denied |= table.contains([address and address[1] for address in addresses])
+        return is_denied
+
+    def lists(self, host: str, address: str) -> bool:
+        """Return whether an address, one of its folders, or its domain is in the lists without their tables."""
         is_in_folder = bool(self.folders) and not self.folders.isdisjoint(self.folders_of(address))
-        is_hashed = bool(self.url_hashes) and not self.url_hashes.isdisjoint(hashes_of_address(address))
+        is_hashed = bool(self.url_hashes) and not self.url_hashes.isdisjoint(digests_of_address(address))
         return (
             address in self.urls
             or is_in_folder
             or is_hashed
-            or not self.domains.isdisjoint(host_and_parents(host))
+            or (bool(self.domains) and not self.domains.isdisjoint(host_and_parents(host)))
         )
 
     def folders_of(self, address: str) -> Iterator[str]:
@@ -256,22 +289,21 @@ class DenyList:
         return max(map(len, self.folders), default=0)
 
 
-def hashes_of_address(address: str) -> Iterator[str]:
-    """Yield the SHA-256 of an address and of each folder above it, as `example.org/folder/*`."""
-    yield sha256(address.encode()).hexdigest()
-    folder_hash, start = sha256(), 0
-    for end in folder_ends(address):
-        folder_hash.update(address[start:end].encode())
-        start = end
-        whole = folder_hash.copy()
-        whole.update(b"/*")
-        yield whole.hexdigest()
-
-
 @lru_cache(maxsize=4)
 def load_deny_list(files: tuple[PlannedFile, ...]) -> DenyList:
-    """Read lists. Raises BadInput with the invalid lines."""
-    return DenyList(request for file in files for request in requests_in(file))
+    """Read lists, and the tables of addresses that they name. Raises BadInput with the invalid lines."""
+    requests = [request for file in files for request in requests_in(file)]
+    corpora = [
+        file.listed.url.rsplit("/", 2)[0] for file in files
+    ]  # of <corpus>/denied/LIST, <corpus>/work/LIST
+    return DenyList(requests, files, tuple(tables_named(corpora, requests)))
+
+
+def tables_named(corpora: Sequence[str], requests: Iterable[Request]) -> Iterator[AddressTable]:
+    """Read the tables of addresses that requests name. corpora: URLs of the folders that may have the tables."""
+    for request in requests:
+        if request.addresses_sha256 is not None:
+            yield load_address_table(tuple(dict.fromkeys(corpora)), request.addresses_sha256)
 
 
 def lists_of(recipe: Recipe) -> tuple[PlannedFile, ...]:

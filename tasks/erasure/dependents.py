@@ -8,6 +8,7 @@ Exports and copies of sources (`zyda fetch`) have tables of their files.
 
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
+from functools import partial
 from typing import TypeVar
 
 import numpy as np
@@ -27,8 +28,10 @@ from zyda_flows.tasks.erasure.holdings import (
     work_places,
 )
 from zyda_flows.tasks.erasure.in_corpora import in_corpus
+from zyda_flows.tasks.erasure.in_shards import Spread, one_by_one
 from zyda_flows.tasks.errors import Denied, ZydaError, first_line
 from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.mixing.gathering import Output
 from zyda_flows.tasks.mixing.leftovers import unfinished_versions
 from zyda_flows.tasks.mixing.mixture_manifest import MIXTURE
 from zyda_flows.tasks.mixing.tracing import MixtureTracer, documents_in
@@ -44,8 +47,14 @@ MOST_NAMED = 4  # files that a note names
 
 @dataclass
 class Search:
-    """Searched folders, with the dependents found there. not_searched: files that could not be read."""
+    """Searched folders, with the dependents found there.
 
+    spread: calls a function on every item. not_searched: files that could not be read. files: the number of files
+    in the folders.
+    """
+
+    spread: Spread = one_by_one
+    files: int = 0
     searched: list[str] = field(default_factory=list)
     not_searched: list[str] = field(default_factory=list)
     corpora: list[PublishedCorpus] = field(default_factory=list)
@@ -66,6 +75,7 @@ class Search:
             self.not_searched.append(f"{url}: {first_line(error)}")
             return
         self.searched.append(url)
+        self.files += len(paths)
         for path in paths:
             place, _, name = path.rpartition("/")
             at = f"{folder.url}/{place}".rstrip("/")
@@ -101,15 +111,16 @@ class Search:
             current = todo.pop(0)
             for corpus in self.corpora:
                 if corpus.url not in known:
-                    todo += self.add_dependents(corpus.url, in_corpus(current, corpus))
+                    todo += self.add_dependents(corpus.url, in_corpus(current, corpus, self.spread))
             known |= {made_from.corpus.url for made_from in todo}
             for mixture in self.mixtures:
-                self.add_dependents(mixture.folder.url, in_mixture(current, mixture))
-            for search, folders in (
-                (in_work, self.works), (in_export, self.exports), (in_copies, self.copies),
-            ):  # fmt: skip
-                for folder in folders:
-                    self.add_dependents(folder.url, search(current, folder))
+                self.add_dependents(mixture.folder.url, in_mixture(current, mixture, self.spread))
+            for folder in self.works:
+                self.add_dependents(folder.url, in_work(current, folder, self.spread))
+            for folder in self.exports:
+                self.add_dependents(folder.url, in_export(current, folder, self.spread))
+            for folder in self.copies:
+                self.add_dependents(folder.url, in_copies(current, folder))
 
     def add_dependents(self, url: str, dependents: Iterable[Dependent | Subject]) -> list[Subject]:
         """Keep the dependents at a URL, and return the corpora to follow in turn."""
@@ -131,7 +142,7 @@ def keep(items: list[Item], item: Item) -> None:
         items.append(item)
 
 
-def in_mixture(subject: Subject, tracer: MixtureTracer) -> Iterator[Dependent]:
+def in_mixture(subject: Subject, tracer: MixtureTracer, spread: Spread) -> Iterator[Dependent]:
     """Yield a mixture if it has some of the documents, with the positions of their pieces."""
     subject_corpora = {
         number: mixed
@@ -145,7 +156,9 @@ def in_mixture(subject: Subject, tracer: MixtureTracer) -> Iterator[Dependent]:
     is_same = any(mixed.digest == subject.corpus.digest for mixed in subject_corpora.values())
     note = "" if is_same else "of another version of the corpus"
     numbers = np.array([*subject_corpora], np.int64)
-    pieces = list(pieces_of(tracer, numbers, subject.ids)) if tracer.mixed.outputs else []
+    outputs = tracer.outputs if tracer.mixed.outputs else ()
+    found = spread(partial(pieces_of, tracer, numbers, subject.ids), [*outputs])
+    pieces = [piece for pieces in found for piece in pieces]
     labels = [mixed.label for mixed in subject_corpora.values()]
     if len(ids := documents_in(tracer, labels, subject.ids)):
         yield Dependent(
@@ -154,23 +167,23 @@ def in_mixture(subject: Subject, tracer: MixtureTracer) -> Iterator[Dependent]:
         )  # fmt: skip
 
 
-def in_work(subject: Subject, root: Folder) -> Iterator[Dependent]:
+def in_work(subject: Subject, root: Folder, spread: Spread) -> Iterator[Dependent]:
     """Yield the work folder of a mixture if it has some of the documents, and its unfinished versions."""
     label, paths = subject.corpus.label, root.files("")
     if not any(path.startswith(f"{WORK}/tokens/{label}/") for path in paths):
         return
-    if count := len(ids_in_mixture_work(root, subject.corpus, subject.ids)):
+    if count := len(ids_in_mixture_work(root, subject.corpus, subject.ids, spread)):
         yield Dependent(kind="token ids", url=f"{root.url}/{WORK}", of=label, documents=count)
     for place in unfinished_versions(paths):
         note = "its documents are not known"
         yield Dependent(kind="unfinished mix", url=f"{root.url}/{place}", of=label, documents=0, note=note)
 
 
-def in_export(subject: Subject, folder: Folder) -> Iterator[Dependent]:
+def in_export(subject: Subject, folder: Folder, spread: Spread) -> Iterator[Dependent]:
     """Yield an export of the corpus if it has some of the documents, or files without ids."""
     corpus = subject.corpus
     if is_export_of(folder, corpus):
-        count, unknown = exported_ids(folder, corpus, subject.ids)
+        count, unknown = exported_ids(folder, corpus, subject.ids, spread)
         note = f"no doc_ids of {', '.join(unknown)}, so it may have more documents" if unknown else ""
         if count or unknown:
             yield Dependent(kind="export", url=folder.url, of=corpus.label, documents=count, note=note)
@@ -186,12 +199,15 @@ def in_copies(subject: Subject, folder: Folder) -> Iterator[Dependent]:
         )
 
 
-def pieces_of(tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids) -> Iterator[MixturePosition]:
-    """Yield the positions of documents in the files of a mixture. corpora: their numbers in the mixture."""
-    for output in tracer.outputs:
-        for group in range(len(tracer.groups(output))):
-            table = tracer.group(output, group)
-            is_wanted = np.isin(table.column("doc_id").to_numpy(), ids)
-            is_wanted &= np.isin(table.column("corpus").to_numpy(), corpora)
-            for row in table.filter(pa.array(is_wanted)).select(["start", "tokens", "doc_id"]).to_pylist():
-                yield MixturePosition(output=output.name, **row)
+def pieces_of(
+    tracer: MixtureTracer, corpora: NDArray[np.int64], ids: Ids, output: Output
+) -> list[MixturePosition]:
+    """Return the positions of documents in an output of a mixture. corpora: their numbers in the mixture."""
+    positions = list[MixturePosition]()
+    for group in range(len(tracer.groups(output))):
+        table = tracer.group(output, group)
+        is_wanted = np.isin(table.column("doc_id").to_numpy(), ids)
+        is_wanted &= np.isin(table.column("corpus").to_numpy(), corpora)
+        for row in table.filter(pa.array(is_wanted)).select(["start", "tokens", "doc_id"]).to_pylist():
+            positions.append(MixturePosition(output=output.name, **row))
+    return positions

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Iterable, Iterator, Sequence
+from functools import partial
 
 import numpy as np
 import orjson
@@ -10,6 +11,7 @@ import pyarrow.parquet as pq
 import zstandard
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.erasure.in_shards import Spread
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.ids import Ids, split
 from zyda_flows.tasks.publish.export_places import ExportedFile, listed_before
@@ -39,19 +41,26 @@ def is_export_of(folder: Folder, corpus: PublishedCorpus) -> bool:
     return options is not None and options.corpus.rstrip("/").rpartition("/")[2] == corpus.label
 
 
-def exported_ids(folder: Folder, corpus: PublishedCorpus, ids: Ids) -> tuple[int, Sequence[str]]:
+def exported_ids(
+    folder: Folder, corpus: PublishedCorpus, ids: Ids, spread: Spread
+) -> tuple[int, Sequence[str]]:
     """Count the documents of `ids` in the files of an export, and list its sources without doc_ids."""
-    parts, unknown, wanted = [ids[:0]], dict[str, None](), sources_of(corpus, ids)
-    for file in listed_before(folder)[0]:
-        if file.source in wanted and (size := folder.size_of(file.path)) is not None:
-            if size != file.size:
-                raise Damaged(f"{folder.url}/{file.path} has {size:,} bytes, expected {file.size:,}")
-            exported = ids_in_exported(folder, file)
-            if exported is None:
-                unknown[file.source] = None
-            else:
-                parts.append(exported[np.isin(exported, ids)])
-    return len(np.unique(np.concatenate(parts))), list(unknown)
+    wanted = sources_of(corpus, ids)
+    files = [file for file in listed_before(folder)[0] if file.source in wanted]
+    found = spread(partial(ids_in_export, folder, ids), files)
+    parts = [ids[:0], *(exported for exported in found if exported is not None)]
+    unknown = [file.source for file, exported in zip(files, found, strict=True) if exported is None]
+    return len(np.unique(np.concatenate(parts))), [*dict.fromkeys(unknown)]
+
+
+def ids_in_export(folder: Folder, ids: Ids, file: ExportedFile) -> Ids | None:
+    """Return the documents of `ids` in a file of an export; none if it was deleted, None if it has no ids."""
+    if (size := folder.size_of(file.path)) is None:
+        return ids[:0]
+    if size != file.size:
+        raise Damaged(f"{folder.url}/{file.path} has {size:,} bytes, expected {file.size:,}")
+    exported = ids_in_exported(folder, file)
+    return None if exported is None else exported[np.isin(exported, ids)]
 
 
 def ids_in_exported(folder: Folder, file: ExportedFile) -> Ids | None:
@@ -108,14 +117,14 @@ def identity(file: str, version: str, size: int) -> tuple[str, str, int]:
     return file.rpartition("/")[2], version, size
 
 
-def ids_below(folder: Folder, place: str, ids: Ids) -> Ids:
+def ids_below(folder: Folder, place: str, ids: Ids, spread: Spread) -> Ids:
     """Return the documents of `ids` in the Parquet files below a path: (n,) uint64, ascending."""
     tables = [path for path in folder.files(place) if path.endswith(".parquet")]
-    parts = [ids_in_table(folder, path, ids) for path in tables]
+    parts = spread(partial(ids_in_table, folder, ids), tables)
     return np.unique(np.concatenate([np.empty(0, np.uint64), *parts]))
 
 
-def ids_in_table(folder: Folder, path: str, ids: Ids) -> Ids:
+def ids_in_table(folder: Folder, ids: Ids, path: str) -> Ids:
     """Return the documents of `ids` in a table. Raises Damaged if it cannot be read."""
     try:
         table_ids = ids_of_table(folder, path)
@@ -130,14 +139,14 @@ def sources_of(corpus: PublishedCorpus, ids: Ids) -> list[str]:
     return [names[number] for number in sorted({split(doc_id)[0] for doc_id in ids.tolist()})]
 
 
-def ids_in_mixture_work(root: Folder, corpus: PublishedCorpus, ids: Ids) -> Ids:
+def ids_in_mixture_work(root: Folder, corpus: PublishedCorpus, ids: Ids, spread: Spread) -> Ids:
     """Return the documents of `ids` whose token ids or texts are in a mixture's work folder."""
     places = [
         f"{WORK}/{stage}/{corpus.label}/{source}"
         for stage in MIXTURE_STAGES
         for source in sources_of(corpus, ids)
     ]
-    return np.unique(np.concatenate([ids[:0], *(ids_below(root, place, ids) for place in places)]))
+    return np.unique(np.concatenate([ids[:0], *(ids_below(root, place, ids, spread) for place in places)]))
 
 
 def work_places(paths: Iterable[str]) -> tuple[set[str], set[str]]:

@@ -1,5 +1,6 @@
 """Read a removal request, and convert it to the entries of a deny list, with hashes instead of personal data."""
 
+from collections import Counter
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from hashlib import sha256
@@ -9,19 +10,37 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, fault_of, requests_in
 from zyda_flows.tasks.documents.deny_signatures import requests_of_texts
+from zyda_flows.tasks.erasure.large_lists import OWNER, requests_of_large_lists
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import parse
+from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.kinds import MinHashRound
+from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.address_lists import address_of
-from zyda_flows.tasks.sources.small_files import planned_files
+from zyda_flows.tasks.sources.input_files import InputFile
+from zyda_flows.tasks.sources.listing import list_files
+from zyda_flows.tasks.sources.small_files import errors_about, planned_file
+from zyda_flows.tasks.storage.folder import Folder
 
 
 @dataclass(frozen=True)
 class RemovalRequest:
-    """A removal request. requests: its entries. texts: whole texts to remove."""
+    """A removal request. requests: its entries. texts: whole texts to remove.
+
+    large_lists: files with so many addresses that they are read into a table (`with_table`).
+    """
 
     requests: tuple[Request, ...]
     texts: tuple[str, ...] = ()
+    large_lists: tuple[InputFile, ...] = ()
+
+    def with_table(self, folder: Folder) -> "RemovalRequest":
+        """Read the large lists into a table beside a corpus, and return the request without them."""
+        if not self.large_lists:
+            return self
+        return RemovalRequest(
+            (*self.requests, *requests_of_large_lists(folder, self.large_lists)), self.texts
+        )
 
     def with_texts(self, rounds: Sequence[MinHashRound], *, alike: bool) -> list[Request]:
         """Return the entries, and an entry for each text.
@@ -35,13 +54,15 @@ class RemovalRequest:
         return [hash_request(request) for request in self.requests]
 
     def counts(self) -> dict[str, int]:
-        """Count the entries and texts, by kind."""
-        kinds = ["text"] * len(self.texts)
-        kinds += [
-            next(name for name in Request.model_fields if getattr(request, name) is not None)
-            for request in self.requests
-        ]
-        return {kind: kinds.count(kind) for kind in dict.fromkeys(kinds)}
+        """Count the entries and texts, by kind. Addresses in a table count as `url`."""
+        counts = Counter[str]({"text": len(self.texts)} if self.texts else {})
+        for request in self.requests:
+            if request.addresses is not None:
+                counts["url"] += request.addresses
+            else:
+                kinds = (name for name in Request.model_fields if getattr(request, name) is not None)
+                counts[next(kinds)] += 1
+        return dict(counts)
 
 
 def hash_request(request: Request) -> Request:
@@ -72,6 +93,7 @@ class RequestReader:
     """Reads the options of a command line into a removal request."""
 
     requests: list[Request] = field(default_factory=list)
+    large_lists: list[InputFile] = field(default_factory=list)
 
     def add_lists(self, urls: Iterable[str]) -> None:
         """Add the lines of lists.
@@ -81,10 +103,15 @@ class RequestReader:
         for url in urls:
             if not url:
                 raise BadInput("--urls: a file is expected")
-            before = len(self.requests)
-            for file in planned_files("--urls", (url,)):
-                self.requests += requests_in(file, "--urls")
-            if len(self.requests) == before:
+            before = len(self.requests) + len(self.large_lists)
+            with errors_about(OWNER):
+                files = list_files(Source.model_construct(name=OWNER, files=(url,)))
+            for file in files:
+                if file.size > limits().request_list_bytes:
+                    self.large_lists.append(file)
+                else:
+                    self.requests += requests_in(planned_file(OWNER, file), OWNER)
+            if len(self.requests) + len(self.large_lists) == before:
                 raise BadInput(f"--urls {url}: no line of the file is a request")
 
     def add_domains(self, names: Iterable[str]) -> None:
@@ -118,6 +145,6 @@ class RequestReader:
         if any(not text.strip() for text in texts):
             raise BadInput("--text: the text is empty")
         texts = [*dict.fromkeys(form for text in texts for form in forms_of(text))]
-        if not self.requests and not texts:
+        if not (self.requests or self.large_lists or texts):
             raise BadInput("the request is empty: give --urls, --domain, --ids, --column or --text")
-        return RemovalRequest(tuple(self.requests), tuple(texts))
+        return RemovalRequest(tuple(self.requests), tuple(texts), tuple(self.large_lists))

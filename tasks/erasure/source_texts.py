@@ -4,8 +4,10 @@ Their texts and contents are needed to match them again after their files change
 """
 
 import math
-from collections.abc import Collection, Iterator
+from collections.abc import Callable, Collection, Iterator, Sequence
 from dataclasses import dataclass, field
+from functools import partial
+from typing import Any
 
 import pyarrow as pa
 
@@ -17,9 +19,12 @@ from zyda_flows.tasks.errors import ZydaError, first_line
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.ingest.set_aside import rows_with_columns
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.file_rows import Chunk
 from zyda_flows.tasks.sources.reading import read
+
+FILES_AT_ONCE = 4
 
 
 @dataclass
@@ -35,11 +40,11 @@ class SourceTexts:
 
 
 def read_source_texts(
-    reader: DocumentReader, doc_ids: Collection[int], skipped: Collection[int] = ()
+    recipe: Recipe, doc_ids: Collection[int], skipped: Collection[int], spread: Callable[..., list[Any]]
 ) -> SourceTexts:
     """Read documents and rows in their sources: the text of the source, and the text that the steps make of it.
 
-    skipped: documents that are not read, which a note counts.
+    skipped: documents that are not read, which a note counts. spread: calls a function on every item.
     """
     texts, by_file = SourceTexts(), dict[tuple[int, int], set[int]]()
     if skipped:
@@ -48,7 +53,19 @@ def read_source_texts(
         )
     for doc_id in doc_ids:
         by_file.setdefault(split(doc_id)[:2], set()).add(doc_id)
-    for ids in by_file.values():
+    files = [*by_file.values()]
+    batches = [files[start : start + FILES_AT_ONCE] for start in range(0, len(files), FILES_AT_ONCE)]
+    for part in spread(partial(texts_of_files, recipe), batches):
+        texts.texts += part.texts
+        texts.rows += part.rows
+        texts.notes += part.notes
+    return texts
+
+
+def texts_of_files(recipe: Recipe, files: Sequence[Collection[int]]) -> SourceTexts:
+    """Read documents and rows of some files of sources. files: the ids of the documents of each file."""
+    texts, reader = SourceTexts(), DocumentReader.of(recipe)
+    for ids in files:
         source, file, _ = reader.file_of(min(ids))
         rows = {split(doc_id)[2] for doc_id in ids}
         try:

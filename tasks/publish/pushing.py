@@ -176,7 +176,7 @@ def pushed_before(repository: Repository) -> set[str]:
         if content is None:
             return set()
         corpus = PublishedCorpus.from_manifest(folder, content)
-        paths = {file.path for file in (*corpus.manifest.named, *corpus.files())}
+        paths = {*(file.path for file in corpus.manifest.named), *corpus.paths()}
     except (Damaged, Denied) as error:  # the manifest is not of a corpus
         warn(
             f"{repository.url}/{MANIFEST} is not of a corpus; nothing is deleted there ({first_sentence(error)})"

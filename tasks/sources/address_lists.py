@@ -158,8 +158,15 @@ def read_entries(
 
     fault: the words of the error for such lines.
     """
+    return read_numbered(where, enumerate(lines, 1), read, fault)
+
+
+def read_numbered(
+    where: str, lines: Iterable[tuple[int, str]], read: Callable[[str], Iterable[T]], fault: str
+) -> Iterator[T]:
+    """Yield the results of `read` for lines with their numbers; the last number is the number of all lines."""
     faults, count, number = list[str](), 0, 0
-    for number, line in enumerate(lines, 1):
+    for number, line in lines:
         try:
             yield from read(line)
         except ValueError as error:

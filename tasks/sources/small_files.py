@@ -36,9 +36,13 @@ def planned_files(
     """
     source = Source.model_construct(name=name, files=urls, revision=revision)
     with errors_about(name):
-        return tuple(
-            PlannedFile(listed=file, sha256=digest_as_listed(name, file, most)) for file in list_files(source)
-        )
+        return tuple(planned_file(name, file, most) for file in list_files(source))
+
+
+def planned_file(name: str, file: InputFile, most: int | None = None) -> PlannedFile:
+    """Hash the content of a file. name, most: as of `planned_files`."""
+    with errors_about(name):
+        return PlannedFile(listed=file, sha256=digest_as_listed(name, file, most))
 
 
 @lru_cache(maxsize=1024)

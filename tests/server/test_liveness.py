@@ -7,6 +7,7 @@ import sys
 import pytest
 from prefect import flow, task
 from prefect.client.orchestration import get_client
+from prefect.client.schemas.objects import StateType
 from prefect.states import Cancelled, Completed, Pending, Running
 
 from zyda_flows.flows.server import liveness
@@ -70,3 +71,10 @@ def test_unfinished_tasks_of_a_dead_run_are_crashed(run_of, monkeypatch):
         assert [client.read_task_run(task_id).state_name for task_id in task_ids] == [
             "Crashed", "Crashed", "Completed", "Crashed", "Crashed",
         ]  # fmt: skip
+
+
+def test_all_pages_of_unfinished_runs_are_read(run_of, monkeypatch):
+    monkeypatch.setattr(liveness, "PAGE", 2)
+    begun_runs = {run_of(Running(), None) for _ in range(5)}
+    with get_client(sync_client=True) as client:
+        assert begun_runs <= {run.id for run in liveness.runs_in(client, StateType.RUNNING)}
