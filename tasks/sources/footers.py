@@ -11,17 +11,27 @@ from contextlib import suppress
 from subprocess import DEVNULL, PIPE
 from threading import Lock
 
+# It reads each property that this package reads, because pyarrow aborts when it reads an unknown codec.
 CHECK_COLUMNS = """
 import io, sys, pyarrow.parquet as pq
+from contextlib import suppress
+from operator import attrgetter
+def read(column, *names):
+    for name in names:
+        with suppress(Exception):
+            attrgetter(name)(column)
 while size := int.from_bytes(sys.stdin.buffer.read(8), "little"):
     footer = io.BytesIO(sys.stdin.buffer.read(size))
-    try:
+    with suppress(Exception):
         metadata = pq.read_metadata(footer)
+        for column in range(metadata.num_columns):
+            read(metadata.schema.column(column), "path", "physical_type", "length", "max_repetition_level")
         for group in range(metadata.num_row_groups):
             for column in range(metadata.num_columns):
-                metadata.row_group(group).column(column)
-    except Exception:
-        pass
+                with suppress(Exception):
+                    chunk = metadata.row_group(group).column(column)
+                    read(chunk, "path_in_schema", "compression", "data_page_offset", "dictionary_page_offset",
+                         "has_dictionary_page", "total_compressed_size", "total_uncompressed_size")
     sys.stdout.buffer.write(b".")
     sys.stdout.buffer.flush()
 """
