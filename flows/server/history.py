@@ -28,7 +28,8 @@ from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
 
-BUSY_SECONDS = 150  # longer than the time between full garbage collections of the server, which close abandoned cursors
+# Longer than the time between full garbage collections of the server, which close abandoned cursors.
+BUSY_SECONDS = 150
 CLEANUP = (
     # Logs and events of deleted runs, which Prefect itself would remove much later.
     "DELETE FROM log WHERE flow_run_id IS NOT NULL AND flow_run_id NOT IN (SELECT id FROM flow_run)",
