@@ -303,11 +303,14 @@ class Limits:
     )
     request_list_bytes: int = bound(
         1 << 24,
-        "bytes",
-        "a file of `zyda forget --urls`; a larger file is read in blocks, into a table of hashes",
+        "a file of `zyda forget --urls` that is read at once",
+        "the file is read in blocks, into a table of hashes",
+        unit="bytes",
     )
     denied_addresses: int = bound(
-        1 << 27, "addresses", "of a request in such tables; a worker holds 12 bytes of each"
+        1 << 27,
+        "addresses of a request in such tables; a worker holds 12 bytes of each",
+        "`zyda forget` ends with an error",
     )
     nested_items: int = bound(
         16,
