@@ -35,6 +35,8 @@ def start_session(
             process.wait(SETTLED_SECONDS)
         if process.returncode != -signal.SIGINT:
             return process
+        if process.stdin:
+            process.stdin.close()
 
 
 def has_session(pid: int) -> bool:

@@ -173,10 +173,13 @@ def load_address_table(urls: tuple[str, ...], digest: str) -> AddressTable:
     path = table_path(digest)
     folder = next((folder for folder in map(Folder, urls) if folder.exists(path)), None)
     if folder is None:
-        raise Damaged(f"{urls[0]}/{path} is missing, and a deny list names it; bring it back", path)
+        raise Damaged(
+            f"{urls[0]}/{path} is missing, but a deny list names it; restore it from a backup", path
+        )
     with folder.open(path) as stream:
         if hash_of_blocks(iter(lambda: stream.read(BLOCK), b"")) != digest:
-            raise Damaged(f"{folder.url}/{path} has another content than was written; bring it back", path)
+            fault = f"{folder.url}/{path} has another content than was written; restore it from a backup"
+            raise Damaged(fault, path)
         stream.seek(0)
         with pq.ParquetFile(stream) as parquet:
             rows = parquet.metadata.num_rows

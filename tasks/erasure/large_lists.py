@@ -30,7 +30,7 @@ BLOCK = 16 << 20  # bytes of lines that are parsed at once
 FIRST = 1 << 10  # bytes by which a compression is recognised
 ADDRESSES_AT_ONCE = 1 << 16
 MOST_OTHERS = 1 << 20  # requests that are no addresses; each needs about a kilobyte
-FAULT = "ask for nothing that a document is known by"
+FAULT = "are not requests"
 
 
 def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[Request]:

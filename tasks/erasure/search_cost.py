@@ -1,6 +1,6 @@
 """Estimate the cost of a search for requested documents: files, bytes and CPU time, from measured rates.
 
-The rates are of one core of a busy machine; `python -m benchmarks.forgetting` measures the rate of addresses.
+The rates are of one core of a busy machine; `python -m benchmarks.requests` measures the rate of addresses.
 """
 
 from collections.abc import Sequence
