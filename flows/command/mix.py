@@ -66,7 +66,9 @@ def mix(
     output: Annotated[
         MixFormat,
         typer.Option(
-            "--format", help="Format of the output; json has the plan, or the content of mixture.json."
+            "--format",
+            help="Format of the output; json has the plan, or the content of mixture.json; with --forget, the "
+            "certificate.",
         ),
     ] = MixFormat.TEXT,
 ) -> None:
@@ -80,7 +82,7 @@ def mix(
     removes all older versions, and everything in the work folder except the token ids of published files, and
     writes a certificate to `forgotten/`. With --plan, it only lists the files to remove.
     """
-    from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
+    from zyda_flows.tasks.mixing.mixing import mix_all, planned  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
     from zyda_flows.tasks.mixing.planning import inputs_of  # late
     from zyda_flows.tasks.storage.claims import reading  # late
@@ -88,12 +90,16 @@ def mix(
     inputs = inputs_of(load_mixture(mixture, storage=storage))
     with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), jobs_in_processes() as run_jobs:
         if forget:
-            forget_older(inputs, run_jobs, plan=plan, verify=verify, yes=yes)
+            forget_older(inputs, run_jobs, output, plan=plan, verify=verify, yes=yes)
             return
-        mixing = Mixing(inputs, run_jobs)
         if output is MixFormat.JSON:
-            say(plan_as_json(mixing) if plan else mix_all(inputs, run_jobs, verify=verify).as_json().decode())
+            say(
+                plan_as_json(planned(inputs, run_jobs))
+                if plan
+                else mix_all(inputs, run_jobs, verify=verify).as_json().decode()
+            )
             return
+        mixing = planned(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
             print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
@@ -125,21 +131,30 @@ def jobs_in_processes() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]"
         yield run_jobs
 
 
-def forget_older(inputs: "Inputs", run_jobs: Any, *, plan: bool, verify: bool, yes: bool) -> None:
+def forget_older(
+    inputs: "Inputs", run_jobs: Any, output: MixFormat, *, plan: bool, verify: bool, yes: bool
+) -> None:
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
-    from zyda_flows.tasks.mixing.mixing import Mixing  # late
+    from zyda_flows.tasks.mixing.mixing import planned  # late
     from zyda_flows.tasks.mixing.removal import forget, planned_certificate  # late
 
     expect_finished(inputs.corpus_folders)
     promise = planned_certificate(inputs)
-    print_promise(promise)
+    is_text = output is MixFormat.TEXT
+    if is_text:
+        print_promise(promise)
+    elif plan:
+        say(promise.written().decode())
     if plan:
         return
     confirm(f"remove {counted(len(promise.versions), 'version')} permanently?", is_sure=yes)
-    mixing = Mixing(inputs, run_jobs)
-    print_plan(mixing)
+    if is_text:
+        print_plan(planned(inputs, run_jobs))
     finished = forget(inputs, promise, run_jobs, verify=verify)
+    if not is_text:
+        say(finished.written().decode())
+        return
     say(f"only version {finished.place} is left; certificate: {inputs.folder.url}/{finished.path}")
 
 

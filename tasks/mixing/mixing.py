@@ -222,6 +222,17 @@ class Mixing(Selection):
         return tuple(accounts)
 
 
+def planned(inputs: Inputs, run_jobs: RunJobs) -> Mixing:
+    """Return the steps of a mixture with its plan. Damaged results of earlier jobs are computed again."""
+
+    def plan() -> Mixing:
+        mixing = Mixing(inputs, run_jobs)
+        _ = mixing.plan
+        return mixing
+
+    return rebuilding_damaged(inputs.folder, plan)
+
+
 def mix_all(inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False) -> MixtureManifest:
     """Write a mixture. Damaged results of earlier jobs are computed again."""
     with holding_lock(inputs.folder, LOCK, "mix"):  # a mix deletes the files of its shuffle
