@@ -14,10 +14,12 @@ from zyda_flows.flows.command.terminal import as_size, confirm, console, say, ta
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
+    from zyda_flows.tasks.mixing.amounts import Amount
     from zyda_flows.tasks.mixing.mixing import Mixing
     from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
     from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
+    from zyda_flows.tasks.mixing.tallies import PartTally
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
@@ -185,22 +187,37 @@ def print_plan(mixing: "Mixing") -> None:
     )  # fmt: skip
     for tally, amount in zip(plan.tallies, plan.amounts, strict=True):
         share = amount.tokens / total
-        unused = tally.tokens - amount.tokens if amount.epochs < 1 else 0
         table.add_row(
-            tally.name, f"{tally.documents:,}", f"{tally.tokens - tally.repeated:,}", f"{tally.repeated:,}",
+            tally.name, f"{tally.documents:,}", f"{tally.unique:,}", f"{tally.repeated:,}",
             f"{amount.epochs:.4g}", f"{amount.target:,}", f"{amount.tokens:,}", f"{share:.2%}",
-            "█" * round(BAR * share), f"{unused:,}",
+            "█" * round(BAR * share), f"{unused_tokens(tally, amount):,}",
         )  # fmt: skip
     console().print(table)
     for line in plan_lines(mixing):
         say(line)
 
 
+def unused_tokens(tally: "PartTally", amount: "Amount") -> int:
+    """Return the tokens of a part that are in no file, because the part needs less than an epoch."""
+    return tally.tokens - amount.tokens if amount.epochs < 1 else 0
+
+
 def plan_as_json(mixing: "Mixing") -> str:
-    """Return the plan of each part, the number of files, and the notes, as JSON."""
+    """Return the plan of each part, the number of files, and the notes, as JSON.
+
+    Fields of a part that mixture.json also has are the same there.
+    """
     plan, (train, held_out) = mixing.plan, mixing.file_counts
     parts = [
-        {**tally.model_dump(), **amount.model_dump(include={"epochs", "target"}), "planned": amount.tokens}
+        {
+            **tally.model_dump(exclude={"unused"}),
+            "tokens": tally.unique,
+            "epochs": amount.epochs,
+            "planned": amount.target,
+            "written": amount.tokens,
+            "unused": unused_tokens(tally, amount),
+            "without_copies": tally.unused,
+        }
         for tally, amount in zip(plan.tallies, plan.amounts, strict=True)
     ]
     files = {"train": train, "validation": held_out}
