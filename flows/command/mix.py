@@ -14,10 +14,12 @@ from zyda_flows.flows.command.terminal import as_size, confirm, console, say, ta
 from zyda_flows.tasks.words import counted
 
 if TYPE_CHECKING:
+    from zyda_flows.tasks.mixing.amounts import Amount
     from zyda_flows.tasks.mixing.mixing import Mixing
     from zyda_flows.tasks.mixing.mixture_certificate import Forgetting
     from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
     from zyda_flows.tasks.mixing.planning import Inputs
+    from zyda_flows.tasks.mixing.tallies import PartTally
 
 EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
 LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
@@ -66,7 +68,9 @@ def mix(
     output: Annotated[
         MixFormat,
         typer.Option(
-            "--format", help="Format of the output; json has the plan, or the content of mixture.json."
+            "--format",
+            help="Format of the output; json has the plan, or the content of mixture.json; with --forget, the "
+            "certificate.",
         ),
     ] = MixFormat.TEXT,
 ) -> None:
@@ -80,7 +84,7 @@ def mix(
     removes all older versions, and everything in the work folder except the token ids of published files, and
     writes a certificate to `forgotten/`. With --plan, it only lists the files to remove.
     """
-    from zyda_flows.tasks.mixing.mixing import Mixing, mix_all  # late
+    from zyda_flows.tasks.mixing.mixing import mix_all, planned  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
     from zyda_flows.tasks.mixing.planning import inputs_of  # late
     from zyda_flows.tasks.storage.claims import reading  # late
@@ -88,12 +92,16 @@ def mix(
     inputs = inputs_of(load_mixture(mixture, storage=storage))
     with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), jobs_in_processes() as run_jobs:
         if forget:
-            forget_older(inputs, run_jobs, plan=plan, verify=verify, yes=yes)
+            forget_older(inputs, run_jobs, output, plan=plan, verify=verify, yes=yes)
             return
-        mixing = Mixing(inputs, run_jobs)
         if output is MixFormat.JSON:
-            say(plan_as_json(mixing) if plan else mix_all(inputs, run_jobs, verify=verify).as_json().decode())
+            say(
+                plan_as_json(planned(inputs, run_jobs))
+                if plan
+                else mix_all(inputs, run_jobs, verify=verify).as_json().decode()
+            )
             return
+        mixing = planned(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
             print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
@@ -125,21 +133,30 @@ def jobs_in_processes() -> "Iterator[Callable[[Sequence[Any], str], list[Any]]]"
         yield run_jobs
 
 
-def forget_older(inputs: "Inputs", run_jobs: Any, *, plan: bool, verify: bool, yes: bool) -> None:
+def forget_older(
+    inputs: "Inputs", run_jobs: Any, output: MixFormat, *, plan: bool, verify: bool, yes: bool
+) -> None:
     """Mix again, and remove all older versions. plan: only print the files to remove."""
     from zyda_flows.tasks.erasure.removal_certificate import expect_finished  # late
-    from zyda_flows.tasks.mixing.mixing import Mixing  # late
+    from zyda_flows.tasks.mixing.mixing import planned  # late
     from zyda_flows.tasks.mixing.removal import forget, planned_certificate  # late
 
     expect_finished(inputs.corpus_folders)
     promise = planned_certificate(inputs)
-    print_promise(promise)
+    is_text = output is MixFormat.TEXT
+    if is_text:
+        print_promise(promise)
+    elif plan:
+        say(promise.written().decode())
     if plan:
         return
     confirm(f"remove {counted(len(promise.versions), 'version')} permanently?", is_sure=yes)
-    mixing = Mixing(inputs, run_jobs)
-    print_plan(mixing)
+    if is_text:
+        print_plan(planned(inputs, run_jobs))
     finished = forget(inputs, promise, run_jobs, verify=verify)
+    if not is_text:
+        say(finished.written().decode())
+        return
     say(f"only version {finished.place} is left; certificate: {inputs.folder.url}/{finished.path}")
 
 
@@ -170,22 +187,37 @@ def print_plan(mixing: "Mixing") -> None:
     )  # fmt: skip
     for tally, amount in zip(plan.tallies, plan.amounts, strict=True):
         share = amount.tokens / total
-        unused = tally.tokens - amount.tokens if amount.epochs < 1 else 0
         table.add_row(
-            tally.name, f"{tally.documents:,}", f"{tally.tokens - tally.repeated:,}", f"{tally.repeated:,}",
+            tally.name, f"{tally.documents:,}", f"{tally.unique:,}", f"{tally.repeated:,}",
             f"{amount.epochs:.4g}", f"{amount.target:,}", f"{amount.tokens:,}", f"{share:.2%}",
-            "█" * round(BAR * share), f"{unused:,}",
+            "█" * round(BAR * share), f"{unused_tokens(tally, amount):,}",
         )  # fmt: skip
     console().print(table)
     for line in plan_lines(mixing):
         say(line)
 
 
+def unused_tokens(tally: "PartTally", amount: "Amount") -> int:
+    """Return the tokens of a part that are in no file, because the part needs less than an epoch."""
+    return tally.tokens - amount.tokens if amount.epochs < 1 else 0
+
+
 def plan_as_json(mixing: "Mixing") -> str:
-    """Return the plan of each part, the number of files, and the notes, as JSON."""
+    """Return the plan of each part, the number of files, and the notes, as JSON.
+
+    Fields of a part that mixture.json also has are the same there.
+    """
     plan, (train, held_out) = mixing.plan, mixing.file_counts
     parts = [
-        {**tally.model_dump(), **amount.model_dump(include={"epochs", "target"}), "planned": amount.tokens}
+        {
+            **tally.model_dump(exclude={"unused"}),
+            "tokens": tally.unique,
+            "epochs": amount.epochs,
+            "planned": amount.target,
+            "written": amount.tokens,
+            "unused": unused_tokens(tally, amount),
+            "without_copies": tally.unused,
+        }
         for tally, amount in zip(plan.tallies, plan.amounts, strict=True)
     ]
     files = {"train": train, "validation": held_out}

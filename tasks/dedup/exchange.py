@@ -5,7 +5,7 @@ equal width have about equally many rows, for any ids.
 
 Each part is read from each file: F files and P parts need F x P reads. So if there are many files, groups of about
 the square root of F files are first gathered into one, for some neighbouring parts at a time, which leaves about 2
-x P x sqrt(F) reads.
+x P x sqrt(F) reads. Files with many parts are gathered, too, because their footers are large.
 """
 
 from abc import abstractmethod
@@ -31,6 +31,7 @@ from zyda_flows.tasks.storage.tables import footer_of, read_table
 
 VERSION = 1
 MOST_FILES = 64  # from which a part is read: more are gathered first
+MOST_PARTS = 1024  # in a file: readers of a part decode the footer, 260 bytes for each part
 
 RunOnWorkers = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
 
@@ -211,8 +212,8 @@ def gather_files(
     run_jobs: RunOnWorkers,
     gathering: type[GatheredRows] = GatheredRows,
 ) -> Exchange:
-    """Gather files if they are many. job: a job that made them. parts: the number of parts in the files."""
-    if len(artifacts) <= MOST_FILES:
+    """Gather files if they, or their parts, are many. job: a job that made them. parts: their number of parts."""
+    if not are_gathered(len(artifacts), parts):
         return Exchange((list_files(job.folder, artifacts),))
     count, shift = files_together(len(artifacts)), shift_of(len(artifacts), parts)
     firsts = range(0, len(artifacts), count)
@@ -229,6 +230,10 @@ def gather_files(
     return Exchange(tuple(list_files(job.folder, some) for some in file_lists), shift)
 
 
+def are_gathered(files: int, parts: int) -> bool:
+    return files > MOST_FILES or parts > MOST_PARTS
+
+
 def files_together(files: int) -> int:
     """Return the number of files that a job gathers into one: about the square root of all."""
     return 1 << files.bit_length() // 2
@@ -236,9 +241,9 @@ def files_together(files: int) -> int:
 
 def shift_of(files: int, parts: int) -> int:
     """Return s such that 2**s parts are read together, with no more rows than a part of all files, or a file."""
-    if files <= MOST_FILES:
+    if not are_gathered(files, parts):
         return 0
-    most_parts = max(1, max(files, parts) // files_together(files))
+    most_parts = min(MOST_PARTS, max(1, max(files, parts) // files_together(files)))
     return min(most_parts.bit_length() - 1, (parts - 1).bit_length())
 
 

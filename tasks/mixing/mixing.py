@@ -212,7 +212,7 @@ class Mixing(Selection):
                 expect(part.name, as_text.copies, trained.copies, "texts")
             accounts.append(
                 MixedPart(
-                    name=part.name, documents=tally.documents, tokens=tally.tokens - tally.repeated,
+                    name=part.name, documents=tally.documents, tokens=tally.unique,
                     repeated=tally.repeated, weight=part.weight, epochs=amount.epochs, planned=amount.target,
                     copies=trained.copies or as_text.copies, written=amount.tokens, held_out=tally.held_out,
                     held_out_tokens=tally.held_out_tokens, special_documents=tally.special_documents,
@@ -220,6 +220,17 @@ class Mixing(Selection):
                 )
             )  # fmt: skip
         return tuple(accounts)
+
+
+def planned(inputs: Inputs, run_jobs: RunJobs) -> Mixing:
+    """Return the steps of a mixture with its plan. Damaged results of earlier jobs are computed again."""
+
+    def plan() -> Mixing:
+        mixing = Mixing(inputs, run_jobs)
+        _ = mixing.plan
+        return mixing
+
+    return rebuilding_damaged(inputs.folder, plan)
 
 
 def mix_all(inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False) -> MixtureManifest:

@@ -171,7 +171,7 @@ def kept_in_work(inputs: Inputs) -> set[str]:
 
 
 def work_removed(
-    sizes: dict[str, int], unfinished_certificates: Sequence[str], kept: set[str]
+    sizes: dict[str, int], unfinished_places: Sequence[str], kept: set[str]
 ) -> Iterator[WorkRemoved]:
     """Yield the files to remove of each stage in the work folder, and of each unfinished mix."""
     files, bytes_of = Counter[str](), Counter[str]()
@@ -179,7 +179,7 @@ def work_removed(
         top, _, below = path.partition("/")
         if top == WORK and path not in kept:
             place = f"{WORK}/{below.partition('/')[0]}" if "/" in below else WORK
-        elif top in unfinished_certificates:
+        elif top in unfinished_places:
             place = top
         else:
             continue

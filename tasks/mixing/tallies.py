@@ -53,6 +53,11 @@ class PartTally(Record):
     special_documents: int = 0
     special_tokens: int = 0
 
+    @property
+    def unique(self) -> int:
+        """The tokens of one epoch, with each document once."""
+        return self.tokens - self.repeated
+
 
 @dataclass(frozen=True)
 class Tallies:

@@ -112,14 +112,16 @@ def test_parts_have_their_shares_and_the_counts_equal_the_files(corpora, tokeniz
 
 
 def test_plan_as_json_has_the_amounts_of_the_mixture(corpora, tmp_path):
-    path = mixture_file(tmp_path, corpora, validation={"share": 0.2})
+    path = mixture_file(tmp_path, corpora, validation={"share": 0.2}, repeat={1: 1, 2: 2, 3: 1})
     plan = json.loads(plan_as_json(mixing_of(path)))
     mixed, place = mixed_in(path)
     assert (plan["version"], plan["width"], plan["left_out"]) == (place.name, 2, mixed.left_out)
     assert plan["files"] == {"train": 1, "validation": 1}
-    assert [(part["name"], part["planned"], part["held_out"], part["target"]) for part in plan["parts"]] == [
-        (part.name, part.written, part.held_out, part.planned) for part in mixed.parts
-    ]
+    for planned, part in zip(plan["parts"], mixed.parts, strict=True):
+        assert planned.items() >= part.model_dump(exclude={"copies", "weight"}).items()
+        assert planned["unused"] == part.tokens + part.repeated - part.written
+    assert sum(part.repeated for part in mixed.parts)
+    assert sum(planned["without_copies"] for planned in plan["parts"])
     assert plan["notes"]
 
 

@@ -123,13 +123,17 @@ def test_mixture_removes_requested_documents_in_every_format(built, mixture):
     assert planned.exit_code == 0, planned.output
     assert "corpus small has removed 2 documents on request" in planned.output
     assert planned.output.count("removed documents in it: 2 of small") == 2
+    as_json = run_zyda("mix", path, "--forget", "--plan", "--format", "json")
+    promise = Forgetting.model_validate_json(as_json.stdout)
+    assert [version.documents for version in promise.versions] == [{"small": 2}] * 2
     assert files_in(place) == files_before
     unconfirmed = run_zyda("mix", path, "--forget")
     assert unconfirmed.exit_code == 1
     assert files_in(place) == files_before
 
-    confirmed = run_zyda("mix", path, "--forget", "--yes")
+    confirmed = run_zyda("mix", path, "--forget", "--yes", "--format", "json")
     assert confirmed.exit_code == 0, confirmed.output
+    assert Forgetting.model_validate_json(confirmed.stdout) == certificate_in(place)
     assert files_with(SHORT, place) == files_with(LONG, place) == []
     versions = {file.name for file in place.iterdir()} - {"work", "forgotten", "mixture.json", ".scratch"}
     certificate = certificate_in(place)

@@ -20,8 +20,10 @@ from small_mixtures import (
     mixture_file,
     run_here,
 )
+from typer.testing import CliRunner
 
 from zyda_flows.flows import mix as flow_module
+from zyda_flows.flows.command.cli import app
 from zyda_flows.flows.server.exclusion import is_held, mixture_lock_name
 from zyda_flows.tasks.mixing import gathering
 from zyda_flows.tasks.mixing.mixing import SEQUENCES, mix_all
@@ -157,6 +159,21 @@ def test_damaged_work_files_are_repaired(corpora, tmp_path):
     cut.write_bytes(b"")
     mix_all(inputs_of(load_mixture(str(path))), run_here)
     assert all_files(place) == expected
+
+
+@pytest.mark.slow
+def test_command_repairs_damaged_results_before_it_prints_a_plan(corpora, tmp_path):
+    path = mixture_file(tmp_path, corpora)
+    plan = mixing_of(path).plan
+    (tally,) = (tmp_path / "mixed/mixture/work/tallies").glob("*.parquet")
+    content = tally.read_bytes()
+    for options in (["--plan"], ["--plan", "--format", "json"], []):
+        tally.chmod(0o644)
+        tally.write_bytes(content[::-1])
+        printed = CliRunner().invoke(app, ["mix", str(path), *options])
+        assert printed.exit_code == 0, printed.output
+        assert f"{plan.tallies[0].documents}" in printed.stdout
+        assert tally.read_bytes() == content
 
 
 @pytest.mark.slow

@@ -12,15 +12,18 @@ from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.mixing import shares
 from zyda_flows.tasks.mixing.shares import CorpusFile, shares_for_file, shares_of_files
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import read_table, write_table
+from zyda_flows.tasks.storage.tables import footer_of, read_table, write_table
 
 LAST_ID = (1 << 64) - 2
 MEMBERSHIP = st.tuples(st.integers(0, 4) | st.just(LAST_ID), st.sampled_from([1, 2, 2, 3, 7, 60]))
 ROW = st.lists(MEMBERSHIP, min_size=3, max_size=3)
 ROWS = st.lists(ROW, max_size=40)
 REPEATS = st.sampled_from([(), ((1, 1),), ((1, 1), (3, 3)), ((1, 2), (5, 0)), ((1, 1), (8, 255))])
-# Rows in a part, files before they are gathered, and copies of a cluster that are gathered.
-WAYS = {"whole": (1000, 64), "parts": (5, 64), "gathered": (5, 2), "gathered whole": (1000, 3)}
+# Rows in a part, and files and parts before they are gathered.
+WAYS = {
+    "whole": (1000, 64, 64), "parts": (5, 64, 64), "gathered": (5, 2, 64), "gathered whole": (1000, 3, 64),
+    "many parts": (1000, 64, 2), "many parts of several": (5, 64, 2),
+}  # fmt: skip
 
 
 def plain_shares(rows_by_file, repeat):
@@ -90,6 +93,7 @@ def test_shares_equal_the_plain_computation(tmp_path_factory, all_rows, places, 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(document_names, "PART_ROWS", WAYS[way][0])
         patch.setattr(exchange, "MOST_FILES", WAYS[way][1])
+        patch.setattr(exchange, "MOST_PARTS", WAYS[way][2])
         patch.setattr(shares, "MOST_COPIES", max((copies for _, copies in repeat), default=0))
         found = shares_in(folder, artifacts, rows_by_file, repeat)
     assert found == plain_shares(rows_by_file, repeat)
@@ -133,3 +137,21 @@ def test_cluster_in_all_files_needs_a_row_for_each_file(tmp_path, monkeypatch):
         assert largest["GatheredClusters"] <= exchange.files_together(files) + 5
         assert largest["CopiesOfClusters"] <= files + 5 * groups
         assert largest["GatheredRows"] <= files
+
+
+def test_readers_of_one_file_decode_the_footers_of_few(tmp_path, monkeypatch):
+    """The shares of 64 files are in one part, whose file would have a row group for each of them."""
+    monkeypatch.setattr(exchange, "MOST_PARTS", 8)
+    folder = Folder(str(tmp_path))
+    rows_by_file = [[("a", 10 * f + row, [(f // 2, 4)]) for row in range(2)] for f in range(64)]
+    artifacts = [write_file(folder, number, rows, 1) for number, rows in enumerate(rows_by_file)]
+    row_groups = []
+
+    def run(jobs):
+        made = [job() for job in jobs]
+        row_groups.extend(footer_of(folder, artifact).num_row_groups for artifact in made)
+        return made
+
+    found = shares_in(folder, artifacts, rows_by_file, ((1, 3),), run)
+    assert found == plain_shares(rows_by_file, ((1, 3),))
+    assert max(row_groups) == 8
