@@ -303,7 +303,7 @@ class Limits:
     )
     request_list_bytes: int = bound(
         1 << 24,
-        "a file of `zyda forget --urls` that is read at once",
+        "a file of `zyda forget --urls` that is read at once, decompressed",
         "the file is read in blocks, into a table of hashes",
         unit="bytes",
     )

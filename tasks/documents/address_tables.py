@@ -21,7 +21,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.errors import BadInput, Damaged
+from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.web_addresses import folder_ends
 from zyda_flows.tasks.storage.folder import Folder
@@ -32,6 +32,7 @@ SCHEMA = pa.schema(
 )
 DIGEST = np.dtype([("first", ">u8"), ("rest", ">u4")])  # the first 12 bytes of a SHA-256
 FOLDERS = b"folders"  # the key of the table's metadata that states whether some addresses are folders
+REMEDY = "restore it from a backup, or repeat `zyda forget` with the same file, which writes it again"
 PARTS = 256
 BLOCK = 8 << 20
 
@@ -169,17 +170,17 @@ def table_path(digest: str) -> str:
 
 @lru_cache(maxsize=4)
 def load_address_table(urls: tuple[str, ...], digest: str) -> AddressTable:
-    """Load a table from the first folder that has it. Raises Damaged if it is missing or changed."""
+    """Load a table from the first folder that has it.
+
+    Raises Denied if it is missing or changed: no build can rebuild it.
+    """
     path = table_path(digest)
     folder = next((folder for folder in map(Folder, urls) if folder.exists(path)), None)
     if folder is None:
-        raise Damaged(
-            f"{urls[0]}/{path} is missing, but a deny list names it; restore it from a backup", path
-        )
+        raise Denied(f"{urls[0]}/{path} is missing, but a deny list names it; {REMEDY}")
     with folder.open(path) as stream:
         if hash_of_blocks(iter(lambda: stream.read(BLOCK), b"")) != digest:
-            fault = f"{folder.url}/{path} has another content than was written; restore it from a backup"
-            raise Damaged(fault, path)
+            raise Denied(f"{folder.url}/{path} has another content than was written; {REMEDY}")
         stream.seek(0)
         with pq.ParquetFile(stream) as parquet:
             rows = parquet.metadata.num_rows

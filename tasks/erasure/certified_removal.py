@@ -26,7 +26,9 @@ from zyda_flows.tasks.erasure.requested_documents import (
     RequestedDocuments,
     listed_requests,
 )
+from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import split
+from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
@@ -87,10 +89,19 @@ def promise(
     search: Search,
     lines: Sequence[dict[str, Any]],
 ) -> Certificate:
-    """Write a deny list with `lines` beside the corpus, and the unfinished certificate. Return the certificate."""
+    """Write a deny list with `lines` beside the corpus, and the unfinished certificate. Return the certificate.
+
+    Raises BadInput if the list would be too large for later builds to read.
+    """
     folder, now = recipe.folder, utc_now()
     text = sealed([f"# asked for on {now}", *(orjson.dumps(line).decode() for line in lines)])
     content = "".join(f"{line}\n" for line in text).encode()
+    most = limits()
+    if len(content) > most.list_bytes or len(text) > most.list_lines:
+        raise BadInput(
+            f"the deny list of the request would have {len(text):,} lines and {len(content):,} bytes, at most "
+            f"{most.list_lines:,} and {most.list_bytes:,} can be read: split the request"
+        )
     name = f"{now[:19].replace(':', '')}-{digest_of(lines)[:8]}"
     rounds = rounds_with_signatures(recipe.rounds) or (MinHashRound(),)  # as `removed_for` compares
     alike = [document for document in requested.documents if document.likeness is not None]

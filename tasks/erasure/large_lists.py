@@ -5,8 +5,8 @@ deny lists.
 """
 
 from codecs import BOM_UTF8
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Generator, Iterable, Iterator
+from contextlib import closing, contextmanager, suppress
 
 import numpy as np
 import pyarrow as pa
@@ -22,7 +22,9 @@ from zyda_flows.tasks.sources.byte_lines import DAMAGED
 from zyda_flows.tasks.sources.compression import chunks_of
 from zyda_flows.tasks.sources.decoders import compression_in
 from zyda_flows.tasks.sources.input_files import InputFile, Location
+from zyda_flows.tasks.sources.small_files import errors_about
 from zyda_flows.tasks.sources.streams import Input, open_input
+from zyda_flows.tasks.storage.claims import FORGET, is_claimed
 from zyda_flows.tasks.storage.folder import Folder
 
 OWNER = "--urls"
@@ -30,16 +32,17 @@ BLOCK = 16 << 20  # bytes of lines that are parsed at once
 FIRST = 1 << 10  # bytes by which a compression is recognised
 ADDRESSES_AT_ONCE = 1 << 16
 MOST_OTHERS = 1 << 20  # requests that are no addresses; each needs about a kilobyte
+NO_REQUEST = "no line of the file is a request"
 FAULT = "are not requests"
 
 
 def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[Request]:
     """Read large lists; write their addresses to a table beside a corpus, and return the other requests with it.
 
-    Raises BadInput with the first invalid lines of a list.
+    Raises BadInput with the first invalid lines of a list, and if no list has a request.
     """
-    requests = list[Request]()
-    with collected_digests() as digests:
+    files, requests = [*files], list[Request]()
+    with errors_about(OWNER), collected_digests() as digests:
         for request in (request for file in files for request in other_requests(file, digests)):
             requests.append(request)
             if len(requests) > MOST_OTHERS:
@@ -47,6 +50,8 @@ def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[
                     f"{OWNER}: more than {MOST_OTHERS:,} requests that are no addresses: split the request"
                 )
         if not digests.count:
+            if not requests:
+                raise BadInput(f"{OWNER} {files[0].url}: {NO_REQUEST}")
             return requests
         digest, count = digests.write(folder)
     return [*requests, Request(addresses_sha256=digest, addresses=count)]
@@ -56,17 +61,25 @@ def requests_of_large_lists(folder: Folder, files: Iterable[InputFile]) -> list[
 def without_unlisted_tables(folder: Folder, tables: Collection[str] | None = None) -> Iterator[None]:
     """Delete the tables of requests that were not confirmed: after the block, no deny list names them.
 
-    tables: the SHA-256 of the tables that may be deleted; None for all tables.
+    tables: the SHA-256 of the tables that may be deleted; None for all tables, in a block that has the claim of the
+    corpus. Other blocks delete nothing while a process has the claim: it may need the same tables, and it deletes
+    them at its end.
     """
     try:
         yield
     finally:
-        stored = [path.rpartition("/")[2].removesuffix(".parquet") for path in folder.files(TABLES)]
-        if unlisted := [digest for digest in stored if tables is None or digest in tables]:
-            lists = [folder.read(path) for path in folder.files(DENIED)]
-            for digest in unlisted:
-                if not any(digest.encode() in content for content in lists):
-                    folder.delete(table_path(digest))
+        if tables is None or not is_claimed(folder, (FORGET,)):
+            delete_unlisted_tables(folder, tables)
+
+
+def delete_unlisted_tables(folder: Folder, tables: Collection[str] | None) -> None:
+    """Delete the tables that no deny list names. tables: the SHA-256 of those that may be deleted; None for all."""
+    stored = [path.rpartition("/")[2].removesuffix(".parquet") for path in folder.files(TABLES)]
+    if unlisted := [digest for digest in stored if tables is None or digest in tables]:
+        lists = [folder.read(path) for path in folder.files(DENIED)]
+        for digest in unlisted:
+            if not any(digest.encode() in content for content in lists):
+                folder.delete(table_path(digest))
 
 
 def other_requests(file: InputFile, digests: AddressDigests) -> Iterator[Request]:
@@ -132,41 +145,72 @@ def line_blocks(file: InputFile) -> Iterator[bytes]:
 
     Raises BadInput for damage, another encoding, a line that is too long, and a deny list of `zyda forget`.
     """
-    rest = b""
+    rest, count = b"", 0
     for content in contents_of(file):
         block, end, rest = (rest + content).rpartition(b"\n")
         if len(rest) > limits().line_bytes:
             raise BadInput(f"{OWNER}: {file.url}: a line has more than {limits().line_bytes:,} bytes")
-        yield whole_lines(file, block + end)
+        lines = with_line_feeds(block + end)
+        expect_utf8(file, lines, count)
+        yield lines
+        count += lines.count(b"\n")
     if rest:
-        yield whole_lines(file, rest + b"\n")
+        lines = with_line_feeds(rest + b"\n")
+        expect_utf8(file, lines, count)
+        yield lines
 
 
-def whole_lines(file: InputFile, block: bytes) -> bytes:
-    """Return lines with line feeds at their ends. Raises BadInput if they are not in UTF-8."""
-    try:
-        block.decode()
-    except UnicodeDecodeError as error:
-        raise BadInput(f"{OWNER}: {file.url}: expected UTF-8: {first_line(error)}") from error
+def with_line_feeds(block: bytes) -> bytes:
     return block.replace(b"\r\n", b"\n").replace(b"\r", b"\n")
+
+
+def expect_utf8(file: InputFile, lines: bytes, count: int) -> None:
+    """Raise BadInput with the number of the first line that is not in UTF-8. count: of the lines before."""
+    try:
+        lines.decode()
+    except UnicodeDecodeError as error:
+        number, byte = count + lines.count(b"\n", 0, error.start) + 1, lines[error.start]
+        raise BadInput(
+            f"{OWNER}: {file.url}: line {number:,}: expected UTF-8, found the byte 0x{byte:02x}"
+        ) from error
 
 
 def contents_of(file: InputFile) -> Iterator[bytes]:
     """Yield the decompressed content of a list, in parts of BLOCK bytes or more. Raises BadInput."""
     part, is_first = bytearray(), True
     try:
-        with opened(file) as stream:
-            compression = compression_in(stream.read(FIRST))
-        with opened(file) as stream:
-            for chunk in chunks_of(stream, compression):
-                part += chunk
-                if len(part) >= BLOCK:
-                    yield first_part(file, bytes(part)) if is_first else bytes(part)
-                    part, is_first = bytearray(), False
-            stream.expect_unchanged()
+        for chunk in decompressed(file):
+            part += chunk
+            if len(part) >= BLOCK:
+                yield first_part(file, bytes(part)) if is_first else bytes(part)
+                part, is_first = bytearray(), False
         yield first_part(file, bytes(part)) if is_first else bytes(part)
+    except BadInput:  # it has changed
+        raise
     except DAMAGED as error:
         raise BadInput(f"{OWNER}: {file.url}: it cannot be read: {first_line(error)}") from error
+
+
+def decompressed(file: InputFile) -> Generator[bytes, None, None]:
+    """Yield the decompressed content of a list in chunks. Raises the errors in DAMAGED."""
+    with opened(file) as stream:
+        compression = compression_in(stream.read(FIRST))
+    with opened(file) as stream:
+        yield from chunks_of(stream, compression)
+        stream.expect_unchanged()
+
+
+def is_large(file: InputFile) -> bool:
+    """Return whether a list has too many bytes, also decompressed, to be read at once."""
+    most, size = limits().request_list_bytes, file.size
+    if size <= most:
+        size = 0
+        with suppress(*DAMAGED), closing(decompressed(file)) as chunks:  # damage is reported when it is read
+            for chunk in chunks:
+                size += len(chunk)
+                if size > most:
+                    break
+    return size > most
 
 
 def first_part(file: InputFile, content: bytes) -> bytes:

@@ -10,10 +10,9 @@ from pydantic import ValidationError
 
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, fault_of, requests_in
 from zyda_flows.tasks.documents.deny_signatures import requests_of_texts
-from zyda_flows.tasks.erasure.large_lists import OWNER, requests_of_large_lists
+from zyda_flows.tasks.erasure.large_lists import NO_REQUEST, OWNER, is_large, requests_of_large_lists
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import parse
-from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.sources.address_lists import address_of
@@ -107,12 +106,14 @@ class RequestReader:
             with errors_about(OWNER):
                 files = list_files(Source.model_construct(name=OWNER, files=(url,)))
             for file in files:
-                if file.size > limits().request_list_bytes:
+                with errors_about(OWNER):
+                    is_read_in_blocks = is_large(file)
+                if is_read_in_blocks:
                     self.large_lists.append(file)
                 else:
                     self.requests += requests_in(planned_file(OWNER, file), OWNER)
             if len(self.requests) + len(self.large_lists) == before:
-                raise BadInput(f"--urls {url}: no line of the file is a request")
+                raise BadInput(f"--urls {url}: {NO_REQUEST}")
 
     def add_domains(self, names: Iterable[str]) -> None:
         for name in names:

@@ -136,6 +136,15 @@ def expect_free(folder: Folder, rivals: tuple[str, ...], own: str | None = None)
             remove_claim(folder, path)
 
 
+def is_claimed(folder: Folder, kinds: tuple[str, ...]) -> bool:
+    """Return whether a process holds a claim of these kinds."""
+    try:
+        expect_free(folder, kinds)
+    except Denied:
+        return True
+    return False
+
+
 def claims_in(folder: Folder, kinds: tuple[str, ...]) -> dict[str, float]:
     """List the claims of some kinds, with the times of their last renewal; empty if the folder cannot be listed."""
     try:

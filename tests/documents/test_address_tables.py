@@ -12,7 +12,8 @@ from zyda_flows.tasks.documents.address_tables import (
     load_address_table,
     sorted_digests,
 )
-from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.storage.folder import Folder
 
 PLACES = st.lists(st.sampled_from(["a.org", "b.org", "x", "y", "z"]), min_size=2, max_size=5).map("/".join)
@@ -46,7 +47,7 @@ def test_digests_with_equal_first_bits_are_told_apart():
     assert table.has(asked).tolist() == [True, False, True, False, True, False]
 
 
-def test_changed_table_is_damaged(tmp_path):
+def test_changed_table_is_an_error_and_is_kept(tmp_path):
     folder = Folder(str(tmp_path))
     _, rows = table_of(folder, [f"a.org/{i}" for i in range(1000)])
     assert rows == 1000
@@ -55,7 +56,8 @@ def test_changed_table_is_damaged(tmp_path):
     content[2000] ^= 1
     path.write_bytes(content)
     load_address_table.cache_clear()
-    with pytest.raises(Damaged, match="another content"):
-        load_address_table((folder.url,), path.stem)
-    with pytest.raises(Damaged, match="is missing"):
+    with pytest.raises(Denied, match="another content"):
+        rebuilding_damaged(folder, lambda: load_address_table((folder.url,), path.stem))
+    assert path.exists()  # no build can rebuild it
+    with pytest.raises(Denied, match="is missing"):
         load_address_table((folder.url,), "0" * 64)

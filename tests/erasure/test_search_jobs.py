@@ -19,6 +19,7 @@ from zyda_flows.tasks.erasure.requested_documents import cost_of_search, find_do
 from zyda_flows.tasks.erasure.shard_search import lists_of_corpus
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.limits import replaced_limits
+from zyda_flows.tasks.storage.claims import forgetting
 from zyda_flows.tasks.storage.folder import Folder
 
 PAGE, FOLDER = "https://Jane.example/%7eme", "https://b.example/x/*"
@@ -192,6 +193,41 @@ def test_tables_without_a_deny_list_are_deleted(pages):
     assert folder.files("denied_addresses") == []
 
 
+def test_dry_run_keeps_the_table_of_a_request_that_is_carried_out(pages):
+    folder = Folder(str(pages.folder / "out/pages"))
+    with replaced_limits(request_list_bytes=100):
+        request = asking(urls=[request_file(pages.folder, url_lines())])
+    (entry,) = request.with_table(folder).requests
+    with forgetting(folder, "zyda forget"), without_unlisted_tables(folder, [entry.addresses_sha256]):
+        pass
+    assert len(folder.files("denied_addresses")) == 1
+    with without_unlisted_tables(folder, [entry.addresses_sha256]):
+        pass
+    assert folder.files("denied_addresses") == []
+
+
+def test_compressed_list_is_large_by_its_decompressed_size(tmp_path):
+    content = gzip.compress(b"a.example/x\n" * 100)
+    (tmp_path / "list.txt.gz").write_bytes(content)
+    reader = RequestReader()
+    with replaced_limits(request_list_bytes=1200):
+        reader.add_lists([str(tmp_path / "list.txt.gz")])
+        assert (len(reader.requests), len(reader.large_lists)) == (100, 0)
+    with replaced_limits(request_list_bytes=1199):
+        reader.add_lists([str(tmp_path / "list.txt.gz")])
+    assert (len(reader.requests), len(reader.large_lists)) == (100, 1)
+
+
+def test_request_whose_deny_list_could_not_be_read_is_an_error_before_anything_is_written(pages):
+    build_here(pages.load())
+    with (
+        replaced_limits(list_bytes=1000),
+        pytest.raises(BadInput, match=r"at most .* 1,000 can be read: split"),
+    ):
+        forget(pages, asking(domains=["jane.example"]))
+    assert pages.load().folder.files("denied") == []
+
+
 def test_too_many_requests_that_are_no_addresses_are_an_error(tmp_path, monkeypatch):
     monkeypatch.setattr("zyda_flows.tasks.erasure.large_lists.MOST_OTHERS", 2)
     folder = Folder(str(tmp_path / "corpus"))
@@ -212,7 +248,8 @@ def large(folder, name, content):
 
 FAULTS = [
     (b"a.example/x\nb.example/y\r\nnot a domain!\nc.example/z\n", "1 of its 4 lines .* line 3: "),
-    (b"a.example/x\n\xff\xfe\n", "expected UTF-8"),
+    (b"a.example/x\r\n\r\xff\xfe\n", "line 3: expected UTF-8, found the byte 0xff"),
+    (b"# a comment\n\n" * 9, "list.txt: no line of the file is a request"),
     (b"# SHA-256 of what follows: 0\n", "a deny list of zyda forget"),
     (b"a.example/x\n" + b"y" * 300, "a line has more than 200 bytes"),
     (b"a.example/x\n" * 30 + b"a.example/1\na.example/2", "more than 31 addresses"),
@@ -227,6 +264,13 @@ def test_fault_of_a_large_list_is_an_error(tmp_path, content, fault):
         replaced_limits(line_bytes=200, denied_addresses=31),
         pytest.raises(BadInput, match=rf"--urls.*{fault}"),
     ):
+        requests_of_large_lists(Folder(str(tmp_path / "corpus")), files)
+
+
+def test_list_that_changed_since_it_was_listed_is_an_error(tmp_path):
+    files = large(tmp_path, "list.txt", b"a.example/x\n")
+    (tmp_path / "list.txt").write_bytes(b"a.example/x\nb.example/y\n")
+    with pytest.raises(BadInput, match=r"^--urls, file \S+list.txt: it changed while it was read"):
         requests_of_large_lists(Folder(str(tmp_path / "corpus")), files)
 
 
