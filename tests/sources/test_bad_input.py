@@ -57,6 +57,15 @@ def corrupt_parquet(path):
     corrupt(path)
 
 
+def unknown_codec(path):
+    """Write a Parquet file whose footer has a codec for `text` that no version of Parquet has."""
+    parquet_with(["a"], path, pa.string())
+    content = path.read_bytes()
+    codec = b"text\x15\x02"  # the path of the column, and 1 (Snappy) as a Thrift i32
+    assert content.count(codec) == 1
+    path.write_bytes(content.replace(codec, b"text\x15\x60"))
+
+
 BEFORE_WORK = {
     "no file": ("x*.parquet", lambda path: None, r"source odd: no file matches .*x\*\.parquet"),
     "no such column": (
@@ -75,6 +84,7 @@ BEFORE_WORK = {
         r"source odd, file .*x\.parquet: column 'text' is int64, expected string",
     ),
     "not a parquet file": ("x.parquet", lines(b"not parquet at all"), r"x\.parquet: cannot be read: .*"),
+    "unknown codec": ("x.parquet", unknown_codec, r"x\.parquet: cannot be read: its footer is damaged"),
     "unknown ending": ("x.xls", lines(b"a,b\n"), r"x\.xls: its ending is none of \.parquet, "),
 }
 

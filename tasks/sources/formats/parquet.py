@@ -56,12 +56,12 @@ def inspect(
     # Each piece opens the file. If opening it means to receive all of it, there is one piece.
     most = shard_bytes if stream.comes_in_parts else sys.maxsize
     metadata = parquet.metadata
+    if not FOOTER_CHECKER.is_safe(footer):
+        raise ValueError("its footer is damaged")
     groups = [metadata.row_group(i) for i in range(metadata.num_row_groups)]
     if sum(group.total_byte_size for group in groups) <= most:
         rows = sum(group.num_rows for group in groups)
         return schema, (FilePiece(row_groups=tuple(range(len(groups))), rows=rows),)
-    if not FOOTER_CHECKER.is_safe(footer):
-        raise ValueError("its footer is damaged")
     return schema, pieces_of(metadata, text, most)
 
 
