@@ -42,10 +42,17 @@ PHRASES = {
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
 MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify}
+
+
+def names_in_file(model: type[BaseModel]) -> list[str]:
+    """Return the names of a model's fields as a file has them."""
+    return [field.alias or name for name, field in model.model_fields.items()]
+
+
 # Where a field belongs that is given in another part.
 MISPLACED: dict[str, dict[Any, str]] = {
-    "": dict.fromkeys(Source.model_fields, "each of the sources"),
-    "sources": dict.fromkeys(Recipe.model_fields, "the recipe, outside `sources`"),
+    "": dict.fromkeys(names_in_file(Source), "each of the sources"),
+    "sources": dict.fromkeys(names_in_file(Recipe), "the recipe, outside `sources`"),
 }
 OPTIONS = {"inputs": "to"}  # options whose names differ from their fields
 Location = tuple[int | str, ...]
@@ -169,7 +176,7 @@ def unknown_field(location: Location, models: dict[str, type[BaseModel]]) -> str
         return "unknown field"
     if models is MODELS and name in MISPLACED.get(part, {}):
         return f"unknown field; it belongs to {MISPLACED[part][name]}"
-    similar = get_close_matches(str(name), models[part].model_fields, 1)
+    similar = get_close_matches(str(name), names_in_file(models[part]), 1)
     return f"unknown field; did you mean {similar[0]}?" if similar else "unknown field"
 
 

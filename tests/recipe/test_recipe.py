@@ -56,6 +56,8 @@ def test_shingles_have_25_characters_or_13_words_by_default(tmp_path):
             r"recipe\.yaml:4: dedup\.scope: .*'across' or 'global'.*'within'",
         ),
         (("width: 25", "wide: 25"), r"recipe\.yaml:4: dedup\.wide: unknown field"),
+        (("dedup:", "dedupe:"), r"recipe\.yaml:4: dedupe: unknown field; did you mean dedup\?"),
+        (("dedup:", "rounds:"), r"recipe\.yaml:4: rounds: unknown field$"),
         (("name: second", "name: first"), r"recipe\.yaml:6: sources: two sources have the name first"),
         (
             ("name: second", "name: removed"),
