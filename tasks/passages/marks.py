@@ -1,0 +1,246 @@
+"""Marks: the repeated passages of texts, with their owners, and the bytes that each part of a recipe cuts."""
+
+from dataclasses import dataclass
+from functools import reduce
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.dedup.part_tables import run_starts
+from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.passages import spans
+from zyda_flows.tasks.passages.contexts import repeated_anchors
+from zyda_flows.tasks.passages.spans import Places, Spans
+from zyda_flows.tasks.passages.units import Units
+from zyda_flows.tasks.recipe.passages import Part
+from zyda_flows.textkernels.anchors import Anchors, context_keys
+from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.rules.blocks import BLOCK, END, KIND, START, cut
+from zyda_flows.textkernels.segments import find_segments
+
+# A published row: windows of a document that follow each other and have the same owner. start, end: characters.
+# owner_start: of the first window in its owner, in units of the part. documents: with the first window, whose hash it is.
+PASSAGES = pa.schema(
+    [
+        ("doc_id", pa.uint64()),
+        ("part", pa.uint8()),
+        ("start", pa.uint32()),
+        ("end", pa.uint32()),
+        ("owner_id", pa.uint64()),
+        ("owner_start", pa.uint32()),
+        ("documents", pa.uint32()),
+        ("hash", pa.binary(16)),
+    ]
+)
+SEGMENTS = {"sentence": "sentences", "line": "lines", "paragraph": "paragraphs"}
+
+
+@dataclass(frozen=True)
+class Marks:
+    """Windows of some texts that are repeated: arrays, (n,) each, ascending by text and unit.
+
+    texts: the numbers of their texts. firsts, lasts: the first units of the first and the last window of a run.
+    owners: doc_ids. owner_places: the first unit of the first window in its owner. hashes: (n, 2).
+    """
+
+    texts: Places
+    firsts: Places
+    lasts: Places
+    owners: Ids
+    owner_places: Places
+    documents: NDArray[np.uint32]
+    hashes: NDArray[np.uint64]
+
+    def is_owned(self, units: Units, doc_ids: Ids, *, within: bool) -> NDArray[np.bool_]:
+        """Return which windows are kept copies: those of the owner, or, if `within`, only its first."""
+        is_own = self.owners == doc_ids[self.texts]
+        return is_own & (self.owner_places == self.firsts - units.ends[self.texts]) if within else is_own
+
+
+class RunsOfShard:
+    """The runs of a shard's contexts, looked up by fingerprint and hash."""
+
+    def __init__(self, runs: pa.Table) -> None:
+        """runs: RUNS."""
+        columns = {name: runs.column(name).to_numpy() for name in runs.column_names}
+        order = np.lexsort([columns["last"], columns["low"], columns["high"]])
+        self.columns = {name: column[order] for name, column in columns.items()}
+        self.starts = run_starts(self.columns["high"], self.columns["low"])
+        self.ends = np.append(self.starts[1:], len(runs))
+        self.high, self.low = self.columns["high"][self.starts], self.columns["low"][self.starts]
+        self.fingerprints = np.unique(columns["fingerprint"])
+
+    def marks(self, units: Units, part: Part) -> Marks:
+        """Return the repeated windows of some texts."""
+        parts = [
+            self.marks_of(units, part, anchors)
+            for anchors in repeated_anchors(units, part, self.fingerprints)
+            if len(anchors.places)
+        ]
+        columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [
+            *(np.empty(0, np.int64) for _ in range(3)), np.empty(0, np.uint64), np.empty(0, np.int64),
+            np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
+        ]  # fmt: skip
+        order = np.argsort(columns[1], kind="stable")
+        return Marks(*(column[order] for column in columns))
+
+    def marks_of(self, units: Units, part: Part, anchors: Anchors) -> list[NDArray[np.generic]]:
+        keys = context_keys(units.values, units.lows, anchors, part.window)
+        found = np.minimum(np.searchsorted(self.high, keys[:, 0]), len(self.high) - 1)
+        while True:  # equal upper halves of different hashes follow each other
+            is_other = (self.high[found] == keys[:, 0]) & (self.low[found] < keys[:, 1])
+            is_other &= found + 1 < len(self.high)
+            if not is_other.any():
+                break
+            found = found + is_other
+        is_found = (self.high[found] == keys[:, 0]) & (self.low[found] == keys[:, 1])
+        found, places = found[is_found], anchors.places[is_found]
+        counts = self.ends[found] - self.starts[found]
+        rows = np.repeat(self.starts[found], counts) + np.arange(int(counts.sum()))
+        rows -= np.repeat(np.cumsum(counts) - counts, counts)
+        places = np.repeat(places, counts)
+        column = self.columns
+        last = column["last"][rows].astype(np.int64)
+        return [
+            units.texts_of(places),
+            places - last,
+            places - column["first"][rows].astype(np.int64),
+            column["owner_id"][rows],
+            column["owner_place"][rows] - last,
+            column["documents"][rows],
+            np.stack([column["hash_1"][rows], column["hash_2"][rows]], axis=1),
+        ]
+
+
+def passages_of(
+    marks: Marks, units: Units, texts: pa.LargeStringArray, doc_ids: Ids, part: Part, number: int
+) -> pa.Table:
+    """Return the passages of marks: PASSAGES. number: of the part in the recipe."""
+    if not len(marks.texts):
+        return PASSAGES.empty_table()
+    is_first = np.ones(len(marks.texts), np.bool_)
+    is_first[1:] = (marks.firsts[1:] != marks.lasts[:-1] + 1) | (marks.owners[1:] != marks.owners[:-1])
+    is_first[1:] |= marks.texts[1:] != marks.texts[:-1]
+    if part.window == 1:  # of lines each is a passage
+        is_first[:] = True
+    firsts = np.flatnonzero(is_first)
+    lasts = np.append(firsts[1:], len(is_first)) - 1
+    begins, ends = units.spans(marks.firsts[firsts], marks.lasts[lasts] + part.window)
+    numbers = marks.texts[firsts]
+    hashes = np.ascontiguousarray(marks.hashes[firsts])
+    columns = [
+        doc_ids[numbers],
+        np.full(len(firsts), number, np.uint8),
+        characters_at(texts, begins, units.offsets[numbers]),
+        characters_at(texts, ends, units.offsets[numbers]),
+        marks.owners[firsts],
+        marks.owner_places[firsts].astype(np.uint32),
+        marks.documents[firsts],
+        pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hashes), [None, pa.py_buffer(hashes)]),
+    ]
+    return pa.table([*map(pa.array, columns)], schema=PASSAGES)
+
+
+def characters_at(texts: pa.LargeStringArray, places: Places, starts: Places) -> NDArray[np.uint32]:
+    """Return the number of characters from byte `starts` to byte `places`: (n,)."""
+    data, offsets = text_buffers(texts)
+    data = data[offsets[0] : offsets[-1]]
+    following = np.flatnonzero((data & 0xC0) == 0x80)
+    extra = np.searchsorted(following, places) - np.searchsorted(following, starts)
+    return (places - starts - extra).astype(np.uint32)
+
+
+@dataclass(frozen=True)
+class CutOfPart:
+    """The bytes of some texts that a part cuts, and those that it keeps as the only copy."""
+
+    cut: Spans
+    owned: Spans
+
+
+def cut_of_part(marks: Marks, units: Units, doc_ids: Ids, part: Part) -> CutOfPart:
+    """Return the bytes of repeated windows: those to cut, and those of owned windows."""
+    if part.keep == "all" or not len(marks.texts):
+        return CutOfPart(spans.none(), spans.none())
+    begins, ends = units.spans(marks.firsts, marks.lasts + part.window)
+    if part.keep == "none":
+        return CutOfPart(spans.union(begins, ends), spans.none())
+    is_owned = marks.is_owned(units, doc_ids, within=part.within)
+    owned = spans.union(begins[is_owned], ends[is_owned])
+    return CutOfPart(spans.without(spans.union(begins[~is_owned], ends[~is_owned]), owned), owned)
+
+
+def cut_spans(texts: pa.LargeStringArray, parts: list[tuple[Part, CutOfPart]]) -> Spans:
+    """Return the bytes that all parts together cut; none that a part keeps as the only copy."""
+    owned = owned_spans(parts)
+    return reduce(
+        spans.both, (grown_cut(texts, part, spans.without(of_part.cut, owned), owned) for part, of_part in parts)
+    )
+
+
+def owned_spans(parts: list[tuple[Part, CutOfPart]]) -> Spans:
+    return reduce(spans.both, (of_part.owned for _, of_part in parts))
+
+
+def grown_cut(texts: pa.LargeStringArray, part: Part, cut_bytes: Spans, owned: Spans) -> Spans:
+    """Return what a part cuts: grown to its segments, with its gaps, and no part of a block of Markdown."""
+    if not len(cut_bytes.starts):
+        return cut_bytes
+    data, offsets = text_buffers(texts)
+    borders = offsets - offsets[0]
+    limits = spans.both(owned, blocks_not_marked(texts, cut_bytes)) if part.markdown else owned
+    cut_bytes = spans.without(cut_bytes, limits)
+    if part.cut != "exact":
+        segments = find_segments(data, offsets, SEGMENTS[part.cut])
+        starts = segments.starts - offsets[0]
+        stops = np.append(starts[1:], borders[-1])
+        has_text = np.diff(segments.ends) > 0
+        stops[segments.ends[1:][has_text] - 1] = borders[1:][has_text]
+        # At the borders of texts, so that no segment of another text is touched.
+        cut_bytes = spans.divided(cut_bytes, borders)
+        cut_bytes = spans.grown(cut_bytes, starts, stops, limits)
+    if part.gap:
+        joined = spans.divided(spans.union(cut_bytes.starts, cut_bytes.stops, part.gap), borders)
+        cut_bytes = spans.without(within_one_text(joined, cut_bytes, borders), limits)
+    return spans.divided(cut_bytes, borders)
+
+
+def within_one_text(joined: Spans, before: Spans, borders: Places) -> Spans:
+    """Return joined spans without the gaps that a border of texts divides: no text gets a new begin or end."""
+    inside = spans.without(joined, before)
+    at = np.searchsorted(borders, inside.starts, side="left")
+    is_divided = np.isin(inside.starts, borders) | (borders[np.minimum(at, len(borders) - 1)] <= inside.stops)
+    return spans.without(joined, Spans(inside.starts[is_divided], inside.stops[is_divided]))
+
+
+def blocks_not_marked(texts: pa.LargeStringArray, cut_bytes: Spans) -> Spans:
+    """Return the blocks of code, tables and formulas that are not cut as a whole."""
+    data, offsets = text_buffers(texts)
+    pieces, _ = cut(data, offsets)
+    blocks = pieces[pieces[:, KIND] == BLOCK] - offsets[0]
+    begins, ends = blocks[:, START], blocks[:, END]
+    is_whole = spans.bytes_before(cut_bytes, ends) - spans.bytes_before(cut_bytes, begins) == ends - begins
+    return spans.union(begins[~is_whole], ends[~is_whole])
+
+
+def without_spans(texts: pa.LargeStringArray, cut_bytes: Spans) -> pa.LargeStringArray:
+    """Return texts without some bytes."""
+    data, offsets = text_buffers(texts)
+    borders = offsets - offsets[0]
+    change = np.zeros(int(borders[-1]) + 1, np.int8)
+    is_kept = np.ones(int(borders[-1]), np.bool_)
+    if len(cut_bytes.starts):
+        np.add.at(change, cut_bytes.starts, 1)
+        np.add.at(change, cut_bytes.stops, -1)
+        is_kept = np.cumsum(change[:-1], dtype=np.int8) == 0
+    kept = data[offsets[0] : offsets[-1]][is_kept]
+    ends = borders - spans.bytes_before(cut_bytes, borders)
+    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(kept))
+
+
+def is_blank(texts: pa.LargeStringArray) -> NDArray[np.bool_]:
+    """Return which texts have only white space: (n,)."""
+    lengths = pc.binary_length(pc.utf8_trim_whitespace(texts))
+    return pc.equal(lengths, 0).to_numpy(zero_copy_only=False)
