@@ -31,7 +31,7 @@ CONTEXTS = pa.schema(
         ("worst", pa.uint64()),
         ("doc_id", pa.uint64()),
         ("worst_id", pa.uint64()),
-        ("place", pa.int64()),
+        ("anchor", pa.int64()),
         ("nearest", pa.uint32()),
         ("farthest", pa.uint32()),
         ("documents", pa.uint32()),
@@ -103,7 +103,7 @@ def distinct_contexts(units: Units, part: Part, anchors: Anchors, doc_ids: Ids, 
             "worst": ranks[texts[worst]],
             "doc_id": doc_ids[texts[best]],
             "worst_id": doc_ids[texts[worst]],
-            "place": anchors.places[best] - units.ends[texts[best]],
+            "anchor": anchors.places[best] - units.ends[texts[best]],
             "nearest": (anchors.places - anchors.lasts)[best].astype(np.uint32),
             "farthest": (anchors.places - anchors.firsts)[best].astype(np.uint32),
             "documents": np.add.reduceat(is_new, starts).astype(np.uint32),
@@ -136,6 +136,31 @@ def units_between(
     )
 
 
+def combined_contexts(contexts: pa.Table) -> pa.Table:
+    """Return the distinct contexts of a shard, from tables of consecutive documents, sorted by fingerprint."""
+    if not len(contexts):
+        return contexts
+    columns = {name: contexts.column(name).to_numpy() for name in contexts.column_names if name != "units"}
+    order = np.lexsort([columns["low"], columns["high"], columns["fingerprint"]])  # stable: by document
+    starts = run_starts(columns["high"][order], columns["low"][order])
+    lasts = order[np.append(starts[1:], len(order)) - 1]
+    # A document in two parts of its text is counted once.
+    again = np.zeros(len(order), np.int64)
+    again[1:] = columns["worst_id"][order][:-1] == columns["doc_id"][order][1:]
+    again[starts] = 0
+    combined = contexts.take(pa.array(order[starts]))
+    documents = np.add.reduceat(columns["documents"][order].astype(np.int64) - again, starts)
+    occurrences = np.add.reduceat(columns["occurrences"][order].astype(np.int64), starts)
+    for name, values in (
+        ("documents", documents.astype(np.uint32)),
+        ("occurrences", occurrences.astype(np.uint32)),
+        ("worst", columns["worst"][lasts]),
+        ("worst_id", columns["worst_id"][lasts]),
+    ):
+        combined = combined.set_column(combined.schema.get_field_index(name), name, pa.array(values))
+    return combined
+
+
 def merged_contexts(contexts: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
     """Merge rows with the same context: their best row with the sums of all, and for each row its context, (n,).
 
@@ -144,11 +169,11 @@ def merged_contexts(contexts: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
     columns = {
         name: contexts.column(name).to_numpy() for name in contexts.column_names if name != "units"
     }
-    order = np.lexsort([columns["place"], columns["rank"], columns["low"], columns["high"]])
+    order = np.lexsort([columns["anchor"], columns["rank"], columns["low"], columns["high"]])
     starts = run_starts(columns["high"][order], columns["low"][order])
     best, sizes = order[starts], np.diff(np.append(starts, len(order)))
     preferred = np.lexsort(
-        [columns["place"][best], columns["rank"][best], columns["fingerprint"][best]]
+        [columns["anchor"][best], columns["rank"][best], columns["fingerprint"][best]]
     )
     merged = contexts.take(pa.array(best[preferred]))
     for name in ("documents", "occurrences"):
@@ -201,7 +226,7 @@ def runs_of(contexts: pa.Table, places: NDArray[np.uint32], part: Part) -> pa.Ta
 def runs_by_file(contexts, places, of_rows, columns, runs) -> pa.Table:  # type: ignore[no-untyped-def]
     """Return the runs of each row of contexts."""
     runs = runs[np.argsort(runs[:, 0], kind="stable")]
-    firsts = np.searchsorted(runs[:, 0], np.arange(len(columns["place"]) + 1).astype(np.uint64))
+    firsts = np.searchsorted(runs[:, 0], np.arange(len(columns["anchor"]) + 1).astype(np.uint64))
     counts = (firsts[1:] - firsts[:-1])[of_rows]
     rows = np.repeat(np.arange(len(of_rows)), counts)
     rows = rows[np.argsort(places[rows], kind="stable")]
@@ -215,7 +240,7 @@ def runs_by_file(contexts, places, of_rows, columns, runs) -> pa.Table:  # type:
         chosen[:, 1].astype(np.uint32),
         chosen[:, 2].astype(np.uint32),
         columns["doc_id"][owners],
-        columns["place"][owners],
+        columns["anchor"][owners],
         chosen[:, 4].astype(np.uint32),
         chosen[:, 5],
         chosen[:, 6],

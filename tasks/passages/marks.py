@@ -1,7 +1,8 @@
 """Marks: the repeated passages of texts, with their owners, and the bytes that each part of a recipe cuts."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, fields, replace
 from functools import reduce
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -39,10 +40,11 @@ SEGMENTS = {"sentence": "sentences", "line": "lines", "paragraph": "paragraphs"}
 
 @dataclass(frozen=True)
 class Marks:
-    """Windows of some texts that are repeated: arrays, (n,) each, ascending by text and unit.
+    """Windows of some texts that are repeated: runs, (n,) each, ascending by text and unit.
 
     texts: the numbers of their texts. firsts, lasts: the first units of the first and the last window of a run.
-    owners: doc_ids. owner_places: the first unit of the first window in its owner. hashes: (n, 2).
+    owners: doc_ids. owner_places: the first unit of the first window in its owner. is_owned: whether they are the
+    kept copy. hashes: (n, 2), of the first window.
     """
 
     texts: Places
@@ -50,13 +52,32 @@ class Marks:
     lasts: Places
     owners: Ids
     owner_places: Places
+    is_owned: NDArray[np.bool_]
     documents: NDArray[np.uint32]
     hashes: NDArray[np.uint64]
 
-    def is_owned(self, units: Units, doc_ids: Ids, *, within: bool) -> NDArray[np.bool_]:
-        """Return which windows are kept copies: those of the owner, or, if `within`, only its first."""
-        is_own = self.owners == doc_ids[self.texts]
-        return is_own & (self.owner_places == self.firsts - units.ends[self.texts]) if within else is_own
+    @property
+    def columns(self) -> list[NDArray[Any]]:
+        return [getattr(self, field.name) for field in fields(self)]
+
+    def joined(self, *, same_owned: bool) -> "Marks":
+        """Join runs that follow each other and have the same owner, and, if `same_owned`, the same `is_owned`."""
+        if not len(self.texts):
+            return self
+        is_first = np.ones(len(self.texts), np.bool_)
+        is_first[1:] = (self.firsts[1:] != self.lasts[:-1] + 1) | (self.owners[1:] != self.owners[:-1])
+        is_first[1:] |= self.texts[1:] != self.texts[:-1]
+        if same_owned:
+            is_first[1:] |= self.is_owned[1:] != self.is_owned[:-1]
+        firsts = np.flatnonzero(is_first)
+        chosen = Marks(*(column[firsts] for column in self.columns))
+        return replace(chosen, lasts=self.lasts[np.append(firsts[1:], len(is_first)) - 1])
+
+
+NO_MARKS = Marks(
+    *(np.empty(0, np.int64) for _ in range(3)), np.empty(0, np.uint64), np.empty(0, np.int64),
+    np.empty(0, np.bool_), np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
+)  # fmt: skip
 
 
 class RunsOfShard:
@@ -72,21 +93,18 @@ class RunsOfShard:
         self.high, self.low = self.columns["high"][self.starts], self.columns["low"][self.starts]
         self.fingerprints = np.unique(columns["fingerprint"])
 
-    def marks(self, units: Units, part: Part) -> Marks:
+    def marks(self, units: Units, part: Part, doc_ids: Ids) -> Marks:
         """Return the repeated windows of some texts."""
+        if not len(self.high):
+            return NO_MARKS
         parts = [
-            self.marks_of(units, part, anchors)
+            self.marks_of(units, part, anchors, doc_ids)
             for anchors in repeated_anchors(units, part, self.fingerprints)
-            if len(anchors.places)
         ]
-        columns = [np.concatenate(column) for column in zip(*parts, strict=True)] if parts else [
-            *(np.empty(0, np.int64) for _ in range(3)), np.empty(0, np.uint64), np.empty(0, np.int64),
-            np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
-        ]  # fmt: skip
-        order = np.argsort(columns[1], kind="stable")
-        return Marks(*(column[order] for column in columns))
+        columns = zip(*(marks.columns for marks in [NO_MARKS, *parts]), strict=True)
+        return Marks(*map(np.concatenate, columns))
 
-    def marks_of(self, units: Units, part: Part, anchors: Anchors) -> list[NDArray[np.generic]]:
+    def marks_of(self, units: Units, part: Part, anchors: Anchors, doc_ids: Ids) -> Marks:
         keys = context_keys(units.values, units.lows, anchors, part.window)
         found = np.minimum(np.searchsorted(self.high, keys[:, 0]), len(self.high) - 1)
         while True:  # equal upper halves of different hashes follow each other
@@ -102,16 +120,19 @@ class RunsOfShard:
         rows -= np.repeat(np.cumsum(counts) - counts, counts)
         places = np.repeat(places, counts)
         column = self.columns
-        last = column["last"][rows].astype(np.int64)
-        return [
-            units.texts_of(places),
-            places - last,
-            places - column["first"][rows].astype(np.int64),
-            column["owner_id"][rows],
-            column["owner_place"][rows] - last,
-            column["documents"][rows],
-            np.stack([column["hash_1"][rows], column["hash_2"][rows]], axis=1),
-        ]
+        lasts = column["last"][rows].astype(np.int64)
+        firsts, texts = places - lasts, units.texts_of(places)
+        owners, owner_places = column["owner_id"][rows], column["owner_place"][rows] - lasts
+        is_owned = owners == doc_ids[texts]
+        if part.within:
+            is_owned &= owner_places == firsts - units.ends[texts]
+        marks = Marks(
+            texts, firsts, places - column["first"][rows].astype(np.int64), owners, owner_places, is_owned,
+            column["documents"][rows], np.stack([column["hash_1"][rows], column["hash_2"][rows]], axis=1),
+        )  # fmt: skip
+        order = np.argsort(firsts, kind="stable")
+        marks = Marks(*(values[order] for values in marks.columns))
+        return marks.joined(same_owned=True) if part.window > 1 else marks
 
 
 def passages_of(
@@ -120,24 +141,18 @@ def passages_of(
     """Return the passages of marks: PASSAGES. number: of the part in the recipe."""
     if not len(marks.texts):
         return PASSAGES.empty_table()
-    is_first = np.ones(len(marks.texts), np.bool_)
-    is_first[1:] = (marks.firsts[1:] != marks.lasts[:-1] + 1) | (marks.owners[1:] != marks.owners[:-1])
-    is_first[1:] |= marks.texts[1:] != marks.texts[:-1]
-    if part.window == 1:  # of lines each is a passage
-        is_first[:] = True
-    firsts = np.flatnonzero(is_first)
-    lasts = np.append(firsts[1:], len(is_first)) - 1
-    begins, ends = units.spans(marks.firsts[firsts], marks.lasts[lasts] + part.window)
-    numbers = marks.texts[firsts]
-    hashes = np.ascontiguousarray(marks.hashes[firsts])
+    if part.window > 1:
+        marks = marks.joined(same_owned=False)
+    begins, ends = units.spans(marks.firsts, marks.lasts + part.window)
+    numbers, hashes = marks.texts, np.ascontiguousarray(marks.hashes)
     columns = [
         doc_ids[numbers],
-        np.full(len(firsts), number, np.uint8),
+        np.full(len(numbers), number, np.uint8),
         characters_at(texts, begins, units.offsets[numbers]),
         characters_at(texts, ends, units.offsets[numbers]),
-        marks.owners[firsts],
-        marks.owner_places[firsts].astype(np.uint32),
-        marks.documents[firsts],
+        marks.owners,
+        marks.owner_places.astype(np.uint32),
+        marks.documents,
         pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hashes), [None, pa.py_buffer(hashes)]),
     ]
     return pa.table([*map(pa.array, columns)], schema=PASSAGES)
@@ -160,16 +175,16 @@ class CutOfPart:
     owned: Spans
 
 
-def cut_of_part(marks: Marks, units: Units, doc_ids: Ids, part: Part) -> CutOfPart:
+def cut_of_part(marks: Marks, units: Units, part: Part) -> CutOfPart:
     """Return the bytes of repeated windows: those to cut, and those of owned windows."""
     if part.keep == "all" or not len(marks.texts):
         return CutOfPart(spans.none(), spans.none())
     begins, ends = units.spans(marks.firsts, marks.lasts + part.window)
     if part.keep == "none":
         return CutOfPart(spans.union(begins, ends), spans.none())
-    is_owned = marks.is_owned(units, doc_ids, within=part.within)
-    owned = spans.union(begins[is_owned], ends[is_owned])
-    return CutOfPart(spans.without(spans.union(begins[~is_owned], ends[~is_owned]), owned), owned)
+    is_other = ~marks.is_owned
+    owned = spans.union(begins[marks.is_owned], ends[marks.is_owned])
+    return CutOfPart(spans.without(spans.union(begins[is_other], ends[is_other]), owned), owned)
 
 
 def cut_spans(texts: pa.LargeStringArray, parts: list[tuple[Part, CutOfPart]]) -> Spans:

@@ -108,7 +108,8 @@ def check_components(source: str, category: str, components: Sequence[ComponentC
     """Raise NotConserved if the counts by category do not sum to the ingested and the kept documents."""
     everything = total(entry.counts for entry in components)
     kept = total(entry.counts for entry in components if not entry.stage)
-    if everything != trail.receipts[0].out or kept != trail.remaining:
+    cut = total(receipt.cut for receipt in trail.receipts)
+    if everything + cut != trail.receipts[0].out or kept != trail.remaining:
         raise NotConserved(
             f"source {source}: its {category} have {everything.documents:,} documents, of which "
             f"{kept.documents:,} are kept; expected {trail.receipts[0].out.documents:,} and "

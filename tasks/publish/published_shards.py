@@ -22,6 +22,7 @@ from zyda_flows.tasks.accounts.components import (
 )
 from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
+from zyda_flows.tasks.publish.cut_texts import load_cuts, with_cut_counts, with_cut_texts
 from zyda_flows.tasks.publish.published_columns import (
     SOURCE,
     for_readers,
@@ -104,16 +105,17 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
     has_components = COMPONENT.name in unpack(job.table_schema).names
     names = [*DOCUMENT_COUNTS.names, *([COMPONENT.name] if has_components else [])]
     counted = read_table(job.folder, job.history.shard, names)
-    added = load_added_columns(job.folder, job.history)
+    cuts = load_cuts(job.folder, job.history)
+    counted, added = with_cut_counts(counted, cuts), load_added_columns(job.folder, job.history)
     removed = removed_rows(job, added, counted)
     removed_ids = removed.column("doc_id").to_numpy()
     kept_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), removed_ids, assume_unique=True)
     files = dict[str, Artifact]()
     if job.in_folders:
         for name, folder_ids in by_folder(job, counted, kept_ids).items():
-            files[name] = write_documents(job, folder_ids, added, counted, name)
+            files[name] = write_documents(job, folder_ids, added, cuts, counted, name)
     elif len(kept_ids):
-        files[""] = write_documents(job, kept_ids, added, counted)
+        files[""] = write_documents(job, kept_ids, added, cuts, counted)
     counted_by = {
         category: count_names(named_by(job, column, counted), removed) for category, column in job.named
     }
@@ -198,6 +200,7 @@ def write_documents(
     job: ShardToPublish,
     kept_ids: NDArray[np.uint64],
     added: list[pa.Table],
+    cuts: pa.Table | None,
     counted: pa.Table,
     in_folder: str = "",
 ) -> Artifact:
@@ -209,7 +212,7 @@ def write_documents(
     def fill(scratch: Path) -> None:
         with ExitStack() as stack:
             writer = None
-            for table in published_tables(job, kept_ids, added):
+            for table in published_tables(job, kept_ids, added, cuts):
                 writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
                 writer.write_table(table)
 
@@ -222,7 +225,7 @@ def write_documents(
 
 
 def published_tables(
-    job: ShardToPublish, kept_ids: NDArray[np.uint64], added: list[pa.Table]
+    job: ShardToPublish, kept_ids: NDArray[np.uint64], added: list[pa.Table], cuts: pa.Table | None
 ) -> Iterator[pa.Table]:
     """Yield tables of some MiB of the documents in kept_ids, with the published columns."""
     schema = unpack(job.table_schema)
@@ -234,6 +237,7 @@ def published_tables(
         if not is_remaining.all():
             table = table.filter(pa.array(is_remaining))
         expect_whole_texts(job.source, table)
+        table = with_cut_texts(with_cut_counts(table, cuts), cuts)
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
         table = table.add_column(1, SOURCE, pa.array([job.source] * len(table), SOURCE.type))

@@ -20,7 +20,7 @@ from zyda_flows.tasks.stage.verdicts import (
     load_remaining,
     removals_in,
 )
-from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, total, totals
+from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, total, totals
 from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.workers.engine import Engine
 
@@ -53,6 +53,10 @@ class VerdictJob(ArtifactJob):
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         """Return at most one row for each remaining document. remaining: DOCUMENT_COUNTS of these documents."""
 
+    def cut(self, table: pa.Table, remaining: pa.Table) -> Counts:
+        """Return the tokens and bytes that the verdicts cut from kept documents."""
+        return Counts()
+
     @property
     def name(self) -> str:
         return self.history.shard.name
@@ -67,14 +71,14 @@ class VerdictJob(ArtifactJob):
             error.add_note(f"in {self.whose}")
             raise
         table = self.checked(table, remaining)
-        removals = removals_in(table)
+        removals, cut = removals_in(table), self.cut(table, remaining)
         by_reason, removed = (
             counts_by_reason(remaining, removals),
             counts_of(remaining, removals.column("doc_id").to_numpy()),
         )
         return write_table(
             self.folder, self.path, self.name, table,
-            counts=self.history.counts - removed, removed=removed, removed_by=by_reason,
+            counts=self.history.counts - removed - cut, removed=removed, removed_by=by_reason, cut=cut,
         )  # fmt: skip
 
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
@@ -118,5 +122,6 @@ def manifest_of(
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
+        cut=total(shard.cut for shard in shards),
         added_columns=tuple(added_columns),
     )

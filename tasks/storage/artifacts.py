@@ -121,7 +121,8 @@ class Artifact(Record):
     """The record of an artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
 
     `size` is in bytes. The footer is the last `footer` bytes, with the hash `footer_digest`. `counts` counts the
-    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason.
+    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason. `cut`
+    counts the tokens and bytes that it cuts from documents that remain.
     """
 
     name: str
@@ -134,13 +135,15 @@ class Artifact(Record):
     counts: Counts = Counts()
     removed: Counts = Counts()
     removed_by: dict[str, Counts] = {}
+    cut: Counts = Counts()
 
 
 class Manifest(RareCounts):
     """All artifacts of a stage, in the order of their names, and their total counts.
 
     `added_columns` are the columns of these artifacts that are published with kept documents, and `evidence` is the
-    packed schema of the columns that are published with removed documents. `intermediate` are the paths of
+    packed schema of the columns that are published with removed documents. `cut` counts what is cut from kept
+    documents. `intermediate` are the paths of
     intermediate artifacts, which save work in later runs. `removed_by` is `removed` by reason. `cleaned` counts the
     changes of each cleaning, `skipped` the records that are not documents by kind, and `special_tokens` the texts
     with each special token. `facts` are the stage's own `Facts` as JSON values.
@@ -154,6 +157,7 @@ class Manifest(RareCounts):
     removed: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
+    cut: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
     added_columns: tuple[str, ...] = ()
@@ -183,6 +187,7 @@ class Receipt(RareCounts):
     out: Counts
     removed: Counts
     set_aside: Counts
+    cut: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
 
@@ -192,6 +197,7 @@ class Receipt(RareCounts):
             return f"{self.stage}: finished"
         lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
         lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
+        lost += [f"{counted(self.cut.tokens, 'token')} cut"] if self.cut.bytes else []
         return ", ".join([f"{self.stage} {self.source}: {self.out.sentence()}", *lost])
 
 
