@@ -1,11 +1,11 @@
 """Anchors of windows, by which windows that occur twice are found. Compiled by numba.
 
-A text is a sequence of units, for example code points, each with two numbers: `values` and `lows`, which are equal
-if one number identifies a unit. A window is `length` consecutive units. Its anchor is the rightmost smallest hash of
-`width` consecutive units in it: winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: Local Algorithms for Document
-Fingerprinting", SIGMOD 2003). The anchor depends on the window only, so equal windows have equal anchors at equal
-distances from their beginnings. Consecutive windows usually share an anchor. The context of an anchor is the units of
-the windows that share it.
+A text is a sequence of units, for example code points, each with two numbers: `values` and `lows`, which are
+equal if one number identifies a unit. A window is `length` consecutive units. Its anchor is the rightmost smallest
+hash of `width` consecutive units in it: winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: Local Algorithms for
+Document Fingerprinting", SIGMOD 2003). The anchor depends on the window only, so equal windows have equal anchors
+at equal distances from their beginnings. Consecutive windows usually share an anchor. The context of an anchor is
+the units of the windows that share it.
 """
 
 from collections.abc import Iterator
@@ -31,8 +31,8 @@ class Anchors(NamedTuple):
     firsts: NDArray[np.int64]
     lasts: NDArray[np.int64]
 
-    def take(self, rows: NDArray[np.bool_]) -> "Anchors":
-        return Anchors(*(column[rows] for column in self))
+    def take(self, rows: NDArray[np.bool_] | slice) -> "Anchors":
+        return Anchors(self.fingerprints[rows], self.places[rows], self.firsts[rows], self.lasts[rows])
 
 
 def width_of(length: int) -> int:
@@ -80,15 +80,15 @@ def find_anchors(values: Values, ends: NDArray[np.int64], length: int) -> Iterat
     scratch = np.empty(WINDOWS_AT_ONCE + length, np.uint64)
     for starts, stops in window_parts(ends, length):
         size = int((stops - starts).sum())
-        columns = [np.empty(size, np.uint64), *(np.empty(size, np.int64) for _ in range(3))]
-        n = _find_anchors(values, starts, stops, length, width, scratch, *columns)
-        yield Anchors(*(column[:n] for column in columns))
+        found = Anchors(np.empty(size, np.uint64), *np.empty((3, size), np.int64))
+        n = _find_anchors(values, starts, stops, length, width, scratch, *found)
+        yield found.take(slice(n))
 
 
 def window_parts(
     ends: NDArray[np.int64], length: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield ranges of windows, each of one text: starts and stops, (m,) each, of WINDOWS_AT_ONCE windows or fewer."""
+    """Yield ranges of windows, at most WINDOWS_AT_ONCE, each of one text: starts and stops, (m,) each."""
     counts = np.maximum(0, np.diff(ends) - length + 1)
     pieces = -(-counts // WINDOWS_AT_ONCE)
     text = np.repeat(np.arange(len(counts)), pieces)

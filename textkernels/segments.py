@@ -4,8 +4,8 @@ The segments of a text are consecutive and contain all of it: a segment ends whe
 begins with the text. The content of a segment is without white space at its ends.
 
 - words: between white space.
-- sentences: they end after . ! ? and white space, after 。！？, and at a line break; brackets and quotation marks
-  behind the last character belong to the sentence.
+- sentences: they end after a full stop, exclamation or question mark and white space, after the wide forms of
+  these, and at a line break; brackets and quotation marks behind the last character belong to the sentence.
 - lines: they end after a line feed.
 - paragraphs: they end after a blank line.
 """
@@ -113,11 +113,11 @@ def find_segments(data: NDArray[np.uint8], offsets: NDArray[np.int64], kind: str
     number, size = KINDS.index(kind), int(offsets[-1] - offsets[0])
     room = size // BYTES_A_SEGMENT[number] + len(offsets)
     while True:
-        columns = [np.empty(room, np.int64) for _ in range(3)]
+        starts, heads, tops = np.empty((3, room), np.int64)
         ends = np.zeros(len(offsets), np.int64)
-        n = _find_segments(data, offsets, number, *columns, ends)
+        n = _find_segments(data, offsets, number, starts, heads, tops, ends)
         if n <= room:
-            return Segments(*(column[:n] for column in columns), ends)
+            return Segments(starts[:n], heads[:n], tops[:n], ends)
         room = n
 
 

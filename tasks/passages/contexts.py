@@ -3,9 +3,6 @@
 Columns of CONTEXTS: the fingerprint; `high` and `low`, a hash of the context; of its best occurrence in a shard the
 document, its rank, and the position of the anchor in units; distances from the first and the last window to the
 anchor; in how many documents and how often the shard has the context; the worst rank of these documents; the units.
-
-Columns of RUNS: consecutive repeated windows of a context, from the distance `first` (the nearest to the anchor) to
-`last`; their owner and its anchor; the number of documents, and a hash of the window at `last`.
 """
 
 from collections.abc import Iterator
@@ -15,11 +12,10 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.dedup.part_tables import PART, run_starts
-from zyda_flows.tasks.ids import Ids, sources_of
+from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.units import Units
-from zyda_flows.tasks.recipe.passages import Part
+from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.anchors import Anchors, context_keys, find_anchors
-from zyda_flows.textkernels.windows import find_runs
 
 CONTEXTS = pa.schema(
     [
@@ -39,25 +35,9 @@ CONTEXTS = pa.schema(
         ("units", pa.large_binary()),
     ]
 )
-RUNS = pa.schema(
-    [
-        PART,
-        ("fingerprint", pa.uint64()),
-        ("high", pa.uint64()),
-        ("low", pa.uint64()),
-        ("first", pa.uint32()),
-        ("last", pa.uint32()),
-        ("owner_id", pa.uint64()),
-        ("owner_place", pa.int64()),
-        ("documents", pa.uint32()),
-        ("hash_1", pa.uint64()),
-        ("hash_2", pa.uint64()),
-    ]
-)
-MOST = np.uint64(2**64 - 1)
 
 
-def repeated_anchors(units: Units, part: Part, fingerprints: NDArray[np.uint64]) -> Iterator[Anchors]:
+def repeated_anchors(units: Units, part: PassagePart, fingerprints: NDArray[np.uint64]) -> Iterator[Anchors]:
     """Yield the anchors with some fingerprints, (f,) ascending."""
     for anchors in find_anchors(units.values, units.ends, part.window):
         places = np.searchsorted(fingerprints, anchors.fingerprints)
@@ -70,7 +50,7 @@ def repeated_anchors(units: Units, part: Part, fingerprints: NDArray[np.uint64])
 
 
 def contexts_of(
-    units: Units, part: Part, fingerprints: NDArray[np.uint64], doc_ids: Ids, ranks: Ids
+    units: Units, part: PassagePart, fingerprints: NDArray[np.uint64], doc_ids: Ids, ranks: Ids
 ) -> Iterator[pa.Table]:
     """Yield the distinct contexts of anchors with some fingerprints: CONTEXTS without PART.
 
@@ -81,7 +61,9 @@ def contexts_of(
             yield distinct_contexts(units, part, anchors, doc_ids, ranks)
 
 
-def distinct_contexts(units: Units, part: Part, anchors: Anchors, doc_ids: Ids, ranks: Ids) -> pa.Table:
+def distinct_contexts(
+    units: Units, part: PassagePart, anchors: Anchors, doc_ids: Ids, ranks: Ids
+) -> pa.Table:
     keys = context_keys(units.values, units.lows, anchors, part.window)
     texts = units.texts_of(anchors.places)
     order = np.lexsort([anchors.places, keys[:, 1], keys[:, 0]])
@@ -113,9 +95,7 @@ def distinct_contexts(units: Units, part: Part, anchors: Anchors, doc_ids: Ids, 
     )
 
 
-def units_between(
-    units: Units, firsts: NDArray[np.int64], stops: NDArray[np.int64]
-) -> pa.LargeBinaryArray:
+def units_between(units: Units, firsts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.LargeBinaryArray:
     """Return ranges of units as bytes: 16 for two numbers, otherwise 1, 2 or 4, by the largest of a range."""
     lengths = stops - firsts
     places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
@@ -132,7 +112,9 @@ def units_between(
         data = content[np.arange(4) < width[:, None]]
     offsets = np.concatenate([[0], np.cumsum(lengths * sizes)]).astype(np.int64)
     return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(), len(lengths), [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))]
+        pa.large_binary(),
+        len(lengths),
+        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))],
     )
 
 
@@ -159,90 +141,3 @@ def combined_contexts(contexts: pa.Table) -> pa.Table:
     ):
         combined = combined.set_column(combined.schema.get_field_index(name), name, pa.array(values))
     return combined
-
-
-def merged_contexts(contexts: pa.Table) -> tuple[pa.Table, NDArray[np.int64]]:
-    """Merge rows with the same context: their best row with the sums of all, and for each row its context, (n,).
-
-    Sorted by fingerprint, then by preference. contexts: CONTEXTS without PART.
-    """
-    columns = {
-        name: contexts.column(name).to_numpy() for name in contexts.column_names if name != "units"
-    }
-    order = np.lexsort([columns["anchor"], columns["rank"], columns["low"], columns["high"]])
-    starts = run_starts(columns["high"][order], columns["low"][order])
-    best, sizes = order[starts], np.diff(np.append(starts, len(order)))
-    preferred = np.lexsort(
-        [columns["anchor"][best], columns["rank"][best], columns["fingerprint"][best]]
-    )
-    merged = contexts.take(pa.array(best[preferred]))
-    for name in ("documents", "occurrences"):
-        sums = np.add.reduceat(columns[name][order].astype(np.uint64), starts)
-        merged = merged.set_column(merged.schema.get_field_index(name), name, pa.array(sums[preferred]))
-    source = sources_of(columns["doc_id"])
-    for name, values, reduce in (
-        ("worst", columns["worst"], np.maximum),
-        ("first_source", source, np.minimum),
-        ("last_source", source, np.maximum),
-    ):
-        reduced = pa.array(reduce.reduceat(values[order], starts)[preferred])
-        if name in merged.column_names:
-            merged = merged.set_column(merged.schema.get_field_index(name), name, reduced)
-        else:
-            merged = merged.append_column(name, reduced)
-    places = np.empty(len(preferred), np.int64)
-    places[preferred] = np.arange(len(preferred))
-    of_rows = np.empty(len(order), np.int64)
-    of_rows[order] = np.repeat(places, sizes)
-    return merged, of_rows
-
-
-def runs_of(contexts: pa.Table, places: NDArray[np.uint32], part: Part) -> pa.Table:
-    """Find the repeated windows of contexts, for each of their rows: RUNS, sorted by PART.
-
-    contexts: CONTEXTS without PART. places: (n,) the file of each row.
-    """
-    if not len(contexts):
-        return RUNS.empty_table()
-    merged, of_rows = merged_contexts(contexts)
-    columns = {name: merged.column(name).to_numpy() for name in merged.column_names if name != "units"}
-    groups = np.append(run_starts(columns["fingerprint"]), len(merged)).astype(np.int64)
-    units = merged.column("units").combine_chunks()
-    offsets = np.frombuffer(units.buffers()[1], np.int64)[units.offset : units.offset + len(units) + 1]
-    data = np.frombuffer(units.buffers()[2], np.uint8)
-    nearest, farthest = columns["nearest"].astype(np.int64), columns["farthest"].astype(np.int64)
-    sizes = np.diff(offsets) // (farthest - nearest + part.window)
-    parties = ("first_source", "last_source") if part.scope == "across" else ("rank", "worst")
-    facts = np.stack(
-        [columns[name].astype(np.uint64) for name in (*parties, "documents", "occurrences")], axis=1
-    )
-    runs = find_runs(
-        data, offsets[:-1].copy(), sizes, groups, nearest, farthest, facts,
-        length=part.window, least=part.least, within=part.within,
-    )  # fmt: skip
-    return runs_by_file(contexts, places, of_rows, columns, runs)
-
-
-def runs_by_file(contexts, places, of_rows, columns, runs) -> pa.Table:  # type: ignore[no-untyped-def]
-    """Return the runs of each row of contexts."""
-    runs = runs[np.argsort(runs[:, 0], kind="stable")]
-    firsts = np.searchsorted(runs[:, 0], np.arange(len(columns["anchor"]) + 1).astype(np.uint64))
-    counts = (firsts[1:] - firsts[:-1])[of_rows]
-    rows = np.repeat(np.arange(len(of_rows)), counts)
-    rows = rows[np.argsort(places[rows], kind="stable")]
-    within = np.arange(int(counts.sum()))
-    counts_in_order = counts[np.argsort(places, kind="stable")]
-    starts = np.repeat(np.cumsum(counts_in_order) - counts_in_order, counts_in_order)
-    chosen = runs[firsts[of_rows[rows]] + within - starts]
-    owners = chosen[:, 3].astype(np.int64)
-    keys = [contexts.column(name).to_numpy()[rows] for name in ("fingerprint", "high", "low")]
-    values = [
-        chosen[:, 1].astype(np.uint32),
-        chosen[:, 2].astype(np.uint32),
-        columns["doc_id"][owners],
-        columns["anchor"][owners],
-        chosen[:, 4].astype(np.uint32),
-        chosen[:, 5],
-        chosen[:, 6],
-    ]
-    return pa.table([*map(pa.array, [places[rows], *keys, *values])], schema=RUNS)

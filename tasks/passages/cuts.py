@@ -1,4 +1,4 @@
-"""Cuts: the documents of a source that are cut or removed for their repeated passages, in the accounts of the build.
+"""Cuts: the documents of a source that are cut or removed for their passages, in the accounts of the build.
 
 Rows out: CUTS of `tasks.passages.shards`. `tasks.publish` cuts the texts.
 """

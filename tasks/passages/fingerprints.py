@@ -7,7 +7,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.part_tables import PART, run_starts
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.units import Units
-from zyda_flows.tasks.recipe.passages import Part
+from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.anchors import find_anchors
 
 # party: the source if documents must be of different sources; otherwise 1 if a shard repeats it, 0 if not.
@@ -26,7 +26,7 @@ class DistinctFingerprints:
         self.parts = list[tuple[NDArray[np.uint64], Ids, NDArray[np.bool_]]]()
         self.rows = 0
 
-    def add(self, units: Units, part: Part, doc_ids: Ids) -> None:
+    def add(self, units: Units, part: PassagePart, doc_ids: Ids) -> None:
         """Add the fingerprints of some texts."""
         for anchors in find_anchors(units.values, units.ends, part.window):
             fingerprints = anchors.fingerprints
@@ -60,7 +60,10 @@ class DistinctFingerprints:
 
 
 def repeated_fingerprints(
-    fingerprints: NDArray[np.uint64], parties: NDArray[np.uint16], places: NDArray[np.uint32], part: Part
+    fingerprints: NDArray[np.uint64],
+    parties: NDArray[np.uint16],
+    places: NDArray[np.uint32],
+    part: PassagePart,
 ) -> pa.Table:
     """Return the fingerprints that are repeated in scope, for each file that has them: REPEATED, sorted by PART.
 

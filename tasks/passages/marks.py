@@ -1,28 +1,24 @@
-"""Marks: the repeated passages of texts, with their owners, and the bytes that each part of a recipe cuts."""
+"""Marks: the repeated passages of texts, with their owners."""
 
+from collections.abc import Sequence
 from dataclasses import dataclass, fields, replace
-from functools import reduce
 from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.dedup.part_tables import run_starts
 from zyda_flows.tasks.ids import Ids
-from zyda_flows.tasks.passages import spans
 from zyda_flows.tasks.passages.contexts import repeated_anchors
-from zyda_flows.tasks.passages.spans import Places, Spans
+from zyda_flows.tasks.passages.spans import Places
 from zyda_flows.tasks.passages.units import Units
-from zyda_flows.tasks.recipe.passages import Part
+from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.anchors import Anchors, context_keys
 from zyda_flows.textkernels.buffers import text_buffers
-from zyda_flows.textkernels.rules.blocks import BLOCK, END, KIND, START, cut
-from zyda_flows.textkernels.segments import find_segments
 
 # A published row: windows of a document that follow each other and have the same owner. start, end: characters.
-# owner_start: of the first window in its owner, in units of the part. documents: with the first window, whose hash it is.
+# owner_start: of the first window in its owner, in units of the part. documents: that have the first window.
 PASSAGES = pa.schema(
     [
         ("doc_id", pa.uint64()),
@@ -35,7 +31,6 @@ PASSAGES = pa.schema(
         ("hash", pa.binary(16)),
     ]
 )
-SEGMENTS = {"sentence": "sentences", "line": "lines", "paragraph": "paragraphs"}
 
 
 @dataclass(frozen=True)
@@ -70,13 +65,21 @@ class Marks:
         if same_owned:
             is_first[1:] |= self.is_owned[1:] != self.is_owned[:-1]
         firsts = np.flatnonzero(is_first)
-        chosen = Marks(*(column[firsts] for column in self.columns))
+        chosen = marks_with([column[firsts] for column in self.columns])
         return replace(chosen, lasts=self.lasts[np.append(firsts[1:], len(is_first)) - 1])
 
 
-NO_MARKS = Marks(
-    *(np.empty(0, np.int64) for _ in range(3)), np.empty(0, np.uint64), np.empty(0, np.int64),
-    np.empty(0, np.bool_), np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
+def marks_with(columns: Sequence[NDArray[Any]]) -> Marks:
+    """Return marks with some arrays, in the order of the fields."""
+    texts, firsts, lasts, owners, owner_places, is_owned, documents, hashes = columns
+    return Marks(texts, firsts, lasts, owners, owner_places, is_owned, documents, hashes)
+
+
+NO_MARKS = marks_with(
+    [
+        *np.empty((3, 0), np.int64), np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.bool_),
+        np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
+    ]
 )  # fmt: skip
 
 
@@ -84,7 +87,7 @@ class RunsOfShard:
     """The runs of a shard's contexts, looked up by fingerprint and hash."""
 
     def __init__(self, runs: pa.Table) -> None:
-        """runs: RUNS."""
+        """Sort the runs of a shard. runs: RUNS without PART."""
         columns = {name: runs.column(name).to_numpy() for name in runs.column_names}
         order = np.lexsort([columns["last"], columns["low"], columns["high"]])
         self.columns = {name: column[order] for name, column in columns.items()}
@@ -93,7 +96,7 @@ class RunsOfShard:
         self.high, self.low = self.columns["high"][self.starts], self.columns["low"][self.starts]
         self.fingerprints = np.unique(columns["fingerprint"])
 
-    def marks(self, units: Units, part: Part, doc_ids: Ids) -> Marks:
+    def marks(self, units: Units, part: PassagePart, doc_ids: Ids) -> Marks:
         """Return the repeated windows of some texts."""
         if not len(self.high):
             return NO_MARKS
@@ -102,9 +105,9 @@ class RunsOfShard:
             for anchors in repeated_anchors(units, part, self.fingerprints)
         ]
         columns = zip(*(marks.columns for marks in [NO_MARKS, *parts]), strict=True)
-        return Marks(*map(np.concatenate, columns))
+        return marks_with([np.concatenate(column) for column in columns])
 
-    def marks_of(self, units: Units, part: Part, anchors: Anchors, doc_ids: Ids) -> Marks:
+    def marks_of(self, units: Units, part: PassagePart, anchors: Anchors, doc_ids: Ids) -> Marks:
         keys = context_keys(units.values, units.lows, anchors, part.window)
         found = np.minimum(np.searchsorted(self.high, keys[:, 0]), len(self.high) - 1)
         while True:  # equal upper halves of different hashes follow each other
@@ -131,12 +134,12 @@ class RunsOfShard:
             column["documents"][rows], np.stack([column["hash_1"][rows], column["hash_2"][rows]], axis=1),
         )  # fmt: skip
         order = np.argsort(firsts, kind="stable")
-        marks = Marks(*(values[order] for values in marks.columns))
+        marks = marks_with([values[order] for values in marks.columns])
         return marks.joined(same_owned=True) if part.window > 1 else marks
 
 
 def passages_of(
-    marks: Marks, units: Units, texts: pa.LargeStringArray, doc_ids: Ids, part: Part, number: int
+    marks: Marks, units: Units, texts: pa.LargeStringArray, doc_ids: Ids, part: PassagePart, number: int
 ) -> pa.Table:
     """Return the passages of marks: PASSAGES. number: of the part in the recipe."""
     if not len(marks.texts):
@@ -165,97 +168,3 @@ def characters_at(texts: pa.LargeStringArray, places: Places, starts: Places) ->
     following = np.flatnonzero((data & 0xC0) == 0x80)
     extra = np.searchsorted(following, places) - np.searchsorted(following, starts)
     return (places - starts - extra).astype(np.uint32)
-
-
-@dataclass(frozen=True)
-class CutOfPart:
-    """The bytes of some texts that a part cuts, and those that it keeps as the only copy."""
-
-    cut: Spans
-    owned: Spans
-
-
-def cut_of_part(marks: Marks, units: Units, part: Part) -> CutOfPart:
-    """Return the bytes of repeated windows: those to cut, and those of owned windows."""
-    if part.keep == "all" or not len(marks.texts):
-        return CutOfPart(spans.none(), spans.none())
-    begins, ends = units.spans(marks.firsts, marks.lasts + part.window)
-    if part.keep == "none":
-        return CutOfPart(spans.union(begins, ends), spans.none())
-    is_other = ~marks.is_owned
-    owned = spans.union(begins[marks.is_owned], ends[marks.is_owned])
-    return CutOfPart(spans.without(spans.union(begins[is_other], ends[is_other]), owned), owned)
-
-
-def cut_spans(texts: pa.LargeStringArray, parts: list[tuple[Part, CutOfPart]]) -> Spans:
-    """Return the bytes that all parts together cut; none that a part keeps as the only copy."""
-    owned = owned_spans(parts)
-    return reduce(
-        spans.both, (grown_cut(texts, part, spans.without(of_part.cut, owned), owned) for part, of_part in parts)
-    )
-
-
-def owned_spans(parts: list[tuple[Part, CutOfPart]]) -> Spans:
-    return reduce(spans.both, (of_part.owned for _, of_part in parts))
-
-
-def grown_cut(texts: pa.LargeStringArray, part: Part, cut_bytes: Spans, owned: Spans) -> Spans:
-    """Return what a part cuts: grown to its segments, with its gaps, and no part of a block of Markdown."""
-    if not len(cut_bytes.starts):
-        return cut_bytes
-    data, offsets = text_buffers(texts)
-    borders = offsets - offsets[0]
-    limits = spans.both(owned, blocks_not_marked(texts, cut_bytes)) if part.markdown else owned
-    cut_bytes = spans.without(cut_bytes, limits)
-    if part.cut != "exact":
-        segments = find_segments(data, offsets, SEGMENTS[part.cut])
-        starts = segments.starts - offsets[0]
-        stops = np.append(starts[1:], borders[-1])
-        has_text = np.diff(segments.ends) > 0
-        stops[segments.ends[1:][has_text] - 1] = borders[1:][has_text]
-        # At the borders of texts, so that no segment of another text is touched.
-        cut_bytes = spans.divided(cut_bytes, borders)
-        cut_bytes = spans.grown(cut_bytes, starts, stops, limits)
-    if part.gap:
-        joined = spans.divided(spans.union(cut_bytes.starts, cut_bytes.stops, part.gap), borders)
-        cut_bytes = spans.without(within_one_text(joined, cut_bytes, borders), limits)
-    return spans.divided(cut_bytes, borders)
-
-
-def within_one_text(joined: Spans, before: Spans, borders: Places) -> Spans:
-    """Return joined spans without the gaps that a border of texts divides: no text gets a new begin or end."""
-    inside = spans.without(joined, before)
-    at = np.searchsorted(borders, inside.starts, side="left")
-    is_divided = np.isin(inside.starts, borders) | (borders[np.minimum(at, len(borders) - 1)] <= inside.stops)
-    return spans.without(joined, Spans(inside.starts[is_divided], inside.stops[is_divided]))
-
-
-def blocks_not_marked(texts: pa.LargeStringArray, cut_bytes: Spans) -> Spans:
-    """Return the blocks of code, tables and formulas that are not cut as a whole."""
-    data, offsets = text_buffers(texts)
-    pieces, _ = cut(data, offsets)
-    blocks = pieces[pieces[:, KIND] == BLOCK] - offsets[0]
-    begins, ends = blocks[:, START], blocks[:, END]
-    is_whole = spans.bytes_before(cut_bytes, ends) - spans.bytes_before(cut_bytes, begins) == ends - begins
-    return spans.union(begins[~is_whole], ends[~is_whole])
-
-
-def without_spans(texts: pa.LargeStringArray, cut_bytes: Spans) -> pa.LargeStringArray:
-    """Return texts without some bytes."""
-    data, offsets = text_buffers(texts)
-    borders = offsets - offsets[0]
-    change = np.zeros(int(borders[-1]) + 1, np.int8)
-    is_kept = np.ones(int(borders[-1]), np.bool_)
-    if len(cut_bytes.starts):
-        np.add.at(change, cut_bytes.starts, 1)
-        np.add.at(change, cut_bytes.stops, -1)
-        is_kept = np.cumsum(change[:-1], dtype=np.int8) == 0
-    kept = data[offsets[0] : offsets[-1]][is_kept]
-    ends = borders - spans.bytes_before(cut_bytes, borders)
-    return pa.LargeStringArray.from_buffers(len(texts), pa.py_buffer(ends.astype(np.int64)), pa.py_buffer(kept))
-
-
-def is_blank(texts: pa.LargeStringArray) -> NDArray[np.bool_]:
-    """Return which texts have only white space: (n,)."""
-    lengths = pc.binary_length(pc.utf8_trim_whitespace(texts))
-    return pc.equal(lengths, 0).to_numpy(zero_copy_only=False)

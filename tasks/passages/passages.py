@@ -1,7 +1,7 @@
 """The stage that finds the repeated passages of all sources; the table of passages is published.
 
-It reads the documents that all earlier stages kept, so no owner of a passage is removed after it. Exempt sources take
-no part.
+It reads the documents that all earlier stages kept, so that no owner of a passage is removed after it. Exempt
+sources take no part.
 """
 
 from collections.abc import Sequence
@@ -9,13 +9,8 @@ from functools import partial
 
 from zyda_flows.tasks.dedup.preference import Preference, preference_of
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
-from zyda_flows.tasks.passages.search import (
-    STAGE,
-    VERSION,
-    Search,
-    ShardToSearch,
-    Tokenizer,
-)
+from zyda_flows.tasks.passages.search import PassageSearch
+from zyda_flows.tasks.passages.search_jobs import STAGE, VERSION, ShardToSearch, StoredTokenizer
 from zyda_flows.tasks.passages.shards import ALL_PARTS, PassagesOfShard
 from zyda_flows.tasks.passages.shards import VERSION as SHARDS_VERSION
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -59,21 +54,20 @@ def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> s
     return stage_key(STAGE, VERSION, parameters, *(i for trail in trails for i in trail.identities))
 
 
-@stage(
-    STAGE, key, scope="corpus", inputs=("trails", "sources"), enabled=is_searched, published_as="passages"
-)
+@stage(STAGE, key, scope="corpus", inputs=("trails", "sources"), enabled=is_searched, published_as="passages")
 def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> Manifest:
     """Find the repeated passages of all sources, and what is cut of each shard."""
     shards = shards_to_search(recipe, trails, sources)
     runs = [
-        Search(recipe.folder, shards, part, number).run() for number, part in enumerate(recipe.passages, 1)
+        PassageSearch(recipe.folder, shards, part, number).run()
+        for number, part in enumerate(recipe.passages, 1)
     ]
     jobs = [
         PassagesOfShard(
             recipe.folder,
             shard.source,
             shard,
-            tuple(of_part[number] for of_part in runs),
+            tuple(part_runs[number] for part_runs in runs),
             settings_of(recipe),
             recipe.source(shard.source).protect,
         )
@@ -81,8 +75,8 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
     ]
     made = fan_out(Job.__call__, jobs, stage=STAGE, source=None)
     cuts = dict[str, tuple[Artifact, ...]]()
-    for shard, of_shard in zip(shards, made, strict=True):
-        cuts[shard.source] = (*cuts.get(shard.source, ()), of_shard.cuts)
+    for shard, result in zip(shards, made, strict=True):
+        cuts[shard.source] = (*cuts.get(shard.source, ()), result.cuts)
     return Manifest(
         stage=STAGE, artifacts=tuple(each.passages for each in made), facts=CutFacts(cuts=cuts).written()
     )
@@ -98,7 +92,7 @@ def shards_to_search(
     for trail in trails:
         if not recipe.source(trail.source).exempt:
             parameters = by_name[trail.source].parameters
-            tokenizer = Tokenizer(parameters.tokenizer, parameters.special_tokens, parameters.is_exact)
+            tokenizer = StoredTokenizer(parameters.tokenizer, parameters.special_tokens, parameters.is_exact)
             make = partial(
                 ShardToSearch,
                 source=trail.source,

@@ -16,22 +16,20 @@ from pydantic import TypeAdapter
 
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages import spans
-from zyda_flows.tasks.passages.marks import (
-    PASSAGES,
+from zyda_flows.tasks.passages.cutting import (
     CutOfPart,
-    RunsOfShard,
     cut_of_part,
     cut_spans,
     is_blank,
     owned_spans,
-    passages_of,
     without_spans,
 )
-from zyda_flows.tasks.passages.search import STAGE, ShardToSearch
+from zyda_flows.tasks.passages.marks import PASSAGES, RunsOfShard, passages_of
+from zyda_flows.tasks.passages.search_jobs import STAGE, ShardToSearch
 from zyda_flows.tasks.passages.spans import Places, Spans
 from zyda_flows.tasks.passages.units import VERSION as UNITS_VERSION
 from zyda_flows.tasks.passages.units import units_of
-from zyda_flows.tasks.recipe.passages import AnyPart, Part
+from zyda_flows.tasks.recipe.passages import AnyPart, PassagePart
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.verdicts import VERDICTS
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
@@ -45,9 +43,15 @@ VERSION = 1
 REPEATED_PASSAGES = "repeated_passages"
 PLACES = pa.list_(pa.uint32())
 CUTS = pa.schema(
-    [*VERDICTS, ("n_tokens", pa.uint32()), ("n_bytes", pa.uint32()), ("cut_start", PLACES), ("cut_end", PLACES)]
+    [
+        *VERDICTS,
+        ("n_tokens", pa.uint32()),
+        ("n_bytes", pa.uint32()),
+        ("cut_start", PLACES),
+        ("cut_end", PLACES),
+    ]
 )
-ALL_PARTS = TypeAdapter[tuple[Part, ...]](tuple[AnyPart, ...])
+ALL_PARTS = TypeAdapter[tuple[PassagePart, ...]](tuple[AnyPart, ...])
 
 
 class ShardPassages(Record):
@@ -81,15 +85,15 @@ class PassagesOfShard(RecordJob[ShardPassages]):
         return UNITS_VERSION
 
     @cached_property
-    def parts(self) -> tuple[Part, ...]:
+    def parts(self) -> tuple[PassagePart, ...]:
         return ALL_PARTS.validate_json(self.settings)
 
     def make(self) -> ShardPassages:
         runs = [RunsOfShard(read_table(self.folder, artifact)) for artifact in self.runs]
         passages, cuts = [PASSAGES.empty_table()], [CUTS.empty_table()]
-        if any(len(of_part.high) for of_part in runs):
-            for of_batch, cuts_of_batch in self.batches(runs):
-                passages.append(of_batch)
+        if any(len(shard_runs.high) for shard_runs in runs):
+            for passages_of_batch, cuts_of_batch in self.batches(runs):
+                passages.append(passages_of_batch)
                 cuts.append(cuts_of_batch)
         name, source = f"{self.source}-{self.name}", self.source
         path = artifact_path(f"{STAGE}-cuts", source, self.name, self.key)
@@ -104,17 +108,17 @@ class PassagesOfShard(RecordJob[ShardPassages]):
         """Yield the passages and the cuts of some documents at a time."""
         engine = self.shard.tokenizer.engine(self.folder)
         for texts, doc_ids in self.shard.batches(self.folder):
-            tables, cut_by_part = list[pa.Table](), list[tuple[Part, CutOfPart]]()
-            for number, (part, of_part) in enumerate(zip(self.parts, runs, strict=True), 1):
+            tables, cut_by_part = list[pa.Table](), list[tuple[PassagePart, CutOfPart]]()
+            for number, (part, shard_runs) in enumerate(zip(self.parts, runs, strict=True), 1):
                 units = units_of(texts, part, engine)
-                marks = of_part.marks(units, part, doc_ids)
+                marks = shard_runs.marks(units, part, doc_ids)
                 tables.append(passages_of(marks, units, texts, doc_ids, part, number))
                 cut_by_part.append((part, cut_of_part(marks, units, part)))
             found = pa.concat_tables(tables).sort_by([("doc_id", "ascending"), ("start", "ascending")])
             yield found, CUTS.empty_table() if self.is_protected else self.cuts(texts, doc_ids, cut_by_part)
 
     def cuts(
-        self, texts: pa.LargeStringArray, doc_ids: Ids, cut_by_part: list[tuple[Part, CutOfPart]]
+        self, texts: pa.LargeStringArray, doc_ids: Ids, cut_by_part: list[tuple[PassagePart, CutOfPart]]
     ) -> pa.Table:
         """Return what is cut of some documents: CUTS."""
         cut, owned = cut_spans(texts, cut_by_part), owned_spans(cut_by_part)
@@ -163,9 +167,7 @@ def spans_by_text(
     # Empty texts begin at the same byte: the last of them has the bytes.
     places = np.searchsorted(changed, numbers)
     chosen = is_listed[places]
-    starts, stops, numbers, places = (
-        values[chosen] for values in (cut.starts, cut.stops, numbers, places)
-    )
+    starts, stops, numbers, places = (values[chosen] for values in (cut.starts, cut.stops, numbers, places))
     offsets = np.searchsorted(places, np.arange(len(changed) + 1)).astype(np.int32)
     lists = [
         pa.ListArray.from_arrays(pa.array(offsets), pa.array((values - borders[numbers]).astype(np.uint32)))

@@ -76,8 +76,10 @@ def bytes_before(a: Spans, places: Places) -> Places:
     """Return how many bytes of a are before each place: (n,)."""
     sums = np.concatenate([[0], np.cumsum(a.sizes)])
     at = np.searchsorted(a.starts, places, side="right")
-    beyond = np.where(at > 0, np.maximum(0, a.stops[np.maximum(at, 1) - 1] - places), 0) if len(a.starts) else 0
-    return sums[at] - beyond
+    beyond = (
+        np.where(at > 0, np.maximum(0, a.stops[np.maximum(at, 1) - 1] - places), 0) if len(a.starts) else 0
+    )
+    return np.asarray(sums[at] - beyond, np.int64)
 
 
 def grown(a: Spans, starts: Places, stops: Places, limits: Spans) -> Spans:

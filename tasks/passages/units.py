@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.recipe.passages import Lines, Normalised, Paragraphs, Part
+from zyda_flows.tasks.recipe.passages import PassagePart, RepeatedLines, RepeatedParagraphs, RepeatedSegments
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.textkernels.anchors import Values
 from zyda_flows.textkernels.buffers import text_buffers
@@ -54,7 +54,7 @@ class Units:
         return self.first_bytes(firsts, texts), self.last_bytes(stops - 1, texts)
 
 
-def units_of(texts: pa.LargeStringArray, part: Part, engine: TokenEngine | None) -> Units:
+def units_of(texts: pa.LargeStringArray, part: PassagePart, engine: TokenEngine | None) -> Units:
     """Return the units of which the passages of a part consist. engine: needed for tokens."""
     if part.units == "characters":
         return characters_of(texts)
@@ -64,7 +64,7 @@ def units_of(texts: pa.LargeStringArray, part: Part, engine: TokenEngine | None)
     data, offsets = text_buffers(texts)
     segments = find_segments(data, offsets, part.units)
     is_counted = np.ones(len(segments.starts), np.bool_)
-    if isinstance(part, Normalised):
+    if isinstance(part, RepeatedSegments):
         keys, is_counted = normalised_keys(texts, segments, part)
     else:
         keys = hash_bytes(data, segments.heads, segments.tops)
@@ -121,29 +121,23 @@ class TokenPlaces:
         offsets = text_buffers(self.texts)[1]
         return offsets - offsets[0]
 
-    def bytes_at(
-        self, units: NDArray[np.int64], numbers: NDArray[np.int64], side: int
-    ) -> NDArray[np.int64]:
+    def bytes_at(self, units: NDArray[np.int64], numbers: NDArray[np.int64], side: int) -> NDArray[np.int64]:
         """Return the first (side 0) or the last byte of tokens of texts, which ascend by text."""
         places = np.empty(len(units), np.int64)
         for number in np.unique(numbers).tolist():
             text = self.texts[number].as_py()
-            borders = np.array(
-                self.engine.reference.encode(text, add_special_tokens=False).offsets, np.int64
-            )
+            borders = np.array(self.engine.reference.encode(text, add_special_tokens=False).offsets, np.int64)
             sizes = np.cumsum([0, *(len(character.encode()) for character in text)])
             rows = numbers == number
-            places[rows] = (
-                self.starts[number] + sizes[borders[units[rows] - self.ends[number], side]]
-            )
+            places[rows] = self.starts[number] + sizes[borders[units[rows] - self.ends[number], side]]
         return places
 
 
 def normalised_keys(
-    texts: pa.LargeStringArray, segments: Segments, part: Normalised
+    texts: pa.LargeStringArray, segments: Segments, part: RepeatedSegments
 ) -> tuple[NDArray[np.uint64], NDArray[np.bool_]]:
     """Hash the normalised content of segments: (s, 2), and which are counted, (s,)."""
-    data, offsets = text_buffers(texts)
+    data, _ = text_buffers(texts)
     content = contents(data, segments)
     is_counted = pc.greater_equal(pc.utf8_length(content), least_characters(part))
     for name in part.except_:
@@ -157,8 +151,14 @@ def normalised_keys(
     return hash_bytes(found, ends[:-1], ends[1:]), is_counted.to_numpy(zero_copy_only=False)
 
 
-def least_characters(part: Normalised) -> int:
-    shared = part.lines if isinstance(part, Lines) else part.paragraphs if isinstance(part, Paragraphs) else None
+def least_characters(part: RepeatedSegments) -> int:
+    shared = (
+        part.lines
+        if isinstance(part, RepeatedLines)
+        else part.paragraphs
+        if isinstance(part, RepeatedParagraphs)
+        else None
+    )
     assert shared is not None
     return shared.at_least
 

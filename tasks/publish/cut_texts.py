@@ -4,7 +4,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.passages.marks import without_spans
+from zyda_flows.tasks.passages.cutting import without_spans
 from zyda_flows.tasks.passages.spans import Spans
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.verdicts import REASON, ShardHistory

@@ -104,9 +104,9 @@ class Recipe(Strict):
     )
     max_loss: MaxLoss | None = Field(
         None,
-        description="The largest share of a source's tokens that rules, deduplication, filters and cuts may each remove, "
-        "of the tokens before that stage; or a share for each of them. If a stage would remove more, the build "
-        "stops before it publishes.",
+        description="The largest share of a source's tokens that rules, deduplication, filters and passages may "
+        "each remove, of the tokens before that stage; or a share for each of them. If a stage would remove more, "
+        "the build stops before it publishes.",
     )
     deny: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = Field(
         (),

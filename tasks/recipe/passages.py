@@ -21,7 +21,7 @@ class SharedUnits(Strict):
     at_least: int = Field(1, ge=1, le=LONGEST, description="Shorter ones, in characters, are not counted.")
 
 
-class Part(Strict):
+class PassagePart(Strict):
     """The fields of every part of `passages`."""
 
     scope: Literal["across", "global"] = Field(
@@ -72,7 +72,7 @@ class Part(Strict):
         raise NotImplementedError
 
 
-class Length(Part):
+class LongPassages(PassagePart):
     """Passages of at least a number of characters, words, tokens or sentences."""
 
     length: int = Field(ge=1, le=LONGEST, description="The number of units of the shortest passage.")
@@ -83,7 +83,7 @@ class Length(Part):
     )
 
     @model_validator(mode="after")
-    def check_length(self) -> "Length":
+    def check_length(self) -> "LongPassages":
         if self.unit in ("characters", "tokens") and self.length < LEAST_CHARACTERS:
             raise ValueError(
                 f"length: {self.length} {self.unit} are part of most texts; give at least {LEAST_CHARACTERS}"
@@ -101,7 +101,7 @@ class Length(Part):
         return self.unit
 
 
-class Normalised(Part):
+class RepeatedSegments(PassagePart):
     """The fields of lines and paragraphs."""
 
     normalise: Literal["none", "ccnet"] = Field(
@@ -118,8 +118,8 @@ class Normalised(Part):
     )
 
 
-class Lines(Normalised):
-    """Lines that several documents have."""
+class RepeatedLines(RepeatedSegments):
+    """RepeatedLines that several documents have."""
 
     lines: SharedUnits = Field(description="In how many documents a repeated line is.")
 
@@ -132,8 +132,8 @@ class Lines(Normalised):
         return "lines"
 
 
-class Paragraphs(Normalised):
-    """Paragraphs that several documents have."""
+class RepeatedParagraphs(RepeatedSegments):
+    """RepeatedParagraphs that several documents have."""
 
     paragraphs: SharedUnits = Field(description="In how many documents a repeated paragraph is.")
 
@@ -146,7 +146,7 @@ class Paragraphs(Normalised):
         return "paragraphs"
 
 
-KINDS = {"length": Length, "lines": Lines, "paragraphs": Paragraphs}
+KINDS = {"length": LongPassages, "lines": RepeatedLines, "paragraphs": RepeatedParagraphs}
 
 
 def kind_of(value: Any) -> str:
@@ -156,14 +156,14 @@ def kind_of(value: Any) -> str:
 
 
 AnyPart = Annotated[
-    Annotated[Length, Tag("<length>")]
-    | Annotated[Lines, Tag("<lines>")]
-    | Annotated[Paragraphs, Tag("<paragraphs>")],
+    Annotated[LongPassages, Tag("<length>")]
+    | Annotated[RepeatedLines, Tag("<lines>")]
+    | Annotated[RepeatedParagraphs, Tag("<paragraphs>")],
     Discriminator(kind_of),
 ]
 
 
-def kind_name(part: Part) -> str:
+def kind_name(part: PassagePart) -> str:
     """Return the kind of a part: length, lines or paragraphs."""
     return kind_of(part)[1:-1]
 

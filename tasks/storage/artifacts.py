@@ -121,8 +121,8 @@ class Artifact(Record):
     """The record of an artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
 
     `size` is in bytes. The footer is the last `footer` bytes, with the hash `footer_digest`. `counts` counts the
-    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason. `cut`
-    counts the tokens and bytes that it cuts from documents that remain.
+    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason,
+    `cut` the tokens and bytes that it cuts from documents that remain.
     """
 
     name: str
