@@ -38,8 +38,8 @@ class CutsOfShard(VerdictJob):
         kept = table.filter(pc.is_null(table.column(REASON.name)))
         before = counts_of(remaining, kept.column("doc_id").to_numpy())
         return Counts(
-            tokens=before.tokens - (pc.sum(kept.column("n_tokens")).as_py() or 0),
-            bytes=before.bytes - (pc.sum(kept.column("n_bytes")).as_py() or 0),
+            tokens=before.tokens - (pc.sum(kept.column("tokens_left")).as_py() or 0),
+            bytes=before.bytes - (pc.sum(kept.column("bytes_left")).as_py() or 0),
         )
 
 

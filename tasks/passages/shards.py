@@ -45,8 +45,8 @@ PLACES = pa.list_(pa.uint32())
 CUTS = pa.schema(
     [
         *VERDICTS,
-        ("n_tokens", pa.uint32()),
-        ("n_bytes", pa.uint32()),
+        ("tokens_left", pa.uint32()),
+        ("bytes_left", pa.uint32()),
         ("cut_start", PLACES),
         ("cut_end", PLACES),
     ]

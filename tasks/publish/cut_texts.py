@@ -29,9 +29,9 @@ def with_cut_counts(documents: pa.Table, cuts: pa.Table | None) -> pa.Table:
     ids, cut_ids = documents.column("doc_id").to_numpy(), cuts.column("doc_id").to_numpy()
     is_cut = np.isin(ids, cut_ids, assume_unique=True)
     rows = np.isin(cut_ids, ids, assume_unique=True)
-    for name in ("n_tokens", "n_bytes"):
+    for name, left in (("n_tokens", "tokens_left"), ("n_bytes", "bytes_left")):
         counts = documents.column(name).to_numpy().copy()
-        counts[is_cut] = cuts.column(name).to_numpy()[rows]
+        counts[is_cut] = cuts.column(left).to_numpy()[rows]
         documents = documents.set_column(documents.schema.get_field_index(name), name, pa.array(counts))
     return documents
 

@@ -155,6 +155,7 @@ def kind_of(value: Any) -> str:
     return f"<{next((kind for kind in KINDS if kind in fields), 'length')}>"
 
 
+TAGS = tuple(f"<{kind}>" for kind in KINDS)  # never in a recipe
 AnyPart = Annotated[
     Annotated[LongPassages, Tag("<length>")]
     | Annotated[RepeatedLines, Tag("<lines>")]
