@@ -90,8 +90,9 @@ class Ledger(Record):
 
     @cached_property
     def stages_between(self) -> tuple[str, ...]:
-        """The stages that removed documents, without the last of them: its result is the end."""
-        return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
+        """The stages that removed or cut documents, without the last of them: its result is the end."""
+        changing = (s for s in self.stages if self.removed(s).documents or self.cut(s).bytes)
+        return tuple(changing)[:-1]
 
     @cached_property
     def by_stage(self) -> dict[str, dict[str, Line]]:
@@ -114,6 +115,10 @@ class Ledger(Record):
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
         return total(line.removed for line in self.lines_of(stage, source))
+
+    def cut(self, stage: str, source: str | None = None) -> Counts:
+        """Return the tokens and bytes that a stage cut from kept documents, of a source or of all."""
+        return total(line.cut for line in self.lines_of(stage, source))
 
     def table(self) -> pa.Table:
         """Return the published table of the ledger: LEDGER."""

@@ -53,12 +53,17 @@ def test_published_texts_and_accounts(shared_corpus):
     expected = dict(zip(before, cut_by_windows([*before.values()], LENGTH), strict=True))
     assert published == {name: text for name, text in expected.items() if text}
     for source in SOURCES:
-        cut = sum(len(before[n].encode()) - len(published.get(n, before[n]).encode()) for n in SOURCES[source])
+        cut = sum(
+            len(before[n].encode()) - len(published.get(n, before[n]).encode()) for n in SOURCES[source]
+        )
         (line,) = ledger.lines_of("cuts", source)
         assert line.cut.bytes == cut
         (entered,) = ledger.lines_of("ingest", source)
         assert entered.out == line.out + line.cut + line.removed
         assert line.out.bytes == sum(len(published[n].encode()) for n in SOURCES[source] if n in published)
+    assert "of repeated passages are cut from the documents of `middle`" in (
+        recipe.folder.read("published/README.md").decode()
+    )
     counted = shared_corpus.load(storage=str(shared_corpus.folder / "again"), sources=[
         {"name": "all", "files": write_published(shared_corpus, published)}
     ])  # fmt: skip

@@ -25,7 +25,9 @@ def as_spans(intervals):
 
 
 def as_set(found):
-    return {byte for start, stop in zip(found.starts, found.stops, strict=True) for byte in range(start, stop)}
+    return {
+        byte for start, stop in zip(found.starts, found.stops, strict=True) for byte in range(start, stop)
+    }
 
 
 @given(INTERVALS, INTERVALS, st.integers(0, 50))
@@ -109,10 +111,19 @@ def test_growth_stops_at_owned_bytes():
 def test_code_is_cut_as_a_whole_or_not():
     code = "```\n" + "call(some, thing);\n" * 3 + "```\n"
     part = LongPassages(length=20)
-    _, after = cut_here([[f"A\n{code}B\n"], [f"C\n{code}D\n"], ["```\nmine();\ncall(some, thing);\ncall(some, thing);\n```\n"]], part)
+    _, after = cut_here(
+        [
+            [f"A\n{code}B\n"],
+            [f"C\n{code}D\n"],
+            ["```\nmine();\ncall(some, thing);\ncall(some, thing);\n```\n"],
+        ],
+        part,
+    )
     assert after[1] == ["CD\n"]  # the line feed before the block is shared too
     assert after[2] == ["```\nmine();\ncall(some, thing);\ncall(some, thing);\n```\n"]
-    _, after = cut_here([[f"A\n{code}B\n"], [f"C\n{code[:-6]}x\n```\nD"]], LongPassages(length=20, markdown=False))
+    _, after = cut_here(
+        [[f"A\n{code}B\n"], [f"C\n{code[:-6]}x\n```\nD"]], LongPassages(length=20, markdown=False)
+    )
     assert after[1][0].count("call") == 0
 
 

@@ -18,7 +18,20 @@ from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, Repeat
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.textkernels import anchors
 
-WORDS = ("alpha", "beta", "gamma. ", "delta!", "naïve", "e\u0301tude", "漢字。", "🙂", "\u3000", "x\r\n", "\n\n", "a")
+WORDS = (
+    "alpha",
+    "beta",
+    "gamma. ",
+    "delta!",
+    "naïve",
+    "e\u0301tude",
+    "漢字。",
+    "🙂",
+    "\u3000",
+    "x\r\n",
+    "\n\n",
+    "a",
+)
 
 
 def texts_with_repeats(seed, length, alphabet="acgt", glue=""):
@@ -128,7 +141,14 @@ def test_long_texts_are_searched_in_parts(monkeypatch):
 
 @pytest.mark.parametrize("unit", ["characters", "words", "tokens", "sentences", "lines", "paragraphs"])
 def test_bytes_of_units(unit):
-    texts = ["", "a", "naïve 漢字。 🙂 e\u0301tude\r\n\n two. Three!", " \n", "\u3000x y", "one\ntwo\n\n\nthree"]
+    texts = [
+        "",
+        "a",
+        "naïve 漢字。 🙂 e\u0301tude\r\n\n two. Three!",
+        " \n",
+        "\u3000x y",
+        "one\ntwo\n\n\nthree",
+    ]
     engine = TokenEngine(Tokenizer.from_file(str(TOKENIZER)))
     part = LongPassages(length=20)
     if unit in ("lines", "paragraphs"):
