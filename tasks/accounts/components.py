@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from zyda_flows.tasks.errors import Damaged, first_line
-from zyda_flows.tasks.storage.artifacts import Counts, totals
+from zyda_flows.tasks.storage.counts import Counts, totals
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 

@@ -25,14 +25,8 @@ from zyda_flows.tasks.sources.reading import read, version_of
 from zyda_flows.tasks.sources.type_unification import ValueRanges, find_value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    CleaningCounts,
-    Counts,
-    SpecialCounts,
-    artifact_path,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts, total
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.records import Record, pack, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact

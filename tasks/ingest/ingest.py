@@ -31,7 +31,8 @@ from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total, totals
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.counts import Counts, total, totals
 from zyda_flows.tasks.storage.records import pack, unpack
 from zyda_flows.tasks.storage.tables import read_table
 from zyda_flows.tasks.workers.dask_cluster import SHARE

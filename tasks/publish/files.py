@@ -27,13 +27,8 @@ from zyda_flows.tasks.stage.verdicts import (
     Trail,
     load_histories,
 )
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    Manifest,
-    load_manifest,
-    stage_key,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, stage_key
+from zyda_flows.tasks.storage.counts import total
 from zyda_flows.tasks.storage.facts import Facts
 
 

@@ -37,12 +37,8 @@ from zyda_flows.tasks.stage.verdicts import (
     removals_in,
     with_columns,
 )
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    Counts,
-    artifact_path,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
