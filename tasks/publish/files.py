@@ -79,13 +79,17 @@ def publish_files(job: ShardToPublish) -> FilesOfShard:
 
 @dataclass(frozen=True)
 class SumOfCounts(ArtifactJob):
-    """Add up the counts of some shards, or sums of them: COUNTED. name: of the job."""
+    """Add up the counts of some shards, or sums of them: COUNTED. place: in the tree."""
 
     stage, version = "counts", VERSION
 
     source: str
-    name: Annotated[str, NotInKey("part of the path")]
+    place: Annotated[str, NotInKey("part of the path")]
     tables: tuple[Artifact, ...]
+
+    @property
+    def name(self) -> str:
+        return self.place
 
     def make(self) -> Artifact:
         counted = added_up((read_table(self.folder, table) for table in self.tables), COUNTED)

@@ -8,7 +8,7 @@ from zyda_flows.tasks.storage.artifacts import Artifact
 
 FAN_IN = 64  # artifacts that a job merges
 
-# Makes the job that merges some artifacts, given its name.
+# Makes the job that merges some artifacts, given its place in the tree.
 Merge = Callable[[str, tuple[Artifact, ...]], ArtifactJob]
 
 
