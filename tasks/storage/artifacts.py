@@ -124,9 +124,9 @@ class Artifact:
             removed_by: The same by reason; empty in manifests, which have the totals.
         """
         reasons = [f"{quote(reason)}={as_text(lost)}" for reason, lost in (removed_by or {}).items()]
-        of_documents = [as_text(counts or Counts()), as_text(removed or Counts()), *reasons]
+        documents = [as_text(counts or Counts()), as_text(removed or Counts()), *reasons]
         own = [quote(name), quote(path), digest, str(rows), str(size), str(footer), footer_digest]
-        return cls(" ".join([*own, *of_documents]))
+        return cls(" ".join([*own, *documents]))
 
     @classmethod
     def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> core_schema.CoreSchema:
