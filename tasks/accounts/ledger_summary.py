@@ -3,9 +3,7 @@
 from typing import NamedTuple
 
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.storage.artifacts import (
-    Counts,
-)
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.words import in_words
 
 
@@ -33,7 +31,7 @@ def token_paths(ledger: Ledger) -> list[TokenPath]:
 
 
 def large_losses(ledger: Ledger) -> list[str]:
-    """Return a sentence for each stage that removed or cut more than half of a source, and each source that is empty."""
+    """Return a sentence for each stage that removed or cut more than half of a source, and each empty source."""
     sentences = list[str]()
     first, *_, last = ledger.stages
     for source in ledger.sources:

@@ -14,7 +14,8 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import REASON, Trail, counts_of, load_histories
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, Receipt, load_manifest, stage_key
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.tables import read_table
 
 VERSION = 1

@@ -90,8 +90,8 @@ def test_units(unit):
 
 def plain_sentences(text):
     """Divide a text after a stop and white space, after a wide stop, and at line breaks."""
-    closing = "[\"')\\]»’”」』）.!?。！？]*"  # noqa: RUF001
-    broken = re.sub(f"([。！？]{closing})|([.!?]{closing})(?=\\s)", "\\g<0>\0", text)  # noqa: RUF001
+    closing = "[\"')\\]»’”」』）.!?。！？]*"
+    broken = re.sub(f"([。！？]{closing})|([.!?]{closing})(?=\\s)", "\\g<0>\0", text)
     return [sentence.strip() for sentence in re.split("[\0\n]", broken) if sentence.strip()]
 
 
