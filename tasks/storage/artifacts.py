@@ -239,7 +239,7 @@ class Receipt(RareCounts):
             return f"{self.stage}: finished"
         lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
         lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
-        lost += [f"{counted(self.cut.tokens, 'token')} cut"] if self.cut.bytes else []
+        lost += [f"{self.cut.tokens:,} tokens cut"] if self.cut.bytes else []
         return ", ".join([f"{self.stage} {self.source}: {self.out.sentence()}", *lost])
 
 
