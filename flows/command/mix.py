@@ -104,7 +104,7 @@ def mix(
         mixing = planned(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
-            print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
+            print_mixed(mix_all(inputs, run_jobs, verify=verify, plan=mixing), mixing)
         for line in unfinished_lines(mixing, mixture):
             say(line)
 

@@ -233,10 +233,20 @@ def planned(inputs: Inputs, run_jobs: RunJobs) -> Mixing:
     return rebuilding_damaged(inputs.folder, plan)
 
 
-def mix_all(inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False) -> MixtureManifest:
-    """Write a mixture. Damaged results of earlier jobs are computed again."""
+def mix_all(
+    inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False, plan: Mixing | None = None
+) -> MixtureManifest:
+    """Write a mixture. Damaged results of earlier jobs are computed again.
+
+    plan: as `planned` returned it; its steps are not repeated.
+    """
+    plans = [plan] if plan else []
+
+    def mix() -> MixtureManifest:
+        return (plans.pop() if plans else Mixing(inputs, run_jobs)).mix(verify=verify)
+
     with holding_lock(inputs.folder, LOCK, "mix"):  # a mix deletes the files of its shuffle
-        return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
+        return rebuilding_damaged(inputs.folder, mix)
 
 
 def expect(part: str, written: int, planned: int, unit: str) -> None:

@@ -181,7 +181,7 @@ def encoding_of(mixture: Mixture) -> Encoding:
     }
     if mixture.packed and not around["end"]:
         raise BadRecipe("packed: sequences are filled with the end-of-document token; set `end`")
-    digest = store_tokenizer(mixture.folder, mixture.tokenizer, tokenizer)
+    digest = store_tokenizer(mixture.folder, mixture.tokenizer, mixture.special_tokens, tokenizer)
     return Encoding(
         digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
     )
