@@ -79,7 +79,8 @@ class OutputFile(RecordJob[Output]):
 
     output_name: name of the file. number: number of the file. files_of_kind: number of training or held-out files,
     which share the range of keys. place: folder of its formats in the mixture's folder. formats: formats of ids, or
-    `text` alone. filler: id that fills packed sequences.
+    `text` alone. is_by_pass: whether documents of different passes are packed separately. filler: id that fills
+    packed sequences.
     """
 
     stage, version, kind = "outputs", VERSION, Output
@@ -92,6 +93,7 @@ class OutputFile(RecordJob[Output]):
     formats: tuple[str, ...]
     width: int
     packed: int | None
+    is_by_pass: bool
     filler: int
     tokenizer: str
     labels: Annotated[tuple[str, ...], NotInKey("only some formats contain them")]
@@ -204,7 +206,7 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
     sequences = tokens = padded = cut = 0
     parts = dict[int, PartCounts]()
     with parquet_writer(out / "origins" / f"{job.name}.parquet", ORIGINS) as origins:
-        for table in tables:
+        for table in tables_by_pass(tables) if job.is_by_pass else tables:
             batch = packed_batch(job, table) if job.packed else plain_batch(job, table)
             placed = batch.origins.column("start").to_numpy() + np.uint64(tokens)
             numbered = batch.origins.column("sequence").to_numpy() + np.uint64(sequences)
@@ -228,6 +230,14 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
     return Output(
         name=job.name, files=(), sequences=sequences, tokens=tokens, padded=padded, cut=cut, parts=parts
     )
+
+
+def tables_by_pass(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Divide tables of pieces by the number of their copy: SEGMENT."""
+    for table in tables:
+        numbers = pc.unique(table.column("copy")).to_pylist()
+        for number in sorted(numbers):
+            yield table.filter(pc.equal(table.column("copy"), number)) if len(numbers) > 1 else table
 
 
 def add_counts(parts: dict[int, PartCounts], origins: pa.Table, is_first: NDArray[np.bool_]) -> None:

@@ -11,7 +11,7 @@ from functools import cached_property
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
-from zyda_flows.tasks.mixing.mixture import TEXT
+from zyda_flows.tasks.mixing.mixture import TEXT, faults_with_lines
 from zyda_flows.tasks.mixing.mixture_manifest import (
     MIXTURE,
     MixedCorpus,
@@ -72,7 +72,11 @@ class Mixing(Selection):
 
     @property
     def file_counts(self) -> tuple[int, int]:
-        """The number of training files and of held-out files."""
+        """The number of training files and of held-out files. Raises BadRecipe if they are none, or too many."""
+        with faults_with_lines(self.mixture):
+            return self.checked_counts()
+
+    def checked_counts(self) -> tuple[int, int]:
         size = self.mixture.file_gib * 1024**3 / self.encoding.width
         train = sum(amount.tokens for amount in self.plan.amounts)
         held_out = sum(tally.held_out_tokens for tally in self.plan.tallies)
@@ -144,6 +148,7 @@ class Mixing(Selection):
                 content=content,
                 framing=framing,
                 outputs_together=wide,
+                passes=self.plan.passes,
             )
             for (_, file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
         ]
@@ -162,6 +167,7 @@ class Mixing(Selection):
                 formats=formats,
                 width=encoding.width,
                 packed=packed,
+                is_by_pass=bool(packed and self.plan.passes),
                 filler=(*encoding.after, 0)[0],
                 tokenizer=self.tokenizer_name,
                 labels=tuple(labels),
