@@ -47,6 +47,7 @@ def disk_need(mixing: Mixing) -> DiskNeed:
     forms = [FORMAT_BYTES[form] for form in mixture.formats if form != TEXT]
     ids = sum(row * sequences + multiple * width * tokens for row, multiple in forms)
     ids += TORCHTITAN_ID * tokens * ("torchtitan" in mixture.formats)
+    ids += (4 * pieces + 20 * sequences) * bool(packed)  # boundaries
     files = ids + text + (ORIGIN_ROW * pieces if forms else 0)
     segments = (width * tokens + SEGMENT_ROW * pieces if forms else 0) + (
         TEXT_BYTES * tokens + SEGMENT_ROW * copies if TEXT in mixture.formats else 0

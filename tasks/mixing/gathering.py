@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.exchange import Files
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.boundaries import NAME, Boundaries
 from zyda_flows.tasks.mixing.formats import WRITERS, Batch, Target, Writer
 from zyda_flows.tasks.mixing.scattering import SEGMENT
 from zyda_flows.tasks.mixing.segment_groups import row_groups_of
@@ -198,10 +199,11 @@ def order_of(table: pa.Table) -> NDArray[np.int64]:
 def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
     """Write the ids of an output file in all formats, and the origins of its pieces: ORIGINS."""
     writers = list[Writer]()
-    for form in job.formats:
+    kinds = {form: WRITERS[form] for form in job.formats} | ({NAME: Boundaries} if job.packed else {})
+    for form, writer_class in kinds.items():
         (out / form).mkdir()
-        target = Target(out / form, job.name, job.width, job.tokenizer, job.labels)
-        writers.append(WRITERS[form](target))
+        target = Target(out / form, job.name, job.width, job.tokenizer, job.labels, bool(job.packed))
+        writers.append(writer_class(target))
     (out / "origins").mkdir()
     sequences = tokens = padded = cut = 0
     parts = dict[int, PartCounts]()
