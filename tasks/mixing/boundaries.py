@@ -1,4 +1,4 @@
-"""Write the boundaries of documents in packed sequences, for attention within documents and for masks of the loss."""
+"""Write the boundaries of documents in packed sequences, for attention within documents and masks of the loss."""
 
 import numpy as np
 

@@ -194,7 +194,7 @@ class Torchtitan:
 class ParquetOfTokens:
     """Parquet with a list of ids, `input_ids`, a row for each sequence.
 
-    Packed sequences also have `seq_lengths`, the lengths of their pieces as TRL reads them, and 1 for each token that
+    Packed sequences also have `seq_lengths` for TRL: the lengths of their pieces, and 1 for each token that
     fills the sequence.
     """
 
