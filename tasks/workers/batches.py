@@ -1,0 +1,58 @@
+"""Choose how many items a task of Dask runs one after another.
+
+The scheduler has a single thread, and each task takes TASK_SECONDS of it, however short the items are. So a task
+runs about BATCH_SECONDS of work, in fewer items towards the end, so that all workers end at about the same time.
+"""
+
+from collections.abc import Sequence
+from math import ceil, log
+
+TASK_SECONDS = 0.0005  # of the scheduler's thread for each task (python -m benchmarks.scheduler)
+BATCH_SECONDS, LEAST_SECONDS = 1.0, 0.1  # work of a task; even if fewer items would reach more workers
+# A task begins no further item after this multiple of its intended seconds. The rest runs in other tasks, so that
+# items that take longer than those before do not delay the end of a stage.
+LATE = 2.0
+MOST_ITEMS = 64  # of a task; the scheduler keeps the items of all tasks in flight in memory
+RECENT = 64  # finished items whose seconds predict those of the next
+LEAST_IN_FLIGHT = 16
+
+
+def seconds_of_batch(threads: int) -> float:
+    """Return the intended seconds of a task, with which all workers use at most half of the scheduler's thread."""
+    return max(BATCH_SECONDS, 2 * threads * TASK_SECONDS)
+
+
+def batch_size(waiting: int, seconds: float, threads: int) -> int:
+    """Return the number of items of the next task: at most an equal share of half of the waiting items.
+
+    waiting: number of waiting items. seconds: expected seconds of an item. threads: of all workers. Equal shares of
+    half of the rest are known as factoring (Hummel, Schonberg and Flynn, Communications of the ACM 35 (8), 1992).
+    """
+    share = ceil(waiting / (2 * threads))
+    wanted = max(share, LEAST_SECONDS / max(seconds, 1e-6))
+    return max(1, int(min(wanted, seconds_of_batch(threads) / max(seconds, 1e-6), MOST_ITEMS)))
+
+
+def expected_seconds(recent: Sequence[float]) -> float:
+    """Return the lower quartile of the seconds of recent items: the first items of a worker load libraries."""
+    return sorted(recent)[len(recent) // 4]
+
+
+def first_in_flight(threads: int) -> int:
+    """Return the number of items that are sent one by one, before the seconds of an item are known."""
+    return max(LEAST_IN_FLIGHT, 2 * threads)
+
+
+def expected_tasks(items: int, seconds: float, threads: int) -> int:
+    """Return the number of tasks in which items run, as `batch_size` determines their sizes.
+
+    items: of one call of `fan_out`. seconds: of an item.
+    """
+    first = min(items, first_in_flight(threads))
+    rest, tasks = items - first, float(first)
+    most, least = (batch_size(waiting, seconds, threads) for waiting in (2 * threads * MOST_ITEMS, 1))
+    if (large := rest - 2 * threads * most) > 0:
+        tasks, rest = tasks + large / most, rest - large
+    if rest > (small := 2 * threads * least):  # each task takes 1 / (2 threads) of the rest
+        tasks, rest = tasks + 2 * threads * log(rest / small), small
+    return ceil(tasks + rest / least)
