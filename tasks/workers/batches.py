@@ -4,15 +4,19 @@ The scheduler has a single thread, and each task takes TASK_SECONDS of it, howev
 runs about BATCH_SECONDS of work, in fewer items towards the end, so that all workers end at about the same time.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from math import ceil, log
 
-TASK_SECONDS = 0.0005  # of the scheduler's thread for each task (python -m benchmarks.scheduler)
+# Of the scheduler's thread for each task: twice the measurement with few workers (python -m benchmarks.scheduler),
+# because each worker has its own connection.
+TASK_SECONDS = 0.001
 BATCH_SECONDS, LEAST_SECONDS = 1.0, 0.1  # work of a task; even if fewer items would reach more workers
 # A task begins no further item after this multiple of its intended seconds. The rest runs in other tasks, so that
 # items that take longer than those before do not delay the end of a stage.
 LATE = 2.0
-MOST_ITEMS = 64  # of a task; the scheduler keeps the items of all tasks in flight in memory
+# Items of a task, and items in flight for each thread of the cluster: the scheduler has them in memory.
+MOST_ITEMS, MOST_ITEMS_IN_FLIGHT = 32, 64
+BATCH_BYTES, MESSAGE_BYTES = 32 << 10, 2 << 20  # of pickled items, of a task and of a message with many tasks
 RECENT = 64  # finished items whose seconds predict those of the next
 LEAST_IN_FLIGHT = 16
 
@@ -22,15 +26,17 @@ def seconds_of_batch(threads: int) -> float:
     return max(BATCH_SECONDS, 2 * threads * TASK_SECONDS)
 
 
-def batch_size(waiting: int, seconds: float, threads: int) -> int:
+def batch_size(waiting: int, seconds: float, threads: int, size: int = 1) -> int:
     """Return the number of items of the next task: at most an equal share of half of the waiting items.
 
-    waiting: number of waiting items. seconds: expected seconds of an item. threads: of all workers. Equal shares of
-    half of the rest are known as factoring (Hummel, Schonberg and Flynn, Communications of the ACM 35 (8), 1992).
+    waiting: number of waiting items. seconds: expected seconds of an item. threads: of all workers. size: bytes of
+    a pickled item. Equal shares of half of the rest are known as factoring (Hummel, Schonberg and Flynn,
+    Communications of the ACM 35 (8), 1992).
     """
     share = ceil(waiting / (2 * threads))
     wanted = max(share, LEAST_SECONDS / max(seconds, 1e-6))
-    return max(1, int(min(wanted, seconds_of_batch(threads) / max(seconds, 1e-6), MOST_ITEMS)))
+    most = min(MOST_ITEMS, BATCH_BYTES / size, seconds_of_batch(threads) / max(seconds, 1e-6))
+    return max(1, int(min(wanted, most)))
 
 
 def expected_seconds(recent: Sequence[float]) -> float:
@@ -41,6 +47,17 @@ def expected_seconds(recent: Sequence[float]) -> float:
 def first_in_flight(threads: int) -> int:
     """Return the number of items that are sent one by one, before the seconds of an item are known."""
     return max(LEAST_IN_FLIGHT, 2 * threads)
+
+
+def in_messages(pickled: Sequence[bytes]) -> Iterator[slice]:
+    """Divide the items of tasks into messages of at most MESSAGE_BYTES, or of one task."""
+    start = size = 0
+    for end, content in enumerate(pickled):
+        if size and size + len(content) > MESSAGE_BYTES:
+            yield slice(start, end)
+            start, size = end, 0
+        size += len(content)
+    yield slice(start, len(pickled))
 
 
 def expected_tasks(items: int, seconds: float, threads: int) -> int:

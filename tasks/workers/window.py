@@ -19,17 +19,18 @@ from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.workers.attempts import CallOutcome, PoisonItem
 from zyda_flows.tasks.workers.batches import (
     LEAST_IN_FLIGHT,
+    MOST_ITEMS_IN_FLIGHT,
     RECENT,
     batch_size,
     expected_seconds,
     first_in_flight,
+    in_messages,
 )
 from zyda_flows.tasks.workers.engine import FollowUp
 from zyda_flows.tasks.workers.item_calls import BatchTask, ItemCall, RemoteFunction, has_a_thread_idle
 from zyda_flows.tasks.workers.submission import Submission, WaitingTask
 
 IN_FLIGHT = 8  # tasks submitted ahead per thread of the cluster
-MESSAGE_TASKS = 256  # most tasks in a message to the scheduler
 DEATHS = 3  # workers that may die during an item while other items run
 DEATHS_IN_ALL = 5  # total, including the second attempt after all other items
 # An item is slow if it runs longer than both SLOW_SECONDS and SLOW_TIMES the median of the finished items.
@@ -111,10 +112,7 @@ class Window:
         }
         while self.waiting or self.tasks:
             self.refill(most, in_batches=in_batches)
-            if self.waiting:
-                idle_since = 0.0
-            else:
-                idle_since = idle_since or time.monotonic()
+            idle_since = 0.0 if self.waiting else idle_since or time.monotonic()
             if done := self.next_done():
                 for future, outcomes in zip(done, self.client.gather(done), strict=True):
                     self.take(future.key, outcomes)
@@ -126,15 +124,25 @@ class Window:
 
         Fewer tasks are in flight before results show how long an item takes.
         """
-        most = min(most, first_in_flight(self.threads) + len(self.seconds))
-        room = most - max(self.in_flight.values(), default=0)
-        if not self.waiting or room < most / 4:
+        if not self.waiting:
             return
         seconds = expected_seconds(self.seconds[-RECENT:]) if in_batches and self.seconds else math.inf
+        bytes_of_item = len(pickle.dumps(self.waiting[0].item))
+
+        def size() -> int:
+            return min(len(self.waiting), batch_size(len(self.waiting), seconds, self.threads, bytes_of_item))
+
+        most = min(
+            most,
+            first_in_flight(self.threads) + len(self.seconds),
+            MOST_ITEMS_IN_FLIGHT * self.threads // size(),
+        )
+        room = most - max(self.in_flight.values(), default=0)
+        if room < most / 4:
+            return
         batches = list[list[ItemCall]]()
         while self.waiting and len(batches) < room:
-            size = min(batch_size(len(self.waiting), seconds, self.threads), len(self.waiting))
-            batches.append([self.waiting.popleft() for _ in range(size)])
+            batches.append([self.waiting.popleft() for _ in range(size())])
         self.submit(self.work, batches)
 
     def submit(self, work: RemoteFunction, batches: Sequence[list[ItemCall]]) -> None:
@@ -146,9 +154,11 @@ class Window:
         # The scheduler would unpickle items; it keeps bytes as they are.
         pickled = [pickle.dumps([call.item for call in calls]) for calls in batches]
         function, where = self.submissions[work]
-        futures = self.client.map(
-            function, pickled, key=keys, pure=False, batch_size=MESSAGE_TASKS, **where
-        )
+        futures = [
+            future
+            for some in in_messages(pickled)
+            for future in self.client.map(function, pickled[some], key=keys[some], pure=False, **where)
+        ]
         self.in_flight[work] += len(batches)
         for future, calls in zip(futures, batches, strict=True):
             self.tasks[future.key] = BatchTask(future, calls)
@@ -174,7 +184,7 @@ class Window:
         for call in task.calls:
             call.tries.discard(key)
         for call, outcome in zip(task.calls, outcomes, strict=False):
-            if not (call.is_done or isinstance(outcome.result, PoisonItem) and call.tries):
+            if not (call.is_done or (isinstance(outcome.result, PoisonItem) and call.tries)):
                 self.take_item(call, outcome)
         self.waiting.extendleft(
             call for call in task.calls[len(outcomes) :] if not (call.is_done or call.tries)
