@@ -1,7 +1,7 @@
 """The calls of a function on items, and the tasks of Dask that run them."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from zyda_flows.tasks.workers.attempts import Attempt
@@ -24,7 +24,7 @@ class RemoteFunction(NamedTuple):
         return submission_to(client, self.engine, attempt, self.gpus)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class ItemCall:
     """One item of some work. place: index of its result, or None if the item follows from another result.
 
@@ -34,7 +34,7 @@ class ItemCall:
     work: RemoteFunction
     item: Any
     place: int | None = None
-    tries: set[Any] = field(default_factory=set)
+    tries: tuple[Any, ...] = ()
     is_done: bool = False
 
 

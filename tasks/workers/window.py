@@ -77,7 +77,7 @@ class Window:
         """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
         try:
             self.run(
-                [ItemCall(self.work, item, i) for i, item in enumerate(items)],
+                (ItemCall(self.work, item, i) for i, item in enumerate(items)),
                 DEATHS,
                 max(LEAST_IN_FLIGHT, IN_FLIGHT * self.threads),
                 in_batches=not self.follow_up,  # follow-up work begins after the first result
@@ -101,14 +101,14 @@ class Window:
             )
         return [self.made[i] for i in range(len(self.made))]
 
-    def run(self, calls: Sequence[ItemCall], deaths: int, most: int, *, in_batches: bool) -> None:
+    def run(self, calls: Iterable[ItemCall], deaths: int, most: int, *, in_batches: bool) -> None:
         """Run calls and their follow-up calls, with at most `most` tasks of each in flight."""
         self.waiting.extend(calls)
         idle_since = 0.0
         self.submissions = {
             work: work.submission(self.client, deaths, self.threads)
             for work in (self.work, self.following)
-            if work and calls
+            if work and self.waiting
         }
         while self.waiting or self.tasks:
             self.refill(most, in_batches=in_batches)
@@ -163,7 +163,7 @@ class Window:
         for future, calls in zip(futures, batches, strict=True):
             self.tasks[future.key] = BatchTask(future, calls)
             for call in calls:
-                call.tries.add(future.key)
+                call.tries += (future.key,)
             future.add_done_callback(self.done.put)
 
     def next_done(self) -> list[Any]:
@@ -182,7 +182,7 @@ class Window:
             return
         self.in_flight[task.calls[0].work] -= 1
         for call in task.calls:
-            call.tries.discard(key)
+            call.tries = tuple(other for other in call.tries if other != key)
         for call, outcome in zip(task.calls, outcomes, strict=False):
             if not (call.is_done or (isinstance(outcome.result, PoisonItem) and call.tries)):
                 self.take_item(call, outcome)
@@ -200,7 +200,7 @@ class Window:
                 del self.tasks[key]
                 self.in_flight[call.work] -= 1
                 self.client.cancel([task.future])
-        call.tries.clear()
+        call.tries = ()
         if isinstance(outcome.result, PoisonItem):
             call.is_done = False
             self.poison_items.append((call, outcome.result))
