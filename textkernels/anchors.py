@@ -1,7 +1,7 @@
 """Anchors of windows, by which windows that occur twice are found. Compiled by numba.
 
 A text is a sequence of units, for example code points, each with two numbers: `values` and `lows`, which are
-equal if one number identifies a unit. A window is `length` consecutive units. Its anchor is the rightmost smallest
+equal if a number identifies a unit. A window is `length` consecutive units. Its anchor is the rightmost smallest
 hash of `width` consecutive units in it: winnowing (Schleimer, Wilkerson and Aiken, "Winnowing: Local Algorithms for
 Document Fingerprinting", SIGMOD 2003). The anchor depends on the window only, so equal windows have equal anchors
 at equal distances from their beginnings. Consecutive windows usually share an anchor. The context of an anchor is
@@ -18,7 +18,7 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sketch import BASE, GOLDEN, ONE, roll
 from zyda_flows.textkernels.utf8 import MIX_1, MIX_2, mix
 
-WINDOWS_AT_ONCE = 1 << 20  # each may have an anchor of its own, in a text of one letter
+WINDOWS_AT_ONCE = 1 << 20  # each may have an anchor of its own, in a text of equal letters
 LATER = np.uint64(29)
 Values = NDArray[np.uint32] | NDArray[np.uint64]
 
@@ -88,7 +88,7 @@ def find_anchors(values: Values, ends: NDArray[np.int64], length: int) -> Iterat
 def window_parts(
     ends: NDArray[np.int64], length: int
 ) -> Iterator[tuple[NDArray[np.int64], NDArray[np.int64]]]:
-    """Yield ranges of windows, at most WINDOWS_AT_ONCE, each of one text: starts and stops, (m,) each."""
+    """Yield ranges of windows, at most WINDOWS_AT_ONCE, each of a text: starts and stops, (m,) each."""
     counts = np.maximum(0, np.diff(ends) - length + 1)
     pieces = -(-counts // WINDOWS_AT_ONCE)
     text = np.repeat(np.arange(len(counts)), pieces)

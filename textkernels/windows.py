@@ -1,7 +1,7 @@
 """Equal windows in the contexts of equal anchors, with their owners. Compiled by numba.
 
 Windows are compared by two polynomials in their units modulo the prime 2**61 - 1, in two bases, together 122 bits.
-Two different windows of L units agree by chance in one with a probability of at most L / 2**61 (Karp and Rabin,
+Two different windows of L units agree in a polynomial with a probability of at most L / 2**61 (Karp and Rabin,
 1987), in both of at most L**2 / 2**122. If all pairs of 10**13 windows were compared, 10**-5 false pairs would be
 expected at L = 1,000, and 10**-6 at L = 200. Only windows with the same fingerprint are compared: far fewer.
 """
@@ -60,7 +60,7 @@ def power(base, exponent):
 
 @njit(cache=True, nogil=True)
 def moved(h, new, old, base, oldest):
-    """Return the hash of a window that begins one unit earlier: sum of units times base**index."""
+    """Return the hash of a window that begins a unit earlier: sum of units times base**index."""
     return modulo(new + times(base, modulo(h + PRIME - times(old, oldest))))
 
 

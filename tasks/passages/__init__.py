@@ -1,4 +1,4 @@
-"""Passages: find what several documents share, and cut it from all but one of them.
+"""Passages: find what several documents share, and cut it from all documents except its owner.
 
 `units` divides texts into code points, words, tokens, sentences, lines or paragraphs. `fingerprints` are hashes
 by which repeated windows are proposed; `contexts` are the units around repeated fingerprints, which decide. `marks`

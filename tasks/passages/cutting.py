@@ -22,14 +22,14 @@ SEGMENTS = {"sentence": "sentences", "line": "lines", "paragraph": "paragraphs"}
 
 @dataclass(frozen=True)
 class CutOfPart:
-    """The bytes of some texts that a part cuts, and those that it keeps as the only copy."""
+    """The bytes of some texts that a part cuts, and the bytes that it keeps as the only copy."""
 
     cut: Spans
     owned: Spans
 
 
 def cut_of_part(marks: Marks, units: Units, part: PassagePart) -> CutOfPart:
-    """Return the bytes of repeated windows: those to cut, and those of owned windows."""
+    """Return the bytes of repeated windows: the bytes to cut, and the bytes of owned windows."""
     if part.keep == "all" or not len(marks.texts):
         return CutOfPart(spans.none(), spans.none())
     begins, ends = units.spans(marks.firsts, marks.lasts + part.window)

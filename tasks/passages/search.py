@@ -1,7 +1,7 @@
 """Search: find the repeated windows of all sources, in jobs on shards and on ranges of fingerprints.
 
 1. Each shard writes its distinct fingerprints, by range.
-2. Each range returns to the shards those that are repeated in scope.
+2. Each range returns the fingerprints that are repeated in scope to the shards.
 3. Each shard writes the distinct contexts of repeated fingerprints, by range.
 4. Each range compares the windows of contexts, and returns the runs of repeated windows to the shards.
 

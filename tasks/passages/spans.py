@@ -27,7 +27,7 @@ def none() -> Spans:
 
 
 def union(starts: Places, stops: Places, gap: int = 0) -> Spans:
-    """Return the union of intervals in any order; those with at most `gap` between them are joined."""
+    """Return the union of intervals in any order; intervals with at most `gap` between them are joined."""
     order = np.argsort(starts, kind="stable")
     starts, stops = starts[order], stops[order]
     is_filled = stops > starts

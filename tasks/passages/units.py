@@ -31,8 +31,9 @@ EXCEPTIONS = {
 class Units:
     """The units of some texts.
 
-    values, lows: (u,), two numbers of each unit, equal if one identifies it. ends: (n + 1,) by text. bytes: of all
-    texts. offsets: (n + 1,), the bytes of each text. first_bytes: returns the first byte of some units.
+    values, lows: (u,), two numbers of each unit, equal if a single number identifies it. ends: (n + 1,) by text.
+    offsets: (n + 1,), the bytes of each text. first_bytes, last_bytes: take units and their texts, (m,) each, and
+    return where their bytes begin and end.
     """
 
     values: Values

@@ -100,7 +100,7 @@ class Recipe(Strict):
     passages: Annotated[tuple[AnyPart, ...], AfterValidator(check_kinds_differ)] = Field(
         (),
         description="Passages that several documents share, which are cut after all documents are chosen: at most "
-        "one part each with `length`, `lines` and `paragraphs`.",
+        "a part each with `length`, `lines` and `paragraphs`.",
     )
     max_loss: MaxLoss | None = Field(
         None,

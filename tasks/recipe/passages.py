@@ -18,7 +18,9 @@ class SharedUnits(Strict):
     in_documents: int = Field(
         ge=2, le=1_000_000_000, description="It is repeated if at least this many documents have it."
     )
-    at_least: int = Field(1, ge=1, le=LONGEST, description="Shorter ones, in characters, are not counted.")
+    at_least: int = Field(
+        1, ge=1, le=LONGEST, description="Shorter lines or paragraphs, in characters, are not counted."
+    )
 
 
 class PassagePart(Strict):
@@ -28,7 +30,7 @@ class PassagePart(Strict):
         "global",
         description="`across`: the documents must be of different sources. `global`: any two documents.",
     )
-    within: Flag = Field(False, description="Also what is repeated inside one document.")
+    within: Flag = Field(False, description="Also what is repeated inside a document.")
     keep: Literal["best", "none", "all"] = Field(
         "best",
         description="`best` keeps the copy of the most preferred document, by the rank of its source, its file and "
@@ -78,7 +80,7 @@ class LongPassages(PassagePart):
     length: int = Field(ge=1, le=LONGEST, description="The number of units of the shortest passage.")
     unit: Unit = Field(
         "characters",
-        description="`characters` are code points, `words` are between white space, `tokens` are those of the "
+        description="`characters` are code points, `words` are between white space, `tokens` are of the "
         "recipe's tokenizer.",
     )
 
@@ -170,7 +172,7 @@ def kind_name(part: PassagePart) -> str:
 
 
 def check_kinds_differ(parts: tuple[AnyPart, ...]) -> tuple[AnyPart, ...]:
-    """Raise ValueError if two parts are of one kind."""
+    """Raise ValueError if two parts are of the same kind."""
     kinds = [kind_name(part) for part in parts]
     for kind in KINDS:
         if kinds.count(kind) > 1:
