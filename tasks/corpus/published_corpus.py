@@ -29,7 +29,7 @@ from zyda_flows.tasks.accounts.published import (
 )
 from zyda_flows.tasks.accounts.published_files import FileTable
 from zyda_flows.tasks.errors import Damaged, Denied, NoCorpus, ZydaError, first_line
-from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.ids import BITS, split
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -186,10 +186,23 @@ class PublishedCorpus:
         """Return the published files whose paths begin with `prefix`, as artifacts of the published folder."""
         return [file.to_read() for file in self.files(prefix)]
 
-    def files_of(self, source: int, number: int) -> list[TableFile]:
-        """Return the published files with the documents of a source's file, both by their numbers in doc_ids."""
-        with self.reading():
-            return self.file_table.of_file(str(self.source_names.get(source)), number)
+    def files_with(self, doc_ids: Iterable[int], place: str = "") -> list[tuple[TableFile, list[int]]]:
+        """Return the published files that may have documents of `doc_ids`, each with the ids of these documents.
+
+        place: "removed/" for the files of removed documents.
+        """
+        by_source = dict[int, dict[int, list[int]]]()
+        for doc_id in doc_ids:
+            source, number, _ = split(doc_id, self.manifest.id_bits)
+            by_source.setdefault(source, {}).setdefault(number, []).append(doc_id)
+        found = dict[str, tuple[TableFile, list[int]]]()
+        for source, ids in by_source.items():
+            with self.reading():
+                files = self.file_table.of_files(f"{place}{self.source_names.get(source)}", ids)
+            for number, files_of_number in files.items():
+                for file in files_of_number:
+                    found.setdefault(file.path, (file, []))[1].extend(ids[number])
+        return [*found.values()]
 
     def folders(self) -> list[str]:
         """Return the folders that have published files, sorted."""

@@ -1,8 +1,9 @@
-"""The stage that publishes a source: the published files of all its shards, and their counts.
+"""The stage that publishes a source: its published files, each of consecutive shards, and their counts.
 
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 
 from zyda_flows.tasks.accounts.components import (
@@ -13,17 +14,19 @@ from zyda_flows.tasks.accounts.components import (
 from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.publish.file_groups import file_groups, input_file_of
 from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
     removed_schema,
 )
-from zyda_flows.tasks.publish.published_shards import VERSION, ShardToPublish
+from zyda_flows.tasks.publish.published_shards import VERSION, PublishedShards, ShardsToPublish
 from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import (
+    ShardHistory,
     Trail,
     load_histories,
 )
@@ -40,17 +43,19 @@ from zyda_flows.tasks.storage.facts import Facts
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents and of rows set aside.
 
+    documents: the number of published documents of each input file with shards, as (number of the file, documents).
     counted_by: the documents of each component, licence and language, if the recipe has these categories.
     """
 
     removed: tuple[Artifact, ...] = ()
     set_aside: tuple[Artifact, ...] = ()
+    documents: tuple[tuple[int, int], ...] = ()
     counted_by: dict[str, tuple[ComponentCounts, ...]] = {}
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
     component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
-    params = [bool(component and component.folders), named]
+    params = [bool(component and component.folders), named, recipe.published_mib]
     return stage_key("publish", VERSION, params, *trail.identities)
 
 
@@ -67,18 +72,18 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         removed_columns = removed_columns.append(COMPONENT)
     in_folders, named = bool(component and component.folders), count_columns(recipe, source)
     jobs = [
-        ShardToPublish(
+        ShardsToPublish(
             folder=folder,
             source=source,
             table_schema=facts.packed,
             removed_schema=removed_columns,
-            history=history,
+            histories=histories,
             in_folders=in_folders,
             named=tuple(named.items()),
         )
-        for history in load_histories(folder, trail)
+        for histories in histories_of_files(load_histories(folder, trail), recipe.published_mib)
     ]
-    files = fan_out(ShardToPublish.__call__, jobs, stage="publish", source=source)
+    files = fan_out(ShardsToPublish.__call__, jobs, stage="publish", source=source)
     kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
     counted = [name for name in COUNTED_BY if name in named or (name == "components" and component)]
     counted_by = {name: added_up(shard.counted_by[name] for shard in files) for name in counted}
@@ -93,9 +98,35 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
             set_aside=set_aside_of(facts, later_manifests),
+            documents=documents_of_inputs(jobs, files),
             counted_by=counted_by,
         ).written(),
     )
+
+
+def histories_of_files(
+    histories: Sequence[ShardHistory], published_mib: float
+) -> list[tuple[ShardHistory, ...]]:
+    """Return the shards of each published file, ascending by their documents."""
+    shards = [history.shard for history in histories]
+    groups = file_groups(
+        [shard.name for shard in shards],
+        [shard.counts.bytes for shard in shards],
+        [shard.counts.documents for shard in shards],
+        published_mib * 2**20,
+    )
+    return [tuple(histories[i] for i in group) for group in groups]
+
+
+def documents_of_inputs(
+    jobs: Sequence[ShardsToPublish], files: Sequence[PublishedShards]
+) -> tuple[tuple[int, int], ...]:
+    """Return the number of published documents of each input file, ascending by the number of the file."""
+    sums = Counter[int]()
+    for job, published in zip(jobs, files, strict=True):
+        for history, documents in zip(job.histories, published.documents, strict=True):
+            sums[input_file_of(history.shard.name)] += documents
+    return tuple(sorted(sums.items()))
 
 
 def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:

@@ -34,14 +34,14 @@ def on_store(tmp_path, s3, request):
 
 @pytest.fixture
 def written(monkeypatch):
-    """Count the publications of each shard."""
-    calls, publish_shard = Counter(), published_shards.publish_shard
+    """Count the publications of each file."""
+    calls, publish_shards = Counter(), published_shards.publish_shards
 
     def counted(job):
         calls[job.source, job.name] += 1
-        return publish_shard(job)
+        return publish_shards(job)
 
-    monkeypatch.setattr(published_shards, "publish_shard", counted)
+    monkeypatch.setattr(published_shards, "publish_shards", counted)
     return calls
 
 
