@@ -30,7 +30,7 @@ SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False), ("rows", pa.int64()), ("footer", pa.int64()),
-        ("footer_sha256", pa.string()), ("checked_at", pa.string()),
+        ("footer_sha256", pa.string()), ("text", pa.int64()), ("checked_at", pa.string()),
     ]
 )  # fmt: skip
 
@@ -76,8 +76,8 @@ def folder_of(path: str) -> str:
 def places_of_inputs(paths: pa.ChunkedArray, numbers: NDArray[np.int64]) -> list[list[int]]:
     """Return which files of a source may have documents of each input file, as positions in `paths`.
 
-    A file has consecutive documents, and its name begins with its first input file. In each folder, the documents of
-    an input file begin in the last file that begins before them or with them.
+    A file has consecutive documents, and its name begins with its first input file. In each folder, the documents
+    of an input file begin in the last file that begins before them or with them.
     """
     names = pc.extract_regex(paths, NAME_OF_SHARD).combine_chunks()
     folders, *parts = (pc.fill_null(names.field(part), "-1") for part in ("folder", "file", "piece", "shard"))
@@ -130,7 +130,7 @@ class FileTable:
         rows, of_inputs = self.rows(f"{place}/"), np.array(sorted(numbers), np.int64)
         found = places_of_inputs(rows.column("path"), of_inputs)
         return {
-            number: self.listed(rows.take(places))
+            number: self.listed(rows.take(pa.array(places, pa.int64())))
             for number, places in zip(of_inputs.tolist(), found, strict=True)
         }
 

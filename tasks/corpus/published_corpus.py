@@ -33,9 +33,10 @@ from zyda_flows.tasks.ids import BITS, split
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.storage.tables import WHOLE, Section, groups_of_section, open_table
 
 READERS = 8  # files that are read at once
+READ_ROWS = 1 << 18  # of a file that are read at once
 SOURCE_FILES = "sources.parquet"
 NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 REPUBLISHED = "{url}: another version of this corpus was published meanwhile; start again"
@@ -224,18 +225,27 @@ class PublishedCorpus:
         with self.reading(), open_table(self.folder, file.to_read()) as parquet:
             yield parquet
 
-    def read(self, file: TableFile, columns: Sequence[str]) -> pa.Table:
-        """Read the columns of a published file that are in `columns`."""
+    def read(self, file: TableFile, columns: Sequence[str], section: Section = WHOLE) -> pa.Table:
+        """Read the columns of a published file, or of a section of it, that are in `columns`."""
         with self.open(file) as parquet:
-            return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
+            names = [name for name in columns if name in parquet.schema_arrow.names]
+            return parquet.read_row_groups([*groups_of_section(parquet, section)], names)
 
     def tables(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read the files of a published folder, READERS at once: the columns of each file that are in `columns`."""
-        files = self.files(f"{folder}/")
+        """Read the files of a published folder, the columns of each that are in `columns`.
+
+        READERS tables of about READ_ROWS rows are read at once.
+        """
+        sections = [
+            (file, (number, count))
+            for file in self.files(f"{folder}/")
+            for count in (max(1, -(-file.rows // READ_ROWS)),)
+            for number in range(count)
+        ]
         with ThreadPoolExecutor(READERS) as readers:
-            for start in range(0, len(files), READERS):
-                some = files[start : start + READERS]
-                yield from readers.map(lambda file: self.read(file, columns), some)
+            for start in range(0, len(sections), READERS):
+                some = sections[start : start + READERS]
+                yield from readers.map(lambda part: self.read(part[0], columns, part[1]), some)
 
     def row_groups(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the files of a published folder by row group: the columns of each file that are in `columns`."""

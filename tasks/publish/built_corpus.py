@@ -170,5 +170,5 @@ def table_file(place: str, shard: Artifact) -> TableFile:
     path = f"{place}/{published_name(shard)}"
     return TableFile(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
-        footer_sha256=shard.footer_digest, made_as=shard,
+        footer_sha256=shard.footer_digest, text=shard.counts.bytes or None, made_as=shard,
     )  # fmt: skip

@@ -1,8 +1,9 @@
 """Choose the shards of a source that share a published file, so that a changed input changes few published files.
 
-The shards are the leaves of a binary tree over their places: the number of the input file, the piece of the file, and
-the shard of the piece. The largest subtrees within the limits are published files. The bounds of a subtree do not
-depend on any shard, so a changed size moves only the cuts above its own leaf, and all other published files stay equal.
+The shards are the leaves of a binary tree over their places: the number of the input file, the piece of the file,
+and the shard of the piece. The largest subtrees within the limits are published files. The bounds of a subtree do
+not depend on any shard, so a changed size moves only the cuts above its own leaf, and other published files stay
+equal.
 """
 
 from collections.abc import Sequence
@@ -31,8 +32,8 @@ def file_groups(
 ) -> list[NDArray[np.int64]]:
     """Return the shards of each published file, as positions in `names`, (k,) ascending by their places.
 
-    names, texts, documents: of the shards of a source, (n,) each; texts in bytes. most_text: bytes of text in a file
-    of several shards.
+    names, texts, documents: of the shards of a source, (n,) each; texts in bytes. most_text: bytes of text in a
+    file of several shards.
     """
     if not names:
         return []

@@ -14,6 +14,7 @@ from zyda_flows.tasks.accounts.components import (
 from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.publish.costs import PUBLISH, publish_cost
 from zyda_flows.tasks.publish.file_groups import file_groups, input_file_of
 from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
@@ -56,10 +57,10 @@ class PublishedSource(Facts):
 def key(recipe: Recipe, trail: Trail) -> str:
     component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
     params = [bool(component and component.folders), named, recipe.published_mib]
-    return stage_key("publish", VERSION, params, *trail.identities)
+    return stage_key(PUBLISH, VERSION, params, *trail.identities)
 
 
-@stage("publish", key, extends_trail=False)
+@stage(PUBLISH, key, extends_trail=False, cost=publish_cost)
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
@@ -83,14 +84,14 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         )
         for histories in histories_of_files(load_histories(folder, trail), recipe.published_mib)
     ]
-    files = fan_out(ShardsToPublish.__call__, jobs, stage="publish", source=source)
+    files = fan_out(ShardsToPublish.__call__, jobs, stage=PUBLISH, source=source)
     kept = tuple(sorted((file for shard in files for file in shard.files), key=lambda file: file.name))
     counted = [name for name in COUNTED_BY if name in named or (name == "components" and component)]
     counted_by = {name: added_up(shard.counted_by[name] for shard in files) for name in counted}
     for name, counts in counted_by.items():
         check_components(source, name, counts, trail)
     return Manifest(
-        stage="publish",
+        stage=PUBLISH,
         source=source,
         artifacts=kept,
         entering=trail.remaining,

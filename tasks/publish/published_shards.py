@@ -70,8 +70,8 @@ class ShardsToPublish(RecordJob[PublishedShards]):
     """Consecutive shards to publish in a file, with the verdicts of the stages.
 
     table_schema: of the columns of the source. removed_schema: of the list of removed documents. histories: of the
-    shards, ascending by their documents. in_folders: whether each component has a folder. named: (category, column of
-    STATISTICS) by which documents are counted: licences or languages.
+    shards, ascending by their documents. in_folders: whether each component has a folder. named: (category, column
+    of STATISTICS) by which documents are counted: licences or languages.
     """
 
     stage, version, kind = "publish", VERSION, PublishedShards
@@ -104,7 +104,7 @@ class KeptOfShard:
 class Decisions:
     """The decisions about documents, collected while shards are read.
 
-    kept: of the shards with documents in each file, by its folder below the folder of the source, "" without folders.
+    kept: the shards with documents in each file, by the folder of the file below the source's; "" without folders.
     documents, counted_by: see `PublishedShards`.
     """
 

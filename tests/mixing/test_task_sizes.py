@@ -45,7 +45,13 @@ def corpus_of_files(folder, name, files):
         write_rows(folder / f"in/good-{number:03d}.parquet", rows(**texts))
     source = {"name": "good", "files": "in/good-*.parquet"}
     dedup = {"scope": "across", "bands": 32, "values": 128}
-    corpus.recipe = {**corpus.recipe, "name": name, "sources": [source], "dedup": dedup}
+    corpus.recipe = {
+        **corpus.recipe,
+        "name": name,
+        "sources": [source],
+        "dedup": dedup,
+        "published_mib": 0.001,
+    }
     build_here(corpus.load())
     return corpus
 

@@ -27,7 +27,9 @@ def on_store(tmp_path, s3, request):
         sources = copy.deepcopy(corpus.recipe["sources"])
         sources[2]["keep"] = f"name <> '{lacks}'"
         storage = f"{s3}/{request.node.name}"
-        return corpus.load(storage=storage, shard_mib=0.01, work_copies=work_copies, sources=sources)
+        return corpus.load(
+            storage=storage, shard_mib=0.01, published_mib=0.01, work_copies=work_copies, sources=sources
+        )
 
     return load
 
