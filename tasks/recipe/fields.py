@@ -126,7 +126,7 @@ class Recipe(Strict):
     published_mib: Annotated[float, Number] = Field(
         4096,
         gt=0,
-        le=1 << 20,
+        le=32_768,
         description="Text in one published file, MiB. Consecutive shards share a file up to this size.",
     )
     sample: Annotated[float, Number] = Field(1.0, gt=0, le=1, description="The share of the input to use.")

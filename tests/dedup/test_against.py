@@ -184,7 +184,7 @@ def test_decisions_do_not_depend_on_the_size_of_parts(old, new, monkeypatch):
     monkeypatch.setattr(bands, "RANGE_ROWS", 20)
     monkeypatch.setattr(matches, "GROUP_ROWS", 1)
     monkeypatch.setattr(matches, "GROUP_SHARDS", 1)
-    monkeypatch.setattr(matched_texts, "READ_BYTES", 1)
+    monkeypatch.setattr(matched_texts, "READ_BYTES", 2000)
     monkeypatch.setattr(matched_texts, "GROUP_ROWS", 1)
     monkeypatch.setattr(parts, "GROUP_BYTES", 1)
     monkeypatch.setattr("zyda_flows.tasks.storage.tables.PART_BYTES", 1000)
