@@ -73,7 +73,7 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
-def places_of_inputs(paths: pa.ChunkedArray, numbers: NDArray[np.int64]) -> list[list[int]]:
+def places_input_numbers(paths: pa.ChunkedArray, numbers: NDArray[np.int64]) -> list[list[int]]:
     """Return which files of a source may have documents of each input file, as positions in `paths`.
 
     A file has consecutive documents, and its name begins with its first input file. In each folder, the documents
@@ -127,11 +127,11 @@ class FileTable:
 
     def of_files(self, place: str, numbers: Iterable[int]) -> dict[int, list[TableFile]]:
         """Return the files below a folder that may have documents of input files, by the numbers of these files."""
-        rows, of_inputs = self.rows(f"{place}/"), np.array(sorted(numbers), np.int64)
-        found = places_of_inputs(rows.column("path"), of_inputs)
+        rows, input_numbers = self.rows(f"{place}/"), np.array(sorted(numbers), np.int64)
+        found = places_input_numbers(rows.column("path"), input_numbers)
         return {
             number: self.listed(rows.take(pa.array(places, pa.int64())))
-            for number, places in zip(of_inputs.tolist(), found, strict=True)
+            for number, places in zip(input_numbers.tolist(), found, strict=True)
         }
 
     def folders(self) -> list[str]:
