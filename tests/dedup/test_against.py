@@ -436,7 +436,7 @@ def test_damaged_intermediate_files_are_rebuilt(old, new):
 def test_damaged_files_of_the_other_corpus_are_reported(old, new, place):
     broken = new.folder / "broken"
     shutil.copytree(old.folder.path("published"), broken)
-    for path in (broken / place).iterdir():
+    for path in [*(broken / place).rglob("*.parquet")]:
         content = bytearray(path.read_bytes())
         for at in range(20, len(content) - 8, 50):
             content[at] ^= 16
@@ -471,7 +471,7 @@ def test_faults_are_reported_before_any_work(old, new, tmp_path):
     empty, cut, older = (tmp_path / name for name in ("empty", "cut", "older"))
     empty.mkdir()
     shutil.copytree(old.folder.path("published"), cut)
-    first = next((cut / "bands").iterdir())
+    first = next((cut / "bands").rglob("*.parquet"))
     first.unlink()
     shutil.copytree(old.folder.path("published"), older)
     manifest = json.loads((older / "manifest.json").read_text())
@@ -490,7 +490,7 @@ def test_faults_are_reported_before_any_work(old, new, tmp_path):
     (odd / "manifest.json").write_text(json.dumps({**whole, "name": "a\nb"}))
     cases = [
         ({"against": str(empty)}, "no corpus is published there"),
-        ({"against": str(cut)}, f"bands/{first.name} is missing"),
+        ({"against": str(cut)}, f"bands/{first.parent.name}/{first.name} is missing"),
         ({"against": str(older)}, "it publishes no band keys"),
         ({"against": secretive.folder.url}, "it publishes no band keys"),
         ({"against": old.folder.url, "width": 13}, "(width 25 there and 13 here)"),
