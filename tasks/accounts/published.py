@@ -10,7 +10,8 @@ from zyda_flows.tasks.accounts.audited import AuditCounts
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.storage.artifacts import WORK, Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, read_record
@@ -52,7 +53,7 @@ class TableFile(File):
     def to_read(self) -> Artifact:
         """Return the file as an artifact of the published folder, to be read with all checks."""
         name = self.path.rpartition("/")[2].rpartition("-")[0]
-        return Artifact(
+        return Artifact.made(
             name=name, path=self.path, digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
             counts=Counts(documents=self.rows, bytes=self.text or 0),

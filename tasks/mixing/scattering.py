@@ -22,7 +22,8 @@ from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.amounts import Amount
 from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.pieces import copy_pieces

@@ -14,8 +14,11 @@ import numpy as np
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.components import (
-    ComponentCounts,
+    CATEGORY,
+    COUNTED,
+    MOST_ROWS,
     added_up,
+    check_names,
     count_components,
     count_names,
 )
@@ -27,15 +30,11 @@ from zyda_flows.tasks.publish.published_tables import kept_rows, removed_rows
 from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.verdicts import ShardHistory, counts_of
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    Counts,
-    artifact_path,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS, ROW_GROUP_BYTES, row_groups
 from zyda_flows.tasks.storage.records import Record, unpack
-from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
 
 VERSION = 1
 MOST_FOLDERS = 1000  # of the components of a shard
@@ -45,7 +44,7 @@ class PublishedShards(Record):
     """The published files of consecutive shards. kept, removed: None if there are no such documents.
 
     by_folder: the kept documents if each component has a folder. documents: the number of kept documents of each
-    shard. counted_by: the documents of each component, licence and language, by COUNTED_BY, if the recipe has these
+    shard. counted: the documents of each component, licence and language, COUNTED, if the recipe has these
     categories.
     """
 
@@ -53,16 +52,12 @@ class PublishedShards(Record):
     removed: Artifact | None
     by_folder: tuple[Artifact, ...] = ()
     documents: tuple[int, ...] = ()
-    counted_by: dict[str, tuple[ComponentCounts, ...]] = {}
+    counted: Artifact | None = None
 
     @property
     def files(self) -> tuple[Artifact, ...]:
         """The files of kept documents."""
         return (self.kept,) if self.kept else self.by_folder
-
-    @property
-    def documents_read(self) -> Counts:
-        return total(file.counts for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -105,13 +100,13 @@ class Decisions:
     """The decisions about documents, collected while shards are read.
 
     kept: the shards with documents in each file, by the folder of the file below the source's; "" without folders.
-    documents, counted_by: see `PublishedShards`.
+    documents: see `PublishedShards`. counted_by: tables of counts to be added up, by category of COUNTED_BY.
     """
 
     job: ShardsToPublish
     kept: dict[str, list[KeptOfShard]] = field(default_factory=dict)
     documents: list[int] = field(default_factory=list)
-    counted_by: dict[str, tuple[ComponentCounts, ...]] = field(default_factory=dict)
+    counted_by: dict[str, list[pa.Table]] = field(default_factory=dict)
 
     def removed_tables(self) -> Iterator[pa.Table]:
         """Yield the removed documents of each shard, and collect the decisions about the shard."""
@@ -134,8 +129,12 @@ class Decisions:
                 self.count("components", count_components(counted, removed))
             yield removed
 
-    def count(self, category: str, counts: tuple[ComponentCounts, ...]) -> None:
-        self.counted_by[category] = added_up([self.counted_by.get(category, ()), counts])
+    def count(self, category: str, ends: pa.Table) -> None:
+        """Add the counts of a shard: ENDS."""
+        waiting = self.counted_by.setdefault(category, [])
+        waiting.append(ends)
+        if sum(map(len, waiting)) > MOST_ROWS:
+            waiting[:] = [added_up(waiting)]
 
 
 def publish_shards(job: ShardsToPublish) -> PublishedShards:
@@ -148,8 +147,20 @@ def publish_shards(job: ShardsToPublish) -> PublishedShards:
         removed=removed,
         by_folder=tuple(files.values()),
         documents=tuple(decisions.documents),
-        counted_by=decisions.counted_by,
+        counted=write_counts(job, decisions.counted_by) if decisions.counted_by else None,
     )
+
+
+def write_counts(job: ShardsToPublish, counted_by: dict[str, list[pa.Table]]) -> Artifact:
+    """Write the counts of the shards by category: COUNTED. Raises BadInput for too many components."""
+    tables = [COUNTED.empty_table()]
+    for category, waiting in sorted(counted_by.items()):
+        ends = added_up(waiting)
+        tables.append(ends.add_column(0, CATEGORY, pa.repeat(pa.scalar(category, CATEGORY.type), len(ends))))
+    counted = pa.concat_tables(tables)
+    check_names(job.source, counted)
+    path = artifact_path("counts", job.source, job.name, job.key)
+    return write_table(job.folder, path, job.name, counted)
 
 
 def named_by(job: ShardsToPublish, history: ShardHistory, column: str, counted: pa.Table) -> pa.Table:

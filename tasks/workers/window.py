@@ -93,7 +93,7 @@ class RemoteFunction(NamedTuple):
         return submission_to(client, self.engine, Attempt(self.function, deaths), self.gpus)
 
 
-@dataclass(eq=False)
+@dataclass(eq=False, slots=True)
 class ItemCall:
     """One item of some work. place: index of its result, or None if the item follows from another result.
 
@@ -143,7 +143,7 @@ class Window:
         """Return results in the order of the items. Raises the error of the first failing item, or PoisonShards."""
         try:
             self.run(
-                [ItemCall(self.work, item, i) for i, item in enumerate(items)],
+                (ItemCall(self.work, item, i) for i, item in enumerate(items)),
                 DEATHS,
                 max(16, IN_FLIGHT * sum(self.client.nthreads().values())),
             )

@@ -18,7 +18,7 @@ from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.register import Register
 from zyda_flows.tasks.spent import Spent
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 GOLDEN = json.loads((REPOSITORY / "tests/data/plans.json").read_text(encoding="utf-8"))
 SOURCE_STAGES = ("ingest", "rules", "minhash", "removals", "filter", "publish")
