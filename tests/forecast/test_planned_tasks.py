@@ -120,6 +120,7 @@ def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
 def test_planned_files_equal_the_published_files(tasks):
     _, _, (planned, published) = tasks
     assert planned["many"] == FILES / 2 > published["many"]  # `keep` removes all documents of some files
-    for place in ("lines", "removed/many", "removed/lines", "bands/003", "clusters", "audit"):
+    assert planned["lines"] >= published["lines"] > 0  # the model removes all documents of some files
+    for place in ("removed/many", "removed/lines", "bands/003", "clusters", "audit"):
         assert planned[place] == pytest.approx(published[place])
     assert published.keys() - planned.keys() <= {"", "overlap", "contamination"}
