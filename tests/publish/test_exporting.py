@@ -44,7 +44,7 @@ def corpus(tmp_path):
         {"name": "odd_3", "text": prose("odd 3"), "mixed": {"x": 1.5}, "nested": {"a": []}},
     ]
     write_rows(tmp_path / "in/worst-8.jsonl.zst", odd)
-    corpus.recipe["shard_mib"] = 0.01
+    corpus.recipe |= {"shard_mib": 0.01, "published_mib": 0.01}
     build_here(corpus.load())
     return corpus
 
