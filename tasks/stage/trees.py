@@ -23,10 +23,14 @@ def merge_in_tree(
     """
     level, paths = 0, list[str]()
     while True:
-        groups = [tuple(artifacts[at : at + FAN_IN]) for at in range(0, max(1, len(artifacts)), FAN_IN)]
-        jobs = [merge(f"{level}-{number:06d}", group) for number, group in enumerate(groups)]
+        jobs = [merge(f"{level}-{number:06d}", group) for number, group in enumerate(groups(artifacts))]
         artifacts = fan_out(ArtifactJob.__call__, jobs, stage=stage, source=source)
         if len(artifacts) == 1:
             return artifacts[0], paths
         paths += [artifact.path for artifact in artifacts]
         level += 1
+
+
+def groups(artifacts: Sequence[Artifact]) -> list[tuple[Artifact, ...]]:
+    """Group FAN_IN neighbouring artifacts; without artifacts there is one empty group."""
+    return [tuple(artifacts[at : at + FAN_IN]) for at in range(0, max(1, len(artifacts)), FAN_IN)]
