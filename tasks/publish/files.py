@@ -132,9 +132,8 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     counts = [shard.counted for shard in files if shard.counted]
     counted, sums = None, list[str]()
     if counts:
-        counted, sums = merge_in_tree(
-            counts, partial(SumOfCounts, folder, source), stage="publish", source=source
-        )
+        add_up = partial(fan_out, ArtifactJob.__call__, stage="publish", source=source)
+        counted, sums = merge_in_tree(counts, partial(SumOfCounts, folder, source), add_up)
         check_components(read_table(folder, counted), trail)
     return Manifest(
         stage="publish",

@@ -2,7 +2,6 @@
 
 from collections.abc import Callable, Sequence
 
-from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.storage.artifacts import Artifact
 
@@ -13,9 +12,14 @@ Merge = Callable[[str, tuple[Artifact, ...]], ArtifactJob]
 
 
 def merge_in_tree(
-    artifacts: Sequence[Artifact], merge: Merge, *, stage: str, source: str | None
+    artifacts: Sequence[Artifact], merge: Merge, run_jobs: Callable[[Sequence[ArtifactJob]], list[Artifact]]
 ) -> tuple[Artifact, list[str]]:
     """Merge artifacts, FAN_IN neighbours at a time, until one artifact remains.
+
+    Args:
+        artifacts: To merge.
+        merge: Makes the job that merges some artifacts.
+        run_jobs: Runs jobs, and returns their results in order.
 
     Returns:
         The last artifact, which a job wrote even if there is only one artifact or none, and the paths of the
@@ -24,7 +28,7 @@ def merge_in_tree(
     level, paths = 0, list[str]()
     while True:
         jobs = [merge(f"{level}-{number:06d}", group) for number, group in enumerate(groups(artifacts))]
-        artifacts = fan_out(ArtifactJob.__call__, jobs, stage=stage, source=source)
+        artifacts = run_jobs(jobs)
         if len(artifacts) == 1:
             return artifacts[0], paths
         paths += [artifact.path for artifact in artifacts]
