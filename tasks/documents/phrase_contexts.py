@@ -5,7 +5,7 @@ are divided into parts by the hashes of phrases, so that a part has about PART_R
 a tree. Of a phrase, only the smallest `most` contexts are kept: whether it has more decides nothing.
 """
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Annotated
 
@@ -14,15 +14,17 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.planning import STATISTICS
-from zyda_flows.tasks.stage import trees
+from zyda_flows.tasks.stage.cost import StageCost, Workload
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
+from zyda_flows.tasks.stage.trees import groups, jobs_of_tree, tree_cost
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import open_table, read_table, write_table
 
 VERSION = 1
+CONTEXTS = "contexts"  # fan-out of the jobs that merge contexts
 PART_ROWS = 1 << 23  # contexts of a part, before equal ones of different shards are merged
 GROUP_ROWS = 1 << 16  # of a row group, because a task reads the row groups of its part
 SURROUNDINGS = pa.schema([("phrase", pa.uint64()), ("around", pa.uint64())])
@@ -133,6 +135,12 @@ def rows_between(folder: Folder, artifact: Artifact, first: int, last: int) -> I
                 yield table.slice(low, high - low)
 
 
+def contexts_cost(workload: Workload, searched: Iterable[str]) -> Iterable[StageCost]:
+    """Return the cost of merging the contexts of all shards, in one part. searched: the sources with contexts."""
+    shards = sum(len(workload.sources[name].shards) for name in searched)
+    return tree_cost(workload, CONTEXTS, jobs_of_tree(shards) + 1)
+
+
 def count_contexts(folder: Folder, tables: Sequence[Artifact], most: int) -> tuple[pa.Table, list[str]]:
     """Count the different contexts of each phrase, up to `most`: COUNTS.
 
@@ -144,9 +152,9 @@ def count_contexts(folder: Folder, tables: Sequence[Artifact], most: int) -> tup
         merges = [
             ContextsOfPart(folder, None, f"{level}-{number:06d}", group, part, len(by_part), most)
             for part, part_tables in enumerate(by_part)
-            for number, group in enumerate(trees.groups(part_tables))
+            for number, group in enumerate(groups(part_tables))
         ]
-        merged = fan_out(ArtifactJob.__call__, merges, stage="contamination", source=None)
+        merged = fan_out(ArtifactJob.__call__, merges, stage=CONTEXTS, source=None)
         paths += [table.path for table in merged]
         if level == 0:
             parts = -(-sum(table.rows for table in merged) // PART_ROWS) or 1
@@ -159,6 +167,6 @@ def count_contexts(folder: Folder, tables: Sequence[Artifact], most: int) -> tup
         CountsOfPart(folder, None, "counts", tuple(part_tables), part, len(by_part), most)
         for part, part_tables in enumerate(by_part)
     ]
-    counted = fan_out(ArtifactJob.__call__, counts, stage="contamination", source=None)
+    counted = fan_out(ArtifactJob.__call__, counts, stage=CONTEXTS, source=None)
     paths += [table.path for table in counted]
     return pa.concat_tables([read_table(folder, table) for table in counted]).combine_chunks(), paths

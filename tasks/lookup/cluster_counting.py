@@ -133,7 +133,7 @@ class SharedClusters(RowsByPart):
 
 
 @dataclass(frozen=True)
-class GatheredClusters(GatheredRows):
+class GatheredCounts(GatheredRows):
     """The rows of some files for some neighbouring parts."""
 
     stage, version = STATS, VERSION

@@ -27,7 +27,7 @@ from zyda_flows.tasks.lookup.cluster_counting import (
     VERSION,
     ClusterFile,
     FirstRowsOfFile,
-    GatheredClusters,
+    GatheredCounts,
     MembersInFile,
     SharedClusters,
     SharedOfPart,
@@ -111,7 +111,7 @@ def counted(corpus: PublishedCorpus, files: Sequence[Artifact], run_jobs: RunOnW
 
     naming = Naming.for_rows(sum(file.rows for file in files))
     sending = [SharedClusters(folder, None, naming, i, file=file) for i, file in enumerate(cluster_files)]
-    sent = exchange_parts(sending, len(naming.numbers), run_jobs, GatheredClusters)
+    sent = exchange_parts(sending, len(naming.numbers), run_jobs, GatheredCounts)
     first = run_jobs([FirstRowsOfFile(folder, None, file) for file in cluster_files])
     parts = run_jobs([SharedOfPart(folder, None, naming, i, (), sent.files(i)) for i in naming.numbers])
     counts = merged([*first, *parts])

@@ -3,13 +3,16 @@
 from collections.abc import Iterable
 from dataclasses import replace
 
+from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.publish.files import publish
+from zyda_flows.tasks.publish.published_shards import COUNTS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.signatures.costs import published_key_files
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import StageCost, Workload, scaled, shards_of
+from zyda_flows.tasks.stage.trees import jobs_of_tree, tree_cost
 from zyda_flows.tasks.storage.folder import BLOCK_BYTES
 
 CORPUS = "corpus"
@@ -34,6 +37,16 @@ def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     requests = CHECKS_OF_FILE * calls + whole.read // BLOCK_BYTES + placed
     spent = replace(whole, calls=calls, files=placed, requests=requests)
     yield StageCost(CORPUS, spent + removing_copies(recipe, shards_of(workload) + keys))
+
+
+def counts_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
+    """Return the cost of adding up the counts of shards by component, licence and language."""
+    counted = [
+        source
+        for name, source in workload.sources.items()
+        if recipe.source(name).component or count_columns(recipe, name)
+    ]
+    return tree_cost(workload, COUNTS, sum(jobs_of_tree(len(source.shards)) for source in counted))
 
 
 def removing_copies(recipe: Recipe, files: int) -> Spent:

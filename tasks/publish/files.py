@@ -29,7 +29,7 @@ from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
     removed_schema,
 )
-from zyda_flows.tasks.publish.published_shards import VERSION, ShardToPublish
+from zyda_flows.tasks.publish.published_shards import COUNTS, VERSION, ShardToPublish
 from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
@@ -81,7 +81,7 @@ def publish_files(job: ShardToPublish) -> FilesOfShard:
 class SumOfCounts(ArtifactJob):
     """Add up the counts of some shards, or sums of them: COUNTED. place: in the tree."""
 
-    stage, version = "counts", VERSION
+    stage, version = COUNTS, VERSION
 
     source: str
     place: Annotated[str, NotInKey("part of the path")]
@@ -132,7 +132,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     counts = [shard.counted for shard in files if shard.counted]
     counted, sums = None, list[str]()
     if counts:
-        add_up = partial(fan_out, ArtifactJob.__call__, stage="publish", source=source)
+        add_up = partial(fan_out, ArtifactJob.__call__, stage=COUNTS, source=source)
         counted, sums = merge_in_tree(counts, partial(SumOfCounts, folder, source), add_up)
         check_components(read_table(folder, counted), trail)
     return Manifest(

@@ -45,6 +45,7 @@ from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
 
 VERSION = 1
+COUNTS = "counts"  # folder and fan-out of the counts by component, licence and language
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
@@ -128,7 +129,7 @@ def write_counts(job: ShardToPublish, counted_by: dict[str, pa.Table]) -> Artifa
     ]
     counted = pa.concat_tables([COUNTED.empty_table(), *tables])
     check_names(str(job.source), counted)
-    path = artifact_path("counts", job.source, job.name, job.key)
+    path = artifact_path(COUNTS, job.source, job.name, job.key)
     return write_table(job.folder, path, job.name, counted)
 
 

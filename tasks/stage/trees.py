@@ -1,7 +1,9 @@
 """Merge many artifacts into one by a tree of jobs, so that no job reads more than FAN_IN of them."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import replace
 
+from zyda_flows.tasks.stage.cost import StageCost, Workload, scaled
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.storage.artifacts import Artifact
 
@@ -33,6 +35,22 @@ def merge_in_tree(
             return artifacts[0], paths
         paths += [artifact.path for artifact in artifacts]
         level += 1
+
+
+def jobs_of_tree(artifacts: int) -> int:
+    """Return the number of jobs that merge so many artifacts into one."""
+    jobs = merged = max(1, -(-artifacts // FAN_IN))
+    while merged > 1:
+        merged = -(-merged // FAN_IN)
+        jobs += merged
+    return jobs
+
+
+def tree_cost(workload: Workload, name: str, jobs: int) -> Iterator[StageCost]:
+    """Yield the cost of merging in trees with so many jobs, if the trial has such jobs. name: of their fan-out."""
+    tried = workload.tried(name)
+    if tried.calls:
+        yield StageCost(name, replace(scaled(tried, jobs / tried.calls), calls=jobs))
 
 
 def groups(artifacts: Sequence[Artifact]) -> list[tuple[Artifact, ...]]:
