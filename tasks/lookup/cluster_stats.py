@@ -35,6 +35,7 @@ from zyda_flows.tasks.lookup.cluster_counting import (
 )
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
+from zyda_flows.tasks.stage.rebuild_damaged import rebuilding_damaged
 from zyda_flows.tasks.stage.trees import merge_in_tree
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_key
 from zyda_flows.tasks.storage.finished import finished_artifact
@@ -87,17 +88,21 @@ def cluster_stats(
         None if the round has no clusters.
 
     Raises:
-        Denied: A file is damaged or not sorted.
+        Denied: A published file is damaged or not sorted.
     """
     files = corpus.artifacts(f"{place}/")
     if not files:
         return None
     key = stage_key(STATS, VERSION, place, *(file.digest for file in files))
     path = artifact_path(STATS, None, place, key)
-    made = finished_artifact(corpus.root, path)
-    if made is None:
-        made = write_table(corpus.root, path, place, counted(corpus, files, run_jobs))
-    return stats_in(read_table(corpus.root, made), corpus.source_names, sources)
+
+    def table() -> pa.Table:
+        made = finished_artifact(corpus.root, path)
+        if made is None:
+            made = write_table(corpus.root, path, place, counted(corpus, files, run_jobs))
+        return read_table(corpus.root, made)
+
+    return stats_in(rebuilding_damaged(corpus.root, table), corpus.source_names, sources)
 
 
 def counted(corpus: PublishedCorpus, files: Sequence[Artifact], run_jobs: RunOnWorkers) -> pa.Table:

@@ -132,6 +132,29 @@ def test_clusters_are_counted_once(tmp_path):
         cluster_stats.cluster_stats(other, "clusters", NAMES, run_jobs=None)
 
 
+@pytest.mark.parametrize("kind", ["clusters-", "sum-"])
+def test_damaged_counts_are_made_again(tmp_path, monkeypatch, kind):
+    monkeypatch.setattr(trees, "FAN_IN", 2)
+    table, _ = made(0)
+    corpus = corpus_in(tmp_path, table, files=6)
+    first = cluster_stats.cluster_stats(corpus, "clusters", NAMES)
+    paths = [path for path in corpus.root.files("work/cluster_stats") if path.endswith(".parquet")]
+    whole = {path: corpus.root.read(path) for path in paths}
+    for path, content in whole.items():
+        if "/clusters-" in path:
+            corpus.root.delete(path)
+        if f"/{kind}" in path:
+            corpus.root.write(path, content[:40] + bytes([content[40] ^ 1]) + content[41:])
+    again = cluster_stats.cluster_stats(corpus, "clusters", NAMES)
+    assert (again.clusters, again.documents, again.largest) == (
+        first.clusters,
+        first.documents,
+        first.largest,
+    )
+    final = next(path for path in paths if "/clusters-" in path)
+    assert corpus.root.read(final) == whole[final]
+
+
 def test_unsorted_table_is_an_error(tmp_path):
     table, _ = made(0)
     backwards = table.take(pa.array(range(len(table) - 1, -1, -1)))
