@@ -36,6 +36,7 @@ def export(
     columns: list[str] | None = None,
     as_strings: list[str] | None = None,
     sources: list[str] | None = None,
+    where: str | None = None,
     file_mib: Annotated[float, Field(gt=0)] = 256,
     replace: bool = False,
     storage: str | None = None,
@@ -50,6 +51,7 @@ def export(
         columns: The columns to write; all columns by default.
         as_strings: Columns of integers to write as strings, for readers of JSON that round above 2^53.
         sources: The sources to write; all sources by default.
+        where: An SQL condition on the published columns, as in `keep` of a recipe; all documents by default.
         file_mib: The size of a file, in MiB of the published Parquet.
         replace: Remove another export from the same folder.
         storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
@@ -57,7 +59,7 @@ def export(
     """
     options = ExportOptions(
         format=format, columns=tuple(columns or ()), as_strings=tuple(as_strings or ()),
-        sources=tuple(sources or ()), file_mib=file_mib,
+        sources=tuple(sources or ()), file_mib=file_mib, where=where,
     )  # fmt: skip
     with with_heartbeat("zyda-export"):
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)

@@ -161,7 +161,7 @@ class TrialBuild:
     def plans(self) -> list[SourcePlan]:
         """Return the parameters of ingest of each source, whose files have the chosen pieces only."""
         METER.take()
-        tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer)
+        tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer, self.recipe.special_tokens)
         register = number_sources(Register(), list(self.pieces))
         plans = list[SourcePlan]()
         columns = (self.whole.sources, self.survey.listed, self.survey.chosen, self.survey.documents)
