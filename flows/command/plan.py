@@ -102,9 +102,9 @@ def table_of_sources(plan: "Plan") -> "Table":
 
 
 def table_of_stages(plan: "Plan") -> "Table":
-    """Return a table of the stages: tasks, core time, memory, bytes and requests."""
+    """Return a table of the stages: jobs, core time, memory, bytes and requests."""
     table = table_of(
-        "stage", "tasks", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
+        "stage", "jobs", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
     )
     for name, spent in rows_of_stages(plan):
         seconds = as_time(spent.cpu) if spent.cpu >= 1 else f"{spent.cpu:.1f} seconds"
@@ -126,8 +126,9 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 
 def sentences(plan: "Plan") -> list[str]:
-    """Return sentences about time, storage, models, notes, and what will not fit."""
+    """Return sentences about time, scheduler, storage, models, notes, and what will not fit."""
     from zyda_flows.tasks.planning.estimates import Estimate  # late
+    from zyda_flows.tasks.publish.hub_limits import largest_folder  # late
 
     each = as_size(plan.memory)
     starting = dict(zip(("value", "low", "high"), STARTUP_SECONDS, strict=True))
@@ -136,10 +137,17 @@ def sentences(plan: "Plan") -> list[str]:
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
         f"{as_time(STARTUP_SECONDS[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
+        f"scheduler: {as_time(plan.scheduler_seconds)} of its thread, for {counted(plan.tasks, 'task')} of "
+        f"{counted(plan.total.calls, 'job')}",
         f"storage: {as_size(round(plan.in_storage))} at the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),
     ]
+    largest = largest_folder(plan.files_by_folder)
+    lines.append(
+        f"published: {counted(sum(plan.files_by_folder.values()), 'Parquet file')}, at most "
+        f"{largest[1]:,} in a folder ({largest[0]}/)"
+    )
     lines += [
         f"model of {name}: {as_time(seconds)} of one device" for name, seconds in plan.model_seconds.items()
     ]

@@ -108,7 +108,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "data_files": [*files.values()],
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
-    removed = {"config_name": "removed", "data_files": "removed/*.parquet", "columns": REMOVED.names}
+    removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
     return [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
@@ -118,7 +118,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
             for place in folders[name][:MOST_COMPONENTS]
         ),
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
-        *([removed] if "removed" in places else []),
+        *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
 
 

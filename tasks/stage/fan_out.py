@@ -14,9 +14,9 @@ from zyda_flows.tasks.spent import METER, ON_RESULT, Spent
 from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
 from zyda_flows.tasks.workers.events import RUN, CallInRun, is_on_worker, log_event
+from zyda_flows.tasks.workers.over_workers import over_workers
 from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
 from zyda_flows.tasks.workers.waiting_calls import side_by_side
-from zyda_flows.tasks.workers.window import over_workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")

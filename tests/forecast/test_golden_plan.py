@@ -11,6 +11,7 @@ import pytest
 from small_corpus import QUALITY, REPOSITORY
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line
+from zyda_flows.tasks.forecast import plan
 from zyda_flows.tasks.forecast.plan import BuildPlanner
 from zyda_flows.tasks.forecast.trial import Calls, ModelTrial, Trial, TrialPart
 from zyda_flows.tasks.planning.survey import SourceSurvey
@@ -29,6 +30,7 @@ CLASSIFIED = [
     {"name": "worst", "files": ["in/worst-*.jsonl.zst", "in/worst-*.arrow"]},
 ]
 TWO_ROUNDS = [{"exact": "text"}, {"bands": 16, "rows": 8}]
+# The former planner had a published file for each shard.
 CASES = {
     "small": ({}, 6, 2),
     "an object store": ({"storage": "memory://far", "publish_bands": True}, 5_000, 300),
@@ -131,11 +133,13 @@ def planning_of(recipe, files):
 
 def figures_of(planning, workers):
     """Return all figures of a plan except the audit texts, which the former planner did not plan."""
-    plan = planning.plan(workers, 8 << 30)
-    stages = [stage for stage in plan.stages if stage.stage != "audit texts"]
-    figures = plan.model_dump(mode="json", exclude={"made_at", "recipe", "notes", "faults"})
+    made = planning.plan(workers, 8 << 30)
+    stages = [stage for stage in made.stages if stage.stage != "audit texts"]
+    figures = made.model_dump(
+        mode="json", exclude={"made_at", "recipe", "notes", "faults", "scheduler_seconds", "files_by_folder"}
+    )
     by_name = {stage.stage: asdict(stage.spent) | {"most": stage.most_clustered} for stage in stages}
-    return figures | {"stages": by_name, "seconds": planning.seconds(stages, plan.threads).model_dump()}
+    return figures | {"stages": by_name, "seconds": planning.seconds(stages, made.threads).model_dump()}
 
 
 def flatten(figures, place=""):
@@ -149,8 +153,13 @@ def flatten(figures, place=""):
 
 @pytest.mark.parametrize("case", CASES)
 def test_plan_equals_the_plan_of_the_former_planner(corpus, case, monkeypatch):
-    # The former planner did not plan the statistics of the report.
-    monkeypatch.setattr("zyda_flows.tasks.forecast.plan.statistics_cost", lambda *_: ())
+    """The former planner had a task for each job, and 7 ms of the scheduler for each task.
+
+    It did not plan the statistics of the report.
+    """
+    monkeypatch.setattr(plan, "statistics_cost", lambda *_: ())
+    monkeypatch.setattr(plan, "TASK_SECONDS", 0.007)
+    monkeypatch.setattr(plan, "expected_tasks", lambda items, *_: items)
     changes, files, workers = CASES[case]
-    figures = figures_of(planning_of(corpus.load(**changes), files), workers)
-    assert dict(flatten(figures)) == pytest.approx(dict(flatten(GOLDEN[case])), rel=1e-9)
+    figures = figures_of(planning_of(corpus.load(**changes, published_mib=1e-6), files), workers)
+    assert dict(flatten(figures)) == pytest.approx(dict(flatten(GOLDEN[case])), rel=1e-6)
