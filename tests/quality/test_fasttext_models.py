@@ -9,6 +9,7 @@ import pytest
 from language_models import train_model
 from small_corpus import build_here, table_of, write_rows
 
+from zyda_flows.tasks.accounts.published import published_manifest
 from zyda_flows.tasks.errors import ZydaError
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.quality.encoder_files import Fault
@@ -118,3 +119,21 @@ def test_column_of_the_source_with_the_name_of_a_score_is_one_error(corpus, mode
     )
     fault = fault_of(corpus, named)
     assert "adds the column quality_hq, which the source has already; add it to `without`" in fault
+
+
+def test_model_of_the_hub_is_recorded_with_its_commit(corpus, model, tmp_path, monkeypatch):
+    cached = tmp_path / "snapshots/0123abc/models/judge.bin"
+    cached.parent.mkdir(parents=True)
+    cached.write_bytes(model.read_bytes())
+    asked = []
+    monkeypatch.setattr(
+        "huggingface_hub.hf_hub_download",
+        lambda *names, **options: asked.append((names, options)) or str(cached),
+    )
+    recipe = judged(corpus, "lab/judges/models/judge.bin")
+    build_here(recipe)
+    assert asked[0] == (("lab/judges", "models/judge.bin"), {"revision": None})
+    assert asked[-1][1] == {"revision": "0123abc"}
+    manifest = published_manifest(recipe.folder)
+    (named,) = [origin.model for origin in manifest.made_of if origin.model]
+    assert (named["name"], named["revision"]) == ("lab/judges/models/judge.bin", "0123abc")
