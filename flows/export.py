@@ -1,6 +1,7 @@
 """The flow that writes a published corpus to files of another format."""
 
-from collections.abc import Iterator, Sequence
+import time
+from collections.abc import Sequence
 from typing import Annotated, Any, Literal
 
 from prefect import flow
@@ -18,6 +19,7 @@ from zyda_flows.tasks.publish.export_planning import ExportOptions
 from zyda_flows.tasks.publish.exporting import Export
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.spent import calling_on_result
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import task_runner
@@ -25,7 +27,7 @@ from zyda_flows.tasks.storage.claims import reading
 from zyda_flows.tasks.storage.folder import Folder, absolute
 from zyda_flows.tasks.words import counted
 
-AT_ONCE = 256  # files between two updates of the progress
+WRITE_SECONDS = 3.0  # between two updates of the progress
 
 
 @flow(name="export", flow_run_name=name_by_corpus("export"), task_runner=task_runner(), persist_result=False)
@@ -36,6 +38,7 @@ def export(
     columns: list[str] | None = None,
     as_strings: list[str] | None = None,
     sources: list[str] | None = None,
+    where: str | None = None,
     file_mib: Annotated[float, Field(gt=0)] = 256,
     replace: bool = False,
     storage: str | None = None,
@@ -50,6 +53,7 @@ def export(
         columns: The columns to write; all columns by default.
         as_strings: Columns of integers to write as strings, for readers of JSON that round above 2^53.
         sources: The sources to write; all sources by default.
+        where: An SQL condition on the published columns, as in `keep` of a recipe; all documents by default.
         file_mib: The size of a file, in MiB of the published Parquet.
         replace: Remove another export from the same folder.
         storage: The folder of the corpus, instead of the recipe's `storage`: any fsspec URL.
@@ -57,7 +61,7 @@ def export(
     """
     options = ExportOptions(
         format=format, columns=tuple(columns or ()), as_strings=tuple(as_strings or ()),
-        sources=tuple(sources or ()), file_mib=file_mib,
+        sources=tuple(sources or ()), file_mib=file_mib, where=where,
     )  # fmt: skip
     with with_heartbeat("zyda-export"):
         corpus_recipe = load_recipe(recipe, storage=storage, sample=sample)
@@ -74,12 +78,22 @@ def export_files(recipe: Recipe, to: str, options: ExportOptions, replace: bool)
         return planned.write(over_cluster)
 
 
-def over_cluster(jobs: Sequence[FileToExport]) -> Iterator[ExportedFile]:
+def over_cluster(jobs: Sequence[FileToExport]) -> list[ExportedFile]:
     """Write files on the workers, and show the progress in the dashboard."""
-    bar: Any = create_progress_artifact(progress=0.0, description="Exported files") if jobs else None
-    for start in range(0, len(jobs), AT_ONCE):
-        yield from fan_out(FileToExport.__call__, jobs[start : start + AT_ONCE], stage="export", source=None)
-        update_progress_artifact(bar, progress=100 * min(1.0, (start + AT_ONCE) / len(jobs)))
+    if not jobs:
+        return []
+    bar: Any = create_progress_artifact(progress=0.0, description="Exported files")
+    done, written_at = 0, time.monotonic()
+
+    def advance(*_: Any) -> None:
+        nonlocal done, written_at
+        done += 1
+        if done == len(jobs) or time.monotonic() - written_at > WRITE_SECONDS:
+            update_progress_artifact(bar, progress=100 * done / len(jobs))
+            written_at = time.monotonic()
+
+    with calling_on_result(advance):
+        return fan_out(FileToExport.__call__, jobs, stage="export", source=None)
 
 
 def show_files(recipe: Recipe, files: Sequence[ExportedFile]) -> None:

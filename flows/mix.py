@@ -19,12 +19,11 @@ from zyda_flows.tasks.mixing.mixing import mix_all
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.mixture_manifest import MixtureManifest
 from zyda_flows.tasks.mixing.planning import Inputs, inputs_of
+from zyda_flows.tasks.spent import calling_on_result
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.runner import task_runner
 from zyda_flows.tasks.storage.claims import reading
-
-AT_ONCE = 256  # jobs between two updates of the progress
 
 
 @flow(name="mix", flow_run_name=name_by_mixture, task_runner=task_runner(), persist_result=False)
@@ -62,13 +61,9 @@ def mix_files(inputs: Inputs, forget: bool) -> MixtureManifest:
 
 def over_cluster(page: MixturePage, jobs: Sequence[Any], step: str) -> list[Any]:
     """Run the jobs of a step on the workers, show the progress, and return their results."""
-    results = list[Any]()
     page.begin(step, len(jobs))
-    for start in range(0, len(jobs), AT_ONCE):
-        batch = jobs[start : start + AT_ONCE]
-        results += fan_out(operator.call, batch, stage=step, source=None)
-        page.advance(len(batch))
-    return results
+    with calling_on_result(lambda *_: page.advance()):
+        return fan_out(operator.call, jobs, stage=step, source=None)
 
 
 def show(inputs: Inputs, mixed: MixtureManifest) -> None:

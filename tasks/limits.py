@@ -358,6 +358,13 @@ class Limits:
         "characters of the SQL into which an expression is translated",
     )
 
+    component_names: int = bound(
+        100_000,
+        "values of `component` in a source, and names of licences that are in no list",
+        "an error before anything is published; rarer names of licences are counted together",
+        section=Section("Accounts"),
+    )
+
     cluster_bytes: int = bound(
         8 << 20,
         "text of a cluster that is compared without an index",

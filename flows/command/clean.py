@@ -1,4 +1,4 @@
-"""`zyda clean`: remove leftovers of earlier builds, or of interrupted mixes."""
+"""`zyda clean`: remove leftovers of earlier builds, or of mixes."""
 
 from typing import Annotated
 
@@ -20,7 +20,8 @@ def clean(
     """Remove the files of earlier builds that the published corpus does not need from its work folder.
 
     Files of an unfinished build, and files that the next build of the recipe can reuse, are kept. RECIPE can also
-    be the file of a mixture; then the files of interrupted mixes are removed.
+    be the file of a mixture; then the command removes the files of interrupted mixes, and files in its work folder
+    that are only needed if the choice of documents changes.
     """
     from zyda_flows.tasks.mixing.mixture import is_mixture  # late
 
@@ -46,7 +47,7 @@ def clean(
 
 
 def clean_mixture(path: str, storage: str | None, *, dry_run: bool) -> None:
-    """Remove the folders of interrupted mixes."""
+    """Remove the folders of a mixture that no finished mix needs."""
     from zyda_flows.tasks.mixing.leftovers import leftovers, remove_leftovers  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
 

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 EXAMPLES = (
     "zyda export recipe.yaml --to /data/jsonl",
-    "zyda export recipe.yaml --to /x --format parquet",
+    "zyda export recipe.yaml --to /x --where 'n_tokens > 500'",
 )
 
 
@@ -40,6 +40,13 @@ def export(
     source: Annotated[
         list[str] | None,
         typer.Option(metavar="NAME", help="Source to write; can be repeated. If not given, all."),
+    ] = None,
+    where: Annotated[
+        str | None,
+        typer.Option(
+            metavar="CONDITION",
+            help="SQL condition on the published columns, as in `keep` of a recipe. If not given, all documents.",
+        ),
     ] = None,
     file_mib: Annotated[
         float,
@@ -76,17 +83,23 @@ def export(
 
     names, strings = (() if option is None else tuple(option.split(",")) for option in (columns, as_strings))
     options = ExportOptions(
-        format=kind, columns=names, as_strings=strings, sources=tuple(source or ()), file_mib=file_mib
+        format=kind,
+        columns=names,
+        as_strings=strings,
+        sources=tuple(source or ()),
+        file_mib=file_mib,
+        where=where,
     )
     with reading([recipe.folder], "zyda export"):
         planned = Export(recipe, Folder(absolute(to)), options, verify=verify, replace=replace)
         with bar_or_lines("written", sum(job.size for job in planned.jobs)) as advance:
             files = planned.write(lambda jobs: in_processes(jobs, advance))
-    table = table_of("source", "files", "documents", "size", words=["source"])
+    table = table_of("source", "files", "documents", "not selected", "size", words=["source"])
     for name in dict.fromkeys(file.source for file in files):
         own = [file for file in files if file.source == name]
         size = as_size(sum(file.size for file in own))
-        table.add_row(name, f"{len(own):,}", f"{sum(file.rows for file in own):,}", size)
+        rows, others = sum(file.rows for file in own), sum(file.not_selected for file in own)
+        table.add_row(name, f"{len(own):,}", f"{rows:,}", f"{others:,}", size)
     console().print(table)
     say(f"{counted(len(files), 'file')} in {planned.to.url}, {len(planned.done):,} of them written earlier")
 

@@ -139,7 +139,7 @@ def print_parts(recipe: "Recipe", manifest: "Published", name: str) -> None:
 
 def print_reasons(ledger: "Ledger") -> None:
     """Print the removals of each rule, if the recipe has rules, and the changes by cleaning."""
-    from zyda_flows.tasks.storage.artifacts import Counts  # late
+    from zyda_flows.tasks.storage.counts import Counts  # late
 
     by_rule = ledger.removed_by("rules")
     if not by_rule:

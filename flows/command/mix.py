@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 import typer
 
 from zyda_flows.flows.command.arguments import recipes_like
+from zyda_flows.flows.command.mixture_versions import print_versions, remove_one_version
 from zyda_flows.flows.command.processes import done_by, own_processes
 from zyda_flows.flows.command.terminal import as_size, confirm, console, say, table_of
 from zyda_flows.tasks.words import counted
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from zyda_flows.tasks.mixing.planning import Inputs
     from zyda_flows.tasks.mixing.tallies import PartTally
 
-EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --forget")
+EXAMPLES = ("zyda mix mixture.yaml --plan", "zyda mix mixture.yaml", "zyda mix mixture.yaml --versions")
 LARGE_DEVIATION = 0.02  # share of a target; larger deviations are reported
 BAR = 24  # characters of the longest bar
 
@@ -58,6 +59,17 @@ def mix(
             help="Mix again without documents removed from the corpora, and remove all older versions.",
         ),
     ] = False,
+    versions: Annotated[
+        bool, typer.Option("--versions", help="List the versions of the mixture. Mixes nothing.")
+    ] = False,
+    remove: Annotated[
+        str | None,
+        typer.Option(
+            "--remove-version",
+            metavar="VERSION",
+            help="Remove the files of a version; the current version only with --yes. Mixes nothing.",
+        ),
+    ] = None,
     yes: Annotated[bool, typer.Option("--yes", help="Remove without confirmation.")] = False,
     storage: Annotated[
         str | None,
@@ -70,7 +82,7 @@ def mix(
         typer.Option(
             "--format",
             help="Format of the output; json has the plan, or the content of mixture.json; with --forget, the "
-            "certificate.",
+            "certificate; with --versions, the versions.",
         ),
     ] = MixFormat.TEXT,
 ) -> None:
@@ -83,13 +95,23 @@ def mix(
     Use --forget if documents have been removed from the corpora (zyda forget): it mixes again without them,
     removes all older versions, and everything in the work folder except the token ids of published files, and
     writes a certificate to `forgotten/`. With --plan, it only lists the files to remove.
+
+    A mixture with other weights, or of other corpora, is another version, and older versions are kept: --versions
+    lists them, and --remove-version removes one.
     """
     from zyda_flows.tasks.mixing.mixing import mix_all, planned  # late
     from zyda_flows.tasks.mixing.mixture import load_mixture  # late
     from zyda_flows.tasks.mixing.planning import inputs_of  # late
     from zyda_flows.tasks.storage.claims import reading  # late
 
-    inputs = inputs_of(load_mixture(mixture, storage=storage))
+    loaded = load_mixture(mixture, storage=storage)
+    if remove:
+        remove_one_version(loaded.folder, remove, yes=yes)
+    if versions:
+        print_versions(loaded.folder, as_json=output is MixFormat.JSON)
+    if versions or remove:
+        return
+    inputs = inputs_of(loaded)
     with reading(inputs.corpus_folders, f"zyda mix {inputs.mixture.name}"), jobs_in_processes() as run_jobs:
         if forget:
             forget_older(inputs, run_jobs, output, plan=plan, verify=verify, yes=yes)
@@ -104,7 +126,7 @@ def mix(
         mixing = planned(inputs, run_jobs)
         print_plan(mixing)
         if not plan:
-            print_mixed(mix_all(inputs, run_jobs, verify=verify), mixing)
+            print_mixed(mix_all(inputs, run_jobs, verify=verify, plan=mixing), mixing)
         for line in unfinished_lines(mixing, mixture):
             say(line)
 
@@ -207,6 +229,8 @@ def plan_as_json(mixing: "Mixing") -> str:
 
     Fields of a part that mixture.json also has are the same there.
     """
+    from zyda_flows.tasks.mixing.disk_need import disk_need  # late
+
     plan, (train, held_out) = mixing.plan, mixing.file_counts
     parts = [
         {
@@ -223,6 +247,7 @@ def plan_as_json(mixing: "Mixing") -> str:
     files = {"train": train, "validation": held_out}
     whole = {
         "version": mixing.place,
+        "storage": disk_need(mixing).model_dump(),
         "width": mixing.encoding.width,
         "files": files,
         "left_out": plan.left_out,
@@ -241,6 +266,7 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         tokens = sum(tally.held_out_tokens for tally in plan.tallies)
         lines.append(f"held out: {counted(held_out, 'document')}, {counted(tokens, 'token')}")
         lines += recall_lines(mixing)
+    lines.append(disk_line(mixing))
     lines += mixing.nothing_held_out
     lines += special_lines(mixing)
     if plan.left_out:
@@ -252,6 +278,17 @@ def plan_lines(mixing: "Mixing") -> list[str]:
         if abs(amount.tokens - amount.target) > LARGE_DEVIATION * amount.target
     ]
     return lines
+
+
+def disk_line(mixing: "Mixing") -> str:
+    """Return the estimated storage of the files and of the work folder."""
+    from zyda_flows.tasks.mixing.disk_need import disk_need  # late
+
+    need = disk_need(mixing)
+    return (
+        f"storage: about {as_size(need.files)} for the files; work folder: about {as_size(need.work)} at the end "
+        f"of the shuffle, {as_size(need.work_kept)} afterwards"
+    )
 
 
 def recall_lines(mixing: "Mixing") -> list[str]:

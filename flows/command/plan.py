@@ -102,9 +102,9 @@ def table_of_sources(plan: "Plan") -> "Table":
 
 
 def table_of_stages(plan: "Plan") -> "Table":
-    """Return a table of the stages: tasks, core time, memory, bytes and requests."""
+    """Return a table of the stages: jobs, core time, memory, bytes and requests."""
     table = table_of(
-        "stage", "tasks", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
+        "stage", "jobs", "core time", "largest task", "read", "written", "files", "requests", words=["stage"]
     )
     for name, spent in rows_of_stages(plan):
         seconds = as_time(spent.cpu) if spent.cpu >= 1 else f"{spent.cpu:.1f} seconds"
@@ -126,7 +126,7 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 
 
 def sentences(plan: "Plan") -> list[str]:
-    """Return sentences about time, storage, models, notes, and what will not fit."""
+    """Return sentences about time, scheduler, storage, models, notes, and what will not fit."""
     from zyda_flows.tasks.planning.estimates import Estimate  # late
 
     each = as_size(plan.memory)
@@ -136,6 +136,8 @@ def sentences(plan: "Plan") -> list[str]:
     lines = [
         f"time: {as_time(whole.value)}, from {low} to {high}, on {counted(plan.workers, 'worker')} of {each}; "
         f"{as_time(STARTUP_SECONDS[0])} of it to start and stop Prefect and Dask (not needed while `zyda up` runs)",
+        f"scheduler: {as_time(plan.scheduler_seconds)} of its thread, for {counted(plan.tasks, 'task')} of "
+        f"{counted(plan.total.calls, 'job')}",
         f"storage: {as_size(round(plan.in_storage))} at the end, {as_size(round(plan.published))} of it published"
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),

@@ -1,4 +1,4 @@
-"""`zyda status`: list active and ended runs and watched corpora, or the state of a corpus and its changes.
+"""`zyda status`: list active and ended runs and watched corpora, or the state of a corpus or mixture.
 
 The command reads only: it starts and writes nothing.
 """
@@ -8,6 +8,7 @@ from datetime import datetime
 from typing import TYPE_CHECKING
 
 from zyda_flows.flows.command.arguments import Sample, SomeRecipePath, Storage, load
+from zyda_flows.flows.command.mixture_versions import version_lines
 from zyda_flows.flows.command.terminal import as_time, console
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
 
@@ -23,11 +24,22 @@ def status(recipe_path: SomeRecipePath = None, storage: Storage = None, sample: 
     """List active runs, the last runs and watched corpora, or the state of the corpus of RECIPE.
 
     With RECIPE, show the date and size of the corpus, changes of its sources and its recipe since the last build,
-    and running builds. The command starts and changes nothing.
+    and running builds. RECIPE can also be the file of a mixture: then list its versions. The command starts and
+    changes nothing.
     """
     out = console(soft_wrap=True)
-    for line in machine_lines() if recipe_path is None else corpus_lines(recipe_path, storage, sample):
+    for line in machine_lines() if recipe_path is None else lines_of_file(recipe_path, storage, sample):
         out.print(line, markup=False)
+
+
+def lines_of_file(path: str, storage: str | None, sample: float | None) -> Iterator[str]:
+    """Yield the state of the corpus of a recipe, or of a mixture."""
+    from zyda_flows.tasks.mixing.mixture import is_mixture, load_mixture  # late
+
+    if is_mixture(path):
+        yield from version_lines(load_mixture(path, storage=storage).folder)
+    else:
+        yield from corpus_lines(path, storage, sample)
 
 
 def machine_lines() -> Iterator[str]:

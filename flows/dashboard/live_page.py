@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from zyda_flows.flows.dashboard.rows import Row, documents_read_by
 from zyda_flows.flows.dashboard.state import BuildState
 from zyda_flows.flows.reporting.markdown import LOST, MOST_LOSSES, bar, duration, in_cell, table
-from zyda_flows.tasks.storage.artifacts import Counts, total
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.words import in_words
 
 STARTING = "at the start: workers start, and import what the stages need"

@@ -19,6 +19,7 @@ from zyda_flows.tasks.mixing.mixture_manifest import MixedPart
 
 DESCRIPTION = "Progress of the mixture"
 WIDTH = 12
+WRITE_SECONDS = 3.0
 TO_RESUME = "Start it again: finished work is reused."
 
 
@@ -34,11 +35,11 @@ class StepOfMixture:
 
 
 class MixturePage:
-    """The page of a run, which is updated after each batch of jobs of a step."""
+    """The page of a run, which is updated at most once in WRITE_SECONDS and at the end of each step."""
 
     def __init__(self, name: str, url: str) -> None:
         self.name, self.url = name, url
-        self.began = time.monotonic()
+        self.began = self.written_at = time.monotonic()
         self.steps = list[StepOfMixture]()
         self.outcome, self.ending = "running", ""
         self.artifact: Any = create_markdown_artifact(
@@ -50,11 +51,12 @@ class MixturePage:
         self.steps.append(StepOfMixture(step, jobs, time.monotonic()))
         self.write()
 
-    def advance(self, jobs: int) -> None:
-        """Add finished jobs to the last step."""
-        step = self.steps[-1]
-        step.done, step.seconds = step.done + jobs, time.monotonic() - step.began
-        self.write()
+    def advance(self) -> None:
+        """Add a finished job to the last step."""
+        step, now = self.steps[-1], time.monotonic()
+        step.done, step.seconds = step.done + 1, now - step.began
+        if step.done == step.total or now - self.written_at > WRITE_SECONDS:
+            self.write()
 
     @contextmanager
     def until_the_end(self) -> Iterator[None]:
@@ -102,6 +104,7 @@ class MixturePage:
 
     def write(self) -> None:
         """Update the page in the dashboard; if the update fails, the server keeps the older page."""
+        self.written_at = time.monotonic()
         with suppress(httpx.HTTPError, PrefectException), get_client(sync_client=True) as client:
             client.update_artifact(self.artifact, ArtifactUpdate(data=self.text()))
 

@@ -7,7 +7,8 @@ from typing import Any
 from prefect.futures import PrefectFuture
 
 from zyda_flows.tasks.stage.results import BuildStep
-from zyda_flows.tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.storage.counts import Counts
 
 
 @dataclass

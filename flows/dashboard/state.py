@@ -27,7 +27,8 @@ from zyda_flows.tasks.quality.cost import CORES, seconds_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.results import flat_receipts
-from zyda_flows.tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.textkernels.compiled import are_compiled
 
 UNSIZED = 0.05  # the largest fraction of a build that is shown before the size of the build is known

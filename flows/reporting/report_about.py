@@ -10,7 +10,7 @@ from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.components import start_and_end
 from zyda_flows.tasks.lookup.report_findings import AuditFindings, Findings
 from zyda_flows.tasks.planning.bandings import BandingResult, SourceRemovals, other_fields
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 ABOUT = "about.html"
 EDITS = (

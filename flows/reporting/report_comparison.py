@@ -8,7 +8,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.lookup.report_findings import Findings
 from zyda_flows.tasks.planning.build_history import Build, Examples
 from zyda_flows.tasks.publish.differences import diff
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 COLUMN_NAMES = [
     "",

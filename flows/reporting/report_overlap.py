@@ -6,7 +6,7 @@ from zyda_flows.flows.reporting import cluster_plots
 from zyda_flows.flows.reporting.report_parts import Section, Table, count
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.recipe.dedup import Dedup
-from zyda_flows.tasks.storage.artifacts import Counts, total
+from zyda_flows.tasks.storage.counts import Counts, total
 
 KINDS = {
     "global": "would be removed with scope global",

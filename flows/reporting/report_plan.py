@@ -10,7 +10,7 @@ from zyda_flows.tasks.spent import Spent
 
 COLUMN_NAMES = [
     "",
-    "tasks",
+    "jobs",
     "core seconds",
     "peak memory, MiB",
     "read, MiB",

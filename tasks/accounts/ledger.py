@@ -6,15 +6,8 @@ from functools import cached_property
 import pyarrow as pa
 
 from zyda_flows.tasks.errors import NotConserved
-from zyda_flows.tasks.storage.artifacts import (
-    CleaningCounts,
-    Counts,
-    RareCounts,
-    Receipt,
-    SpecialCounts,
-    total,
-    totals,
-)
+from zyda_flows.tasks.storage.artifacts import RareCounts, Receipt
+from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts, total, totals
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.words import counted
 

@@ -6,7 +6,7 @@ from typing import Any
 
 from zyda_flows.tasks.accounts.ledger import Ledger, Line, row_of
 from zyda_flows.tasks.accounts.ledger_summary import token_paths
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 
 def as_markdown(ledger: Ledger) -> str:

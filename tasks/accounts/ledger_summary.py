@@ -3,9 +3,7 @@
 from typing import NamedTuple
 
 from zyda_flows.tasks.accounts.ledger import Ledger
-from zyda_flows.tasks.storage.artifacts import (
-    Counts,
-)
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.words import in_words
 
 

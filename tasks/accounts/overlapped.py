@@ -6,7 +6,7 @@ from typing import NamedTuple
 
 import pyarrow as pa
 
-from zyda_flows.tasks.storage.artifacts import Counts, total
+from zyda_flows.tasks.storage.counts import Counts, total
 
 MOST_SOURCES = 20  # sources that have a row and a column
 

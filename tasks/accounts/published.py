@@ -50,7 +50,7 @@ class TableFile(File):
     def to_read(self) -> Artifact:
         """Return the file as an artifact of the published folder, to be read with all checks."""
         name = self.path.rpartition("/")[2].rpartition("-")[0]
-        return Artifact(
+        return Artifact.made(
             name=name, path=self.path, digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
         )  # fmt: skip

@@ -27,14 +27,13 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
-    Counts,
     Manifest,
     Receipt,
     artifact_path,
     load_manifest,
     stage_key,
-    total,
 )
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import tables_of, write_table

@@ -22,7 +22,8 @@ from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob, RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import with_columns
-from zyda_flows.tasks.storage.artifacts import Artifact, total
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import total
 from zyda_flows.tasks.storage.parts import read_part
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import read_table, rows_between, write_table

@@ -17,7 +17,7 @@ from zyda_flows.tasks.accounts.audited import IndexCounts
 from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import SOURCE_SHIFT, Ids
 from zyda_flows.tasks.recipe.dedup import Dedup
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
 
 ROW_BYTES = 64  # estimated bytes of memory for a contested document that is decided by preference alone

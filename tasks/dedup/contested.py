@@ -26,7 +26,8 @@ from zyda_flows.tasks.ids import Ids, hash_ids
 from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import rows_of_part, write_parts
 from zyda_flows.tasks.storage.tables import footer_of, parquet_writer, rows_between, tables_of, write_artifact

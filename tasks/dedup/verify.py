@@ -26,7 +26,7 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.recipe.dedup import Dedup, Verify
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.signatures.shingles import shingle_sets
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.parts import TextFile
 from zyda_flows.textkernels.set_similarity import MISSING, find_duplicates
 

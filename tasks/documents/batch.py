@@ -9,7 +9,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.bounds import Bound, broken_rules
-from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
+from zyda_flows.tasks.storage.counts import CleaningCounts, totals
 
 Columns = dict[str, pa.Array]
 

@@ -9,7 +9,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from zyda_flows.tasks.storage.artifacts import CleaningCounts
+from zyda_flows.tasks.storage.counts import CleaningCounts
 from zyda_flows.textkernels.texts.cleaning import (
     ZYDA1,
     with_newlines,

@@ -8,7 +8,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import first_line
 from zyda_flows.tasks.extraction.extractors import extractor_named
-from zyda_flows.tasks.storage.artifacts import CleaningCounts
+from zyda_flows.tasks.storage.counts import CleaningCounts
 from zyda_flows.textkernels.buffers import text_buffers
 
 FAILED = "failed"

@@ -13,7 +13,7 @@ from zyda_flows.tasks.documents.cleanings import without_personal_data
 from zyda_flows.tasks.sources.columns import as_one_array, is_json
 from zyda_flows.tasks.sources.json_text import as_json_text
 from zyda_flows.tasks.sources.named_values import column_of
-from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
+from zyda_flows.tasks.storage.counts import CleaningCounts, totals
 
 TEXTS = (pa.types.is_string, pa.types.is_large_string, pa.types.is_string_view)
 LISTS = (pa.types.is_list, pa.types.is_large_list)

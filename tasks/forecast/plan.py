@@ -34,12 +34,12 @@ from zyda_flows.tasks.stage.results import BuildStep
 from zyda_flows.tasks.stage.runner import threads_for
 from zyda_flows.tasks.stage.stage import Stage
 from zyda_flows.tasks.storage.records import digest_of
+from zyda_flows.tasks.workers.batches import TASK_SECONDS, expected_tasks
 
 MOST_INSPECTED = 64  # inspected files of a source
 LATE_SHARE = 0.5  # the start may take longer than START_SECONDS by this share
-# Seconds: of a flow run with its report, of each task in the scheduler's thread, and of the first run of each kind
-# of stage on the workers.
-START_SECONDS, DASK_SECONDS, FIRST_SECONDS = 8.5, 0.007, 2.5
+# Seconds: of a flow run with its report, and of the first run of each kind of stage on the workers.
+START_SECONDS, FIRST_SECONDS = 8.5, 2.5
 # The factor by which a core is slower if other cores work, too: 1, or more for shared memory bandwidth.
 SLOWDOWN = Estimate(value=1.15, low=0.95, high=1.5)
 
@@ -100,7 +100,7 @@ class BuildPlanner:
     def plan(self, workers: int, memory: int) -> Plan:
         """Return the plan: the sum of the costs of all stages."""
         workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
-        stages = tuple(self.stages(workload))
+        stages = tuple(self.stages(workload, threads))
         by_stage = {stage.stage: stage.spent for stage in stages}
         published = sum(by_stage.get(stage.name, Spent()).written for stage in (publish, index))
         written = sum(spent.written for name, spent in by_stage.items() if name != CORPUS)
@@ -119,6 +119,7 @@ class BuildPlanner:
             in_storage=written + published if self.recipe.work_copies and not is_local else written,
             at_most=written if is_local else written + published,
             scratch=0 if is_local else threads * largest_file,
+            scheduler_seconds=scheduler_seconds(stages),
             seconds=self.seconds(stages, threads),
             model_seconds={
                 name: source.model.seconds * source.entering_model
@@ -129,8 +130,11 @@ class BuildPlanner:
         notes = notes_of(self.recipe, self.trial, plan.sources)
         return plan.model_copy(update={"faults": tuple(faults_of(plan, self.recipe)), "notes": tuple(notes)})
 
-    def stages(self, workload: TrialWorkload) -> Iterator[StageEstimate]:
-        """Yield the cost of each stage and of each fan-out with its own name, in the order of the trial."""
+    def stages(self, workload: TrialWorkload, threads: int) -> Iterator[StageEstimate]:
+        """Yield the cost of each stage and of each fan-out with its own name, in the order of the trial.
+
+        threads: of all workers.
+        """
         costs, (first, *_) = self.costs(workload), pipeline.steps(self.recipe)
         names = [
             prepare.name,
@@ -145,7 +149,20 @@ class BuildPlanner:
                 spent += self.preparing
             elif name == first.name:  # each worker loads its libraries in its first task
                 spent += Spent(cpu=min(workload.workers, spent.calls) * self.trial.warm_up_seconds)
-            yield StageEstimate(stage=name, spent=spent, most_clustered=max(cost.most_clustered, spent.cpu))
+            yield StageEstimate(
+                stage=name,
+                tasks=self.tasks(name, spent, threads),
+                spent=spent,
+                most_clustered=max(cost.most_clustered, spent.cpu),
+            )
+
+    def tasks(self, name: str, spent: Spent, threads: int) -> int:
+        """Return the number of Dask's tasks for the jobs of a name, which run separately for each source."""
+        if not spent.calls:
+            return 0
+        is_by_source = any(stage == name and source for stage, source in self.trial.calls)
+        times = min(spent.calls, len(self.recipe.sources)) if is_by_source else 1
+        return times * expected_tasks(round(spent.calls / times), spent.cpu / spent.calls, threads)
 
     @property
     def preparing(self) -> Spent:
@@ -170,15 +187,20 @@ class BuildPlanner:
                 yield StageCost(step.name, Spent(calls=untried_shards(step, workload)))
 
     def seconds(self, stages: Sequence[StageEstimate], threads: int) -> Estimate:
-        """Estimate the seconds of a build on a number of threads; the scheduler has one more."""
+        """Estimate the seconds of a build on a number of threads.
+
+        The scheduler has one more thread, and works while the workers compute.
+        """
         cores = min(threads, threads // threads_for(self.recipe))
         least, most = (sum(figure(stage) for stage in stages) for figure in (cpu_of, most_of))
-        calls = sum(stage.spent.calls for stage in stages) * DASK_SECONDS
+        scheduler = scheduler_seconds(stages)
         low, value, high = (
-            START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, calls)
+            START_SECONDS + FIRST_SECONDS + max(cpu * factor / cores, scheduler)
             for cpu, factor in ((least, SLOWDOWN.low), (least, SLOWDOWN.value), (most, SLOWDOWN.high))
         )
-        return Estimate(value=value, low=low * 0.8, high=high + calls / cores + LATE_SHARE * START_SECONDS)
+        return Estimate(
+            value=value, low=low * 0.8, high=high + scheduler / cores + LATE_SHARE * START_SECONDS
+        )
 
 
 def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
@@ -191,6 +213,11 @@ def untried_shards(step: BuildStep, workload: TrialWorkload) -> int:
         for name in names
         if not workload.cost_of_source(step.name, name).calls
     )
+
+
+def scheduler_seconds(stages: Sequence[StageEstimate]) -> float:
+    """Return the seconds of the scheduler's thread for the tasks of stages."""
+    return sum(stage.tasks for stage in stages) * TASK_SECONDS
 
 
 def cpu_of(stage: StageEstimate) -> float:

@@ -31,6 +31,7 @@ from zyda_flows.tasks.forecast.pieces import (
 from zyda_flows.tasks.forecast.trial import Calls, Trial, TrialPart
 from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.ingest.ingest import companions_of, ingest, manifest_of
+from zyda_flows.tasks.ingest.piece_sums import PieceSums
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.planning.prepare import prepare, rows_of_sample, source_plan
 from zyda_flows.tasks.planning.survey import SourceSurvey
@@ -160,7 +161,7 @@ class TrialBuild:
     def plans(self) -> list[SourcePlan]:
         """Return the parameters of ingest of each source, whose files have the chosen pieces only."""
         METER.take()
-        tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer)
+        tokenizer = store_tokenizer(self.recipe.folder, self.recipe.tokenizer, self.recipe.special_tokens)
         register = number_sources(Register(), list(self.pieces))
         plans = list[SourcePlan]()
         columns = (self.whole.sources, self.survey.listed, self.survey.chosen, self.survey.documents)
@@ -225,4 +226,7 @@ class TrialBuild:
                 self.trial.calls.setdefault((ingest.name, plan.source), Calls()).add(
                     ingested.documents_read.bytes, spent
                 )
-        return manifest_of(recipe, plan, made)
+        sums = PieceSums(ingested.name for ingested in made)
+        for ingested in made:
+            sums.add(ingested)
+        return manifest_of(recipe, plan, sums)

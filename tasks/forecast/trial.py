@@ -7,7 +7,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import ModelTrial
 from zyda_flows.tasks.stage.progress import count_documents_read
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 
 @dataclass(frozen=True)

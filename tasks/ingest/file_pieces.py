@@ -10,6 +10,7 @@ from typing import Annotated, Any
 import pyarrow as pa
 import pyarrow.compute as pc
 
+from zyda_flows.tasks.accounts.components import check_number_of_components
 from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
@@ -19,20 +20,15 @@ from zyda_flows.tasks.ingest.set_aside import SetAside
 from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.sources.columns import as_one_array, unify
+from zyda_flows.tasks.sources.document_components import COMPONENT
 from zyda_flows.tasks.sources.file_rows import Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import FilePiece, InputFile
 from zyda_flows.tasks.sources.reading import read, version_of
 from zyda_flows.tasks.sources.type_unification import ValueRanges, find_value_ranges
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    CleaningCounts,
-    Counts,
-    SpecialCounts,
-    artifact_path,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
+from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts, total
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.records import Record, pack, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
@@ -46,11 +42,12 @@ ROW_GROUP_BYTES = 32 << 20
 class IngestedPiece(Record):
     """The record of an ingested piece.
 
-    rows: the number of rows by the footer, batches or line ends. cleaned: the counts of each cleaning. skipped:
-    the number of records that are not documents, by kind. special_tokens: the counts of special tokens in texts.
-    differing: the number of documents for which fastokens gives other tokens than tokenizers.
+    name: of the piece. rows: the number of rows by the footer, batches or line ends. cleaned: the counts of each
+    cleaning. skipped: the number of records that are not documents, by kind. special_tokens: the counts of special
+    tokens in texts. differing: the number of documents for which fastokens gives other tokens than tokenizers.
     """
 
+    name: str
     shards: tuple[Artifact, ...]
     set_aside: tuple[Artifact, ...]
     table_schema: str
@@ -158,6 +155,7 @@ def ingest_chunks(
         shards.append(shard)
         spans += shard_ranges
     return IngestedPiece(
+        name=job.name,
         shards=tuple(shards),
         set_aside=aside.written(),
         table_schema=pack(unify(schemas, spans)) if schemas else "",
@@ -189,6 +187,7 @@ def write_ingested(
 ) -> tuple[Artifact, ValueRanges]:
     """Write a shard in row groups of some MiB while it is read, so that it is never whole in memory."""
     companions, spans = [begin() for begin in job.companions], ValueRanges()
+    components = set[str | None]()
 
     def fill(scratch: Path) -> Counts:
         nonlocal spans
@@ -198,6 +197,9 @@ def write_ingested(
                 writer.write_table(table, row_group_size=len(table))
                 for companion in companions:
                     companion.add(table)
+                if COMPONENT.name in table.column_names:
+                    components.update(table.column(COMPONENT.name).unique().to_pylist())
+                    check_number_of_components(job.source, components)
                 own = [
                     name
                     for name in table.column_names

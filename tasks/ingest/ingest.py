@@ -7,13 +7,11 @@ that they let go. Bad rows go to work/set_aside, or stop the build. The band key
 made here too, while its text is in memory, as whatever else is a companion of ingest.
 """
 
-from collections import Counter
 from collections.abc import Callable, Iterable
 from functools import partial
 from hashlib import sha256
 
 import numpy as np
-import pyarrow as pa
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.documents.deny_list import lists_of, load_deny_list
@@ -21,32 +19,24 @@ from zyda_flows.tasks.errors import BadInput, WrongTokens, bad_input
 from zyda_flows.tasks.ids import MAX_ROWS, SOURCE_SHIFT, first_id
 from zyda_flows.tasks.ingest.companions import COMPANIONS, Companion, OnGpus
 from zyda_flows.tasks.ingest.file_pieces import VERSION, IngestedPiece, PieceToIngest
+from zyda_flows.tasks.ingest.piece_sums import PieceSums
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.quality.ingested import IngestFacts
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.sources.columns import unify
 from zyda_flows.tasks.sources.input_files import FilePiece, load_listing
 from zyda_flows.tasks.sources.reading import format_versions
-from zyda_flows.tasks.sources.type_unification import ValueRanges
 from zyda_flows.tasks.stage.fan_out import fan_out, has_gpus
 from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.stage import stage
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total, totals
-from zyda_flows.tasks.storage.records import pack, unpack
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.counts import Counts, total
+from zyda_flows.tasks.storage.records import pack
 from zyda_flows.tasks.storage.tables import read_table
 from zyda_flows.tasks.workers.dask_cluster import SHARE
 from zyda_flows.tasks.workers.engine import FollowUp
 
 MAX_DIFFERING_SHARE = 1e-4
 NO_DOCUMENT = "Check the `files` of the source; remove a source without documents from the recipe."
-
-
-def common_schema(pieces: list[IngestedPiece]) -> pa.Schema:
-    """Return the schema of a source's documents; the type of each column holds all its values."""
-    schemas = dict.fromkeys(piece.table_schema for piece in pieces if piece.shards)
-    return unify(
-        [unpack(schema) for schema in schemas], sum((piece.spans for piece in pieces), ValueRanges())
-    )
 
 
 def key(recipe: Recipe, plan: SourcePlan) -> str:
@@ -99,11 +89,10 @@ def jobs_after(
     return [job for shard in piece.shards for jobs_of in after for job in jobs_of(shard)]
 
 
-def without_documents(recipe: Recipe, source: str, pieces: list[IngestedPiece]) -> BadInput:
+def without_documents(recipe: Recipe, source: str, sums: PieceSums) -> BadInput:
     """Return the error for a source without documents, with the reason of its first set-aside row."""
     why = f"; the sample of {recipe.sample:g} may be too small" if recipe.sample < 1 else ""
-    aside = [shard for piece in pieces for shard in piece.set_aside]
-    if aside:
+    if aside := sums.set_aside:
         first = read_table(recipe.folder, aside[0], ["file", "row", "reason"]).slice(0, 1).to_pylist()[0]
         places = sum(shard.rows for shard in aside)
         why += f"; {places:,} set aside, the first of {first['file']}, row {first['row']}: {first['reason']}"
@@ -131,40 +120,38 @@ def ingest(recipe: Recipe, plan: SourcePlan) -> Manifest:
         for file in load_listing(folder, plan.listing)
         for piece in file.pieces
     ]
-    pieces = fan_out(PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, follow_up=follow_up)
-    return manifest_of(recipe, plan, pieces)
+    sums = PieceSums(job.name for job in jobs)
+    fan_out(
+        PieceToIngest.__call__, jobs, stage="ingest", source=plan.source, follow_up=follow_up, kept=sums.add
+    )
+    return manifest_of(recipe, plan, sums)
 
 
-def manifest_of(recipe: Recipe, plan: SourcePlan, pieces: list[IngestedPiece]) -> Manifest:
+def manifest_of(recipe: Recipe, plan: SourcePlan, sums: PieceSums) -> Manifest:
     """Return the manifest of a source's pieces. Raises BadInput if they have no documents, WrongTokens."""
-    shards = tuple(shard for piece in pieces for shard in piece.shards)
+    shards, set_aside = sums.shards, sums.set_aside
     out = total(shard.counts for shard in shards)
     if not out.documents:
-        raise without_documents(recipe, plan.source, pieces)
-    set_aside = tuple(shard for piece in pieces for shard in piece.set_aside)
+        raise without_documents(recipe, plan.source, sums)
+    check_differing(plan.source, sums.differing, out.documents)
     return Manifest(
         stage="ingest",
         source=plan.source,
         artifacts=shards,
-        entering=out + Counts(documents=sum(piece.rows for piece in pieces) - out.documents),
+        entering=out + Counts(documents=sums.rows - out.documents),
         out=out,
         set_aside=total(shard.counts for shard in set_aside),
-        cleaned=totals(piece.cleaned for piece in pieces),
-        skipped=dict(sum((Counter(piece.skipped) for piece in pieces), Counter[str]())),
-        special_tokens=totals(piece.special_tokens for piece in pieces),
+        cleaned=sums.cleaned.in_order(),
+        skipped=sums.skipped.in_order(),
+        special_tokens=sums.special_tokens.in_order(),
         facts=IngestFacts(
-            packed=pack(common_schema(pieces)),
-            set_aside=set_aside,
-            model=plan.model,
-            differing=checked_differing(plan.source, pieces, out.documents),
+            packed=pack(sums.common_schema()), set_aside=set_aside, model=plan.model, differing=sums.differing
         ).written(),
     )
 
 
-def checked_differing(source: str, pieces: list[IngestedPiece], documents: int) -> int:
-    """Return the number of documents whose tokens differ between libraries. Raises WrongTokens for too many."""
-    differing = sum(piece.differing for piece in pieces)
+def check_differing(source: str, differing: int, documents: int) -> None:
+    """Raise WrongTokens if the tokens of too many documents differ between libraries."""
     if differing > max(1, MAX_DIFFERING_SHARE * documents):
         fault = f"{differing:,} of {documents:,} documents have other tokens by fastokens than by tokenizers"
         raise WrongTokens(f"source {source}: {fault}; nothing new is published")
-    return differing

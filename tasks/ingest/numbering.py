@@ -23,7 +23,7 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.document_components import COMPONENT, components_of
 from zyda_flows.tasks.sources.file_rows import BadRow, Chunk, RowTally
 from zyda_flows.tasks.sources.input_files import InputFile
-from zyda_flows.tasks.storage.artifacts import CleaningCounts, SpecialCounts, totals
+from zyda_flows.tasks.storage.counts import CleaningCounts, SpecialCounts, totals
 from zyda_flows.tasks.tokens.engine import TokenEngine
 
 MAX_TEXT = (1 << 32) - 1  # the largest value of n_bytes

@@ -15,7 +15,8 @@ from zyda_flows.tasks.limits import limits
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.sources.file_rows import BadRow
 from zyda_flows.tasks.sources.json_text import dump, plain_values
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 

@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, ComponentCounts, accounts_of
+from zyda_flows.tasks.accounts.components import COMPONENTS_FILE, CountsBySource, accounts_of
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
@@ -86,7 +86,7 @@ def tried_bandings(corpus: PublishedCorpus) -> TriedBandings | None:
         return None
 
 
-def components_of(corpus: PublishedCorpus) -> dict[str, list[ComponentCounts]]:
+def components_of(corpus: PublishedCorpus) -> CountsBySource:
     """Read the counts of components, by source."""
     if any(file.path == COMPONENTS_FILE for file in corpus.manifest.accounts):
         return accounts_of(corpus.root)

@@ -7,7 +7,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
-from zyda_flows.tasks.accounts.components import ComponentCounts
+from zyda_flows.tasks.accounts.components import CountsBySource
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
@@ -100,7 +100,7 @@ class Findings:
     places: list[str] = field(default_factory=list)
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
     tried: TriedBandings | None = None
-    components: dict[str, list[ComponentCounts]] = field(default_factory=dict)
+    components: CountsBySource = field(default_factory=dict)
 
     @property
     def ledger(self) -> Ledger:

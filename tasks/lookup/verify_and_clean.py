@@ -8,7 +8,7 @@ import re
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any
+from typing import NamedTuple
 
 from zyda_flows.tasks.accounts.published import (
     MANIFEST,
@@ -30,7 +30,7 @@ from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import REGISTER
 from zyda_flows.tasks.stage.jobs import ATTEMPTS
-from zyda_flows.tasks.storage.artifacts import WORK
+from zyda_flows.tasks.storage.artifacts import WORK, artifacts_in
 from zyda_flows.tasks.storage.artifacts import Manifest as StageManifest
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import KEY, Record, read_record
@@ -47,8 +47,8 @@ OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}({NAMED_BY_KEY}/)?{NAMED_BY_KEY}(\.(p
 AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, outside of builds
 
 
-class CheckedFile(Record):
-    """A file with its expected size and SHA-256."""
+class CheckedFile(NamedTuple):
+    """A file with its expected size and SHA-256; there is one for each file of a corpus."""
 
     path: str
     size: int
@@ -69,16 +69,9 @@ class Orphan(Record):
     size: int
 
 
-def artifacts_in(facts: Any) -> Iterator[CheckedFile]:
-    """Yield all artifacts in a manifest, at all depths."""
-    if isinstance(facts, dict):
-        if {"path", "digest", "size"} <= facts.keys():
-            yield CheckedFile(path=facts["path"], size=facts["size"], sha256=facts["digest"])
-        for value in facts.values():
-            yield from artifacts_in(value)
-    elif isinstance(facts, list | tuple):
-        for value in facts:
-            yield from artifacts_in(value)
+def checked_files(record: Record) -> Iterator[CheckedFile]:
+    """Yield the artifacts in a record, such as a manifest."""
+    return (CheckedFile(artifact.path, artifact.size, artifact.digest) for artifact in artifacts_in(record))
 
 
 def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[FileFault]]:
@@ -98,11 +91,8 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[FileFault]]:
     except Damaged:  # the published files are unknown without the manifest
         if not published_files:
             faults.append(FileFault(path=f"{PUBLISHED}/{MANIFEST}", difference=DAMAGED_RECORD))
-    items = [
-        CheckedFile(path=f"{PUBLISHED}/{file.path}", size=file.size, sha256=file.sha256)
-        for file in published_files
-    ]
-    items += artifacts_in(kept.model_dump(mode="json"))
+    items = [CheckedFile(f"{PUBLISHED}/{file.path}", file.size, file.sha256) for file in published_files]
+    items += checked_files(kept)
     faults += record_faults(folder)
     built = last_build(folder)
     for path in built.manifests if built else ():
@@ -114,7 +104,7 @@ def files_to_check(recipe: Recipe) -> tuple[list[CheckedFile], list[FileFault]]:
         if stage is None:
             faults.append(FileFault(path=path, difference="is missing"))
         else:
-            items += artifacts_in(stage.model_dump(mode="json"))
+            items += checked_files(stage)
     return list({item.path: item for item in items}.values()), faults
 
 
@@ -209,7 +199,7 @@ def needed_by(folder: Folder, built: BuildRecord) -> set[str]:
         stage = read_record(folder, path, StageManifest)
         if stage is None:
             raise Denied(f"{folder.url}/{path} is missing; build the corpus, then clean it")
-        needed |= {item.path for item in artifacts_in(stage.model_dump(mode="json"))}
+        needed |= {item.path for item in artifacts_in(stage)}
         needed |= set(stage.intermediate)
     return {key for path in needed for key in KEY.findall(path)}
 

@@ -19,6 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import NotConserved
+from zyda_flows.tasks.mixing.packed_pieces import lengths_of, packed_pieces
 
 MEGATRON_MAGIC, MEGATRON_VERSION = b"MMIDIDX\x00\x00", 1
 MEGATRON_CODES = {2: 8, 4: 4}  # uint16 and int32; there is no code for uint32
@@ -43,6 +44,7 @@ class Target:
     """The output of a writer: files with a name in a local folder.
 
     width: bytes of an id, 2 or 4. tokenizer: name of the tokenizer. labels: names of the corpora by number.
+    is_packed: whether a sequence can have several pieces of documents, and tokens that fill it.
     """
 
     folder: Path
@@ -50,6 +52,7 @@ class Target:
     width: int
     tokenizer: str
     labels: Sequence[str]
+    is_packed: bool = False
 
 
 class Writer(Protocol):
@@ -189,12 +192,18 @@ class Torchtitan:
 
 
 class ParquetOfTokens:
-    """Parquet with a list of ids, `input_ids`, a row for each sequence."""
+    """Parquet with a list of ids, `input_ids`, a row for each sequence.
+
+    Packed sequences also have `seq_lengths` for TRL: the lengths of their pieces, and 1 for each token that
+    fills the sequence.
+    """
 
     def __init__(self, target: Target) -> None:
         kind = pa.uint16() if target.width == 2 else pa.uint32()
         self.path, self.tokens = target.folder / f"{target.name}.parquet", 0
-        self.schema = pa.schema([("input_ids", pa.large_list(kind))])
+        fields = [("input_ids", pa.large_list(kind))]
+        self.is_packed = target.is_packed
+        self.schema = pa.schema([*fields, *[("seq_lengths", pa.large_list(pa.int32()))] * self.is_packed])
         self.writer = pq.ParquetWriter(
             self.path,
             self.schema,
@@ -204,8 +213,11 @@ class ParquetOfTokens:
         )
 
     def add(self, batch: Batch) -> None:
-        lists = pa.LargeListArray.from_arrays(pa.array(batch.ends), pa.array(batch.ids))
-        self.writer.write_table(pa.table([lists], schema=self.schema), row_group_size=1 << 14)
+        lists = [pa.LargeListArray.from_arrays(pa.array(batch.ends), pa.array(batch.ids))]
+        if self.is_packed:
+            offsets, lengths = lengths_of(packed_pieces(batch.origins, batch.ends))
+            lists.append(pa.LargeListArray.from_arrays(pa.array(offsets), pa.array(lengths)))
+        self.writer.write_table(pa.table(lists, schema=self.schema), row_group_size=1 << 14)
         self.tokens += len(batch.ids)
 
     def close(self) -> None:

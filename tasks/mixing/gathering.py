@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from zyda_flows.tasks.dedup.exchange import Files
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
+from zyda_flows.tasks.mixing.boundaries import NAME, Boundaries
 from zyda_flows.tasks.mixing.formats import WRITERS, Batch, Target, Writer
 from zyda_flows.tasks.mixing.scattering import SEGMENT
 from zyda_flows.tasks.mixing.segment_groups import row_groups_of
@@ -79,7 +80,8 @@ class OutputFile(RecordJob[Output]):
 
     output_name: name of the file. number: number of the file. files_of_kind: number of training or held-out files,
     which share the range of keys. place: folder of its formats in the mixture's folder. formats: formats of ids, or
-    `text` alone. filler: id that fills packed sequences.
+    `text` alone. is_by_pass: whether documents of different passes are packed separately. filler: id that fills
+    packed sequences.
     """
 
     stage, version, kind = "outputs", VERSION, Output
@@ -92,6 +94,7 @@ class OutputFile(RecordJob[Output]):
     formats: tuple[str, ...]
     width: int
     packed: int | None
+    is_by_pass: bool
     filler: int
     tokenizer: str
     labels: Annotated[tuple[str, ...], NotInKey("only some formats contain them")]
@@ -196,15 +199,16 @@ def order_of(table: pa.Table) -> NDArray[np.int64]:
 def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Output:
     """Write the ids of an output file in all formats, and the origins of its pieces: ORIGINS."""
     writers = list[Writer]()
-    for form in job.formats:
+    kinds = {form: WRITERS[form] for form in job.formats} | ({NAME: Boundaries} if job.packed else {})
+    for form, writer_class in kinds.items():
         (out / form).mkdir()
-        target = Target(out / form, job.name, job.width, job.tokenizer, job.labels)
-        writers.append(WRITERS[form](target))
+        target = Target(out / form, job.name, job.width, job.tokenizer, job.labels, bool(job.packed))
+        writers.append(writer_class(target))
     (out / "origins").mkdir()
     sequences = tokens = padded = cut = 0
     parts = dict[int, PartCounts]()
     with parquet_writer(out / "origins" / f"{job.name}.parquet", ORIGINS) as origins:
-        for table in tables:
+        for table in tables_by_pass(tables) if job.is_by_pass else tables:
             batch = packed_batch(job, table) if job.packed else plain_batch(job, table)
             placed = batch.origins.column("start").to_numpy() + np.uint64(tokens)
             numbered = batch.origins.column("sequence").to_numpy() + np.uint64(sequences)
@@ -228,6 +232,14 @@ def write_tokens(job: OutputFile, out: Path, tables: Iterator[pa.Table]) -> Outp
     return Output(
         name=job.name, files=(), sequences=sequences, tokens=tokens, padded=padded, cut=cut, parts=parts
     )
+
+
+def tables_by_pass(tables: Iterator[pa.Table]) -> Iterator[pa.Table]:
+    """Divide tables of pieces by the number of their copy: SEGMENT."""
+    for table in tables:
+        numbers = pc.unique(table.column("copy")).to_pylist()
+        for number in sorted(numbers):
+            yield table.filter(pc.equal(table.column("copy"), number)) if len(numbers) > 1 else table
 
 
 def add_counts(parts: dict[int, PartCounts], origins: pa.Table, is_first: NDArray[np.bool_]) -> None:

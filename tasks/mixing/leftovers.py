@@ -1,4 +1,4 @@
-"""List and remove the folders of unfinished mixes: versions without a manifest, and segments."""
+"""List and remove folders that no finished mix needs: versions without a manifest, segments, exchanged clusters."""
 
 import re
 from collections.abc import Iterable, Sequence
@@ -12,6 +12,7 @@ from zyda_flows.tasks.storage.records import Record
 
 VERSION_FOLDER = re.compile("[0-9a-f]{12}")  # the folder names of `Mixing.place`
 SHUFFLE_FOLDERS = (f"{WORK}/segments", f"{WORK}/outputs")  # removed at the end of a mix
+EXCHANGE_FOLDERS = (f"{WORK}/shares", f"{WORK}/clusters")  # made again if the choice of documents changes
 
 
 class Leftover(Record):
@@ -20,6 +21,11 @@ class Leftover(Record):
     path: str
     files: int
     size: int
+
+
+def version_folders(folder: Folder) -> list[str]:
+    """Return the folders of the versions of a mixture, without a listing of their files and of the work folder."""
+    return [name for name in folder.folders("") if VERSION_FOLDER.fullmatch(name)]
 
 
 def unfinished_versions(paths: Iterable[str]) -> list[str]:
@@ -32,19 +38,22 @@ def unfinished_versions(paths: Iterable[str]) -> list[str]:
 
 
 def leftovers(folder: Folder, ours: str = "") -> list[Leftover]:
-    """List the folders of unfinished mixes. ours: the version of a running mix, whose folders are not listed."""
-    sizes = {path: int(info["size"]) for path, info in folder.listed("").items()}
-    unfinished = [name for name in unfinished_versions(sizes) if name != ours]
+    """List the folders that no finished mix needs.
+
+    ours: the version of a running mix; then only the folders of other unfinished versions are listed.
+    """
+    versions = [name for name in version_folders(folder) if name != ours]
+    unfinished = [name for name in versions if not folder.exists(f"{name}/{MIXTURE}")]
     folders = list[Leftover]()
-    for path in [*unfinished, *([] if ours else SHUFFLE_FOLDERS)]:
-        file_sizes = [size for name, size in sizes.items() if name.startswith(f"{path}/")]
+    for path in [*unfinished, *([] if ours else (*SHUFFLE_FOLDERS, *EXCHANGE_FOLDERS))]:
+        file_sizes = [int(info["size"]) for info in folder.listed(path).values()]
         if file_sizes:
             folders.append(Leftover(path=path, files=len(file_sizes), size=sum(file_sizes)))
     return folders
 
 
 def remove_leftovers(folder: Folder) -> Sequence[Leftover]:
-    """Remove the folders of unfinished mixes while no other mix is running. Return the removed folders."""
+    """Remove the folders that no finished mix needs while no mix is running. Return the removed folders."""
     with holding_lock(folder, LOCK, "mix"):
         removed = leftovers(folder)
         for leftover in removed:

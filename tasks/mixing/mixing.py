@@ -11,7 +11,7 @@ from functools import cached_property
 from zyda_flows.tasks.errors import BadRecipe, NotConserved
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.mixing.gathering import Output, OutputFile, PartCounts
-from zyda_flows.tasks.mixing.mixture import TEXT
+from zyda_flows.tasks.mixing.mixture import TEXT, faults_with_lines
 from zyda_flows.tasks.mixing.mixture_manifest import (
     MIXTURE,
     MixedCorpus,
@@ -72,7 +72,11 @@ class Mixing(Selection):
 
     @property
     def file_counts(self) -> tuple[int, int]:
-        """The number of training files and of held-out files."""
+        """The number of training files and of held-out files. Raises BadRecipe if they are none, or too many."""
+        with faults_with_lines(self.mixture):
+            return self.checked_counts()
+
+    def checked_counts(self) -> tuple[int, int]:
         size = self.mixture.file_gib * 1024**3 / self.encoding.width
         train = sum(amount.tokens for amount in self.plan.amounts)
         held_out = sum(tally.held_out_tokens for tally in self.plan.tallies)
@@ -144,6 +148,7 @@ class Mixing(Selection):
                 content=content,
                 framing=framing,
                 outputs_together=wide,
+                passes=self.plan.passes,
             )
             for (_, file, _), tokens, chosen in zip(self.files, self.tokens, self.chosen, strict=True)
         ]
@@ -162,6 +167,7 @@ class Mixing(Selection):
                 formats=formats,
                 width=encoding.width,
                 packed=packed,
+                is_by_pass=bool(packed and self.plan.passes),
                 filler=(*encoding.after, 0)[0],
                 tokenizer=self.tokenizer_name,
                 labels=tuple(labels),
@@ -233,10 +239,20 @@ def planned(inputs: Inputs, run_jobs: RunJobs) -> Mixing:
     return rebuilding_damaged(inputs.folder, plan)
 
 
-def mix_all(inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False) -> MixtureManifest:
-    """Write a mixture. Damaged results of earlier jobs are computed again."""
+def mix_all(
+    inputs: Inputs, run_jobs: RunJobs, *, verify: bool = False, plan: Mixing | None = None
+) -> MixtureManifest:
+    """Write a mixture. Damaged results of earlier jobs are computed again.
+
+    plan: as `planned` returned it; its steps are not repeated.
+    """
+    plans = [plan] if plan else []
+
+    def mix() -> MixtureManifest:
+        return (plans.pop() if plans else Mixing(inputs, run_jobs)).mix(verify=verify)
+
     with holding_lock(inputs.folder, LOCK, "mix"):  # a mix deletes the files of its shuffle
-        return rebuilding_damaged(inputs.folder, lambda: Mixing(inputs, run_jobs).mix(verify=verify))
+        return rebuilding_damaged(inputs.folder, mix)
 
 
 def expect(part: str, written: int, planned: int, unit: str) -> None:

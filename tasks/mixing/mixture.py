@@ -2,7 +2,8 @@
 
 import os
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Annotated, Any, Literal, get_args
 
@@ -11,6 +12,7 @@ from pydantic import (
     BaseModel,
     BeforeValidator,
     Field,
+    PrivateAttr,
     ValidationError,
     field_validator,
     model_validator,
@@ -18,7 +20,7 @@ from pydantic import (
 
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.mixing.formats import WRITERS
-from zyda_flows.tasks.recipe.faults import faults
+from zyda_flows.tasks.recipe.faults import Location, faults, with_place
 from zyda_flows.tasks.recipe.loading import NumberedKeys, read_mapping
 from zyda_flows.tasks.recipe.source import Name
 from zyda_flows.tasks.recipe.values import (
@@ -37,6 +39,7 @@ TEXT = "text"  # the only format without tokens
 SUFFIXES = {"": 1, "K": 1e3, "M": 1e6, "B": 1e9, "T": 1e12}
 AMOUNT = re.compile(r"([0-9]+(?:\.[0-9]*)?(?:[eE][-+]?[0-9]+)?) ?([KMBT]?)")
 SHARES_NOTHING = 1e-12
+FIELD = re.compile(r"(?P<name>\w+)(?:\[(?P<number>\d+)\] \S+)?(?:[,:] (?P<below>where)?|$)")
 
 
 def expect_writers(formats: Iterable[str], writers: Iterable[str]) -> None:
@@ -170,12 +173,18 @@ class Mixture(Strict):
         None, ge=2, le=1 << 20, description="Pack documents into sequences of this number of tokens, by best fit; "
         "by default documents follow one another.",
     )  # fmt: skip
+    order: Literal["shuffled", "epochs"] = Field(
+        "shuffled",
+        description="Order of the copies of documents: all `shuffled`, or by `epochs`: one copy of every document, "
+        "shuffled, then the second copies, shuffled, and so on.",
+    )
     validation: Validation | None = Field(None, description="Documents to hold out.")
     formats: tuple[Format, ...] = Field(("megatron",), min_length=1, description="Output formats.")
     file_gib: Annotated[float, Number] = Field(10, ge=1e-6, le=1024, description="Size of a file's ids, GiB.")
     seed: int = Field(
         1, ge=0, lt=1 << 63, description="Seed of the order and of the documents of a fraction of an epoch."
     )
+    _file: tuple[str, str] = PrivateAttr(("", ""))  # its path and its text
 
     @property
     def folder(self) -> Folder:
@@ -243,7 +252,28 @@ def load_mixture(path: str, *, storage: str | None = None) -> Mixture:
         "corpora": tuple(placed(at, url, always=True) for url in mixture.corpora),
         "tokenizer": placed(at, mixture.tokenizer, always=mixture.tokenizer.endswith(".json")),
     }
-    return mixture.model_copy(update=changed)
+    placed_mixture = mixture.model_copy(update=changed)
+    placed_mixture._file = path, text
+    return placed_mixture
+
+
+@contextmanager
+def faults_with_lines(mixture: Mixture) -> Iterator[None]:
+    """Add the file and the line of the field to each fault of a BadRecipe that begins with the field."""
+    try:
+        yield
+    except BadRecipe as error:
+        placed_faults = [with_place(mixture, location_of(fault), fault) for fault in error.faults]
+        raise BadRecipe(*placed_faults) from error
+
+
+def location_of(fault: str) -> Location:
+    """Return the location of the field with which a fault begins: `budget: ...`, `parts[1] name: where: ...`."""
+    match = FIELD.match(fault)
+    if match is None or match["name"] not in Mixture.model_fields:
+        return ()
+    steps = [match["name"], int(match["number"]) if match["number"] else None, match["below"]]
+    return tuple(step for step in steps if step is not None)
 
 
 def placed(at: Path, path: str, *, always: bool) -> str:

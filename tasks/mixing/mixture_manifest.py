@@ -87,14 +87,19 @@ class MixtureManifest(Record):
         return self.model_dump_json(indent=1, exclude_none=True).encode() + b"\n"
 
 
+def manifest_at(folder: Folder, path: str) -> MixtureManifest | None:
+    """Return the manifest at a path, or None if it is missing or invalid."""
+    content = folder.read_if_there(path)
+    try:
+        return MixtureManifest.model_validate_json(content) if content is not None else None
+    except ValueError:
+        return None
+
+
 def read_complete(folder: Folder, place: str) -> MixtureManifest | None:
     """Return the manifest in `place`, or None if it is invalid or a file is missing or has another size."""
-    content = folder.read_if_there(f"{place}/{MIXTURE}")
-    if content is None:
-        return None
-    try:
-        manifest = MixtureManifest.model_validate_json(content)
-    except ValueError:
+    manifest = manifest_at(folder, f"{place}/{MIXTURE}")
+    if manifest is None:
         return None
     sizes = {path: int(info["size"]) for path, info in folder.listed(place).items()}
     files = [file for output in (*manifest.outputs, *manifest.texts) for file in output.files]

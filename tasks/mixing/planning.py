@@ -11,7 +11,7 @@ from zyda_flows.tasks.accounts.published import MANIFEST, PUBLISHED
 from zyda_flows.tasks.corpus.published_corpus import REPUBLISHED, PublishedCorpus
 from zyda_flows.tasks.errors import BadRecipe, Denied, ZydaError
 from zyda_flows.tasks.ids import BITS
-from zyda_flows.tasks.mixing.mixture import Mixture, Part
+from zyda_flows.tasks.mixing.mixture import Mixture, Part, faults_with_lines
 from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import Artifact
@@ -129,6 +129,12 @@ def salt_of(*words: object) -> int:
 
 
 def inputs_of(mixture: Mixture) -> Inputs:
+    """Return the inputs of a mixture. Raises BadRecipe with every fault and its line, and Denied."""
+    with faults_with_lines(mixture):
+        return checked_inputs(mixture)
+
+
+def checked_inputs(mixture: Mixture) -> Inputs:
     """Return the inputs of a mixture. Raises BadRecipe with every fault, and Denied."""
     mixture.folder.check_writable()
     if mixture.folder.exists(f"{PUBLISHED}/{MANIFEST}"):
@@ -181,7 +187,7 @@ def encoding_of(mixture: Mixture) -> Encoding:
     }
     if mixture.packed and not around["end"]:
         raise BadRecipe("packed: sequences are filled with the end-of-document token; set `end`")
-    digest = store_tokenizer(mixture.folder, mixture.tokenizer, tokenizer)
+    digest = store_tokenizer(mixture.folder, mixture.tokenizer, mixture.special_tokens, tokenizer)
     return Encoding(
         digest, mixture.special_tokens, max(vocabulary, largest + 1), around["begin"], around["end"]
     )

@@ -21,8 +21,10 @@ from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import hash_ids
 from zyda_flows.tasks.mixing.amounts import Amount
 from zyda_flows.tasks.mixing.file_jobs import FileJob
+from zyda_flows.tasks.mixing.passes import keys_in_passes
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.pieces import copy_pieces
@@ -101,6 +103,7 @@ class SegmentsOfFile(FileJob):
     content: `ids` (the stored token ids, with the ids around each document) or `text` (from the published file).
     amounts: of each part. salt: salt of the order. corpus_number: number of the corpus in the mixture. offset:
     number of the first token of a piece in its document. outputs_together: output files that share row groups.
+    passes: with `order: epochs`, the first key of each pass.
     """
 
     stage, version = "segments", VERSION
@@ -114,6 +117,7 @@ class SegmentsOfFile(FileJob):
     content: str
     framing: Framing
     outputs_together: int
+    passes: tuple[int, ...] = ()
 
     @property
     def also_in_key(self) -> Any:
@@ -158,6 +162,8 @@ class SegmentsOfFile(FileJob):
             # With the key of their document, all pieces would be neighbours.
             keys, offset = hash_ids(keys + number.astype(np.uint64) * STEP), number * packed
             size = np.minimum(size - offset * self.framing.width, packed * self.framing.width)
+        if self.passes:
+            keys = np.where(held_out[rows], keys, keys_in_passes(keys, copy, self.passes))
         output = outputs_of(keys, held_out[rows], self.file_counts)
         order = np.lexsort([offset, copy, ids[rows], keys, output])
         corpus = np.full(len(rows), self.corpus_number, np.uint16)

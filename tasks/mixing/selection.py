@@ -11,7 +11,9 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.exchange import Exchange, Files
 from zyda_flows.tasks.mixing.amounts import Amount, amounts_of
 from zyda_flows.tasks.mixing.choosing import CHOSEN, ChosenOfFile
+from zyda_flows.tasks.mixing.mixture import faults_with_lines
 from zyda_flows.tasks.mixing.neighbours import neighbours_in
+from zyda_flows.tasks.mixing.passes import passes_of
 from zyda_flows.tasks.mixing.planning import Inputs, PublishedFile
 from zyda_flows.tasks.mixing.shares import CorpusFile, shares_of_files
 from zyda_flows.tasks.mixing.tallies import (
@@ -35,11 +37,15 @@ RunJobs = Callable[
 
 @dataclass(frozen=True)
 class MixturePlan:
-    """Available and planned amounts of each part. left_out: documents that belong to no part."""
+    """Available and planned amounts of each part.
+
+    left_out: documents that belong to no part. passes: with `order: epochs`, the first key of each pass.
+    """
 
     tallies: tuple[PartTally, ...]
     amounts: tuple[Amount, ...]
     left_out: int
+    passes: tuple[int, ...] = ()
 
 
 class Selection:
@@ -159,14 +165,16 @@ class Selection:
 
     @cached_property
     def plan(self) -> MixturePlan:
-        """The amounts of each part. Raises BadRecipe if a part cannot fill its weight."""
+        """The amounts of each part. Raises BadRecipe if a part cannot fill its weight, or has too many passes."""
 
         def documents_in(bins: dict[int, int]) -> pa.Table:
             wanted = tuple(sorted(bins.items()))
             jobs = [DocumentsInBins(self.folder, some, wanted) for some in together(self.chosen)]
             return pa.concat_tables([CHOSEN.empty_table(), *self.run_jobs(jobs, "draws")])
 
-        amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
+        with faults_with_lines(self.mixture):
+            amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
+            passes = passes_of(self.tallies, amounts) if self.mixture.order == "epochs" else ()
         all_documents = sum(file.artifact.rows for file in self.inputs.files)
         in_parts = sum(tally.documents + tally.unused + tally.held_out for tally in self.tallies.parts)
-        return MixturePlan(self.tallies.parts, tuple(amounts), all_documents - in_parts)
+        return MixturePlan(self.tallies.parts, tuple(amounts), all_documents - in_parts, passes)

@@ -26,11 +26,14 @@ VERSION = 1
 FILES_TOGETHER = 64  # files that a job reads, one after another
 BIN_BITS = 14  # first bits of a draw: one document in 16,384 is read to find the last of a fraction
 BINS = 1 << BIN_BITS
+COPIES = 256  # numbers of copies in an epoch, which are uint8
 COUNTS = (
     "documents", "tokens", "repeated", "held_out", "held_out_tokens", "unused", "special_documents",
     "special_tokens",
 )  # fmt: skip
-# A matrix with a row for each part: the COUNTS, then the tokens of each bin of draws. Zeros are left out.
+# A matrix with a row for each part. Its columns are the COUNTS, the tokens of each bin of draws, and the tokens of
+# documents by their copies in an epoch, each once and at least 1. Zeros are left out.
+COLUMNS = len(COUNTS) + BINS + COPIES
 TALLY = pa.schema([("part", pa.uint16()), ("column", pa.uint16()), ("count", pa.int64())])
 Matrix = NDArray[np.int64]
 Item = TypeVar("Item")
@@ -61,10 +64,15 @@ class PartTally(Record):
 
 @dataclass(frozen=True)
 class Tallies:
-    """The sums over all files: by part, and the tokens by part and bin of draws, (parts, BINS) int64."""
+    """The sums over all files.
+
+    bins: tokens by part and bin of draws, (parts, BINS) int64. copies: tokens of training documents, each once, by
+    part and number of copies in an epoch, (parts, COPIES) int64.
+    """
 
     parts: tuple[PartTally, ...]
     bins: Matrix
+    copies: Matrix
 
 
 @dataclass(frozen=True)
@@ -86,7 +94,7 @@ class TallyJob(ArtifactJob):
         """Add the counts of an artifact to the matrix."""
 
     def make(self) -> Artifact:
-        matrix = np.zeros((self.parts, len(COUNTS) + BINS), np.int64)
+        matrix = np.zeros((self.parts, COLUMNS), np.int64)
         for artifact in self.artifacts:
             self.add(matrix, artifact)
 
@@ -128,6 +136,9 @@ class TallyOfFiles(TallyJob):
         for column, name in enumerate(COUNTS):
             np.add.at(matrix[:, column], part, values[name].astype(np.int64))
         np.add.at(matrix, (part, bins_of(draw) + len(COUNTS)), tokens)
+        np.add.at(
+            matrix, (part, copies + len(COUNTS) + BINS), np.where(in_training, np.maximum(lengths, 1), 0)
+        )
 
 
 @dataclass(frozen=True)
@@ -173,7 +184,7 @@ def together(items: Sequence[Item]) -> list[tuple[Item, ...]]:
 
 def tallies_in(folder: Folder, mixture: Mixture, tally: Artifact) -> Tallies:
     """Read the tally of all files."""
-    matrix = np.zeros((len(mixture.parts), len(COUNTS) + BINS), np.int64)
+    matrix = np.zeros((len(mixture.parts), COLUMNS), np.int64)
     for table in tables_of(folder, tally):
         part, column, count = (values.to_numpy() for values in table.columns)
         matrix[part, column] = count
@@ -181,4 +192,5 @@ def tallies_in(folder: Folder, mixture: Mixture, tally: Artifact) -> Tallies:
         PartTally(name=part.name, **dict(zip(COUNTS, row, strict=True)))
         for part, row in zip(mixture.parts, matrix[:, : len(COUNTS)].tolist(), strict=True)
     )
-    return Tallies(tuple(parts), matrix[:, len(COUNTS) :])
+    bins, copies = np.split(matrix[:, len(COUNTS) :], [BINS], axis=1)
+    return Tallies(tuple(parts), bins, copies)

@@ -15,7 +15,8 @@ from zyda_flows.tasks.mixing.file_jobs import FileJob
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.keys import NotInKey
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine, TokenIds, batches
 from zyda_flows.tasks.tokens.stored import stored_engine

@@ -22,7 +22,8 @@ from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.groups import trails_of
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.verdicts import load_histories
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest, total
+from zyda_flows.tasks.storage.artifacts import Artifact, Receipt, load_manifest
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record, write_record
 from zyda_flows.tasks.storage.tables import read_table, tables_of

@@ -84,9 +84,14 @@ class SourceEstimate(Record):
 
 
 class StageEstimate(Record):
-    """The estimated cost of a stage. most_clustered: processor seconds if 80 % of documents are in clusters."""
+    """The estimated cost of a stage.
+
+    tasks: tasks of Dask, each of which runs one or more jobs; `spent.calls` is the number of jobs. most_clustered:
+    processor seconds if 80 % of documents are in clusters.
+    """
 
     stage: str
+    tasks: int
     spent: Spent
     most_clustered: float
 
@@ -94,10 +99,10 @@ class StageEstimate(Record):
 class Plan(Record):
     """The estimated cost of a build, with a number of threads and workers.
 
-    recipe: a hash of the recipe as written. seconds: from start to end. work, published: bytes written to each;
-    in_storage: of both, at the end; at_most: the highest value before. scratch: bytes on temporary disks.
-    model_seconds: of one device, by source. faults: resources that will not suffice. notes: costs that the figures
-    do not include.
+    recipe: a hash of the recipe as written. seconds: from start to end. scheduler_seconds: of the single thread of
+    Dask's scheduler. work, published: bytes written to each; in_storage: of both, at the end; at_most: the highest
+    value before. scratch: bytes on temporary disks. model_seconds: of one device, by source. faults: resources that
+    will not suffice. notes: costs that the figures do not include.
     """
 
     recipe: str
@@ -112,10 +117,15 @@ class Plan(Record):
     in_storage: float
     at_most: float
     scratch: float
+    scheduler_seconds: float
     seconds: Estimate
     model_seconds: dict[str, float] = {}
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()
+
+    @property
+    def tasks(self) -> int:
+        return sum(stage.tasks for stage in self.stages)
 
     @property
     def total(self) -> Spent:

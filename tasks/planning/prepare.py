@@ -36,7 +36,7 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
     register = number_sources(survey.register, [source.name for source in recipe.sources])
     for source, inspected in zip(recipe.sources, survey.inspected, strict=True):
         register = number_files(register, source.name, [i.file for i in inspected])
-    tokenizer = store_tokenizer(folder, recipe.tokenizer)
+    tokenizer = store_tokenizer(folder, recipe.tokenizer, recipe.special_tokens)
     extend_register(folder, survey.register, register)
     return [
         source_plan(

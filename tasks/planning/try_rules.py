@@ -26,7 +26,7 @@ from zyda_flows.tasks.sources.copies import list_source_files
 from zyda_flows.tasks.sources.input_files import InputFile
 from zyda_flows.tasks.sources.reading import inspect, read
 from zyda_flows.tasks.sources.selection import Selection
-from zyda_flows.tasks.storage.artifacts import CleaningCounts, totals
+from zyda_flows.tasks.storage.counts import CleaningCounts, totals
 
 SHARES = 8  # files from which the documents of a source are taken, if it has so many
 SHARD_BYTES = 64 << 20

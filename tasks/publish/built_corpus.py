@@ -7,7 +7,7 @@ from functools import cached_property
 import pyarrow as pa
 
 from zyda_flows.tasks.accounts.audited import AuditCounts
-from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource
+from zyda_flows.tasks.accounts.components import COUNTED_BY, CountsBySource, of_category
 from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import (
@@ -98,14 +98,19 @@ class BuiltCorpus:
             for receipt in self.publish_receipts
         }
 
-    @property
+    @cached_property
     def counted_by(self) -> dict[str, CountsBySource]:
         """The documents of each component, licence and language, by COUNTED_BY and source."""
+        tables = {
+            source: read_table(self.recipe.folder, facts.counted)
+            for source, facts in self.facts.items()
+            if facts.counted
+        }
         return {
             category: {
-                source: facts.counted_by[category]
-                for source, facts in self.facts.items()
-                if category in facts.counted_by
+                source: ends
+                for source, counted in tables.items()
+                if len(ends := of_category(counted, category))
             }
             for category in COUNTED_BY
         }

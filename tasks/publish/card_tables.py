@@ -15,7 +15,7 @@ from zyda_flows.tasks.accounts.components import (
 )
 from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.publish.tables_of_markdown import as_table
-from zyda_flows.tasks.storage.artifacts import Counts
+from zyda_flows.tasks.storage.counts import Counts
 
 MOST_COMPONENTS = 200  # of a source, which the card names
 LONGEST = 100  # characters of a component's name

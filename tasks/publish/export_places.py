@@ -20,23 +20,28 @@ TABLE = "exported.parquet"
 OPTIONS = b"zyda.export"  # the key of the options of the export in the metadata of the schema
 CORPUS_MARKS = (f"{PUBLISHED}/{MANIFEST}", REGISTER)  # files of the folder of a corpus
 EXPORTED = pa.schema(
-    [("path", pa.string()), ("source", pa.string()), ("rows", pa.int64()), ("size", pa.int64()),
-     ("sha256", pa.string())]
+    [("path", pa.string()), ("source", pa.string()), ("rows", pa.int64()), ("not_selected", pa.int64()),
+     ("size", pa.int64()), ("sha256", pa.string())]
 )  # fmt: skip
 
 
 class ExportOf(Record):
-    """The options of an export that decide its content. columns, sources: empty means all."""
+    """The options of an export that decide its content.
+
+    columns, sources: empty means all. where: SQL condition of exported rows, or None for all.
+    """
 
     corpus: str
     format: str
     columns: tuple[str, ...]
     as_strings: tuple[str, ...] = ()
     sources: tuple[str, ...]
+    where: str | None = None
 
     def __str__(self) -> str:
         chosen = [", ".join(names) for names in (self.sources, self.columns) if names]
-        return " of ".join([f"{self.corpus} as {self.format}", *chosen])
+        condition = f" where {self.where}" if self.where else ""
+        return " of ".join([f"{self.corpus} as {self.format}", *chosen]) + condition
 
     def keeps(self, before: "ExportOf") -> bool:
         """Return whether this export has all rows and columns of an earlier export."""
@@ -46,11 +51,12 @@ class ExportOf(Record):
 
 
 class ExportedFile(Record):
-    """A file of an export. size: in bytes."""
+    """A file of an export. not_selected: rows that do not meet the condition of the export. size: in bytes."""
 
     path: str
     source: str
     rows: int
+    not_selected: int
     size: int
     sha256: str
 

@@ -8,8 +8,9 @@ import pyarrow.parquet as pq
 
 from zyda_flows.tasks.accounts.published_files import folder_of
 from zyda_flows.tasks.corpus.published_corpus import READERS
-from zyda_flows.tasks.errors import BadInput, NotConserved, bad_input
+from zyda_flows.tasks.errors import BadInput, BadRequest, NotConserved, bad_input
 from zyda_flows.tasks.publish.export_files import FileToExport, exported_schema
+from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, pack
@@ -25,6 +26,7 @@ class ExportOptions(Record):
 
     columns, sources: empty means all. file_mib: the size of the Parquet row groups in one file. as_strings: columns
     of integers that are written as strings to JSON Lines, because many JSON readers round integers above 2^53.
+    where: SQL condition of exported rows, over all published columns, or None for all rows.
     """
 
     format: str = "jsonl.zst"
@@ -32,6 +34,7 @@ class ExportOptions(Record):
     as_strings: tuple[str, ...] = ()
     sources: tuple[str, ...] = ()
     file_mib: float = 256
+    where: str | None = None
 
 
 def planned_files(
@@ -54,7 +57,8 @@ def planned_files(
             groups = grouped(in_place, footers, options.file_mib * 2**20)
             for number, (parts, rows, size) in enumerate(groups):
                 content = [[artifact.digest, list(groups)] for artifact, groups in parts]
-                key = digest_of([options.format, options.columns, options.as_strings, content])[:12]
+                chosen = [options.columns, options.as_strings, options.where]
+                key = digest_of([options.format, *chosen, content])[:12]
                 job = FileToExport(
                     folder=folder,
                     to=to,
@@ -63,6 +67,7 @@ def planned_files(
                     parts=parts,
                     columns=options.columns,
                     as_strings=options.as_strings,
+                    where=options.where,
                     format=options.format,
                     rows=rows,
                     size=size,
@@ -99,6 +104,8 @@ def check_columns(
             )
         if len({pack(schemas[file.path].remove_metadata()) for file in files}) > 1:
             raise NotConserved(f"source {source}: its published files have different columns")
+        if files and options.where and (message := fault(options.where, schemas[files[0].path])):
+            raise BadRequest(f"--where {options.where}: source {source}: {message}")
     check_strings(options, schemas.values())
 
 

@@ -65,7 +65,7 @@ class Export:
         expect_no_corpus(to, {folder_of(job.path) for job in planned})
         self.of = ExportOf(
             corpus=self.corpus.root.url, format=options.format, columns=options.columns,
-            as_strings=options.as_strings, sources=options.sources,
+            as_strings=options.as_strings, sources=options.sources, where=options.where,
         )  # fmt: skip
         self.before = self.exported_before(replace=replace)
         existing = self.existing_files(planned)
@@ -145,11 +145,13 @@ class Export:
             self.to.write(CARD, card.encode())
 
     def check(self, files: Sequence[ExportedFile]) -> None:
-        """Raise NotConserved if the rows of a source are not its published documents."""
+        """Raise NotConserved if exported rows and rows that are not selected are not all published documents."""
         ledger = self.corpus.manifest.ledger
         for source in self.options.sources or ledger.sources:
-            rows = sum(file.rows for file in files if file.source == source)
-            if rows != (expected := ledger.of(ledger.stages[-1], source).documents):
+            own = [file for file in files if file.source == source]
+            rows, others = sum(file.rows for file in own), sum(file.not_selected for file in own)
+            if rows + others != (expected := ledger.of(ledger.stages[-1], source).documents):
                 raise NotConserved(
-                    f"source {source}: {rows:,} documents were exported, and {expected:,} are published"
+                    f"source {source}: {rows:,} documents were exported, {others:,} were not selected, and "
+                    f"{expected:,} are published"
                 )

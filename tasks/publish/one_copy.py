@@ -17,7 +17,15 @@ from zyda_flows.tasks.accounts.published import PUBLISHED, TableFile
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.publish.published_shards import PublishedShard
 from zyda_flows.tasks.stage.fan_out import fan_out
-from zyda_flows.tasks.storage.artifacts import MANIFESTS, WORK, Artifact, Manifest, Receipt, load_manifest
+from zyda_flows.tasks.storage.artifacts import (
+    MANIFESTS,
+    WORK,
+    Artifact,
+    ArtifactRecord,
+    Manifest,
+    Receipt,
+    load_manifest,
+)
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.forgetting import forget_results_of_nothing
 from zyda_flows.tasks.storage.records import Record, read_record, write_record
@@ -38,7 +46,7 @@ class Handover:
     paths: dict[str, str]
 
     def __call__(self) -> None:
-        kind: type[Record] = PublishedShard if self.record.startswith(TEXTS) else Artifact
+        kind: type[Record] = PublishedShard if self.record.startswith(TEXTS) else ArtifactRecord
         with suppress(Damaged):  # a damaged record is made again when it is needed
             if record := read_record(self.folder, self.record, kind):
                 write_record(self.folder, self.record, self.renamed(record))
@@ -48,11 +56,7 @@ class Handover:
 
     def renamed(self, record: Record) -> Record:
         """Return the record with the published paths."""
-        return (
-            self.published(record)
-            if isinstance(record, Artifact)
-            else record.model_copy(update={name: self.published(value) for name, value in record})
-        )
+        return record.model_copy(update={name: self.published(value) for name, value in record})
 
     def published(self, value: Any) -> Any:
         """Return an artifact, or a tuple of artifacts, with published paths; any other value unchanged."""
@@ -60,7 +64,7 @@ class Handover:
             return tuple(map(self.published, value))
         if not isinstance(value, Artifact):
             return value
-        return value.model_copy(update={"path": self.paths.get(value.path, value.path)})
+        return value.at(self.paths.get(value.path, value.path))
 
 
 def record_of(path: str) -> str:
@@ -91,8 +95,7 @@ def with_published_paths(manifest: Manifest, by_record: dict[str, dict[str, str]
     """Return a manifest with the published paths of its artifacts. by_record: published paths by work path."""
     published = {path: to for paths in by_record.values() for path, to in paths.items()}
     artifacts = tuple(
-        artifact.model_copy(update={"path": published.get(artifact.path, artifact.path)})
-        for artifact in manifest.artifacts
+        artifact.at(published.get(artifact.path, artifact.path)) for artifact in manifest.artifacts
     )
     records = (*manifest.intermediate, *by_record)
     return manifest.model_copy(update={"artifacts": artifacts, "intermediate": records})

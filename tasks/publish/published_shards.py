@@ -16,7 +16,9 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.components import (
-    ComponentCounts,
+    CATEGORY,
+    COUNTED,
+    check_names,
     count_components,
     count_names,
 )
@@ -37,12 +39,7 @@ from zyda_flows.tasks.stage.verdicts import (
     removals_in,
     with_columns,
 )
-from zyda_flows.tasks.storage.artifacts import (
-    Artifact,
-    Counts,
-    artifact_path,
-    total,
-)
+from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
@@ -54,23 +51,19 @@ MOST_FOLDERS = 1000  # of the components of a shard
 class PublishedShard(Record):
     """The published files of a shard. kept, removed: None if there are no such documents.
 
-    by_folder: the kept documents if each component has a folder. counted_by: the documents of each component,
-    licence and language, by COUNTED_BY, if the recipe has these categories.
+    by_folder: the kept documents if each component has a folder. counted: the documents of each component, licence
+    and language, COUNTED, if the recipe has these categories.
     """
 
     kept: Artifact | None
     removed: Artifact | None
     by_folder: tuple[Artifact, ...] = ()
-    counted_by: dict[str, tuple[ComponentCounts, ...]] = {}
+    counted: Artifact | None = None
 
     @property
     def files(self) -> tuple[Artifact, ...]:
         """The files of kept documents."""
         return (self.kept,) if self.kept else self.by_folder
-
-    @property
-    def documents_read(self) -> Counts:
-        return total(file.counts for file in self.files)
 
 
 @dataclass(frozen=True)
@@ -120,11 +113,23 @@ def publish_shard(job: ShardToPublish) -> PublishedShard:
     if has_components:
         counted_by["components"] = count_components(counted, removed)
     return PublishedShard(
+        counted=write_counts(job, counted_by) if counted_by else None,
         kept=files.pop("", None),
         removed=write_removed(job, removed) if len(removed_ids) else None,
         by_folder=tuple(files.values()),
-        counted_by=counted_by,
     )
+
+
+def write_counts(job: ShardToPublish, counted_by: dict[str, pa.Table]) -> Artifact:
+    """Write the counts of the shard by category: COUNTED. Raises BadInput for too many components."""
+    tables = [
+        ends.add_column(0, CATEGORY, pa.repeat(pa.scalar(category, CATEGORY.type), len(ends)))
+        for category, ends in sorted(counted_by.items())
+    ]
+    counted = pa.concat_tables([COUNTED.empty_table(), *tables])
+    check_names(str(job.source), counted)
+    path = artifact_path("counts", job.source, job.name, job.key)
+    return write_table(job.folder, path, job.name, counted)
 
 
 def named_by(job: ShardToPublish, column: str, counted: pa.Table) -> pa.Table:

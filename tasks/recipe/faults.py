@@ -3,7 +3,7 @@
 import re
 from collections.abc import Collection
 from difflib import get_close_matches
-from typing import Any
+from typing import Any, Protocol
 
 import yaml
 from pydantic import BaseModel, ValidationError
@@ -56,6 +56,14 @@ MISPLACED: dict[str, dict[Any, str]] = {
 }
 OPTIONS = {"inputs": "to"}  # options whose names differ from their fields
 Location = tuple[int | str, ...]
+
+
+class FromFile(Protocol):
+    """A recipe or a mixture, with the path and the text of its file."""
+
+    _file: tuple[str, str]
+
+
 KINDS = (MAPPING, OTHER, *TAGS, "[key]")
 
 
@@ -112,7 +120,7 @@ def place_in_recipe(recipe: Recipe, *location: int | str) -> str:
     return f"{path}{place_in_file(tree, location)}: {field_name(location)}"
 
 
-def with_place(recipe: Recipe, location: Location, fault: str) -> str:
+def with_place(recipe: "FromFile", location: Location, fault: str) -> str:
     """Return a fault that is noticed after the recipe is read, with `file:line: ` of its field before it.
 
     The fault is returned unchanged if it begins with the file already, or if the recipe was not read from a file.

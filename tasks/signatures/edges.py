@@ -37,13 +37,13 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.storage.artifacts import (
     Artifact,
-    Counts,
     Manifest,
     Receipt,
     artifact_path,
     load_manifest,
     stage_key,
 )
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record
 from zyda_flows.tasks.storage.tables import write_table

@@ -21,7 +21,8 @@ from zyda_flows.tasks.signatures.bands import (
 )
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import ArtifactJob
-from zyda_flows.tasks.storage.artifacts import Artifact, total
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import total
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import write_artifact
 

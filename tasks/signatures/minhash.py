@@ -39,7 +39,8 @@ from zyda_flows.tasks.stage.jobs import ArtifactJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import ShardHistory, Trail, load_histories, removed_ids
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Manifest, stage_key, total
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.counts import Counts, total
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import footer_of, tables_of, write_artifact

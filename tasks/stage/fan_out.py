@@ -14,9 +14,9 @@ from zyda_flows.tasks.spent import METER, ON_RESULT, Spent
 from zyda_flows.tasks.stage.progress import TOPIC, Progress
 from zyda_flows.tasks.workers.engine import Engine, FollowUp
 from zyda_flows.tasks.workers.events import RUN, CallInRun, is_on_worker, log_event
+from zyda_flows.tasks.workers.over_workers import over_workers
 from zyda_flows.tasks.workers.submission import is_sent_to_gpu, waits_for_cluster
 from zyda_flows.tasks.workers.waiting_calls import side_by_side
-from zyda_flows.tasks.workers.window import over_workers
 
 Item = TypeVar("Item")
 Result = TypeVar("Result")
@@ -33,6 +33,7 @@ def fan_out(
     engine: Engine = Engine.CPU,
     gpus: float = 1,
     follow_up: FollowUp | None = None,
+    kept: Callable[[Result], Result] | None = None,
 ) -> list[Result]:
     """Call a function on every item on the cluster, and return the results in the order of the items.
 
@@ -44,6 +45,8 @@ def fan_out(
         engine: Engine of the workers. If no worker offers CPUs explicitly, CPU work may run on any worker.
         gpus: Fraction of a GPU that a call uses if it is sent to a GPU.
         follow_up: Work on GPUs that follows each result.
+        kept: Called in this process with each result when it arrives, in any order; returns the result to hold
+            until the end. By default all of it.
 
     Progress is sent to the dashboard and to the process that started the build. Without a cluster, for example in a
     test of a stage, this process computes the items in sequence.
@@ -56,12 +59,14 @@ def fan_out(
     progress = Progress(run, stage, source, len(todo))
     if not (waits_for_cluster() or is_on_worker()):
         report_spent(stage)  # resources used so far do not belong to the items
-        return [progress.count(function(item), METER.take()) for item in todo]
+        results = (progress.count(function(item), METER.take()) for item in todo)
+        return [kept(result) if kept else result for result in results]
     here = copy_context()
 
     def count(result: Result, spent: Spent) -> Result:
         # Progress is reported in this context, because it contains Prefect's task run.
-        return here.run(progress.count, result, spent)
+        here.run(progress.count, result, spent)
+        return kept(result) if kept else result
 
     return context_without_prefect().run(
         over_workers, CallInRun(function, run), todo, count,

@@ -14,10 +14,10 @@ from zyda_flows.tasks.storage.artifacts import (
 )
 from zyda_flows.tasks.storage.finished import finished_artifact, finished_record
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, digest_of, write_record
+from zyda_flows.tasks.storage.records import Record, Sealed, digest_of, write_record
 from zyda_flows.tasks.workers.attempts import ALLOWED_DEATHS, PoisonItem, TooManyDeaths
 
-Made = TypeVar("Made", bound=Record)
+Made = TypeVar("Made", bound=Record | Artifact)
 
 ATTEMPTS = (
     "work/attempts"  # folder with a mark for each job of the current build that has begun and not ended
@@ -113,12 +113,12 @@ class ArtifactJob(Job[Artifact]):
 
 
 @dataclass(frozen=True)
-class RecordJob(Job[Made]):
+class RecordJob(Job[Sealed]):
     """A job that makes a record about any number of artifacts, and writes the record after them."""
 
     @property
     @abstractmethod
-    def kind(self) -> type[Made]:
+    def kind(self) -> type[Sealed]:
         """Class of the record."""
 
     @property
@@ -126,10 +126,10 @@ class RecordJob(Job[Made]):
         """Path of the record."""
         return self.path.removesuffix(".parquet") + ".json"
 
-    def made_before(self) -> Made | None:
+    def made_before(self) -> Sealed | None:
         return finished_record(self.folder, self.record, self.kind)
 
-    def recorded(self, made: Made) -> Made:
+    def recorded(self, made: Sealed) -> Sealed:
         """Write the record, which marks the job as finished."""
         write_record(self.folder, self.record, made)
         return made

@@ -9,7 +9,8 @@ from typing import Any, TypeVar
 from uuid import uuid4
 
 from zyda_flows.tasks.spent import ON_RESULT, Spent
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.workers.events import RUN, log_event
 
 Result = TypeVar("Result")

@@ -20,7 +20,8 @@ from zyda_flows.tasks.stage.verdicts import (
     load_remaining,
     removals_in,
 )
-from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, total, totals
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest
+from zyda_flows.tasks.storage.counts import Counts, total, totals
 from zyda_flows.tasks.storage.tables import write_table
 from zyda_flows.tasks.workers.engine import Engine
 
@@ -102,14 +103,16 @@ def run_jobs(
     stage: str, trail: Trail, jobs: Sequence[VerdictJob], *, engine: Engine = Engine.CPU
 ) -> Manifest:
     """Run the jobs of a stage on all shards of a source, and return its manifest. engine: engine of the workers."""
-    shards = fan_out(VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine)
-    return manifest_of(stage, trail, shards, added_columns=jobs[0].added_columns if jobs else ())
+    removed_by = dict[str, Counts]()
 
+    def without_reasons(shard: Artifact) -> Artifact:
+        """Add up the reasons of a finished shard, which a manifest lists in total."""
+        removed_by.update(totals([removed_by, shard.removed_by]))
+        return shard.without_reasons
 
-def manifest_of(
-    stage: str, trail: Trail, shards: Sequence[Artifact], *, added_columns: Sequence[str] = ()
-) -> Manifest:
-    """Return the manifest of a stage for a source; the counts of its shards are added for the ledger."""
+    shards = fan_out(
+        VerdictJob.__call__, jobs, stage=stage, source=trail.source, engine=engine, kept=without_reasons
+    )
     return Manifest(
         stage=stage,
         source=trail.source,
@@ -117,6 +120,6 @@ def manifest_of(
         entering=trail.remaining,
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
-        removed_by=dict(sorted(totals(shard.removed_by for shard in shards).items())),
-        added_columns=tuple(added_columns),
+        removed_by=dict(sorted(removed_by.items())),
+        added_columns=jobs[0].added_columns if jobs else (),
     )

@@ -16,7 +16,8 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from zyda_flows.tasks.ids import Ids
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts, Receipt, load_manifest
+from zyda_flows.tasks.storage.artifacts import Artifact, Receipt, load_manifest
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import read_table
@@ -51,7 +52,7 @@ def trail_of(receipts: list[Receipt]) -> Trail:
     return Trail(str(receipts[0].source), receipts)
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class StageOutput:
     """The table of a stage for a shard. added_columns: its columns that are published with kept documents."""
 
@@ -60,7 +61,7 @@ class StageOutput:
     added_columns: tuple[str, ...]
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, slots=True)
 class ShardHistory:
     """A shard of ingest, with the outputs of later stages."""
 

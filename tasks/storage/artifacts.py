@@ -17,79 +17,24 @@ The manifest of a stage lists the records of all its artifacts. Prefect and Dask
 systems call it a materialisation record): the path of the manifest, its identity, and counts for the ledger.
 """
 
-from collections.abc import Hashable, Iterable, Mapping
-from typing import Any, TypeVar
+import re
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass
+from operator import attrgetter
+from typing import Any, Generic, TypeVar
+from urllib.parse import quote, unquote
+
+from pydantic import GetCoreSchemaHandler
+from pydantic_core import core_schema
 
 from zyda_flows.tasks.errors import Damaged
+from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, digest_of, read_record
-from zyda_flows.tasks.words import counted
 
 WORK = "work"
 MANIFESTS = f"{WORK}/manifests"
 RESULTS = f"{WORK}/prefect"  # Prefect's cache of the stages, by their keys
-
-
-class Counts(Record):
-    """Documents, tokens and UTF-8 bytes of text."""
-
-    documents: int = 0
-    tokens: int = 0
-    bytes: int = 0
-
-    def __add__(self, other: "Counts") -> "Counts":
-        return Counts(
-            documents=self.documents + other.documents,
-            tokens=self.tokens + other.tokens,
-            bytes=self.bytes + other.bytes,
-        )
-
-    def __sub__(self, other: "Counts") -> "Counts":
-        return Counts(
-            documents=self.documents - other.documents,
-            tokens=self.tokens - other.tokens,
-            bytes=self.bytes - other.bytes,
-        )
-
-    def sentence(self) -> str:
-        """Return the numbers of documents and tokens for people."""
-        return f"{counted(self.documents, 'document')}, {counted(self.tokens, 'token')}"
-
-
-def total(counts: Iterable[Counts]) -> Counts:
-    return sum(counts, Counts())
-
-
-class CleaningCounts(Record):
-    """The number of documents that a cleaning changed, and their characters before and after it.
-
-    replaced: number of replacements, for a cleaning that replaces personal data.
-    """
-
-    documents: int = 0
-    characters_before: int = 0
-    characters_after: int = 0
-    replaced: int = 0
-
-    def __add__(self, other: "CleaningCounts") -> "CleaningCounts":
-        return CleaningCounts(
-            documents=self.documents + other.documents,
-            characters_before=self.characters_before + other.characters_before,
-            characters_after=self.characters_after + other.characters_after,
-            replaced=self.replaced + other.replaced,
-        )
-
-
-class SpecialCounts(Record):
-    """The number of texts with a special token of the tokenizer as characters, and the token's occurrences."""
-
-    documents: int = 0
-    occurrences: int = 0
-
-    def __add__(self, other: "SpecialCounts") -> "SpecialCounts":
-        return SpecialCounts(
-            documents=self.documents + other.documents, occurrences=self.occurrences + other.occurrences
-        )
 
 
 class RareCounts(Record):
@@ -104,36 +49,132 @@ class RareCounts(Record):
 
 
 FactsOf = TypeVar("FactsOf", bound=Record)
-Addable = TypeVar("Addable", Counts, CleaningCounts, SpecialCounts)
-Named = TypeVar("Named", bound=Hashable)
+Value = TypeVar("Value")
+
+REASONS = 9  # fields of a line before its reasons
+LINE = re.compile(r"^\S+ \S+ [0-9a-f]{64} \d+ \d+ \d+ [0-9a-f]{64}( (\S+=)?\d+,\d+,\d+){2,}$")
 
 
-def totals(named: Iterable[Mapping[Named, Addable]]) -> dict[Named, Addable]:
-    """Add values with equal names; names are in the order of their first occurrence."""
-    sums = dict[Named, Addable]()
-    for mapping in named:
-        for name, value in mapping.items():
-            sums[name] = sums[name] + value if name in sums else value
-    return sums
+def as_text(counts: Counts) -> str:
+    return f"{counts.documents},{counts.tokens},{counts.bytes}"
 
 
-class Artifact(Record):
-    """The record of an artifact: `path` is relative to the corpus, `digest` is the SHA-256 of its bytes.
+def as_counts(text: str) -> Counts:
+    documents, tokens, size = map(int, text.split(","))
+    return Counts(documents=documents, tokens=tokens, bytes=size)
 
-    `size` is in bytes. The footer is the last `footer` bytes, with the hash `footer_digest`. `counts` counts the
-    documents that remain, `removed` the documents that this artifact removes, `removed_by` the same by reason.
+
+class LineField(Generic[Value]):
+    """A field of an artifact's line, by its number in the line and the function that reads its text."""
+
+    def __init__(self, number: int, read: Callable[[str], Value]) -> None:
+        self.number, self.read = number, read
+
+    def __get__(self, artifact: "Artifact", _: type["Artifact"]) -> Value:
+        return self.read(artifact.line.split(" ", self.number + 1)[self.number])
+
+
+@dataclass(frozen=True, slots=True)
+class Artifact:
+    """An artifact, as one line of text; its fields are read from the line, which records store as a JSON string.
+
+    A process may hold the artifacts of all shards of a source, and a line takes about 400 bytes of memory. It has
+    the fields in the order of `made`, separated by spaces; counts have commas between documents, tokens and bytes.
     """
 
-    name: str
-    path: str
-    digest: str
-    rows: int
-    size: int
-    footer: int
-    footer_digest: str
-    counts: Counts = Counts()
-    removed: Counts = Counts()
-    removed_by: dict[str, Counts] = {}
+    line: str
+
+    name = LineField(0, unquote)
+    path = LineField(1, unquote)
+    digest = LineField(2, str)
+    rows = LineField(3, int)
+    size = LineField(4, int)
+    footer = LineField(5, int)
+    footer_digest = LineField(6, str)
+    counts = LineField(7, as_counts)
+    removed = LineField(8, as_counts)
+
+    @classmethod
+    def made(
+        cls,
+        *,
+        name: str,
+        path: str,
+        digest: str,
+        rows: int,
+        size: int,
+        footer: int,
+        footer_digest: str,
+        counts: Counts | None = None,
+        removed: Counts | None = None,
+        removed_by: Mapping[str, Counts] | None = None,
+    ) -> "Artifact":
+        """Return an artifact.
+
+        Args:
+            name: Without its key.
+            path: Relative to the corpus.
+            digest: SHA-256 of its bytes.
+            rows: Number of rows.
+            size: Of the file, in bytes.
+            footer: Size of the footer at the end of the file, in bytes.
+            footer_digest: SHA-256 of the footer.
+            counts: The documents that remain.
+            removed: The documents that this artifact removes.
+            removed_by: The same by reason; empty in manifests, which have the totals.
+        """
+        reasons = [f"{quote(reason)}={as_text(lost)}" for reason, lost in (removed_by or {}).items()]
+        documents = [as_text(counts or Counts()), as_text(removed or Counts()), *reasons]
+        own = [quote(name), quote(path), digest, str(rows), str(size), str(footer), footer_digest]
+        return cls(" ".join([*own, *documents]))
+
+    @classmethod
+    def __get_pydantic_core_schema__(cls, _: Any, __: GetCoreSchemaHandler) -> core_schema.CoreSchema:
+        """Return how a record reads an artifact, from a line or as it is, and writes it, as a line."""
+        line = core_schema.no_info_after_validator_function(cls, core_schema.str_schema(pattern=LINE.pattern))
+        return core_schema.json_or_python_schema(
+            line,
+            core_schema.union_schema([core_schema.is_instance_schema(cls), line]),
+            serialization=core_schema.plain_serializer_function_ser_schema(
+                attrgetter("line"), return_schema=core_schema.str_schema()
+            ),
+        )
+
+    @property
+    def removed_by(self) -> dict[str, Counts]:
+        reasons = (entry.partition("=") for entry in self.line.split(" ")[REASONS:])
+        return {unquote(reason): as_counts(lost) for reason, _, lost in reasons}
+
+    def at(self, path: str) -> "Artifact":
+        """Return the artifact at another path."""
+        before, _, *after = self.line.split(" ")
+        return Artifact(" ".join([before, quote(path), *after]))
+
+    @property
+    def without_reasons(self) -> "Artifact":
+        """The artifact without `removed_by`, for a manifest."""
+        return Artifact(" ".join(self.line.split(" ", REASONS)[:REASONS]))
+
+
+def artifacts_in(value: Any) -> Iterator[Artifact]:
+    """Yield the artifacts in a record, at all depths, and in JSON values, such as the facts of a manifest."""
+    match value:
+        case Artifact():
+            yield value
+        case str() if LINE.search(value):
+            yield Artifact(value)
+        case Record():
+            yield from (artifact for _, part in value for artifact in artifacts_in(part))
+        case dict():
+            yield from (artifact for part in value.values() for artifact in artifacts_in(part))
+        case list() | tuple():
+            yield from (artifact for part in value for artifact in artifacts_in(part))
+
+
+class ArtifactRecord(Record):
+    """The record that marks an artifact as finished, beside its file."""
+
+    artifact: Artifact
 
 
 class Manifest(RareCounts):

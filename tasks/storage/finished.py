@@ -1,12 +1,19 @@
 """Find finished artifacts and stages by their records, and write the manifest that marks a stage as finished."""
 
-from collections.abc import Iterator
-
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
-from zyda_flows.tasks.storage.artifacts import WORK, Artifact, Manifest, Receipt, manifest_path, receipt_of
+from zyda_flows.tasks.storage.artifacts import (
+    WORK,
+    Artifact,
+    ArtifactRecord,
+    Manifest,
+    Receipt,
+    artifacts_in,
+    manifest_path,
+    receipt_of,
+)
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.records import Record, Sealed, read_record, write_record
+from zyda_flows.tasks.storage.records import Sealed, read_record, write_record
 
 
 def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | None:
@@ -19,7 +26,7 @@ def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | N
     except Damaged as error:
         warn(f"{error}; it is rebuilt")
         return None
-    for artifact in artifacts_of(record):
+    for artifact in artifacts_in(record):
         if folder.size_of(artifact.path) != artifact.size:
             if artifact.path.startswith(
                 f"{WORK}/"
@@ -29,19 +36,10 @@ def finished_record(folder: Folder, path: str, kind: type[Sealed]) -> Sealed | N
     return record
 
 
-def artifacts_of(record: Record | None) -> Iterator[Artifact]:
-    """Yield the artifacts that a record names."""
-    if isinstance(record, Artifact):
-        yield record
-    elif record is not None:
-        for _, value in record:
-            members = value if isinstance(value, tuple) else (value,)
-            yield from (member for member in members if isinstance(member, Artifact))
-
-
 def finished_artifact(folder: Folder, path: str) -> Artifact | None:
     """Return the record of an artifact, or None if it is not finished."""
-    return finished_record(folder, f"{path}.json", Artifact)
+    record = finished_record(folder, f"{path}.json", ArtifactRecord)
+    return record.artifact if record else None
 
 
 def finished_stage(folder: Folder, stage: str, source: str | None, key: str) -> Receipt | None:

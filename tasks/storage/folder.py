@@ -162,6 +162,16 @@ class Folder:
         """List the files below a path, sorted, relative to this folder."""
         return list(self.listed(path))
 
+    def folders(self, path: str) -> list[str]:
+        """List the names of the folders directly in a folder, sorted; none if it does not exist."""
+        self.count()
+        with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):
+            self.fs.invalidate_cache()
+            entries = self.fs.ls(self.path(path), detail=True)
+            names = (str(entry["name"]).rstrip("/") for entry in entries if entry["type"] == "directory")
+            return sorted(name.rpartition("/")[2] for name in names)
+        return []
+
     def stamps_in(self, path: str) -> Iterator[tuple[str, str]]:
         """Yield the name and the stamp of each file of a folder; a stamp changes with the file's content."""
         with explain_errors(f"{self.url}/{path}"), suppress(FileNotFoundError):

@@ -15,7 +15,8 @@ import pyarrow.parquet as pq
 from cachetools import LRUCache
 
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError, first_line
-from zyda_flows.tasks.storage.artifacts import Artifact, Counts
+from zyda_flows.tasks.storage.artifacts import Artifact, ArtifactRecord
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import write_record
 from zyda_flows.tasks.storage.stores import Stream
@@ -65,11 +66,11 @@ def write_artifact(
             tail = file.read()
         rows, size = pq.read_metadata(scratch).num_rows, scratch.stat().st_size
         folder.put(scratch, path, read_only=True)
-    artifact = Artifact(
+    artifact = Artifact.made(
         name=name, path=path, digest=digest, rows=rows, size=size, footer=footer,
         footer_digest=hashlib.sha256(tail).hexdigest(), **counted,
     )  # fmt: skip
-    write_record(folder, f"{path}.json", artifact)
+    write_record(folder, f"{path}.json", ArtifactRecord(artifact=artifact))
     return artifact
 
 

@@ -17,7 +17,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 from tokenizers import AddedToken, Tokenizer, models
 
-from zyda_flows.tasks.storage.artifacts import SpecialCounts
+from zyda_flows.tasks.storage.counts import SpecialCounts
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.pairs import places_of_pairs
 

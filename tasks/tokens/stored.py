@@ -1,9 +1,11 @@
 """Load the tokenizer that a recipe names, and keep a copy of it with the corpus."""
 
-from functools import lru_cache
+from collections.abc import Callable
 from logging import ERROR, getLogger
 from pathlib import Path
+from threading import Lock
 
+from cachetools import LRUCache, cached
 from tokenizers import Tokenizer
 
 from zyda_flows.tasks.errors import BadRecipe, Damaged
@@ -50,18 +52,20 @@ def path_on_hub(name: str) -> Path:
     return Path(hf_hub_download(name, "tokenizer.json"))
 
 
-def store_tokenizer(folder: Folder, name: str, tokenizer: Tokenizer | None = None) -> str:
+def store_tokenizer(
+    folder: Folder, name: str, special_tokens: SpecialAs, tokenizer: Tokenizer | None = None
+) -> str:
     """Write a copy of the tokenizer to the corpus, from which workers read it; return its digest.
 
     tokenizer: as `load_tokenizer` returned it, if it is loaded; its settings may be changed here.
     """
-    tokenizer = tokenizer or load_tokenizer(name)
-    text = tokenizer.to_str()
+    loaded = tokenizer or load_tokenizer(name)
+    text = loaded.to_str()
     digest = digest_of(text)
-    if reason := TokenEngine(tokenizer).why_slow:
-        warn(f"the tokens of {name} are counted slowly, by tokenizers: {reason}")
     if folder.read_if_there(tokenizer_path(digest)) != text.encode():
         folder.write(tokenizer_path(digest), text.encode())
+    if reason := cached_engine(folder, digest, special_tokens, False, lambda: loaded).why_slow:
+        warn(f"the tokens of {name} are counted slowly, by tokenizers: {reason}")
     return digest
 
 
@@ -98,10 +102,26 @@ def stored_tokenizer(folder: Folder, digest: str) -> str:
     return text
 
 
-@lru_cache(maxsize=4)
+def engine_key(
+    folder: Folder, digest: str, special_tokens: SpecialAs, is_exact: bool, _: Callable[[], Tokenizer]
+) -> tuple[Folder, str, SpecialAs, bool]:
+    return folder, digest, special_tokens, is_exact
+
+
+@cached(LRUCache(maxsize=4), key=engine_key, lock=Lock())
+def cached_engine(
+    folder: Folder, digest: str, special_tokens: SpecialAs, is_exact: bool, load: Callable[[], Tokenizer]
+) -> TokenEngine:
+    """Return the engine of a stored tokenizer, which is loaded once for all shards that a process encodes."""
+    return TokenEngine(load(), is_exact=is_exact, special_as_text=special_tokens == "text")
+
+
 def stored_engine(
     folder: Folder, digest: str, special_tokens: SpecialAs, *, is_exact: bool = False
 ) -> TokenEngine:
-    """Load the stored tokenizer of a corpus. It is cached for all shards that a worker ingests."""
-    tokenizer = Tokenizer.from_str(stored_tokenizer(folder, digest))
-    return TokenEngine(tokenizer, is_exact=is_exact, special_as_text=special_tokens == "text")
+    """Return the engine of the stored tokenizer of a corpus. Raises Damaged if the tokenizer has changed."""
+
+    def load() -> Tokenizer:
+        return Tokenizer.from_str(stored_tokenizer(folder, digest))
+
+    return cached_engine(folder, digest, special_tokens, is_exact, load)

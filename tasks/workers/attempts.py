@@ -1,14 +1,17 @@
-"""Count the workers that died while they ran an item, and the time and resources of a call.
+"""Call a function on the items of a batch; measure each call, and count the workers that died during an item.
 
 Dask counts the deaths of workers for each of its tasks. It loses the count if the waiting task was on the worker
 that died. So a job writes a mark when it begins, removes it when it ends, and looks for marks of earlier attempts.
 """
 
 import time
+import traceback
 from collections.abc import Callable
 from contextvars import ContextVar
 from dataclasses import dataclass
 from typing import Any, NamedTuple
+
+from distributed.protocol import pickle
 
 from zyda_flows.tasks.spent import METER, Spent
 
@@ -44,18 +47,46 @@ class CallOutcome(NamedTuple):
 
 @dataclass(frozen=True)
 class Attempt:
-    """A function to call on a worker. deaths: number of workers that may die during an item."""
+    """A function to call on a worker for the items of a batch, one after another.
+
+    deaths: number of workers that may die during an item. seconds: no item but the first begins after this time.
+    """
 
     function: Callable[[Any], Any]
     deaths: int
+    seconds: float
 
-    def __call__(self, item: Any) -> CallOutcome:
+    def __call__(self, batch: bytes) -> list[CallOutcome]:
+        """Return the outcomes of the items that were begun, in order. batch: the pickled list of items.
+
+        No item begins after a PoisonItem: its deaths were deaths of this task, too. After an item that fails, the
+        others are still called, because finished jobs need not be repeated; then the first error is raised.
+        """
         METER.begin()
-        began, token = time.monotonic(), ALLOWED_DEATHS.set(self.deaths)
+        outcomes, errors = list[CallOutcome](), list[Exception]()
+        until, token = time.monotonic() + self.seconds, ALLOWED_DEATHS.set(self.deaths)
+        try:
+            for number, item in enumerate(pickle.loads(batch)):
+                if number and time.monotonic() > until:
+                    break
+                try:
+                    outcomes.append(self.outcome(item))
+                except Exception as error:  # noqa: BLE001 (raised after the other items)
+                    traceback.clear_frames(error.__traceback__)  # which refer to the data of the item
+                    errors.append(error)
+                    continue
+                if isinstance(outcomes[-1].result, PoisonItem):
+                    break
+        finally:
+            ALLOWED_DEATHS.reset(token)
+        if errors:
+            raise errors[0]
+        return outcomes
+
+    def outcome(self, item: Any) -> CallOutcome:
+        began = time.monotonic()
         try:
             result = self.function(item)
         except TooManyDeaths as error:
             result = error.poison_item
-        finally:
-            ALLOWED_DEATHS.reset(token)
         return CallOutcome(result, time.monotonic() - began, METER.take())

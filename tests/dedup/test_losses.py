@@ -7,7 +7,8 @@ from small_corpus import build_here, table_of, zyda
 from zyda_flows.tasks.accounts.ledger_summary import large_losses
 from zyda_flows.tasks.dedup.losses import check_losses
 from zyda_flows.tasks.errors import TooMuchLost
-from zyda_flows.tasks.storage.artifacts import Counts, Receipt
+from zyda_flows.tasks.storage.artifacts import Receipt
+from zyda_flows.tasks.storage.counts import Counts
 
 
 def receipt_of(stage, entering, lost):

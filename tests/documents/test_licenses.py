@@ -102,9 +102,8 @@ def test_names_beyond_the_limit_are_counted_together(monkeypatch):
     removed = pa.table(
         {"doc_id": pa.array([1], pa.uint64()), "stage": ["rules"], "reason": ["license_filter"]}
     )
-    counts = [
-        (count.component, count.stage, count.counts.documents) for count in count_names(counted, removed)
-    ]
+    rows = count_names(counted, removed).to_pylist()
+    counts = [(row["component"], row["stage"], row["documents"]) for row in rows]
     unknown = [(f"unknown: {OTHERS}", None, 1), ("unknown: a", "rules", 1), ("unknown: b", None, 2)]
     assert counts == [("MIT", None, 1), *unknown, (None, None, 1)]
 

@@ -84,6 +84,33 @@ def test_invalid_mixture_raises_one_line_before_writing(corpora, tmp_path, case)
     assert not (tmp_path / "mixed/mixture/mixture.json").exists()
 
 
+def test_faults_that_are_noticed_after_reading_have_their_lines(corpora, tmp_path):
+    parts = [
+        {"name": "a", "source": "good", "weight": 1},
+        {"name": "b", "where": "quality > 1", "weight": 1},
+        {"name": "c", "source": "bad", "weight": 1},
+    ]
+    for changes, field in (
+        ({"parts": parts}, "source: bad"),
+        ({"parts": parts}, "where: quality"),
+        ({"budget": {"tokens": 1}}, "tokens: 1"),
+        ({"end": "<eos>"}, "end: <eos>"),
+    ):
+        path = mixture_file(tmp_path, corpora, **changes)
+        with pytest.raises(BadRecipe) as raised:
+            mixed_in(path)
+        lines = path.read_text().splitlines()
+        (number,) = (number for number, line in enumerate(lines, 1) if field in line)
+        entry = (
+            next(at for at in range(number, 0, -1) if lines[at - 1].startswith("- "))
+            if field == "source: bad"
+            else number
+        )
+        assert any(fault.startswith(f"{path}:{entry}: ") for fault in raised.value.faults), (
+            raised.value.faults
+        )
+
+
 def test_unwritable_folder_raises(corpora, tmp_path):
     (tmp_path / "file").write_text("")
     with pytest.raises(Denied, match="nothing can be written there"):

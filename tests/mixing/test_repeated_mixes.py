@@ -30,6 +30,7 @@ from zyda_flows.tasks.mixing.mixing import SEQUENCES, mix_all
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.planning import inputs_of
 from zyda_flows.tasks.mixing.tracing import MixtureTracer
+from zyda_flows.tasks.mixing.versions import versions_of
 from zyda_flows.tasks.storage import holding
 
 
@@ -205,6 +206,9 @@ def test_mixture_on_an_object_store_has_the_same_bytes(corpora, s3, tmp_path):
     assert {name: stored.read(name) for name in expected} == expected
     assert MixtureTracer.at(mixing.folder.url).output(None, 100)[1] == 100
     assert not [name for name in mixing.folder.files("") if "segments" in name]
+    assert [(version.place, version.state) for version in versions_of(mixing.folder)] == [
+        (mixing.place, "current")
+    ]
     made_again = Counter()
     mixed_in_store = mixing_of(path, counting(made_again))
     mixed_in_store.mix()

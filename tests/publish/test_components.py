@@ -21,13 +21,16 @@ from small_corpus import (
     zyda_here,
 )
 
+from zyda_flows.tasks.accounts import components
 from zyda_flows.tasks.errors import BadInput, BadRecipe
+from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.sources.document_components import folder_name
 from zyda_flows.tasks.sources.named_values import column_texts
+from zyda_flows.tasks.stage import trees
 
 DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
 BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
@@ -276,3 +279,70 @@ def test_the_command_line_names_file_and_line_of_a_pattern_that_matches_nothing(
     process = zyda_here("check", corpus.write(sources=sources))
     assert process.returncode != 0
     assert "its URL does not match nowhere" in " ".join((process.stderr + process.stdout).split())
+
+
+def with_names(folder, files, names_of_file):
+    """Return a corpus of files whose documents have `names_of_file` different components, other ones in each file."""
+    corpus = Corpus(folder)
+    for number in range(files):
+        documents = [
+            {
+                "name": f"{number}_{i}",
+                "text": prose(f"{number} {i}"),
+                "subset": f"{number}/{i % names_of_file}",
+            }
+            for i in range(2 * names_of_file)
+        ]
+        write_rows(folder / f"in/piled-{number}.parquet", documents)
+    source = {"name": "piled", "files": "in/piled-*.parquet", "component": {"column": "subset"}}
+    corpus.recipe["sources"] = [source]
+    return corpus
+
+
+@pytest.mark.parametrize(("files", "names_of_file", "number"), [(1, 4, 4), (3, 3, 9)])
+def test_too_many_components_of_a_shard_or_a_source_stop_the_build(tmp_path, files, names_of_file, number):
+    recipe = with_names(tmp_path, files, names_of_file).load()
+    message = rf"piled.*component: {number} different values \(0/0, 0/1, \.\.\.\), expected at most 3; name a column"
+    with replaced_limits(component_names=3), pytest.raises(BadInput, match=message):
+        build_here(recipe)
+    assert not [*recipe.folder.files("published")]
+    # A shard stops at ingest; the sum over shards is checked before anything is published.
+    assert bool([*recipe.folder.files("work/publish")]) == (files > 1)
+    with replaced_limits(component_names=number):
+        build_here(recipe)
+    assert len(pq.read_table(tmp_path / "out/small/published/components.parquet")) == number
+
+
+def test_counts_do_not_depend_on_the_tree_that_adds_them_up(tmp_path, monkeypatch):
+    corpus = with_names(tmp_path, 9, 3)
+    whole = corpus.load(storage=str(tmp_path / "whole"))
+    build_here(whole)
+    monkeypatch.setattr(trees, "FAN_IN", 2)
+    monkeypatch.setattr(components, "MOST_ROWS", 4)
+    divided = corpus.load(storage=str(tmp_path / "divided"))
+    build_here(divided)
+    tables = [
+        path.rpartition("/")[2] for path in divided.folder.files("work/counts") if path.endswith(".parquet")
+    ]
+    levels = Counter(level for name in tables if len(level := name.partition("-")[0]) == 1)
+    assert levels == {"0": 5, "1": 3, "2": 2, "3": 1}
+    assert contents(divided) == contents(whole)
+    published_table = published(divided).read("components.parquet")
+    rows_of_table = pq.read_table(pa.BufferReader(published_table)).to_pylist()
+    assert {row["component"]: row["documents"] for row in rows_of_table} == {
+        f"{number}/{i}": 2 for number in range(9) for i in range(3)
+    }
+
+
+def test_rarest_names_of_licences_are_counted_together_by_the_tree():
+    ends = {"stage": None, "reason": None, "tokens": 1, "bytes": 1}
+    counted = [
+        {"category": "licenses", "component": name, "documents": documents, **ends}
+        for name, documents in [("MIT", 1), ("unknown: a", 1), ("unknown: b", 5), ("unknown: c", 2)]
+    ] + [{"category": "components", "component": "unknown: a", "documents": 1, **ends}]
+    table = components.added_up([pa.Table.from_pylist(counted, components.COUNTED)], components.COUNTED)
+    rows_of_table = components.with_others(table, 1).to_pylist()
+    assert [(row["category"], row["component"], row["documents"]) for row in rows_of_table] == [
+        ("components", "unknown: a", 1), ("licenses", "MIT", 1), ("licenses", "unknown: (others)", 3),
+        ("licenses", "unknown: b", 5),
+    ]  # fmt: skip

@@ -19,7 +19,7 @@ from zyda_flows.tasks.publish.published_shards import PublishedShard
 from zyda_flows.tasks.signatures.edges import EdgeFiles
 from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import Register, load_register
-from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, load_manifest, receipt_of
+from zyda_flows.tasks.storage.artifacts import ArtifactRecord, Manifest, load_manifest, receipt_of
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import BODY, SEAL, body_of, read_record, seal, unseal
 
@@ -39,7 +39,7 @@ KINDS = {
 
 def kind_of(path):
     if path.endswith(".parquet.json"):
-        return Artifact
+        return ArtifactRecord
     named = next((kind for place, kind in KINDS.items() if path.startswith(place)), None)
     return named or (IngestedPiece if path.startswith("work/ingest/") else PublishedShard)
 

@@ -28,8 +28,8 @@ from small_corpus import (
 from zyda_flows.flows.command import build
 from zyda_flows.flows.command.cli import main
 from zyda_flows.tasks.errors import Denied
-from zyda_flows.tasks.lookup.verify_and_clean import artifacts_in
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
+from zyda_flows.tasks.storage.artifacts import artifacts_in
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.forgetting import forget
 from zyda_flows.tasks.storage.scratch import scratch_name
@@ -172,9 +172,7 @@ def test_clean_removes_only_unneeded_files_of_builds(tmp_path):
     recipe = corpus.load()
     build_here(recipe)
     folder = recipe.folder
-    needed = {
-        item.path for manifest in manifests(recipe) for item in artifacts_in(manifest.model_dump(mode="json"))
-    }
+    needed = {item.path for manifest in manifests(recipe) for item in artifacts_in(manifest)}
     before = set(folder.files("work"))
     process = zyda_here("clean", str(corpus.path), "--dry-run")
     assert process.returncode == 0, process.stderr

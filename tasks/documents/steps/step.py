@@ -19,7 +19,7 @@ from zyda_flows.tasks.documents.bounds import Bound
 from zyda_flows.tasks.documents.cleanings import cleaning_counts
 from zyda_flows.tasks.extraction.extractors import EXTRACTORS
 from zyda_flows.tasks.recipe.steps.step import Step
-from zyda_flows.tasks.storage.artifacts import CleaningCounts
+from zyda_flows.tasks.storage.counts import CleaningCounts
 from zyda_flows.tasks.storage.records import Record
 
 EMPTIED = "emptied"
