@@ -34,7 +34,7 @@ RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2,
     10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
     "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "components.parquet", "licenses.parquet",
-    "languages.parquet", "contamination", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
+    "languages.parquet", "contamination", "passages", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])
@@ -47,6 +47,7 @@ class MaxLosses(Strict):
     rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
     filter: Share | None = Field(None, description="The stage `filter`: labels of a model, and `keep`.")
+    passages: Share | None = Field(None, description="Repeated passages, and documents removed for them.")
 
 
 MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]
