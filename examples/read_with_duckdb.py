@@ -16,7 +16,7 @@ def main(published: Path) -> None:
     folders = [published / name for name in names if any((published / name).rglob("*.parquet"))]
     database = duckdb.connect()
     documents = database.read_parquet([f"{folder}/**/*.parquet" for folder in folders], union_by_name=True)
-    removed = database.read_parquet(f"{published}/removed/*.parquet", union_by_name=True)
+    removed = database.read_parquet(f"{published}/removed/*/*.parquet", union_by_name=True)
     documents.create_view("documents")
     removed.create_view("removed")
     database.sql(

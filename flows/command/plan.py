@@ -128,6 +128,7 @@ def rows_of_stages(plan: "Plan") -> "Iterator[tuple[str, Spent]]":
 def sentences(plan: "Plan") -> list[str]:
     """Return sentences about time, scheduler, storage, models, notes, and what will not fit."""
     from zyda_flows.tasks.planning.estimates import Estimate  # late
+    from zyda_flows.tasks.publish.hub_limits import largest_folder  # late
 
     each = as_size(plan.memory)
     starting = dict(zip(("value", "low", "high"), STARTUP_SECONDS, strict=True))
@@ -142,6 +143,11 @@ def sentences(plan: "Plan") -> list[str]:
         + (f"; {as_size(round(plan.at_most))} at most" if plan.at_most > plan.in_storage else "")
         + (f"; {as_size(round(plan.scratch))} on temporary disks during the build" if plan.scratch else ""),
     ]
+    largest = largest_folder(plan.files_by_folder)
+    lines.append(
+        f"published: {counted(sum(plan.files_by_folder.values()), 'Parquet file')}, at most "
+        f"{largest[1]:,} in a folder ({largest[0]}/)"
+    )
     lines += [
         f"model of {name}: {as_time(seconds)} of one device" for name, seconds in plan.model_seconds.items()
     ]

@@ -141,7 +141,7 @@ class Corpus:
 
         Args and Raises: as for `documents`. The texts of removed documents are not published.
         """
-        places = ["removed/"] if sources is None else [f"removed/{name}-" for name in self.known(sources)]
+        places = ["removed/"] if sources is None else [f"removed/{name}/" for name in self.known(sources)]
         return self.rows(places, REMOVED, columns, filter)
 
     def rows(

@@ -80,7 +80,8 @@ def published_links(findings: Findings) -> Iterator[Fact]:
     """Yield links to the files that are published with the documents."""
     files = [file.path for file in findings.manifest.accounts]
     names = [name for name in BESIDE if name in files or name == "manifest.json"]
-    names += [f"{name}/" for name in findings.places if name.partition("/")[0] not in findings.ledger.sources]
+    folders = dict.fromkeys(place.partition("/")[0] for place in findings.places)
+    names += [f"{name}/" for name in folders if name not in findings.ledger.sources]
     for name in names:
         yield Fact(name, link=f"{PUBLISHED}/{name}")
 

@@ -11,6 +11,7 @@ from zyda_flows.tasks.accounts.ledger import Ledger
 from zyda_flows.tasks.errors import Damaged
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.storage.artifacts import WORK, Artifact
+from zyda_flows.tasks.storage.counts import Counts
 from zyda_flows.tasks.storage.facts import Facts
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import Record, read_record
@@ -38,13 +39,15 @@ class File(Record):
 class TableFile(File):
     """A published Parquet file.
 
-    footer: the size of its footer in bytes. footer_sha256: the SHA-256 of the footer. made_as: the artifact in the
-    work folder from which the file was published.
+    footer: the size of its footer in bytes. footer_sha256: the SHA-256 of the footer. text: the UTF-8 bytes of the
+    texts of its documents, None for other files. made_as: the artifact in the work folder from which the file was
+    published.
     """
 
     rows: int
     footer: int
     footer_sha256: str
+    text: int | None = None
     made_as: Artifact | None = Field(None, exclude=True)
 
     def to_read(self) -> Artifact:
@@ -53,6 +56,7 @@ class TableFile(File):
         return Artifact.made(
             name=name, path=self.path, digest=self.sha256, rows=self.rows, size=self.size,
             footer=self.footer, footer_digest=self.footer_sha256,
+            counts=Counts(documents=self.rows, bytes=self.text or 0),
         )  # fmt: skip
 
 

@@ -9,10 +9,13 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
 from io import BytesIO
+from itertools import pairwise
 
+import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
 from pydantic import ValidationError
 
 from zyda_flows.tasks.accounts.published import File, TableFile
@@ -21,11 +24,13 @@ from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.tables import open_table
 
 GROUP_ROWS = 4096  # of a row group
+# Of a file of documents: the number of its first input file, and the numbers of its first shard.
+NAME_OF_SHARD = r"^(?P<folder>.*)/(?P<file>\d{1,9})-(?P<piece>\d{1,9})-(?P<shard>\d{1,9})-[^/]*$"
 SCHEMA = pa.schema(
     [
         pa.field("path", pa.string(), nullable=False), pa.field("sha256", pa.string(), nullable=False),
         pa.field("size", pa.int64(), nullable=False), ("rows", pa.int64()), ("footer", pa.int64()),
-        ("footer_sha256", pa.string()), ("checked_at", pa.string()),
+        ("footer_sha256", pa.string()), ("text", pa.int64()), ("checked_at", pa.string()),
     ]
 )  # fmt: skip
 
@@ -68,6 +73,28 @@ def folder_of(path: str) -> str:
     return path.rpartition("/")[0]
 
 
+def places_input_numbers(paths: pa.ChunkedArray, numbers: NDArray[np.int64]) -> list[list[int]]:
+    """Return which files of a source may have documents of each input file, as positions in `paths`.
+
+    A file has consecutive documents, and its name begins with its first input file. In each folder, the documents
+    of an input file begin in the last file that begins before them or with them.
+    """
+    names = pc.extract_regex(paths, NAME_OF_SHARD).combine_chunks()
+    folders, *parts = (pc.fill_null(names.field(part), "-1") for part in ("folder", "file", "piece", "shard"))
+    folder = folders.dictionary_encode().indices.to_numpy()
+    file, piece, shard = (part.cast(pa.int64()).to_numpy() for part in parts)
+    order = np.lexsort([shard, piece, file, folder])
+    begins = (2 * file + (piece + shard > 0))[order]  # even: with the first document of an input file
+    bounds = [0, *(np.flatnonzero(np.diff(folder[order])) + 1).tolist(), len(order)]
+    found: list[list[int]] = [[] for _ in numbers]
+    for start, end in pairwise(bounds):
+        first = start + np.maximum(np.searchsorted(begins[start:end], 2 * numbers, side="right") - 1, 0)
+        last = start + np.searchsorted(begins[start:end], 2 * numbers + 1, side="right")
+        for places, low, high in zip(found, first, last, strict=True):
+            places.extend(order[low:high].tolist())
+    return found
+
+
 @dataclass(frozen=True)
 class FileTable:
     """The table of the files of a published corpus, without the manifest, the table itself and the accounts.
@@ -98,14 +125,14 @@ class FileTable:
                 f"{self.published.url}/{path} lists files without their rows or footers", path
             ) from error
 
-    def of_file(self, source: str, number: int) -> list[TableFile]:
-        """Return the published files with the documents of a source's file, in all folders of the source."""
-        beginning = f"{number:06d}-"
-        if files := self.below(f"{source}/{beginning}"):
-            return files
-        files = self.rows(f"{source}/")
-        in_folders = files.filter(pc.match_substring_regex(files.column("path"), f"/{beginning}[^/]*$"))
-        return self.listed(in_folders)
+    def of_files(self, place: str, numbers: Iterable[int]) -> dict[int, list[TableFile]]:
+        """Return the files below a folder that may have documents of input files, by the numbers of these files."""
+        rows, input_numbers = self.rows(f"{place}/"), np.array(sorted(numbers), np.int64)
+        found = places_input_numbers(rows.column("path"), input_numbers)
+        return {
+            number: self.listed(rows.take(pa.array(places, pa.int64())))
+            for number, places in zip(input_numbers.tolist(), found, strict=True)
+        }
 
     def folders(self) -> list[str]:
         """Return the folders that have files, sorted: a folder for each source, or for each component of it."""

@@ -10,35 +10,30 @@ import pyarrow.parquet as pq
 
 from zyda_flows.tasks.accounts.published import TableFile
 from zyda_flows.tasks.corpus.published_corpus import READERS, PublishedCorpus
-from zyda_flows.tasks.ids import split
 
 
 def published_row(corpus: PublishedCorpus, doc_id: int) -> pa.Table:
     """Return the published row of a document; an empty table if it is not published."""
-    source, number, _ = split(doc_id, corpus.manifest.id_bits)
-    return rows_with(corpus, corpus.files_of(source, number), "doc_id", [doc_id])
+    files = [file for file, _ in corpus.files_with([doc_id])]
+    return rows_with(corpus, files, "doc_id", [doc_id])
 
 
 def removal_row(corpus: PublishedCorpus, doc_id: int) -> pa.Table:
     """Return the row of a removed document in `removed/`; an empty table if it was not removed."""
-    source, number, _ = split(doc_id, corpus.manifest.id_bits)
-    files = corpus.files(f"removed/{corpus.source_names.get(source)}-{number:06d}-")
+    files = [file for file, _ in corpus.files_with([doc_id], "removed/")]
     return rows_with(corpus, files, "doc_id", [doc_id])
 
 
 def published_texts(corpus: PublishedCorpus, doc_ids: Iterable[int]) -> dict[int, str]:
     """Read the texts of published documents, by id. Documents that are not published are left out."""
-    by_file = dict[tuple[int, int], list[int]]()
-    for doc_id in doc_ids:
-        source, number, _ = split(doc_id, corpus.manifest.id_bits)
-        by_file.setdefault((source, number), []).append(doc_id)
 
-    def read(file: tuple[int, int]) -> list[dict[str, Any]]:
-        files = corpus.files_of(*file)
-        return rows_with(corpus, files, "doc_id", by_file[file], ["doc_id", "text"]).to_pylist()
+    def read(some: tuple[TableFile, list[int]]) -> list[dict[str, Any]]:
+        file, ids = some
+        return rows_with(corpus, [file], "doc_id", ids, ["doc_id", "text"]).to_pylist()
 
     with ThreadPoolExecutor(READERS) as readers:
-        return {row["doc_id"]: row["text"] for rows in readers.map(read, by_file) for row in rows}
+        found = readers.map(read, corpus.files_with(doc_ids))
+        return {row["doc_id"]: row["text"] for rows in found for row in rows}
 
 
 def rows_with(

@@ -29,13 +29,14 @@ from zyda_flows.tasks.accounts.published import (
 )
 from zyda_flows.tasks.accounts.published_files import FileTable
 from zyda_flows.tasks.errors import Damaged, Denied, NoCorpus, ZydaError, first_line
-from zyda_flows.tasks.ids import BITS
+from zyda_flows.tasks.ids import BITS, split
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.storage.tables import WHOLE, Section, groups_of_section, open_table
 
 READERS = 8  # files that are read at once
+READ_ROWS = 1 << 18  # of a file that are read at once
 SOURCE_FILES = "sources.parquet"
 NAME = pattern(r"[A-Za-z0-9][A-Za-z0-9._-]{0,150}")
 REPUBLISHED = "{url}: another version of this corpus was published meanwhile; start again"
@@ -186,10 +187,23 @@ class PublishedCorpus:
         """Return the published files whose paths begin with `prefix`, as artifacts of the published folder."""
         return [file.to_read() for file in self.files(prefix)]
 
-    def files_of(self, source: int, number: int) -> list[TableFile]:
-        """Return the published files with the documents of a source's file, both by their numbers in doc_ids."""
-        with self.reading():
-            return self.file_table.of_file(str(self.source_names.get(source)), number)
+    def files_with(self, doc_ids: Iterable[int], place: str = "") -> list[tuple[TableFile, list[int]]]:
+        """Return the published files that may have documents of `doc_ids`, each with the ids of these documents.
+
+        place: "removed/" for the files of removed documents.
+        """
+        by_source = dict[int, dict[int, list[int]]]()
+        for doc_id in doc_ids:
+            source, number, _ = split(doc_id, self.manifest.id_bits)
+            by_source.setdefault(source, {}).setdefault(number, []).append(doc_id)
+        found = dict[str, tuple[TableFile, list[int]]]()
+        for source, ids in by_source.items():
+            with self.reading():
+                files = self.file_table.of_files(f"{place}{self.source_names.get(source)}", ids)
+            for number, files_of_number in files.items():
+                for file in files_of_number:
+                    found.setdefault(file.path, (file, []))[1].extend(ids[number])
+        return [*found.values()]
 
     def folders(self) -> list[str]:
         """Return the folders that have published files, sorted."""
@@ -211,18 +225,27 @@ class PublishedCorpus:
         with self.reading(), open_table(self.folder, file.to_read()) as parquet:
             yield parquet
 
-    def read(self, file: TableFile, columns: Sequence[str]) -> pa.Table:
-        """Read the columns of a published file that are in `columns`."""
+    def read(self, file: TableFile, columns: Sequence[str], section: Section = WHOLE) -> pa.Table:
+        """Read the columns of a published file, or of a section of it, that are in `columns`."""
         with self.open(file) as parquet:
-            return parquet.read([name for name in columns if name in parquet.schema_arrow.names])
+            names = [name for name in columns if name in parquet.schema_arrow.names]
+            return parquet.read_row_groups([*groups_of_section(parquet, section)], names)
 
     def tables(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
-        """Read the files of a published folder, READERS at once: the columns of each file that are in `columns`."""
-        files = self.files(f"{folder}/")
+        """Read the files of a published folder, the columns of each that are in `columns`.
+
+        READERS tables of about READ_ROWS rows are read at once.
+        """
+        sections = [
+            (file, (number, count))
+            for file in self.files(f"{folder}/")
+            for count in (max(1, -(-file.rows // READ_ROWS)),)
+            for number in range(count)
+        ]
         with ThreadPoolExecutor(READERS) as readers:
-            for start in range(0, len(files), READERS):
-                some = files[start : start + READERS]
-                yield from readers.map(lambda file: self.read(file, columns), some)
+            for start in range(0, len(sections), READERS):
+                some = sections[start : start + READERS]
+                yield from readers.map(lambda part: self.read(part[0], columns, part[1]), some)
 
     def row_groups(self, folder: str, columns: Sequence[str]) -> Iterator[pa.Table]:
         """Read the files of a published folder by row group: the columns of each file that are in `columns`."""

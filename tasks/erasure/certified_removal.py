@@ -29,10 +29,8 @@ from zyda_flows.tasks.erasure.requested_documents import (
 from zyda_flows.tasks.errors import BadInput
 from zyda_flows.tasks.ids import split
 from zyda_flows.tasks.limits import limits
-from zyda_flows.tasks.planning.last_build import last_build
 from zyda_flows.tasks.recipe.fields import DENIED, Recipe
 from zyda_flows.tasks.recipe.kinds import MinHashRound
-from zyda_flows.tasks.sources.input_files import load_listing
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.words import in_words
@@ -150,19 +148,16 @@ def finish(recipe: Recipe, promised: Certificate) -> Certificate:
 
 def documents_by_file(recipe: Recipe) -> Counter[str]:
     """Return the number of published documents of each source file, by the source and the file's number."""
-    corpus, counts = PublishedCorpus.of(recipe), Counter[str]()
-    for file in corpus.files():
-        source, name = file.path.split("/")[0], file.path.rpartition("/")[2]
-        if source in corpus.manifest.ledger.sources:
-            counts[f"{source}/{name.partition('-')[0]}"] += file.rows or 0
-    return counts
+    files = PublishedCorpus.of(recipe).source_files()
+    columns = (files.column(name).to_pylist() for name in ("source", "file_number", "documents"))
+    return Counter(
+        {f"{source}/{number:06d}": documents for source, number, documents in zip(*columns, strict=True)}
+    )
 
 
 def documents_left(recipe: Recipe, requested: RequestedDocuments) -> dict[str, int]:
     """Return the expected numbers of documents of all files of the last build, without the documents to remove."""
-    counts, built = documents_by_file(recipe), last_build(recipe.folder)
-    for source, listing in (built.listings if built else {}).items():
-        counts.update({f"{source}/{file.number:06d}": 0 for file in load_listing(recipe.folder, listing)})
+    counts = documents_by_file(recipe)
     counts.subtract(
         f"{document.source}/{split(document.doc_id)[1]:06d}"
         for document in requested.documents

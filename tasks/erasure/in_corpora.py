@@ -146,10 +146,9 @@ def published_of(corpus: PublishedCorpus, ids: Ids) -> Ids:
     """Return the documents of `ids` that a corpus publishes: (n,) uint64."""
     corpus.expect_ids()
     parts = [np.empty(0, np.uint64)]
-    for source, number in sorted({split(doc_id)[:2] for doc_id in ids.tolist()}):
-        for file in corpus.files_of(source, number):
-            published = ids_in(corpus, file)
-            parts.append(published[np.isin(published, ids)])
+    for file, _ in corpus.files_with(ids.tolist()):
+        published = ids_in(corpus, file)
+        parts.append(published[np.isin(published, ids)])
     return np.concatenate(parts)
 
 

@@ -21,8 +21,8 @@ from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, 
 from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
-from zyda_flows.tasks.publish.costs import CORPUS, corpus_cost
-from zyda_flows.tasks.publish.files import publish
+from zyda_flows.tasks.publish.costs import CORPUS, PUBLISH, corpus_cost, files_by_folder, largest_published
+from zyda_flows.tasks.publish.hub_limits import excess
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.signatures.costs import largest_merged
@@ -102,10 +102,17 @@ class BuildPlanner:
         workload, threads = TrialWorkload(self.sizes, workers), workers * threads_for(self.recipe)
         stages = tuple(self.stages(workload, threads))
         by_stage = {stage.stage: stage.spent for stage in stages}
-        published = sum(by_stage.get(stage.name, Spent()).written for stage in (publish, index))
+        published = sum(by_stage.get(name, Spent()).written for name in (PUBLISH, index.name))
         written = sum(spent.written for name, spent in by_stage.items() if name != CORPUS)
         is_local = self.recipe.folder.is_local
-        largest_file = round(max(shard_bytes(self.recipe), largest_merged(workload, self.recipe)))
+        written_by_publish = by_stage.get(PUBLISH, Spent()).written
+        largest_file = round(
+            max(
+                shard_bytes(self.recipe),
+                largest_merged(workload, self.recipe),
+                largest_published(workload, self.recipe, written_by_publish),
+            )
+        )
         plan = Plan(
             recipe=digest_of(self.recipe.as_written),
             made_at=datetime.now(UTC).isoformat(timespec="seconds"),
@@ -121,13 +128,14 @@ class BuildPlanner:
             scratch=0 if is_local else threads * largest_file,
             scheduler_seconds=scheduler_seconds(stages),
             seconds=self.seconds(stages, threads),
+            files_by_folder=files_by_folder(workload, self.recipe),
             model_seconds={
                 name: source.model.seconds * source.entering_model
                 for name, source in workload.sources.items()
                 if source.model
             },
         )
-        notes = notes_of(self.recipe, self.trial, plan.sources)
+        notes = [*notes_of(self.recipe, self.trial, plan.sources), *excess(plan.files_by_folder)]
         return plan.model_copy(update={"faults": tuple(faults_of(plan, self.recipe)), "notes": tuple(notes)})
 
     def stages(self, workload: TrialWorkload, threads: int) -> Iterator[StageEstimate]:

@@ -50,6 +50,7 @@ from zyda_flows.tasks.workers.process import IMPORTED
 from zyda_flows.tasks.workers.window import DEATHS
 
 MOST_SOURCES = 8  # the number of the largest sources that are tried
+FILE_FOR_EACH_SHARD = 2**-20  # `published_mib` of a trial: a byte
 PIECES = 12  # the number of pieces of all sources together; at least two of each source are tried
 PART_BYTES, WARM_BYTES = (
     32 << 20,
@@ -125,7 +126,13 @@ def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
     rounds = tuple(dedup.model_copy(update={"against": ()}) for dedup in recipe.rounds)
     with TemporaryDirectory(prefix="zyda-plan-") as folder:
         yield recipe.model_copy(
-            update={"storage": folder, "sources": sources, "rounds": rounds, "max_loss": None}
+            update={
+                "storage": folder,
+                "sources": sources,
+                "rounds": rounds,
+                "max_loss": None,
+                "published_mib": FILE_FOR_EACH_SHARD,
+            }
         )
 
 

@@ -15,7 +15,7 @@ from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import first_id
 from zyda_flows.tasks.ingest.companions import Companion
-from zyda_flows.tasks.ingest.numbering import RowConverter, number_parts, row_groups
+from zyda_flows.tasks.ingest.numbering import RowConverter, number_parts
 from zyda_flows.tasks.ingest.set_aside import SetAside
 from zyda_flows.tasks.ingest.source_plan import IngestParameters
 from zyda_flows.tasks.log import warn
@@ -29,14 +29,13 @@ from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
 from zyda_flows.tasks.storage.counts import CleaningCounts, Counts, SpecialCounts, total
-from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS, ROW_GROUP_BYTES, row_groups
 from zyda_flows.tasks.storage.records import Record, pack, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
-ROW_GROUP_BYTES = 32 << 20
 
 
 class IngestedPiece(Record):

@@ -199,21 +199,6 @@ def number_parts(tables: Iterable[pa.Table], limit: int) -> Iterator[tuple[int, 
         yield number, table
 
 
-def row_groups(tables: Iterable[pa.Table], limit: int) -> Iterator[pa.Table]:
-    """Join and cut tables of one schema to tables of about `limit` bytes in memory."""
-    waiting, size = list[pa.Table](), 0
-    for table in tables:
-        rows = max(1, len(table) * limit // max(1, table.nbytes))
-        for part in (table.slice(start, rows) for start in range(0, len(table), rows)):
-            if waiting and size + part.nbytes > limit:
-                yield pa.concat_tables(waiting)
-                waiting, size = [], 0
-            waiting.append(part)
-            size += part.nbytes
-    if waiting:
-        yield pa.concat_tables(waiting)
-
-
 def slices(table: pa.Table, parameters: IngestParameters) -> Iterator[tuple[int, int]]:
     """Yield slices of a table, (start, stop), with at most the text of a shard."""
     if not len(table):

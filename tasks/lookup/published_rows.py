@@ -202,10 +202,10 @@ class Rows:
 
 
 def first_files(files: Iterable[Artifact]) -> Iterator[Artifact]:
-    """Yield the first file of each source: that of a folder, or of a name before its numbers in `removed/`."""
+    """Yield the first file of each source, in the folder of the source or in its folder in `removed/`."""
     return iter({source_of(file): file for file in reversed([*files])}.values())
 
 
 def source_of(file: Artifact) -> str:
-    folder, _, rest = file.path.partition("/")
-    return f"{folder}/{rest.rsplit('-', 3)[0]}" if folder == "removed" else folder
+    folder, source, *_ = file.path.split("/")
+    return f"{folder}/{source}" if folder == "removed" else folder

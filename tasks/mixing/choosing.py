@@ -22,7 +22,7 @@ from zyda_flows.tasks.mixing.tokenising import COUNTS
 from zyda_flows.tasks.quality.keep import columns_of, keep_mask
 from zyda_flows.tasks.quality.keep_parser import BadKeep
 from zyda_flows.tasks.storage.artifacts import Artifact
-from zyda_flows.tasks.storage.tables import open_table, read_table, rows_between, tables_of, write_table
+from zyda_flows.tasks.storage.tables import open_table, read_table, rows_between, write_table
 
 VERSION = 1
 NO_PART = 65_535
@@ -64,9 +64,7 @@ class ChosenOfFile(FileJob):
             with open_table(self.corpus.folder, self.artifact) as parquet:
                 names = parquet.schema_arrow.names
             rounds = [name for columns in round_columns(names) for name in columns]
-            tables = tables_of(
-                self.corpus.folder, self.artifact, list(dict.fromkeys(["doc_id", *rounds, *own]))
-            )
+            tables = self.tables(list(dict.fromkeys(["doc_id", *rounds, *own])))
             chosen_tables = [self.choose(table, shares) for table in tables]
         chosen = pa.concat_tables([CHOSEN.empty_table().drop_columns(COUNTS), *chosen_tables])
         lengths = read_table(self.folder, self.tokens, ["doc_id", *COUNTS])

@@ -188,7 +188,7 @@ def neighbours_in(inputs: Inputs, number: int, share: float, held_out: int, run_
     share: of the documents that are candidates.
     """
     folder, corpus = inputs.folder, inputs.corpora[number]
-    published = [file.artifact for file in inputs.files if file.corpus == number]
+    published = [file.artifact for file in inputs.files if file.corpus == number and file.is_first]
     cuts, ranges = cuts_of(corpus, published, share), Naming(0, 0)
     jobs = [
         NeighboursOfFile(

@@ -1,6 +1,6 @@
 """Find and check the inputs of a mixture: the published files of its corpora, and its tokenizer."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
 
@@ -16,22 +16,31 @@ from zyda_flows.tasks.quality.keep import fault
 from zyda_flows.tasks.recipe.values import SpecialAs
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import footer_of
+from zyda_flows.tasks.storage.tables import Section, footer_of
 from zyda_flows.tasks.tokens.stored import load_tokenizer, store_tokenizer
 
 WIDE_VOCABULARY = (
     65_500  # vocabulary from which ids have four bytes; Megatron's readers disagree up to 65,536
 )
+SECTION_BYTES = 256 << 20  # of text in a section of a published file
 AMBIGUOUS_VOCABULARIES = range(WIDE_VOCABULARY, 65_537)
 
 
 @dataclass(frozen=True, slots=True)
 class PublishedFile:
-    """A published file of documents, with the number of its corpus and its source."""
+    """A section of a published file of documents, with the number of its corpus and its source.
+
+    A section has about SECTION_BYTES of text, because some tasks hold the texts of a section in memory.
+    """
 
     corpus: int
     source: str
     artifact: Artifact
+    section: Section
+
+    @property
+    def is_first(self) -> bool:
+        return self.section[0] == 0
 
 
 @dataclass(frozen=True)
@@ -159,16 +168,23 @@ def checked_inputs(mixture: Mixture) -> Inputs:
     if faults:
         raise BadRecipe(*faults)
     files = [
-        PublishedFile(corpus=number, source=source, artifact=artifact)
+        PublishedFile(corpus=number, source=source, artifact=artifact, section=section)
         for number, corpus in enumerate(corpora)
         for source in corpus.manifest.ledger.sources
         for artifact in corpus.artifacts(f"{source}/")
+        for section in sections_of(artifact)
     ]
     inputs = Inputs(mixture, tuple(corpora), tuple(files), encoding)
     faults = part_faults(inputs)
     if faults:
         raise BadRecipe(*faults)
     return inputs
+
+
+def sections_of(artifact: Artifact) -> Iterator[Section]:
+    """Yield the sections of a published file."""
+    sections = max(1, -(-artifact.counts.bytes // SECTION_BYTES))
+    return ((number, sections) for number in range(sections))
 
 
 def encoding_of(mixture: Mixture) -> Encoding:

@@ -188,7 +188,7 @@ class SegmentsOfFile(FileJob):
             values = list(chosen_values(tables_of(self.folder, self.tokens, ["doc_id", "ids"]), wanted))
         else:
             with self.corpus.reading():
-                tables = tables_of(self.corpus.folder, self.artifact, ["doc_id", "text"])
+                tables = self.tables(["doc_id", "text"])
                 values = list(chosen_values(tables, wanted))
         contents = pa.concat_arrays([pa.array([], pa.large_binary()), *values])
         if len(contents) != len(wanted):

@@ -29,6 +29,7 @@ from zyda_flows.tasks.mixing.tallies import (
 from zyda_flows.tasks.mixing.tokenising import TokensOfFile
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.tables import Section
 
 RunJobs = Callable[
     [Sequence[Callable[[], Any]], str], list[Any]
@@ -77,9 +78,12 @@ class Selection:
             for _, file, _ in self.files
         ]
 
-    def published_file(self, file: PublishedFile) -> tuple[Folder, str | None, PublishedCorpus, Artifact]:
+    def published_file(
+        self, file: PublishedFile
+    ) -> tuple[Folder, str | None, PublishedCorpus, Artifact, Section]:
         """Return the first fields of a `FileJob`."""
-        return self.folder, self.inputs.source_of(file), self.inputs.corpora[file.corpus], file.artifact
+        corpus = self.inputs.corpora[file.corpus]
+        return self.folder, self.inputs.source_of(file), corpus, file.artifact, file.section
 
     @cached_property
     def tokens(self) -> list[Artifact]:
@@ -120,7 +124,9 @@ class Selection:
         if not (self.mixture.repeat or self.mixture.validation):
             return None
         files = [
-            CorpusFile(inputs.corpora[file.corpus], file.artifact, inputs.cluster_salt(file.corpus))
+            CorpusFile(
+                inputs.corpora[file.corpus], file.artifact, inputs.cluster_salt(file.corpus), file.section
+            )
             for file in inputs.files
         ]
         clustered = sum(file.rows for corpus in inputs.corpora for file in corpus.files("clusters"))
@@ -175,6 +181,6 @@ class Selection:
         with faults_with_lines(self.mixture):
             amounts = amounts_of(self.mixture, self.tallies, documents_in, self.encoding.around)
             passes = passes_of(self.tallies, amounts) if self.mixture.order == "epochs" else ()
-        all_documents = sum(file.artifact.rows for file in self.inputs.files)
+        all_documents = sum(file.artifact.rows for file in self.inputs.files if file.is_first)
         in_parts = sum(tally.documents + tally.unused + tally.held_out for tally in self.tallies.parts)
         return MixturePlan(self.tallies.parts, tuple(amounts), all_documents - in_parts, passes)

@@ -32,7 +32,7 @@ from zyda_flows.tasks.mixing.planning import salt_of
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.tables import open_table
+from zyda_flows.tasks.storage.tables import WHOLE, Section, groups_of_section, open_table
 
 VERSION = 1
 MOST_COPIES = 255  # of a document in one epoch: `copies` are uint8
@@ -51,11 +51,12 @@ Repeat = tuple[tuple[int, int], ...]  # smallest size of a cluster, and the copi
 
 @dataclass(frozen=True)
 class CorpusFile:
-    """A published file of a corpus. salt: of the names of the corpus's clusters."""
+    """A section of a published file of a corpus. salt: of the names of the corpus's clusters."""
 
     corpus: Annotated[PublishedCorpus, NotInKey("only `artifact` is read from it")]
     artifact: Artifact
     salt: int
+    section: Section = WHOLE
 
 
 @dataclass(frozen=True)
@@ -74,7 +75,8 @@ class ClusteredDocuments(RowsByPart):
     def rows(self) -> pa.Table:
         with self.file.corpus.reading(), open_table(self.file.corpus.folder, self.file.artifact) as parquet:
             rounds = round_columns(parquet.schema_arrow.names)
-            table = parquet.read(["doc_id", *(name for columns in rounds for name in columns)])
+            names = ["doc_id", *(name for columns in rounds for name in columns)]
+            table = parquet.read_row_groups([*groups_of_section(parquet, self.file.section)], names)
         all_ids = table.column("doc_id").to_numpy()
         represented = represented_documents(table, [size for _, size in rounds])
         pairs = clusters_in(table, rounds, self.file.salt)

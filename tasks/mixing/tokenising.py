@@ -17,7 +17,7 @@ from zyda_flows.tasks.sources.columns import as_one_array
 from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.counts import Counts
-from zyda_flows.tasks.storage.tables import parquet_writer, tables_of, write_artifact
+from zyda_flows.tasks.storage.tables import parquet_writer, write_artifact
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine, TokenIds, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
@@ -73,7 +73,7 @@ class TokensOfFile(FileJob):
             with parquet_writer(
                 scratch, TOKENS, compression="none", use_dictionary=["n_tokens", "n_special"]
             ) as writer:
-                for table in tables_of(self.corpus.folder, self.artifact, columns):
+                for table in self.tables(columns):
                     texts = as_one_array(table.column("text"))
                     encoded = [engine.encode_batch(part) for part in batches(texts)]
                     n_tokens = np.concatenate([np.empty(0, np.uint32), *(part.counts for part in encoded)])

@@ -101,8 +101,9 @@ class Plan(Record):
 
     recipe: a hash of the recipe as written. seconds: from start to end. scheduler_seconds: of the single thread of
     Dask's scheduler. work, published: bytes written to each; in_storage: of both, at the end; at_most: the highest
-    value before. scratch: bytes on temporary disks. model_seconds: of one device, by source. faults: resources that
-    will not suffice. notes: costs that the figures do not include.
+    value before. scratch: bytes on temporary disks. files_by_folder: the number of published Parquet files of each
+    folder, if each file of documents has removed documents. model_seconds: of one device, by source. faults:
+    resources that will not suffice. notes: costs that the figures do not include.
     """
 
     recipe: str
@@ -119,6 +120,7 @@ class Plan(Record):
     scratch: float
     scheduler_seconds: float
     seconds: Estimate
+    files_by_folder: dict[str, int] = {}
     model_seconds: dict[str, float] = {}
     faults: tuple[str, ...] = ()
     notes: tuple[str, ...] = ()

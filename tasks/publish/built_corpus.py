@@ -78,16 +78,16 @@ class BuiltCorpus:
     def files(self) -> list[TableFile]:
         """The Parquet files of the corpus, by path."""
         files = [
-            table_file(place, "", shard)
+            table_file(f"{place}/{band_of(shard)}" if place in self.manifest.bands else place, shard)
             for place, receipt in self.corpus_receipts.items()
             for shard in self.load(receipt).artifacts
             if shard.rows
         ]
         for receipt in self.publish_receipts:
             facts, source = self.facts[str(receipt.source)], str(receipt.source)
-            files += [table_file(source, "", shard) for shard in self.load(receipt).artifacts]
-            files += [table_file("removed", f"{source}-", shard) for shard in facts.removed]
-            files += [table_file("set_aside", f"{source}-", shard) for shard in facts.set_aside]
+            files += [table_file(source, shard) for shard in self.load(receipt).artifacts]
+            files += [table_file(f"removed/{source}", shard) for shard in facts.removed]
+            files += [table_file(f"set_aside/{source}", shard) for shard in facts.set_aside]
         return sorted(files, key=lambda file: file.path)
 
     @cached_property
@@ -97,6 +97,11 @@ class BuiltCorpus:
             str(receipt.source): self.load(receipt).facts_as(PublishedSource)
             for receipt in self.publish_receipts
         }
+
+    @property
+    def documents(self) -> dict[str, dict[int, int]]:
+        """The number of published documents of each input file, by source and number of the file."""
+        return {source: dict(facts.documents) for source, facts in self.facts.items()}
 
     @cached_property
     def counted_by(self) -> dict[str, CountsBySource]:
@@ -160,10 +165,15 @@ class BuiltCorpus:
         return load_manifest(self.recipe.folder, receipt)
 
 
-def table_file(place: str, prefix: str, shard: Artifact) -> TableFile:
+def band_of(keys: Artifact) -> str:
+    """Return the folder of a file of band keys: its band."""
+    return keys.name.partition("-")[0]
+
+
+def table_file(place: str, shard: Artifact) -> TableFile:
     """Return the entry of a published table. place: its folder."""
-    path = f"{place}/{prefix}{published_name(shard)}"
+    path = f"{place}/{published_name(shard)}"
     return TableFile(
         path=path, sha256=shard.digest, size=shard.size, rows=shard.rows, footer=shard.footer,
-        footer_sha256=shard.footer_digest, made_as=shard,
+        footer_sha256=shard.footer_digest, text=shard.counts.bytes or None, made_as=shard,
     )  # fmt: skip

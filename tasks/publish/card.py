@@ -47,6 +47,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
+        cut=cut_lines(manifest),
         cleaned=cleaning_lines(manifest),
         special_tokens=special_lines(manifest),
         skipped=skipped_lines(manifest),
@@ -108,7 +109,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "data_files": [*files.values()],
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
-    removed = {"config_name": "removed", "data_files": "removed/*.parquet", "columns": REMOVED.names}
+    removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
     return [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
@@ -118,7 +119,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
             for place in folders[name][:MOST_COMPONENTS]
         ),
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
-        *([removed] if "removed" in places else []),
+        *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
 
 
@@ -176,6 +177,17 @@ def by_reason(manifest: Published) -> str:
         for stage in ledger.stages
         if len(ledger.removed_by(stage)) > 1
     )
+
+
+def cut_lines(manifest: Published) -> str:
+    """Return a line for each source from which repeated passages are cut."""
+    lines = [
+        f"- {counted(line.cut.tokens, 'token')} of repeated passages are cut from the documents of "
+        f"`{line.source}` ({line.cut.bytes:,} bytes); `passages/` lists them with the documents that keep them\n"
+        for line in manifest.ledger.lines
+        if line.cut.bytes
+    ]
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def cleaning_lines(manifest: Published) -> str:

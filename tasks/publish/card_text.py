@@ -21,7 +21,7 @@ Tokens of each source, best-ranked first:
 
 {removed}
 
-{by_reason}{licenses}{languages}{cleaned}{special_tokens}{skipped}{certificate}{audit}
+{by_reason}{licenses}{languages}{cut}{cleaned}{special_tokens}{skipped}{certificate}{audit}
 
 {overlaps}## Sources
 
@@ -39,17 +39,17 @@ with all columns; with `clusters` the clusters; with `removed` the removed docum
 
 - `<source>/*.parquet`: the documents, with the columns of the source, `doc_id`, `source`, `n_tokens`, the
   `cluster_id` (for a document without near-duplicates its `doc_id`), and the answers of a quality model.
-- `removed/*.parquet`: the removed documents, with the stage and the reason. A removed duplicate has the
+- `removed/*/*.parquet`: the removed documents, with the stage and the reason. A removed duplicate has the
   `kept_doc_id` of the kept document, or the `matched_doc_id` of the document in another corpus.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
 - `audit/*.parquet`: a sample of the removed near-duplicates, each with the most similar kept document and the
   similarities.
 - `overlap/*.parquet`: the documents of each source that are removed if the source is deduplicated alone (`own`) or
   with all other sources (`global`), and the removed documents, by the source of the kept document.
-- `bands/*.parquet`: the MinHash band keys of all documents, sorted, for finding near-duplicates of them;
+- `bands/*/*.parquet`: the MinHash band keys of all documents, sorted, for finding near-duplicates of them;
   `manifest.json` has their parameters.
 - `contamination/*.parquet`: the evaluation sets of decontamination, if there are any.
-- `set_aside/*.parquet`: rows that are no documents, with file, row and reason, if there are any; with
+- `set_aside/*/*.parquet`: rows that are no documents, with file, row and reason, if there are any; with
   `publish_set_aside` in the recipe also their content.
 - `ledger.parquet`, `ledger.json`: documents, tokens and bytes of each source after each stage;
   `reasons.parquet`: removed documents by stage, source and reason; `cleaned.parquet`: the changes of each cleaning,

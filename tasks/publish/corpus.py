@@ -100,6 +100,6 @@ def accounts(built: BuiltCorpus, manifest: Published, files: Sequence[TableFile]
         "reasons.parquet": as_parquet(ledger.reasons()),
         **{path: as_parquet(table) for path, table in (tables | counted_tables(built.counted_by)).items()},
         "ledger.json": as_json(ledger).encode(),
-        "sources.parquet": as_parquet(source_files(built.recipe, built.plans)),
+        "sources.parquet": as_parquet(source_files(built.recipe, built.plans, built.documents)),
         "README.md": card(built, manifest, places).encode(),
     }

@@ -1,39 +1,86 @@
-"""The cost of publishing a corpus: files are checked and placed, and on a store their work copies are removed."""
+"""The cost of publishing, and the numbers of published files.
+
+Files are written for several shards, checked and placed, and on a store their work copies are removed.
+"""
 
 from collections.abc import Iterable
 from dataclasses import replace
 
-from zyda_flows.tasks.publish.files import publish
+from zyda_flows.tasks.dedup.costs import cluster_files
+from zyda_flows.tasks.publish.file_groups import file_groups
 from zyda_flows.tasks.recipe.fields import Recipe
-from zyda_flows.tasks.recipe.rounds import rounds_of
-from zyda_flows.tasks.signatures.costs import published_key_files
+from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
+from zyda_flows.tasks.signatures.bands import key_ranges
+from zyda_flows.tasks.signatures.costs import published_key_files, remaining
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.spent import Spent
-from zyda_flows.tasks.stage.cost import StageCost, Workload, scaled, shards_of
+from zyda_flows.tasks.stage.cost import StageCost, Workload, documents_of, scaled, shards_of
 from zyda_flows.tasks.storage.folder import BLOCK_BYTES
 
-CORPUS = "corpus"
+CORPUS, PUBLISH = "corpus", "publish"
 TABLES_OF_ALL = 3  # of clusters, of the overlap and of the audit
 CHECKS_OF_FILE = 5  # requests for a file before it is published, beside those that read it
 REQUESTS_TO_REMOVE = 3  # the record of a file is read and written, and the file is removed
 
 
+def publish_cost(workload: Workload, subject: Subject, name: str) -> Iterable[StageCost]:
+    """Return the cost of writing the published files. A trial has a file for each shard."""
+    assert isinstance(subject, Recipe)
+    spent = workload.by_shard(name)
+    calls, shards = sum(document_files(workload, subject).values()), max(1, spent.calls)
+    files = round(spent.files * calls / shards)
+    requests = max(0, spent.requests - spent.files + files)
+    yield StageCost(name, replace(spent, calls=calls, files=files, requests=requests))
+
+
+def document_files(workload: Workload, recipe: Recipe) -> dict[str, int]:
+    """Return the number of published files of documents of each source, without folders of components."""
+    files = dict[str, int]()
+    for name, source in workload.sources.items():
+        shards = len(source.shards)
+        texts, documents = ([size / max(1, shards)] * shards for size in (source.text, source.documents))
+        files[name] = len(file_groups(source.shards, texts, documents, recipe.published_mib * 2**20))
+    return files
+
+
+def largest_published(workload: Workload, recipe: Recipe, written: int) -> float:
+    """Return the bytes of the largest published file. written: the bytes of all published files."""
+    texts = [source.text for source in workload.sources.values()]
+    return min(recipe.published_mib * 2**20, max(texts)) * written / max(1.0, sum(texts))
+
+
+def files_by_folder(workload: Workload, recipe: Recipe) -> dict[str, int]:
+    """Return the number of published Parquet files of each folder, if each file has removed documents."""
+    documents = document_files(workload, recipe)
+    files = documents | {f"removed/{name}": count for name, count in documents.items()}
+    ranges = len(key_ranges(remaining(workload)))
+    for dedup_round in rounds_of(recipe):
+        clustered = cluster_files(round(documents_of(workload)))
+        files |= {dedup_round.name_of("clusters"): clustered, dedup_round.name_of("audit"): 1}
+        if recipe.publish_bands:
+            bands, place = dedup_round.dedup.key_bands, dedup_round.name_of("bands")
+            files |= {f"{place}/{band:03d}": ranges for band in range(bands)}
+    return files
+
+
 def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     """Return the cost of reading the files to publish, and of putting them in place."""
-    tried, published = workload.tried(CORPUS), workload.tried(publish.name)
-    by_size = workload.by_shard(publish.name).written / max(1, published.written)
+    tried, published = workload.tried(CORPUS), workload.tried(PUBLISH)
+    by_size = workload.by_shard(PUBLISH).written / max(1, published.written)
     by_shards = shards_of(workload) / max(1, workload.tried_shards)
     keys = published_key_files(workload, recipe)
     tried_keys = sum(
         workload.tried(dedup_round.name_of(index.name)).calls for dedup_round in rounds_of(recipe)
     )
     tables = min(TABLES_OF_ALL, tried.calls - tried_keys)
-    calls = round((tried.calls - tried_keys - tables) * by_shards) + keys + tables
+    documents = sum(document_files(workload, recipe).values())
+    by_files = by_shards * documents / max(1, shards_of(workload))
+    calls = round((tried.calls - tried_keys - tables) * by_files) + keys + tables
     whole = scaled(tried, by_size)
     placed = calls - tried.calls
     requests = CHECKS_OF_FILE * calls + whole.read // BLOCK_BYTES + placed
     spent = replace(whole, calls=calls, files=placed, requests=requests)
-    yield StageCost(CORPUS, spent + removing_copies(recipe, shards_of(workload) + keys))
+    yield StageCost(CORPUS, spent + removing_copies(recipe, documents + keys))
 
 
 def removing_copies(recipe: Recipe, files: int) -> Spent:

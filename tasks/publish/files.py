@@ -1,8 +1,9 @@
-"""The stage that publishes a source: the published files of all its shards, and their counts.
+"""The stage that publishes a source: its published files, each of consecutive shards, and their counts.
 
 `tasks.publish.corpus` makes the published folder of these files.
 """
 
+from collections import Counter
 from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
@@ -25,11 +26,13 @@ from zyda_flows.tasks.documents.deny import RowsAside
 from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.limits import limits
+from zyda_flows.tasks.publish.costs import PUBLISH, publish_cost
+from zyda_flows.tasks.publish.file_groups import file_groups, input_file_of
 from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
     removed_schema,
 )
-from zyda_flows.tasks.publish.published_shards import VERSION, ShardToPublish
+from zyda_flows.tasks.publish.published_shards import VERSION, ShardsToPublish
 from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
@@ -39,6 +42,7 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.trees import merge_in_tree
 from zyda_flows.tasks.stage.verdicts import (
+    ShardHistory,
     Trail,
     load_histories,
 )
@@ -51,19 +55,25 @@ from zyda_flows.tasks.storage.tables import read_table, write_table
 class PublishedSource(Facts):
     """The facts of the manifest: the tables of removed documents and of rows set aside.
 
+    documents: the number of published documents of each input file with shards, as (number of the file, documents).
     counted: the documents of each component, licence and language, COUNTED, if the recipe has these categories.
     """
 
     removed: tuple[Artifact, ...] = ()
     set_aside: tuple[Artifact, ...] = ()
+    documents: tuple[tuple[int, int], ...] = ()
     counted: Artifact | None = None
 
 
-class FilesOfShard(NamedTuple):
-    """The artifacts of a published shard; a process holds those of all shards of a source."""
+class FilesOfShards(NamedTuple):
+    """The artifacts of shards that share a published file; a process holds those of all shards of a source.
+
+    documents: the number of kept documents of each shard.
+    """
 
     kept: tuple[Artifact, ...]
     removed: Artifact | None
+    documents: tuple[int, ...]
     counted: Artifact | None
 
     @property
@@ -71,15 +81,15 @@ class FilesOfShard(NamedTuple):
         return total(file.counts for file in self.kept)
 
 
-def publish_files(job: ShardToPublish) -> FilesOfShard:
-    """Publish a shard, and return its artifacts."""
-    shard = job()
-    return FilesOfShard(shard.files, shard.removed, shard.counted)
+def publish_files(job: ShardsToPublish) -> FilesOfShards:
+    """Publish consecutive shards, and return their artifacts."""
+    shards = job()
+    return FilesOfShards(shards.files, shards.removed, shards.documents, shards.counted)
 
 
 @dataclass(frozen=True)
 class SumOfCounts(ArtifactJob):
-    """Add up the counts of some shards, or sums of them: COUNTED. place: in the tree."""
+    """Add up the counts of some published files, or sums of them: COUNTED. place: in the tree."""
 
     stage, version = "counts", VERSION
 
@@ -99,11 +109,11 @@ class SumOfCounts(ArtifactJob):
 
 def key(recipe: Recipe, trail: Trail) -> str:
     component, named = recipe.source(trail.source).component, count_columns(recipe, trail.source)
-    params = [bool(component and component.folders), named]
-    return stage_key("publish", VERSION, params, *trail.identities)
+    params = [bool(component and component.folders), named, recipe.published_mib]
+    return stage_key(PUBLISH, VERSION, params, *trail.identities)
 
 
-@stage("publish", key, extends_trail=False)
+@stage(PUBLISH, key, extends_trail=False, cost=publish_cost)
 def publish(recipe: Recipe, trail: Trail) -> Manifest:
     """Write the published files of a source."""
     folder, source = recipe.folder, trail.source
@@ -116,28 +126,28 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         removed_columns = removed_columns.append(COMPONENT)
     in_folders, named = bool(component and component.folders), count_columns(recipe, source)
     jobs = [
-        ShardToPublish(
+        ShardsToPublish(
             folder=folder,
             source=source,
             table_schema=facts.packed,
             removed_schema=removed_columns,
-            history=history,
+            histories=histories,
             in_folders=in_folders,
             named=tuple(named.items()),
         )
-        for history in load_histories(folder, trail)
+        for histories in histories_of_files(load_histories(folder, trail), recipe.published_mib)
     ]
-    files = fan_out(publish_files, jobs, stage="publish", source=source)
-    kept = tuple(sorted((file for shard in files for file in shard.kept), key=lambda file: file.name))
-    counts = [shard.counted for shard in files if shard.counted]
+    files = fan_out(publish_files, jobs, stage=PUBLISH, source=source)
+    kept = tuple(sorted((file for shards in files for file in shards.kept), key=lambda file: file.name))
+    counts = [shards.counted for shards in files if shards.counted]
     counted, sums = None, list[str]()
     if counts:
         counted, sums = merge_in_tree(
-            counts, partial(SumOfCounts, folder, source), stage="publish", source=source
+            counts, partial(SumOfCounts, folder, source), stage=PUBLISH, source=source
         )
         check_components(read_table(folder, counted), trail)
     return Manifest(
-        stage="publish",
+        stage=PUBLISH,
         source=source,
         artifacts=kept,
         entering=trail.remaining,
@@ -145,10 +155,36 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
         facts=PublishedSource(
             removed=tuple(file.removed for file in files if file.removed),
             set_aside=set_aside_of(facts, later_manifests),
+            documents=documents_of_inputs(jobs, files),
             counted=counted,
         ).written(),
         intermediate=tuple(sums),
     )
+
+
+def histories_of_files(
+    histories: Sequence[ShardHistory], published_mib: float
+) -> list[tuple[ShardHistory, ...]]:
+    """Return the shards of each published file, ascending by their documents."""
+    shards = [history.shard for history in histories]
+    groups = file_groups(
+        [shard.name for shard in shards],
+        [shard.counts.bytes for shard in shards],
+        [shard.counts.documents for shard in shards],
+        published_mib * 2**20,
+    )
+    return [tuple(histories[i] for i in group) for group in groups]
+
+
+def documents_of_inputs(
+    jobs: Sequence[ShardsToPublish], files: Sequence[FilesOfShards]
+) -> tuple[tuple[int, int], ...]:
+    """Return the number of published documents of each input file, ascending by the number of the file."""
+    sums = Counter[int]()
+    for job, published in zip(jobs, files, strict=True):
+        for history, documents in zip(job.histories, published.documents, strict=True):
+            sums[input_file_of(history.shard.name)] += documents
+    return tuple(sorted(sums.items()))
 
 
 def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tuple[Artifact, ...]:
@@ -159,10 +195,11 @@ def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tup
 
 def check_components(counted: pa.Table, trail: Trail) -> None:
     """Raise NotConserved if the counts by category do not sum to the ingested and the kept documents."""
+    cut = total(receipt.cut for receipt in trail.receipts)
     for category in filter(counted.column(CATEGORY.name).unique().to_pylist().__contains__, COUNTED_BY):
         ends = of_category(counted, category)
         everything, kept = total_of(ends), total_of(ends.filter(pc.field("stage").is_null()))
-        if everything != trail.receipts[0].out or kept != trail.remaining:
+        if everything + cut != trail.receipts[0].out or kept != trail.remaining:
             raise NotConserved(
                 f"source {trail.source}: its {category} have {everything.documents:,} documents, of which "
                 f"{kept.documents:,} are kept; expected {trail.receipts[0].out.documents:,} and "

@@ -15,7 +15,7 @@ from typing import Any
 
 from zyda_flows.tasks.accounts.published import PUBLISHED, TableFile
 from zyda_flows.tasks.errors import Damaged
-from zyda_flows.tasks.publish.published_shards import PublishedShard
+from zyda_flows.tasks.publish.published_shards import PublishedShards
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.storage.artifacts import (
     MANIFESTS,
@@ -46,7 +46,7 @@ class Handover:
     paths: dict[str, str]
 
     def __call__(self) -> None:
-        kind: type[Record] = PublishedShard if self.record.startswith(TEXTS) else ArtifactRecord
+        kind: type[Record] = PublishedShards if self.record.startswith(TEXTS) else ArtifactRecord
         with suppress(Damaged):  # a damaged record is made again when it is needed
             if record := read_record(self.folder, self.record, kind):
                 write_record(self.folder, self.record, self.renamed(record))

@@ -1,7 +1,7 @@
 """The inputs of a corpus: the files of its sources, its tokenizer, its models, and the software."""
 
 import os.path
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from functools import cache
 from importlib.metadata import version
 
@@ -21,6 +21,7 @@ SOURCES = pa.schema(
         ("version", pa.string()),
         ("size", pa.uint64()),
         ("commit", pa.string()),
+        ("documents", pa.int64()),
     ]
 )
 
@@ -66,16 +67,23 @@ def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | Non
     return {"name": written["classify"]["model"], "digest": model.digest, **revision}
 
 
-def source_files(recipe: Recipe, inputs: Sequence[SourcePlan]) -> pa.Table:
-    """List the files of all sources with their versions and their numbers in doc_ids: SOURCES."""
+def source_files(
+    recipe: Recipe, inputs: Sequence[SourcePlan], documents: Mapping[str, Mapping[int, int]]
+) -> pa.Table:
+    """List the files of all sources with their versions and their numbers in doc_ids: SOURCES.
+
+    documents: the number of published documents, by source and number of the file.
+    """
     rows = list[dict[str, object]]()
     for prepared in inputs:
+        published = documents[prepared.source]
         files = load_listing(recipe.folder, prepared.listing)
         rows += [
             {
                 "source": prepared.source, "source_number": prepared.number, "file_number": file.number,
                 "file": name, "version": file.version, "size": file.size,
                 "commit": (file.location.commit if file.location else "") or None,
+                "documents": published.get(file.number, 0),
             }
             for file, name in zip(files, shown_names(files), strict=True)
         ]  # fmt: skip

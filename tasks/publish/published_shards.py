@@ -1,63 +1,58 @@
-"""Write the published files of a shard: the kept documents, and the list of removed documents.
+"""Write the published files of consecutive shards: the kept documents, and the list of removed documents.
 
-Rows of the kept files: `doc_id`, `source`, the source's columns, each with one type in all files of the source,
-`n_tokens`, and the columns that stages added (`cluster_id`, and the columns of a quality model). Rows of the
-removed files: REMOVED, and the evidence that stages declare.
+The shards are written one after another in row groups of some MiB, so that memory does not depend on their number.
+`tasks.publish.published_tables` has the rows.
 """
 
 from collections.abc import Iterator
 from contextlib import ExitStack
-from dataclasses import dataclass
+from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
-from numpy.typing import NDArray
 
 from zyda_flows.tasks.accounts.components import (
     CATEGORY,
     COUNTED,
+    MOST_ROWS,
+    added_up,
     check_names,
     count_components,
     count_names,
 )
 from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
-from zyda_flows.tasks.publish.published_columns import (
-    SOURCE,
-    for_readers,
-)
-from zyda_flows.tasks.sources.columns import conform
+from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.publish.cut_texts import load_cuts, with_cut_counts
+from zyda_flows.tasks.publish.published_columns import for_readers
+from zyda_flows.tasks.publish.published_tables import kept_rows, removed_rows
 from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.jobs import RecordJob
-from zyda_flows.tasks.stage.verdicts import (
-    ShardHistory,
-    StageOutput,
-    counts_of,
-    load_added_columns,
-    removals_in,
-    with_columns,
-)
+from zyda_flows.tasks.stage.verdicts import ShardHistory, counts_of
 from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path
-from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
+from zyda_flows.tasks.storage.counts import Counts, total
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS, ROW_GROUP_BYTES, row_groups
 from zyda_flows.tasks.storage.records import Record, unpack
-from zyda_flows.tasks.storage.tables import parquet_writer, read_table, tables_of, write_artifact, write_table
+from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
 
 VERSION = 1
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
-class PublishedShard(Record):
-    """The published files of a shard. kept, removed: None if there are no such documents.
+class PublishedShards(Record):
+    """The published files of consecutive shards. kept, removed: None if there are no such documents.
 
-    by_folder: the kept documents if each component has a folder. counted: the documents of each component, licence
-    and language, COUNTED, if the recipe has these categories.
+    by_folder: the kept documents if each component has a folder. documents: the number of kept documents of each
+    shard. counted: the documents of each component, licence and language, COUNTED, if the recipe has these
+    categories.
     """
 
     kept: Artifact | None
     removed: Artifact | None
     by_folder: tuple[Artifact, ...] = ()
+    documents: tuple[int, ...] = ()
     counted: Artifact | None = None
 
     @property
@@ -67,81 +62,117 @@ class PublishedShard(Record):
 
 
 @dataclass(frozen=True)
-class ShardToPublish(RecordJob[PublishedShard]):
-    """A shard to publish, with the verdicts of the stages.
+class ShardsToPublish(RecordJob[PublishedShards]):
+    """Consecutive shards to publish in a file, with the verdicts of the stages.
 
-    table_schema: of the columns of the source. removed_schema: of the list of removed documents. in_folders:
-    whether each component has a folder. named: (category, column of STATISTICS) by which documents are counted:
-    licences or languages.
+    table_schema: of the columns of the source. removed_schema: of the list of removed documents. histories: of the
+    shards, ascending by their documents. in_folders: whether each component has a folder. named: (category, column
+    of STATISTICS) by which documents are counted: licences or languages.
     """
 
-    stage, version, kind = "publish", VERSION, PublishedShard
+    stage, version, kind = "publish", VERSION, PublishedShards
 
     source: str
     table_schema: str
     removed_schema: pa.Schema
-    history: ShardHistory
+    histories: tuple[ShardHistory, ...]
     in_folders: bool = False
     named: tuple[tuple[str, str], ...] = ()
 
     @property
     def name(self) -> str:
-        return self.history.shard.name
+        return self.histories[0].shard.name
 
-    def make(self) -> PublishedShard:
-        return self.recorded(publish_shard(self))
+    def make(self) -> PublishedShards:
+        return self.recorded(publish_shards(self))
 
 
-def publish_shard(job: ShardToPublish) -> PublishedShard:
-    """Write the files of a shard."""
-    has_components = COMPONENT.name in unpack(job.table_schema).names
-    names = [*DOCUMENT_COUNTS.names, *([COMPONENT.name] if has_components else [])]
-    counted = read_table(job.folder, job.history.shard, names)
-    added = load_added_columns(job.folder, job.history)
-    removed = removed_rows(job, added, counted)
-    removed_ids = removed.column("doc_id").to_numpy()
-    kept_ids = np.setdiff1d(counted.column("doc_id").to_numpy(), removed_ids, assume_unique=True)
-    files = dict[str, Artifact]()
-    if job.in_folders:
-        for name, folder_ids in by_folder(job, counted, kept_ids).items():
-            files[name] = write_documents(job, folder_ids, added, counted, name)
-    elif len(kept_ids):
-        files[""] = write_documents(job, kept_ids, added, counted)
-    counted_by = {
-        category: count_names(named_by(job, column, counted), removed) for category, column in job.named
-    }
-    if has_components:
-        counted_by["components"] = count_components(counted, removed)
-    return PublishedShard(
-        counted=write_counts(job, counted_by) if counted_by else None,
+@dataclass(frozen=True)
+class KeptOfShard:
+    """The kept documents of a shard in a file. ids: (n,), ascending."""
+
+    history: ShardHistory
+    ids: Ids
+    counts: Counts
+
+
+@dataclass(frozen=True)
+class Decisions:
+    """The decisions about documents, collected while shards are read.
+
+    kept: the shards with documents in each file, by the folder of the file below the source's; "" without folders.
+    documents: see `PublishedShards`. counted_by: tables of counts to be added up, by category of COUNTED_BY.
+    """
+
+    job: ShardsToPublish
+    kept: dict[str, list[KeptOfShard]] = field(default_factory=dict)
+    documents: list[int] = field(default_factory=list)
+    counted_by: dict[str, list[pa.Table]] = field(default_factory=dict)
+
+    def removed_tables(self) -> Iterator[pa.Table]:
+        """Yield the removed documents of each shard, and collect the decisions about the shard."""
+        job = self.job
+        own = [COMPONENT.name] if COMPONENT.name in unpack(job.table_schema).names else []
+        for history in job.histories:
+            counted = read_table(job.folder, history.shard, [*DOCUMENT_COUNTS.names, *own])
+            counted = with_cut_counts(counted, load_cuts(job.folder, history))
+            removed = removed_rows(job.folder, job.source, history, counted, job.removed_schema)
+            all_ids, removed_ids = (table.column("doc_id").to_numpy() for table in (counted, removed))
+            kept_ids = np.setdiff1d(all_ids, removed_ids, assume_unique=True)
+            self.documents.append(len(kept_ids))
+            in_folders = by_folder(job, counted, kept_ids) if job.in_folders else {"": kept_ids}
+            for folder, ids in in_folders.items():
+                if len(ids):
+                    part = KeptOfShard(history, ids, counts_of(counted, ids))
+                    self.kept.setdefault(folder, []).append(part)
+            for category, column in job.named:
+                self.count(category, count_names(named_by(job, history, column, counted), removed))
+            if own:
+                self.count("components", count_components(counted, removed))
+            yield removed
+
+    def count(self, category: str, ends: pa.Table) -> None:
+        """Add the counts of a shard: ENDS."""
+        waiting = self.counted_by.setdefault(category, [])
+        waiting.append(ends)
+        if sum(map(len, waiting)) > MOST_ROWS:
+            waiting[:] = [added_up(waiting)]
+
+
+def publish_shards(job: ShardsToPublish) -> PublishedShards:
+    """Write the files of consecutive shards."""
+    decisions = Decisions(job)
+    removed = write_removed(job, decisions.removed_tables())
+    files = {folder: write_documents(job, parts, folder) for folder, parts in sorted(decisions.kept.items())}
+    return PublishedShards(
         kept=files.pop("", None),
-        removed=write_removed(job, removed) if len(removed_ids) else None,
+        removed=removed,
         by_folder=tuple(files.values()),
+        documents=tuple(decisions.documents),
+        counted=write_counts(job, decisions.counted_by) if decisions.counted_by else None,
     )
 
 
-def write_counts(job: ShardToPublish, counted_by: dict[str, pa.Table]) -> Artifact:
-    """Write the counts of the shard by category: COUNTED. Raises BadInput for too many components."""
-    tables = [
-        ends.add_column(0, CATEGORY, pa.repeat(pa.scalar(category, CATEGORY.type), len(ends)))
-        for category, ends in sorted(counted_by.items())
-    ]
-    counted = pa.concat_tables([COUNTED.empty_table(), *tables])
-    check_names(str(job.source), counted)
+def write_counts(job: ShardsToPublish, counted_by: dict[str, list[pa.Table]]) -> Artifact:
+    """Write the counts of the shards by category: COUNTED. Raises BadInput for too many components."""
+    tables = [COUNTED.empty_table()]
+    for category, waiting in sorted(counted_by.items()):
+        ends = added_up(waiting)
+        tables.append(ends.add_column(0, CATEGORY, pa.repeat(pa.scalar(category, CATEGORY.type), len(ends))))
+    counted = pa.concat_tables(tables)
+    check_names(job.source, counted)
     path = artifact_path("counts", job.source, job.name, job.key)
     return write_table(job.folder, path, job.name, counted)
 
 
-def named_by(job: ShardToPublish, column: str, counted: pa.Table) -> pa.Table:
+def named_by(job: ShardsToPublish, history: ShardHistory, column: str, counted: pa.Table) -> pa.Table:
     """Return the documents of a shard, with the values of a column of STATISTICS as `component`."""
-    statistics = read_table(job.folder, job.history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
+    statistics = read_table(job.folder, history.shard, [STATISTICS]).column(STATISTICS).combine_chunks()
     names = statistics.field(column)
     return counted.select(DOCUMENT_COUNTS.names).append_column("component", names)
 
 
-def by_folder(
-    job: ShardToPublish, counted: pa.Table, kept_ids: NDArray[np.uint64]
-) -> dict[str, NDArray[np.uint64]]:
+def by_folder(job: ShardsToPublish, counted: pa.Table, kept_ids: Ids) -> dict[str, Ids]:
     """Return the kept documents, (n,) ascending, by the folder of their component. Raises BadInput."""
     kept = counted.filter(
         pa.array(np.isin(counted.column("doc_id").to_numpy(), kept_ids, assume_unique=True))
@@ -157,107 +188,44 @@ def by_folder(
     names, places = np.unique(np.array(folders or [""]), return_inverse=True)
     row_places = places[encoded.indices.to_numpy()] if len(kept) else np.zeros(0, np.int64)
     ids = kept.column("doc_id").to_numpy()
-    return {
-        str(name): ids[row_places == place] for place, name in enumerate(names) if (row_places == place).any()
-    }
+    return {str(name): ids[row_places == place] for place, name in enumerate(names)}
 
 
-def removed_rows(job: ShardToPublish, added: list[pa.Table], counted: pa.Table) -> pa.Table:
-    """Return the removed documents of the shard, with stage, reason and evidence, sorted by doc_id."""
-    tables = [job.removed_schema.empty_table()]
-    for output in job.history.outputs:
-        if output.artifact.removed.documents:
-            verdicts = removals_in(read_table(job.folder, output.artifact))
-            tables.append(as_removed(job, output, verdicts, added, counted))
-    return pa.concat_tables(tables).sort_by("doc_id")
-
-
-def as_removed(
-    job: ShardToPublish, output: StageOutput, verdicts: pa.Table, added: list[pa.Table], counted: pa.Table
-) -> pa.Table:
-    """Return the verdicts of a stage as rows of the removed files.
-
-    Null for evidence that the stage does not have.
-    """
-    schema = job.removed_schema
-    rows = verdicts.select([name for name in verdicts.column_names if name in schema.names])
-    rows = rows.append_column("source", pa.array([job.source] * len(rows), pa.string()))
-    rows = rows.append_column("stage", pa.array([output.stage] * len(rows), pa.string()))
-    beside = [name for name in ("n_tokens", COMPONENT.name) if name in counted.column_names]
-    rows = with_columns(rows, counted.select(["doc_id", *beside]))
-    for table in added:
-        # The evidence of this stage takes precedence over columns that other stages added.
-        names = [
-            name for name in table.column_names if name in schema.names and name not in rows.column_names
-        ]
-        rows = with_columns(rows, table.select(["doc_id", *names]))
-    for field in schema:
-        if field.name not in rows.column_names:
-            rows = rows.append_column(field, pa.nulls(len(rows), field.type))
-    cluster_ids = pc.coalesce(rows.column("cluster_id"), rows.column("doc_id"))
-    rows = rows.set_column(rows.schema.get_field_index("cluster_id"), "cluster_id", cluster_ids)
-    return rows.select(schema.names).cast(schema)
-
-
-def write_documents(
-    job: ShardToPublish,
-    kept_ids: NDArray[np.uint64],
-    added: list[pa.Table],
-    counted: pa.Table,
-    in_folder: str = "",
-) -> Artifact:
-    """Write the kept documents.
-
-    kept_ids: (n,), ascending. in_folder: below the folder of the source; may be empty.
-    """
-
-    def fill(scratch: Path) -> None:
-        with ExitStack() as stack:
-            writer = None
-            for table in published_tables(job, kept_ids, added):
-                writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
-                writer.write_table(table)
-
+def write_documents(job: ShardsToPublish, parts: list[KeptOfShard], in_folder: str) -> Artifact:
+    """Write the kept documents of a file. in_folder: below the folder of the source; may be empty."""
+    schema = unpack(job.table_schema)
+    tables = chain.from_iterable(
+        kept_rows(job.folder, job.source, part.history, part.ids, schema) for part in parts
+    )
     name = f"{in_folder}/{job.name}" if in_folder else job.name
     path = artifact_path(job.stage, job.source, name, job.key)
-    shard = write_artifact(job.folder, path, name, fill, counts=counts_of(counted, kept_ids))
+    shard = write_rows(job, path, name, tables, total(part.counts for part in parts))
     if shard.rows != shard.counts.documents:
         raise NotConserved(f"{path}: {shard.rows:,} rows written, expected {shard.counts.documents:,}")
     return shard
 
 
-def published_tables(
-    job: ShardToPublish, kept_ids: NDArray[np.uint64], added: list[pa.Table]
-) -> Iterator[pa.Table]:
-    """Yield tables of some MiB of the documents in kept_ids, with the published columns."""
-    schema = unpack(job.table_schema)
-    for stored in tables_of(job.folder, job.history.shard):
-        table = conform(stored, schema)
-        is_remaining = np.isin(table.column("doc_id").to_numpy(), kept_ids, assume_unique=True)
-        if not is_remaining.any():
-            continue
-        if not is_remaining.all():
-            table = table.filter(pa.array(is_remaining))
-        expect_whole_texts(job.source, table)
-        tokens = table.column("n_tokens")
-        table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
-        table = table.add_column(1, SOURCE, pa.array([job.source] * len(table), SOURCE.type))
-        for added_table in added:
-            table = with_columns(table, added_table)
-        yield table.cast(for_readers(table.schema))
-
-
-def expect_whole_texts(source: str, table: pa.Table) -> None:
-    """Raise NotConserved if the size of a text differs from its count: ingest removed it, and no rule does now."""
-    sizes, counted = pc.binary_length(table.column("text")).to_numpy(), table.column("n_bytes").to_numpy()
-    if len(others := np.flatnonzero(sizes != counted)):
-        first = others[0]
-        raise NotConserved(
-            f"source {source}: document {table.column('doc_id')[first]} has {sizes[first]:,} bytes of text, "
-            f"expected {counted[first]:,}: the result of a rule has changed since it was ingested; build again"
-        )
-
-
-def write_removed(job: ShardToPublish, removed: pa.Table) -> Artifact:
+def write_removed(job: ShardsToPublish, tables: Iterator[pa.Table]) -> Artifact | None:
+    """Write the removed documents; return None if there are none. All tables are read."""
+    removed = (table for table in tables if len(table))
+    if (first := next(removed, None)) is None:
+        return None
     path = artifact_path("removed", job.source, job.name, job.key)
-    return write_table(job.folder, path, job.name, removed.cast(for_readers(removed.schema)))
+    return write_rows(
+        job, path, job.name, (table.cast(for_readers(table.schema)) for table in chain([first], removed))
+    )
+
+
+def write_rows(
+    job: ShardsToPublish, path: str, name: str, tables: Iterator[pa.Table], counts: Counts | None = None
+) -> Artifact:
+    """Write tables of one schema in row groups of some MiB."""
+
+    def fill(scratch: Path) -> None:
+        with ExitStack() as stack:
+            writer = None
+            for table in row_groups(tables, ROW_GROUP_BYTES):
+                writer = writer or stack.enter_context(parquet_writer(scratch, table.schema))
+                writer.write_table(table, row_group_size=len(table))
+
+    return write_artifact(job.folder, path, name, fill, **({"counts": counts} if counts else {}))

@@ -6,6 +6,7 @@ the pull request open, and the next push continues with it.
 """
 
 import hashlib
+from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -18,6 +19,7 @@ from zyda_flows.tasks.accounts.published import MANIFEST, REPAIR, File
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import Damaged, Denied, Unavailable
 from zyda_flows.tasks.log import warn
+from zyda_flows.tasks.publish.hub_limits import excess
 from zyda_flows.tasks.publish.hub_repository import Repository, first_sentence, repository_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.folder import Folder
@@ -73,6 +75,7 @@ class Push:
                 f"{counted(len(self.others), 'file')} that no push has written are kept: {self.others[0]}"
                 + (", ..." if len(self.others) > 1 else "")
             )
+        yield from excess(Counter(path.rpartition("/")[0] for path in self.files))
         if not self.corpus.manifest.recipe.get("license"):
             yield "the recipe has no `license`, so the card has none"
 

@@ -25,6 +25,9 @@ PART_BYTES = 32 << 20
 MOST_GROUPS = 8  # row groups in a part, because values repeated by a dictionary take more memory than storage
 FOOTER_CACHE_BYTES = 256 << 20
 PARSED = 9  # ratio of a footer's size in memory to its size on storage: 8.9 MB for 8 x 512 row groups
+# Consecutive row groups of a file: the number of the section, and the number of sections of the file.
+Section = tuple[int, int]
+WHOLE: Section = (0, 1)
 NOT_DECODED = (pa.ArrowException, OSError, ValueError, MemoryError)
 FOOTERS: LRUCache[str, pq.FileMetaData] = LRUCache(
     FOOTER_CACHE_BYTES, getsizeof=lambda footer: footer.serialized_size * PARSED
@@ -161,18 +164,30 @@ def in_arrow_memory(content: bytes) -> pa.Buffer:
     return buffer
 
 
-def tables_of(folder: Folder, artifact: Artifact, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    """Read an artifact in parts of some MiB: a row group, or a few small row groups."""
+def tables_of(
+    folder: Folder, artifact: Artifact, columns: list[str] | None = None, section: Section = WHOLE
+) -> Iterator[pa.Table]:
+    """Read an artifact, or a section of it, in parts of some MiB: a row group, or a few small row groups."""
     with open_table(folder, artifact) as parquet:
-        yield from parts_of(parquet, columns)
+        yield from parts_of(parquet, columns, section)
 
 
-def parts_of(parquet: pq.ParquetFile, columns: list[str] | None = None) -> Iterator[pa.Table]:
-    sizes = [parquet.metadata.row_group(i).total_byte_size for i in range(parquet.num_row_groups)]
+def parts_of(
+    parquet: pq.ParquetFile, columns: list[str] | None = None, section: Section = WHOLE
+) -> Iterator[pa.Table]:
+    in_section = groups_of_section(parquet, section)
+    sizes = [parquet.metadata.row_group(i).total_byte_size for i in in_section]
     # The total size up to each row group, in units of PART_BYTES: row groups with the same number are a part.
     part = np.cumsum(sizes) // PART_BYTES
     for _, groups in groupby(range(len(sizes)), key=lambda group: (part[group], group // MOST_GROUPS)):
-        yield parquet.read_row_groups(list(groups), columns)
+        yield parquet.read_row_groups([in_section[group] for group in groups], columns)
+
+
+def groups_of_section(parquet: pq.ParquetFile, section: Section) -> range:
+    """Return the numbers of the row groups of a section of a file."""
+    number, sections = section
+    groups = parquet.num_row_groups
+    return range(groups * number // sections, groups * (number + 1) // sections)
 
 
 def rows_between(folder: Folder, artifacts: Iterable[Artifact], first: int, last: int) -> pa.Table:

@@ -282,7 +282,7 @@ def test_sample_is_a_separate_and_deterministic_corpus(corpus):
 
 
 def test_small_shards_give_the_same_corpus(corpus):
-    recipe, small = corpus.load(), corpus.load(name="small-shards", shard_mib=0.002)
+    recipe, small = corpus.load(), corpus.load(name="small-shards", shard_mib=0.002, published_mib=0.002)
     build_here(recipe)
     build_here(small)
     assert len(small.folder.files("published/best")) > 2

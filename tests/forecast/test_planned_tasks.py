@@ -1,9 +1,11 @@
 """Compare the planned tasks of each stage with the executed tasks of a build of the same recipe."""
 
+from collections import Counter
+
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import QUALITY, STEPS, Corpus, build_here, edited, prose, rows, write_rows
+from small_corpus import QUALITY, STEPS, Corpus, build_here, edited, listed_files, prose, rows, write_rows
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.plan import plan_of
@@ -62,6 +64,7 @@ def crowded(tmp_path_factory):
     (corpus.folder / "asked.txt").write_text("nobody.example\n")
     corpus.recipe |= {
         "name": "crowded",
+        "published_mib": 0.06,  # of two files
         "deny": "asked.txt",
         "documents": [
             *STEPS,
@@ -87,18 +90,19 @@ def tasks(crowded):
         run = dict[str, int]()
         with calling_on_result(lambda name, _, __, spent: run.update({name: run.get(name, 0) + spent.calls})):
             build_here(recipe)
-    return {stage.stage: stage.spent.calls for stage in plan.stages}, run
+    counts = Counter(file.path.rpartition("/")[0] for file in listed_files(recipe.folder))
+    return {stage.stage: stage.spent.calls for stage in plan.stages}, run, (plan.files_by_folder, counts)
 
 
 def test_unknown_stages_are_planned_with_one_task_per_shard(tasks):
-    planned, run = tasks
+    planned, run, _ = tasks
     assert planned["odd"] == run["odd"] == 2 * FILES
     assert planned["heavy"] == run["heavy"] == 2 * FILES
     assert planned["together"] == run["together"] == 1
 
 
 def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
-    planned, run = tasks
+    planned, run, _ = tasks
     assert planned.keys() >= {name for name, calls in run.items() if calls}
     # `corpus`: the trial runs no model, so it publishes no documents that a model removes. `audit`: the number
     # of batches of pairs differs from the number of shards.
@@ -111,3 +115,12 @@ def test_planned_tasks_of_every_stage_equal_the_executed_tasks(tasks):
     assert wrong == {}
     run_once = {name.rstrip("2") for name, calls in run.items() if calls}
     assert {*pipeline.names()} - run_once == {"matches", "against"}, "which need another corpus"
+
+
+def test_planned_files_equal_the_published_files(tasks):
+    _, _, (planned, published) = tasks
+    assert planned["many"] == FILES / 2 > published["many"]  # `keep` removes all documents of some files
+    assert planned["lines"] >= published["lines"] > 0  # the model removes all documents of some files
+    for place in ("removed/many", "removed/lines", "bands/003", "clusters", "audit"):
+        assert planned[place] == pytest.approx(published[place])
+    assert published.keys() - planned.keys() <= {"", "overlap", "contamination"}

@@ -39,7 +39,7 @@ def corpus_in(folder, table, row_group_size=7):
             name,
             lambda scratch, part=part: pq.write_table(part, scratch, row_group_size=row_group_size),
         )
-        files.append(table_file("clusters", "", shard).model_copy(update={"path": path}))
+        files.append(table_file("clusters", shard).model_copy(update={"path": path}))
     # The numbers of the sources are in another order than the sources.
     origins = [SimpleNamespace(source=name, number=10 - i) for i, name in enumerate(NAMES)]
     vars(corpus).update(listed=files, manifest=SimpleNamespace(made_of=origins))

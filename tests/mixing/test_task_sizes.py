@@ -9,17 +9,20 @@ from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 from small_mixtures import copies_in, documents, mixed_in, mixture_file, origins
 
 from zyda_flows.tasks.dedup import document_names, exchange
-from zyda_flows.tasks.mixing import amounts, neighbours, segment_groups, tallies
+from zyda_flows.tasks.mixing import amounts, neighbours, planning, segment_groups, tallies
+from zyda_flows.tasks.publish import published_shards
 from zyda_flows.tasks.signatures import bands
 
 SMALL, LARGE = 8, 32  # files of a corpus
 GROWTH = 1.5  # of the largest task of a step: parts have random sizes
 FULL_PART = (40, 1600, 0)  # rows and bytes up to which a task may grow: parts of small corpora are not full
+ROW_GROUP_BYTES = 6_000  # of published files, which four input files of 8 kB share
 # With these, each step is divided into several tasks, and rows are gathered.
 LIMITS = {
     (document_names, "PART_ROWS"): 30, (exchange, "MOST_FILES"): 4, (tallies, "FILES_TOGETHER"): 4,
     (tallies, "BIN_BITS"): 4, (tallies, "BINS"): 16, (amounts, "BIN_BITS"): 4, (neighbours, "RANGE_ROWS"): 24,
     (segment_groups, "MOST_SEGMENTS"): 4, (segment_groups, "GATHERED_BYTES"): 40_000,
+    (planning, "SECTION_BYTES"): ROW_GROUP_BYTES,
 }  # fmt: skip
 OPTIONS = {
     "parts": [{"name": "alone", "where": "name < 'b'", "epochs": 1.25}, {"name": "rest", "epochs": 2}],
@@ -45,7 +48,13 @@ def corpus_of_files(folder, name, files):
         write_rows(folder / f"in/good-{number:03d}.parquet", rows(**texts))
     source = {"name": "good", "files": "in/good-*.parquet"}
     dedup = {"scope": "across", "bands": 32, "values": 128}
-    corpus.recipe = {**corpus.recipe, "name": name, "sources": [source], "dedup": dedup}
+    corpus.recipe = {
+        **corpus.recipe,
+        "name": name,
+        "sources": [source],
+        "dedup": dedup,
+        "published_mib": 0.04,
+    }
     build_here(corpus.load())
     return corpus
 
@@ -55,6 +64,7 @@ def corpora_by_size(tmp_path_factory, compiled):
     """Return two corpora with near-duplicates of each other, small and large."""
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(bands, "RANGE_ROWS", 100)
+        patch.setattr(published_shards, "ROW_GROUP_BYTES", ROW_GROUP_BYTES)
         return {
             files: [corpus_of_files(tmp_path_factory.mktemp(name), name, files) for name in ("one", "other")]
             for files in (SMALL, LARGE)

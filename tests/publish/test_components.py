@@ -315,6 +315,7 @@ def test_too_many_components_of_a_shard_or_a_source_stop_the_build(tmp_path, fil
 
 def test_counts_do_not_depend_on_the_tree_that_adds_them_up(tmp_path, monkeypatch):
     corpus = with_names(tmp_path, 9, 3)
+    corpus.recipe["published_mib"] = 1e-6  # a published file for each input file
     whole = corpus.load(storage=str(tmp_path / "whole"))
     build_here(whole)
     monkeypatch.setattr(trees, "FAN_IN", 2)

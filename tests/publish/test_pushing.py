@@ -9,7 +9,7 @@ from small_corpus import Corpus, build_here, prose, published, rows, write_rows
 from stand_in_hub import StandInHub, point_client_at
 
 from zyda_flows.tasks.errors import BadInput, Denied, Unavailable
-from zyda_flows.tasks.publish import pushing
+from zyda_flows.tasks.publish import hub_limits, pushing
 from zyda_flows.tasks.publish.pushing import push_of
 from zyda_flows.tasks.storage import stores
 
@@ -106,6 +106,17 @@ def test_lost_files_are_sent_again_and_a_failing_push_shows_nothing(hub, corpus)
     with pytest.raises(Unavailable, match=r"was sent 3 times.*nothing of it is visible"):
         push(recipe)
     assert on_hub(hub) == before
+
+
+def test_push_names_folders_with_more_files_than_the_hub_recommends(hub, corpus, monkeypatch):
+    recipe = corpus.load()
+    assert not [line for line in push_of(recipe, NAME).sentences() if "recommends" in line]
+    monkeypatch.setattr(hub_limits, "MOST_FILES", 5)
+    monkeypatch.setattr(hub_limits, "MOST_IN_FOLDER", 2)
+    (whole, folder) = (line for line in push_of(recipe, NAME).sentences() if "recommends" in line)
+    assert whole.startswith(f"{len(on_disk(recipe))} files to publish: ")
+    assert "published_mib" in whole
+    assert " in a folder; " in folder
 
 
 def test_interrupted_push_continues_and_shows_nothing_before(hub, corpus):

@@ -53,7 +53,7 @@ def test_no_id_is_rounded(recipe, place, reader):
     frame = (
         pd.read_parquet(folder)
         if reader == "pandas"
-        else duckdb.read_parquet(f"{folder}/*.parquet", union_by_name=True).order("doc_id").df()
+        else duckdb.read_parquet(f"{folder}/**/*.parquet", union_by_name=True).order("doc_id").df()
     )
     ids = [name for name in IDS if name in table.column_names]
     assert ids

@@ -26,7 +26,7 @@ def opened(built_once):
 def read_by_pyarrow(corpus, *places):
     """Return the rows of folders of the published corpus, read by pyarrow and sorted by doc_id."""
     published = corpus.folder / "out/small/published"
-    files = [file for place in places for file in sorted((published / place).glob("*.parquet"))]
+    files = [file for place in places for file in sorted((published / place).rglob("*.parquet"))]
     assert files
     rows = [row for file in files for row in pq.ParquetFile(file).read().to_pylist()]
     return sorted(rows, key=lambda row: row["doc_id"])

@@ -11,9 +11,9 @@ import zstandard
 from small_corpus import build_here, kept_names, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.errors import Denied, ZydaError
-from zyda_flows.tasks.ingest.numbering import row_groups
 from zyda_flows.tasks.planning.prepare import preflight
 from zyda_flows.tasks.sources.file_rows import utf8_faults
+from zyda_flows.tasks.storage.documents import row_groups
 
 GOOD_LINE = json.dumps({"name": "good", "text": "a good text"}).encode() + b"\n"
 

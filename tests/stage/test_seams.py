@@ -216,7 +216,7 @@ def test_changed_rule_runs_again_with_a_higher_version(loud, example, with_stage
 
 def test_files_of_removed_documents_have_the_same_columns(loud, example, with_stages):
     with_stages("BEFORE_DEDUP", example("shouting").shouting)
-    recipe = loud.load(shard_mib=0.001)
+    recipe = loud.load(shard_mib=0.001, published_mib=0.001)
     build_here(recipe)
     paths = recipe.folder.folder("published").files("removed")
     folder = Path(recipe.folder.url) / "published"

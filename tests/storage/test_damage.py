@@ -179,7 +179,7 @@ def test_storage_that_damages_rebuilt_files_ends_the_build(tmp_path, monkeypatch
 
 
 PUBLISHED = {"a document file": "best/*.parquet", "the card": "README.md", "the manifest": "manifest.json",
-             "the removed": "removed/*.parquet", "the list of sources": "sources.parquet",
+             "the removed": "removed/*/*.parquet", "the list of sources": "sources.parquet",
              "the table of files": "files-*.parquet"}  # fmt: skip
 
 

@@ -27,21 +27,23 @@ def on_store(tmp_path, s3, request):
         sources = copy.deepcopy(corpus.recipe["sources"])
         sources[2]["keep"] = f"name <> '{lacks}'"
         storage = f"{s3}/{request.node.name}"
-        return corpus.load(storage=storage, shard_mib=0.01, work_copies=work_copies, sources=sources)
+        return corpus.load(
+            storage=storage, shard_mib=0.01, published_mib=0.01, work_copies=work_copies, sources=sources
+        )
 
     return load
 
 
 @pytest.fixture
 def written(monkeypatch):
-    """Count the publications of each shard."""
-    calls, publish_shard = Counter(), published_shards.publish_shard
+    """Count the publications of each file."""
+    calls, publish_shards = Counter(), published_shards.publish_shards
 
     def counted(job):
         calls[job.source, job.name] += 1
-        return publish_shard(job)
+        return publish_shards(job)
 
-    monkeypatch.setattr(published_shards, "publish_shard", counted)
+    monkeypatch.setattr(published_shards, "publish_shards", counted)
     return calls
 
 

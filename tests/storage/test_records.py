@@ -15,7 +15,7 @@ from zyda_flows.tasks.ingest.file_pieces import IngestedPiece
 from zyda_flows.tasks.lookup.verify_and_clean import files_to_check
 from zyda_flows.tasks.planning.build_history import Build, builds_of
 from zyda_flows.tasks.planning.last_build import BuildRecord, last_build, ledger_if_complete
-from zyda_flows.tasks.publish.published_shards import PublishedShard
+from zyda_flows.tasks.publish.published_shards import PublishedShards
 from zyda_flows.tasks.signatures.edges import EdgeFiles
 from zyda_flows.tasks.sources.input_files import Listing
 from zyda_flows.tasks.sources.register import Register, load_register
@@ -41,7 +41,7 @@ def kind_of(path):
     if path.endswith(".parquet.json"):
         return ArtifactRecord
     named = next((kind for place, kind in KINDS.items() if path.startswith(place)), None)
-    return named or (IngestedPiece if path.startswith("work/ingest/") else PublishedShard)
+    return named or (IngestedPiece if path.startswith("work/ingest/") else PublishedShards)
 
 
 def built_twice(folder):

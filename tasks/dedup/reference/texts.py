@@ -7,6 +7,7 @@ shards need is stored several times, and a shard reads only its own part.
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from hashlib import sha256
+from math import ceil
 from pathlib import Path
 from typing import Annotated
 
@@ -23,15 +24,16 @@ from zyda_flows.tasks.storage.artifacts import Artifact, artifact_path, stage_ke
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import write_parts
-from zyda_flows.tasks.storage.tables import parquet_writer, rows_between, tables_of, write_artifact
+from zyda_flows.tasks.storage.tables import Section, parquet_writer, rows_between, tables_of, write_artifact
 
 VERSION = 1
-READ_BYTES = 128 << 20  # the largest total size of the files of an artifact, about 300 MB of text
+READ_BYTES = 128 << 20  # the largest total size of the files or sections of an artifact, about 300 MB of text
 GROUP_ROWS = 1 << 16
 WANTED = pa.schema([("doc_id", pa.uint64()), ("part", pa.uint32())])
 TEXTS = pa.schema(
     [("part", pa.uint32()), ("corpus", pa.uint8()), ("doc_id", pa.uint64()), ("text", pa.large_string())]
 )
+FileSection = tuple[Artifact, Section]
 
 
 @dataclass(frozen=True)
@@ -46,18 +48,18 @@ class TextsByPart(ArtifactJob):
     source: str
     other: Annotated[PublishedCorpus, NotInKey("only `files` are read")]
     corpus: int
-    files: tuple[Artifact, ...]
+    files: tuple[FileSection, ...]
     wanted: Artifact
 
     @property
     def name(self) -> str:
-        return f"texts-{self.files[0].name}"
+        return f"texts-{self.files[0][0].name}"
 
     def make(self) -> Artifact:
         tables = [TEXTS.empty_table()]
         with self.other.reading():
-            for file in self.files:
-                tables += self.texts_in(file)
+            for file, section in self.files:
+                tables += self.texts_in(file, section)
         rows = pa.concat_tables(tables).sort_by([("part", "ascending"), ("doc_id", "ascending")])
 
         def fill(scratch: Path) -> None:
@@ -65,14 +67,14 @@ class TextsByPart(ArtifactJob):
 
         return write_artifact(self.folder, self.path, self.name, fill)
 
-    def texts_in(self, file: Artifact) -> Iterator[pa.Table]:
-        """Yield the wanted texts of a file in batches of some MiB: TEXTS."""
+    def texts_in(self, file: Artifact, section: Section) -> Iterator[pa.Table]:
+        """Yield the wanted texts of a section of a file in batches of some MiB: TEXTS."""
         folder = self.other.folder
         wanted = rows_between(self.folder, [self.wanted], *first_and_last(folder, file))
         ids, parts = wanted.column("doc_id").to_numpy(), wanted.column("part").to_numpy()
         if not len(ids):
             return
-        for table in tables_of(folder, file, ["doc_id", "text"]):
+        for table in tables_of(folder, file, ["doc_id", "text"], section):
             doc_ids = table.column("doc_id").to_numpy()
             asking = np.flatnonzero(np.isin(ids, doc_ids))
             if len(asking):
@@ -86,15 +88,17 @@ class TextsByPart(ArtifactJob):
                 yield pa.table(columns, schema=TEXTS)
 
 
-def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[Artifact, ...]]:
-    """Yield groups of neighbouring files of up to READ_BYTES together; a larger file is a group alone."""
-    group, size = list[Artifact](), 0
+def in_groups(files: Sequence[Artifact]) -> Iterator[tuple[FileSection, ...]]:
+    """Yield groups of neighbouring files of up to READ_BYTES together; larger files are cut into sections."""
+    group, size = list[FileSection](), 0.0
     for file in files:
-        if group and size + file.size > READ_BYTES:
-            yield tuple(group)
-            group, size = [], 0
-        group.append(file)
-        size += file.size
+        sections = max(1, ceil(file.size / READ_BYTES))
+        for number in range(sections):
+            if group and size + file.size / sections > READ_BYTES:
+                yield tuple(group)
+                group, size = [], 0.0
+            group.append((file, (number, sections)))
+            size += file.size / sections
     if group:
         yield tuple(group)
 
