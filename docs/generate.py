@@ -21,6 +21,7 @@ from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom
 from zyda_flows.tasks.recipe.kinds import ExactRound, MinHashRound
+from zyda_flows.tasks.recipe.passages import LongPassages, RepeatedLines, RepeatedParagraphs, SharedUnits
 from zyda_flows.tasks.recipe.source import Classify, MaxLosses, Source
 from zyda_flows.tasks.recipe.steps.registry import KINDS, STEPS
 
@@ -45,6 +46,10 @@ MODELS: dict[str, tuple[str, type[BaseModel]]] = {
     "Deduplication": ("`dedup`, or each of its rounds. ", MinHashRound),
     "Deduplication of equal texts": ("`dedup`, or each of its rounds, with `exact`. ", ExactRound),
     "Verify": ("`dedup.verify`. ", Verify),
+    "Repeated passages": ("An entry of `passages`, with `length`. ", LongPassages),
+    "Repeated lines": ("An entry of `passages`, with `lines`. ", RepeatedLines),
+    "Repeated paragraphs": ("An entry of `passages`, with `paragraphs`. ", RepeatedParagraphs),
+    "Counted lines and paragraphs": ("`lines` and `paragraphs` of `passages`. ", SharedUnits),
     "Classify": ("`classify` of a source. ", Classify),
     "Personal data": ("`pii` of a step `clean`. ", PersonalData),
     "List of files": ("`files_from` of a source. ", FilesFrom),

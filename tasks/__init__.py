@@ -9,6 +9,7 @@
 `signatures` candidates for near-duplicates in all sources: signatures, band keys, shared buckets
 `dedup`      confirmed near-duplicates and the kept documents: clusters, preference, comparison, reference corpora
 `quality`    the judgement of a model about a document, and the documents that a source keeps
+`passages`   passages that several documents share, and what is cut of them
 `publish`    the published folder: documents, removed documents, card
 `lookup`     queries of a published corpus: explanations, nearest documents, the report's figures
 `forecast`   the estimated cost of a build, from a trial

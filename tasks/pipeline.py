@@ -23,6 +23,8 @@ from zyda_flows.tasks.documents.deny import deny
 from zyda_flows.tasks.documents.rules import rules
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.ingest.ingest import ingest
+from zyda_flows.tasks.passages.cuts import cuts
+from zyda_flows.tasks.passages.passages import passages
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.publish.files import publish
 from zyda_flows.tasks.quality.classify import classify
@@ -63,6 +65,8 @@ PIPELINE: tuple[Stage | EachRound | PipelineCheck, ...] = (
     LOSSES,
     classify,
     filter_documents,
+    passages,
+    cuts,
     EachRound((index,)),
     publish,
     LOSSES,

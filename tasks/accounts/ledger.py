@@ -17,7 +17,7 @@ LEDGER = pa.schema(
         ("source", pa.string()),
         *(
             (f"{prefix}{unit}", pa.int64())
-            for prefix in ("", "removed_", "set_aside_")
+            for prefix in ("", "removed_", "set_aside_", "cut_")
             for unit in ("documents", "tokens", "bytes")
         ),
     ]
@@ -42,6 +42,7 @@ SKIPPED = pa.schema([("source", pa.string()), ("reason", pa.string()), ("records
 class Line(RareCounts):
     """The counts of a stage for a source: documents that it kept, removed and set aside.
 
+    cut: tokens and bytes of kept documents that it cut; no documents.
     removed_by: the removed documents, by reason. cleaned: changes by each cleaning, by its name. skipped: records
     of files that are no documents, by kind. special_tokens: special tokens that texts contain as characters.
     """
@@ -51,6 +52,7 @@ class Line(RareCounts):
     out: Counts
     removed: Counts
     set_aside: Counts
+    cut: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
 
@@ -81,8 +83,9 @@ class Ledger(Record):
 
     @cached_property
     def stages_between(self) -> tuple[str, ...]:
-        """The stages that removed documents, without the last of them: its result is the end."""
-        return tuple(stage for stage in self.stages if self.removed(stage).documents)[:-1]
+        """The stages that removed or cut documents, without the last of them: its result is the end."""
+        changing = (s for s in self.stages if self.removed(s).documents or self.cut(s).bytes)
+        return tuple(changing)[:-1]
 
     @cached_property
     def by_stage(self) -> dict[str, dict[str, Line]]:
@@ -105,6 +108,10 @@ class Ledger(Record):
 
     def removed(self, stage: str, source: str | None = None) -> Counts:
         return total(line.removed for line in self.lines_of(stage, source))
+
+    def cut(self, stage: str, source: str | None = None) -> Counts:
+        """Return the tokens and bytes that a stage cut from kept documents, of a source or of all."""
+        return total(line.cut for line in self.lines_of(stage, source))
 
     def table(self) -> pa.Table:
         """Return the published table of the ledger: LEDGER."""
@@ -157,7 +164,7 @@ def most_first(counts: Mapping[str, SpecialCounts]) -> list[tuple[str, SpecialCo
 
 
 def row_of(line: Line) -> dict[str, str | int]:
-    counts = {"": line.out, "removed_": line.removed, "set_aside_": line.set_aside}
+    counts = {"": line.out, "removed_": line.removed, "set_aside_": line.set_aside, "cut_": line.cut}
     numbers = {f"{p}{unit}": n for p, counted in counts.items() for unit, n in counted.model_dump().items()}
     return {"stage": line.stage, "source": line.source, **numbers}
 
@@ -166,8 +173,8 @@ def make_ledger(steps: Iterable[Sequence[Receipt]]) -> Ledger:
     """Return the ledger of the receipts of all stages, in their order. The first stage has receipts of all sources.
 
     A stage without a receipt for a source keeps all documents of the source. Raises NotConserved if the documents,
-    tokens or bytes that entered a stage differ from the sum of its kept, removed and set aside counts, or from the
-    counts that the stage before kept.
+    tokens or bytes that entered a stage differ from the sum of its kept, removed, set aside and cut counts, or from
+    the counts that the stage before kept.
     """
     receipts = [{receipt.source: receipt for receipt in step} for step in steps]
     for source in receipts[0]:
@@ -198,6 +205,7 @@ def line_of(receipt: Receipt) -> Line:
         skipped=receipt.skipped,
         special_tokens=receipt.special_tokens,
         set_aside=receipt.set_aside,
+        cut=receipt.cut,
     )
 
 
@@ -210,10 +218,10 @@ def check_account(receipts: Sequence[Receipt]) -> None:
         name = f"source {receipt.source}, stage {receipt.stage}"
         if receipt.entering != before:
             raise NotConserved(f"{name}: {receipt.entering} entered, but the stage before kept {before}")
-        accounted = receipt.out + receipt.removed + receipt.set_aside
+        accounted = receipt.out + receipt.removed + receipt.set_aside + receipt.cut
         if receipt.entering != accounted:
             raise NotConserved(
-                f"{name}: {receipt.entering} entered, but {accounted} were kept, removed or set aside"
+                f"{name}: {receipt.entering} entered, but {accounted} were kept, removed, set aside or cut"
             )
         by_reason = total(receipt.removed_by.values())
         if receipt.removed_by and by_reason != receipt.removed:

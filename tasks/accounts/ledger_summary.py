@@ -31,7 +31,7 @@ def token_paths(ledger: Ledger) -> list[TokenPath]:
 
 
 def large_losses(ledger: Ledger) -> list[str]:
-    """Return a sentence for each stage that removed more than half of a source, and each source that is empty."""
+    """Return a sentence for each stage that removed or cut more than half of a source, and each empty source."""
     sentences = list[str]()
     first, *_, last = ledger.stages
     for source in ledger.sources:
@@ -46,7 +46,8 @@ def large_losses(ledger: Ledger) -> list[str]:
 
 def large_loss(ledger: Ledger, stage: str, source: str) -> tuple[str, str] | None:
     """Return the share of a source that a stage removed and the main reason; None if it removed at most half."""
-    lost, remaining = ledger.removed(stage, source).tokens, ledger.of(stage, source).tokens
+    lost = ledger.removed(stage, source).tokens + ledger.cut(stage, source).tokens
+    remaining = ledger.of(stage, source).tokens
     if lost <= remaining:
         return None
     reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda item: -item[1].tokens)

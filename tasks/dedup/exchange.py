@@ -160,6 +160,10 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
         return f"{super().name}-{self.first:05d}"
 
     def make(self) -> Artifact:
+        return write_numbers(self.folder, self.path, self.name, self.rows())
+
+    def rows(self) -> pa.Table:
+        """Return the rows, sorted by PART."""
         assert self.shared_files
         artifacts = self.shared_files.artifacts
         tables_by_file = read_files(self.folder, artifacts, self.part, self.shift)
@@ -167,8 +171,7 @@ class GatheredRows(PartJob[Artifact], ArtifactJob):
         rows = pa.concat_tables([none, *(table for tables in tables_by_file for table in tables)])
         rows = self.merged(rows.append_column(PLACE, pa.array(places_of(tables_by_file, self.first))))
         # Within a part in the order of the files, as without gathering.
-        rows = rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
-        return write_numbers(self.folder, self.path, self.name, rows)
+        return rows.take(np.argsort(rows.column(PART.name).to_numpy(), kind="stable"))
 
     def merged(self, rows: pa.Table) -> pa.Table:
         """Return fewer rows with the same meaning, if a step can merge rows of several files."""

@@ -11,7 +11,8 @@ from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
 from zyda_flows.tasks.stage.verdicts import Trail
 
 NOT_LIMITED = {"deny"}  # documents that were requested to be removed are removed without a limit
-SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter"}
+NAMED = {"cuts": "passages"}  # stages with another name in a recipe
+SPOKEN = {"rules": "the rules", "dedup": "deduplication", "filter": "the filter", "passages": "passages"}
 
 
 @task(task_run_name="losses", **ONCE_A_BUILD)
@@ -48,7 +49,7 @@ def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     }
     losses = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
-        by = "dedup" if receipt.stage in rounds else receipt.stage
+        by = "dedup" if receipt.stage in rounds else NAMED.get(receipt.stage, receipt.stage)
         entering, lost = losses.get(by, (receipt.entering.tokens, 0))
-        losses[by] = (entering, lost + receipt.removed.tokens)
+        losses[by] = (entering, lost + receipt.removed.tokens + receipt.cut.tokens)
     return losses

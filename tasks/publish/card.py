@@ -47,6 +47,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
+        cut=cut_lines(manifest),
         cleaned=cleaning_lines(manifest),
         special_tokens=special_lines(manifest),
         skipped=skipped_lines(manifest),
@@ -176,6 +177,17 @@ def by_reason(manifest: Published) -> str:
         for stage in ledger.stages
         if len(ledger.removed_by(stage)) > 1
     )
+
+
+def cut_lines(manifest: Published) -> str:
+    """Return a line for each source from which repeated passages are cut."""
+    lines = [
+        f"- {counted(line.cut.tokens, 'token')} of repeated passages are cut from the documents of "
+        f"`{line.source}` ({line.cut.bytes:,} bytes); `passages/` lists them with the documents that keep them\n"
+        for line in manifest.ledger.lines
+        if line.cut.bytes
+    ]
+    return "".join([*lines, "\n"]) if lines else ""
 
 
 def cleaning_lines(manifest: Published) -> str:

@@ -195,10 +195,11 @@ def set_aside_of(facts: IngestFacts, later_manifests: Sequence[Manifest]) -> tup
 
 def check_components(counted: pa.Table, trail: Trail) -> None:
     """Raise NotConserved if the counts by category do not sum to the ingested and the kept documents."""
+    cut = total(receipt.cut for receipt in trail.receipts)
     for category in filter(counted.column(CATEGORY.name).unique().to_pylist().__contains__, COUNTED_BY):
         ends = of_category(counted, category)
         everything, kept = total_of(ends), total_of(ends.filter(pc.field("stage").is_null()))
-        if everything != trail.receipts[0].out or kept != trail.remaining:
+        if everything + cut != trail.receipts[0].out or kept != trail.remaining:
             raise NotConserved(
                 f"source {trail.source}: its {category} have {everything.documents:,} documents, of which "
                 f"{kept.documents:,} are kept; expected {trail.receipts[0].out.documents:,} and "

@@ -25,6 +25,7 @@ from zyda_flows.tasks.accounts.components import (
 from zyda_flows.tasks.documents.planning import STATISTICS
 from zyda_flows.tasks.errors import NotConserved, bad_input
 from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.publish.cut_texts import load_cuts, with_cut_counts
 from zyda_flows.tasks.publish.published_columns import for_readers
 from zyda_flows.tasks.publish.published_tables import kept_rows, removed_rows
 from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
@@ -114,6 +115,7 @@ class Decisions:
         own = [COMPONENT.name] if COMPONENT.name in unpack(job.table_schema).names else []
         for history in job.histories:
             counted = read_table(job.folder, history.shard, [*DOCUMENT_COUNTS.names, *own])
+            counted = with_cut_counts(counted, load_cuts(job.folder, history))
             removed = removed_rows(job.folder, job.source, history, counted, job.removed_schema)
             all_ids, removed_ids = (table.column("doc_id").to_numpy() for table in (counted, removed))
             kept_ids = np.setdiff1d(all_ids, removed_ids, assume_unique=True)

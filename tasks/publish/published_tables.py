@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.errors import NotConserved
 from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.publish.cut_texts import load_cuts, with_cut_counts, with_cut_texts
 from zyda_flows.tasks.publish.published_columns import SOURCE, for_readers
 from zyda_flows.tasks.sources.columns import conform
 from zyda_flows.tasks.stage.verdicts import (
@@ -74,7 +75,7 @@ def kept_rows(
 
     kept_ids: (n,), ascending. schema: of the columns of the source.
     """
-    added = load_added_columns(folder, history)
+    added, cuts = load_added_columns(folder, history), load_cuts(folder, history)
     for stored in tables_of(folder, history.shard):
         table = conform(stored, schema)
         is_remaining = np.isin(table.column("doc_id").to_numpy(), kept_ids, assume_unique=True)
@@ -83,6 +84,7 @@ def kept_rows(
         if not is_remaining.all():
             table = table.filter(pa.array(is_remaining))
         expect_whole_texts(source, table)
+        table = with_cut_texts(with_cut_counts(table, cuts), cuts)
         tokens = table.column("n_tokens")
         table = table.drop_columns(["n_tokens", "n_bytes"]).append_column("n_tokens", tokens)
         table = table.add_column(1, SOURCE, pa.array([source] * len(table), SOURCE.type))

@@ -11,6 +11,7 @@ from pydantic import BaseModel, ValidationError
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.kinds import TAGS
+from zyda_flows.tasks.recipe.passages import TAGS as PASSAGES
 from zyda_flows.tasks.recipe.source import Classify, Source
 from zyda_flows.tasks.recipe.values import NO_CREDENTIALS
 from zyda_flows.tasks.words import counted
@@ -64,7 +65,7 @@ class FromFile(Protocol):
     _file: tuple[str, str]
 
 
-KINDS = (MAPPING, OTHER, *TAGS, "[key]")
+KINDS = (MAPPING, OTHER, *TAGS, *PASSAGES, "[key]")
 
 
 def faults(

@@ -17,6 +17,7 @@ from pydantic import (
 from zyda_flows.tasks.ids import MAX_SOURCES
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
+from zyda_flows.tasks.recipe.passages import AnyPart, check_kinds_differ
 from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
 from zyda_flows.tasks.recipe.steps.registry import KINDS, AnyStep
 from zyda_flows.tasks.recipe.steps.step import Step
@@ -96,11 +97,16 @@ class Recipe(Strict):
         description="One deduplication round, or a list of rounds; each runs on the documents that the "
         "round before it kept.",
     )
+    passages: Annotated[tuple[AnyPart, ...], AfterValidator(check_kinds_differ)] = Field(
+        (),
+        description="Passages that several documents share, which are cut after all documents are chosen: at most "
+        "a part each with `length`, `lines` and `paragraphs`.",
+    )
     max_loss: MaxLoss | None = Field(
         None,
-        description="The largest share of a source's tokens that rules, deduplication and filters may each remove, "
-        "of the tokens before that stage; or a share for each of them. If a stage would remove more, the build "
-        "stops before it publishes.",
+        description="The largest share of a source's tokens that rules, deduplication, filters and passages may "
+        "each remove, of the tokens before that stage; or a share for each of them. If a stage would remove more, "
+        "the build stops before it publishes.",
     )
     deny: Annotated[tuple[Url, ...], BeforeValidator(one_or_more, json_schema_input_type=OneOrMore)] = Field(
         (),

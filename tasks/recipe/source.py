@@ -34,7 +34,7 @@ RESERVED_NAMES = {
     "removed", "set_aside", *(f"{name}{n}" for name in ("clusters", "audit", "bands") for n in ("", *range(2,
     10))), "readme.md", "manifest.json", "ledger.json", "ledger.parquet", "sources.parquet", "reasons.parquet",
     "cleaned.parquet", "skipped.parquet", "special_tokens.parquet", "components.parquet", "licenses.parquet",
-    "languages.parquet", "contamination", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
+    "languages.parquet", "contamination", "passages", "default", *(f"overlap{n}" for n in ("", *range(2, 10))),
 }  # fmt: skip
 WITH_REVISION = re.compile(r"hf://(datasets/|spaces/|models/)?[^/@]+/[^/@]+@", re.IGNORECASE)
 STEPS = BeforeValidator(as_steps, json_schema_input_type=list[AnyStep])
@@ -47,6 +47,7 @@ class MaxLosses(Strict):
     rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
     filter: Share | None = Field(None, description="The stage `filter`: labels of a model, and `keep`.")
+    passages: Share | None = Field(None, description="Repeated passages, and documents removed for them.")
 
 
 MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]
@@ -55,12 +56,18 @@ MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPP
 class Classify(Strict):
     """The model that classifies a source's documents, and the labels to keep."""
 
-    model: str = Field(min_length=1, description="A hub name or a local folder.")
+    model: str = Field(
+        min_length=1,
+        description="A hub name or a local folder; or a file of fastText, .bin or .ftz, here or on the hub as "
+        "`owner/repository/file`.",
+    )
     revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     keep: tuple[str, ...] = Field(
         (), description="Labels to keep; empty for a regression model, whose score `keep` can use."
     )
-    max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+    max_tokens: Annotated[int, Number] = Field(
+        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
+    )
 
 
 class ComponentOf(Strict):

@@ -54,6 +54,10 @@ class VerdictJob(ArtifactJob):
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         """Return at most one row for each remaining document. remaining: DOCUMENT_COUNTS of these documents."""
 
+    def cut(self, table: pa.Table, remaining: pa.Table) -> Counts:
+        """Return the tokens and bytes that the verdicts cut from kept documents."""
+        return Counts()
+
     @property
     def name(self) -> str:
         return self.history.shard.name
@@ -68,14 +72,14 @@ class VerdictJob(ArtifactJob):
             error.add_note(f"in {self.whose}")
             raise
         table = self.checked(table, remaining)
-        removals = removals_in(table)
+        removals, cut = removals_in(table), self.cut(table, remaining)
         by_reason, removed = (
             counts_by_reason(remaining, removals),
             counts_of(remaining, removals.column("doc_id").to_numpy()),
         )
         return write_table(
             self.folder, self.path, self.name, table,
-            counts=self.history.counts - removed, removed=removed, removed_by=by_reason,
+            counts=self.history.counts - removed - cut, removed=removed, removed_by=by_reason, cut=cut,
         )  # fmt: skip
 
     def checked(self, table: Any, remaining: pa.Table) -> pa.Table:
@@ -121,5 +125,6 @@ def run_jobs(
         out=total(shard.counts for shard in shards),
         removed=total(shard.removed for shard in shards),
         removed_by=dict(sorted(removed_by.items())),
+        cut=total(shard.cut for shard in shards),
         added_columns=jobs[0].added_columns if jobs else (),
     )

@@ -51,8 +51,8 @@ class RareCounts(Record):
 FactsOf = TypeVar("FactsOf", bound=Record)
 Value = TypeVar("Value")
 
-REASONS = 9  # fields of a line before its reasons
-LINE = re.compile(r"^\S+ \S+ [0-9a-f]{64} \d+ \d+ \d+ [0-9a-f]{64}( (\S+=)?\d+,\d+,\d+){2,}$")
+REASONS = 10  # fields of a line before its reasons
+LINE = re.compile(r"^\S+ \S+ [0-9a-f]{64} \d+ \d+ \d+ [0-9a-f]{64}( (\S+=)?\d+,\d+,\d+){3,}$")
 
 
 def as_text(counts: Counts) -> str:
@@ -93,6 +93,7 @@ class Artifact:
     footer_digest = LineField(6, str)
     counts = LineField(7, as_counts)
     removed = LineField(8, as_counts)
+    cut = LineField(9, as_counts)
 
     @classmethod
     def made(
@@ -108,6 +109,7 @@ class Artifact:
         counts: Counts | None = None,
         removed: Counts | None = None,
         removed_by: Mapping[str, Counts] | None = None,
+        cut: Counts | None = None,
     ) -> "Artifact":
         """Return an artifact.
 
@@ -122,9 +124,10 @@ class Artifact:
             counts: The documents that remain.
             removed: The documents that this artifact removes.
             removed_by: The same by reason; empty in manifests, which have the totals.
+            cut: The tokens and bytes that it cuts from documents that remain.
         """
         reasons = [f"{quote(reason)}={as_text(lost)}" for reason, lost in (removed_by or {}).items()]
-        documents = [as_text(counts or Counts()), as_text(removed or Counts()), *reasons]
+        documents = [*(as_text(each or Counts()) for each in (counts, removed, cut)), *reasons]
         own = [quote(name), quote(path), digest, str(rows), str(size), str(footer), footer_digest]
         return cls(" ".join([*own, *documents]))
 
@@ -181,7 +184,8 @@ class Manifest(RareCounts):
     """All artifacts of a stage, in the order of their names, and their total counts.
 
     `added_columns` are the columns of these artifacts that are published with kept documents, and `evidence` is the
-    packed schema of the columns that are published with removed documents. `intermediate` are the paths of
+    packed schema of the columns that are published with removed documents. `cut` counts what is cut from kept
+    documents. `intermediate` are the paths of
     intermediate artifacts, which save work in later runs. `removed_by` is `removed` by reason. `cleaned` counts the
     changes of each cleaning, `skipped` the records that are not documents by kind, and `special_tokens` the texts
     with each special token. `facts` are the stage's own `Facts` as JSON values.
@@ -195,6 +199,7 @@ class Manifest(RareCounts):
     removed: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     set_aside: Counts = Counts()
+    cut: Counts = Counts()
     cleaned: dict[str, CleaningCounts] = {}
     facts: dict[str, Any] = {}
     added_columns: tuple[str, ...] = ()
@@ -224,6 +229,7 @@ class Receipt(RareCounts):
     out: Counts
     removed: Counts
     set_aside: Counts
+    cut: Counts = Counts()
     removed_by: dict[str, Counts] = {}
     cleaned: dict[str, CleaningCounts] = {}
 
@@ -233,6 +239,7 @@ class Receipt(RareCounts):
             return f"{self.stage}: finished"
         lost = [f"{self.removed.documents:,} removed"] if self.removed.documents else []
         lost += [f"{self.set_aside.documents:,} set aside"] if self.set_aside.documents else []
+        lost += [f"{self.cut.tokens:,} tokens cut"] if self.cut.bytes else []
         return ", ".join([f"{self.stage} {self.source}: {self.out.sentence()}", *lost])
 
 

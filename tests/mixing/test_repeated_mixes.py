@@ -26,7 +26,7 @@ from zyda_flows.flows import mix as flow_module
 from zyda_flows.flows.command.cli import app
 from zyda_flows.flows.server.exclusion import is_held, mixture_lock_name
 from zyda_flows.tasks.mixing import gathering
-from zyda_flows.tasks.mixing.mixing import SEQUENCES, mix_all
+from zyda_flows.tasks.mixing.mixing import SEQUENCES, mix_all, planned
 from zyda_flows.tasks.mixing.mixture import load_mixture
 from zyda_flows.tasks.mixing.planning import inputs_of
 from zyda_flows.tasks.mixing.tracing import MixtureTracer
@@ -140,6 +140,19 @@ def test_changed_weight_encodes_nothing_again_and_a_new_file_only_itself(tmp_pat
     build_here(corpus.load())
     mixed_in(mixture_file(tmp_path, [corpus], parts=parts, max_epochs=40), counting(jobs_by_step))
     assert jobs_by_step["tokens"] == 1
+
+
+def test_mix_after_its_plan_runs_each_step_once(corpora, tmp_path):
+    steps = Counter()
+
+    def run_jobs(jobs, step):
+        steps[step] += 1
+        return run_here(jobs, step)
+
+    inputs = inputs_of(load_mixture(str(mixture_file(tmp_path, corpora, budget={"tokens": 10_000}))))
+    plan = planned(inputs, run_jobs)
+    assert mix_all(inputs, run_jobs, plan=plan).tokens == sum(amount.tokens for amount in plan.plan.amounts)
+    assert steps["tokens"] == steps["choice"] == steps["files of ids"] == 1
 
 
 def test_damaged_work_files_are_repaired(corpora, tmp_path):

@@ -248,14 +248,14 @@ def test_interrupted_export_keeps_finished_files(corpus, tmp_path, monkeypatch):
         if len(wrote) == 3:
             raise KeyboardInterrupt
         wrote.append(job.path)
-        write(job, scratch)
+        return write(job, scratch)
 
     monkeypatch.setattr(export_files, "write_lines", failing)
     with pytest.raises(KeyboardInterrupt):
         exported(corpus, to, file_mib=0.001)
     assert not (to / "exported.parquet").exists()
     monkeypatch.setattr(
-        export_files, "write_lines", lambda job, scratch: (wrote.append(job.path), write(job, scratch))
+        export_files, "write_lines", lambda job, scratch: wrote.append(job.path) or write(job, scratch)
     )
     exported(corpus, to, file_mib=0.001)
     assert len(wrote) == len({*wrote}) == len(listed(to))

@@ -1,0 +1,143 @@
+"""Contexts of anchors: the units around a repeated fingerprint, by which repeated windows are found.
+
+Columns of CONTEXTS: the fingerprint; `high` and `low`, a hash of the context; of its best occurrence in a shard the
+document, its rank, and the position of the anchor in units; distances from the first and the last window to the
+anchor; in how many documents and how often the shard has the context; the worst rank of these documents; the units.
+"""
+
+from collections.abc import Iterator
+
+import numpy as np
+import pyarrow as pa
+from numpy.typing import NDArray
+
+from zyda_flows.tasks.dedup.part_tables import PART, run_starts
+from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.passages.units import Units
+from zyda_flows.tasks.recipe.passages import PassagePart
+from zyda_flows.textkernels.anchors import Anchors, context_keys, find_anchors
+
+CONTEXTS = pa.schema(
+    [
+        PART,
+        ("fingerprint", pa.uint64()),
+        ("high", pa.uint64()),
+        ("low", pa.uint64()),
+        ("rank", pa.uint64()),
+        ("worst", pa.uint64()),
+        ("doc_id", pa.uint64()),
+        ("worst_id", pa.uint64()),
+        ("anchor", pa.int64()),
+        ("nearest", pa.uint32()),
+        ("farthest", pa.uint32()),
+        ("documents", pa.uint32()),
+        ("occurrences", pa.uint32()),
+        ("units", pa.large_binary()),
+    ]
+)
+
+
+def repeated_anchors(units: Units, part: PassagePart, fingerprints: NDArray[np.uint64]) -> Iterator[Anchors]:
+    """Yield the anchors with some fingerprints, (f,) ascending."""
+    for anchors in find_anchors(units.values, units.ends, part.window):
+        places = np.searchsorted(fingerprints, anchors.fingerprints)
+        places[places == len(fingerprints)] = 0
+        yield anchors.take(
+            fingerprints[places] == anchors.fingerprints
+            if len(fingerprints)
+            else np.zeros(len(places), np.bool_)
+        )
+
+
+def contexts_of(
+    units: Units, part: PassagePart, fingerprints: NDArray[np.uint64], doc_ids: Ids, ranks: Ids
+) -> Iterator[pa.Table]:
+    """Yield the distinct contexts of anchors with some fingerprints: CONTEXTS without PART.
+
+    doc_ids, ranks: (n,) of the texts; ranks ascend with them.
+    """
+    for anchors in repeated_anchors(units, part, fingerprints):
+        if len(anchors.places):
+            yield distinct_contexts(units, part, anchors, doc_ids, ranks)
+
+
+def distinct_contexts(
+    units: Units, part: PassagePart, anchors: Anchors, doc_ids: Ids, ranks: Ids
+) -> pa.Table:
+    keys = context_keys(units.values, units.lows, anchors, part.window)
+    texts = units.texts_of(anchors.places)
+    order = np.lexsort([anchors.places, keys[:, 1], keys[:, 0]])
+    starts = run_starts(keys[order, 0], keys[order, 1])
+    sorted_texts = texts[order]
+    is_new = np.ones(len(order), np.int64)
+    is_new[1:] = sorted_texts[1:] != sorted_texts[:-1]
+    is_new[starts] = 1
+    best = order[starts]
+    lasts = np.append(starts[1:], len(order)) - 1
+    worst = order[lasts]  # the ids of a shard ascend with their ranks
+    firsts, stops = anchors.firsts[best], anchors.lasts[best] + part.window
+    return pa.table(
+        {
+            "fingerprint": anchors.fingerprints[best],
+            "high": keys[best, 0],
+            "low": keys[best, 1],
+            "rank": ranks[texts[best]],
+            "worst": ranks[texts[worst]],
+            "doc_id": doc_ids[texts[best]],
+            "worst_id": doc_ids[texts[worst]],
+            "anchor": anchors.places[best] - units.ends[texts[best]],
+            "nearest": (anchors.places - anchors.lasts)[best].astype(np.uint32),
+            "farthest": (anchors.places - anchors.firsts)[best].astype(np.uint32),
+            "documents": np.add.reduceat(is_new, starts).astype(np.uint32),
+            "occurrences": np.diff(np.append(starts, len(order))).astype(np.uint32),
+            "units": units_between(units, firsts, stops),
+        }
+    )
+
+
+def units_between(units: Units, firsts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """Return ranges of units as bytes: 16 for two numbers, otherwise 1, 2 or 4, by the largest of a range."""
+    lengths = stops - firsts
+    places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
+    starts = np.cumsum(lengths) - lengths
+    if units.values is not units.lows:
+        pairs = np.stack([units.values[places], units.lows[places]], axis=1)
+        sizes, data = np.full(len(lengths), 16), pairs.view(np.uint8).reshape(-1)
+    else:
+        values = units.values[places]
+        most = np.maximum.reduceat(values, starts)
+        sizes = np.where(most < 1 << 8, 1, np.where(most < 1 << 16, 2, 4))
+        width = np.repeat(sizes, lengths)
+        content = values.view(np.uint8).reshape(-1, 4)
+        data = content[np.arange(4) < width[:, None]]
+    offsets = np.concatenate([[0], np.cumsum(lengths * sizes)]).astype(np.int64)
+    return pa.LargeBinaryArray.from_buffers(
+        pa.large_binary(),
+        len(lengths),
+        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))],
+    )
+
+
+def combined_contexts(contexts: pa.Table) -> pa.Table:
+    """Return the distinct contexts of a shard, from tables of consecutive documents, sorted by fingerprint."""
+    if not len(contexts):
+        return contexts
+    columns = {name: contexts.column(name).to_numpy() for name in contexts.column_names if name != "units"}
+    order = np.lexsort([columns["low"], columns["high"], columns["fingerprint"]])  # stable: by document
+    starts = run_starts(columns["high"][order], columns["low"][order])
+    lasts = order[np.append(starts[1:], len(order)) - 1]
+    # A document in two parts of its text is counted once.
+    again = np.zeros(len(order), np.int64)
+    again[1:] = columns["worst_id"][order][:-1] == columns["doc_id"][order][1:]
+    again[starts] = 0
+    combined = contexts.take(pa.array(order[starts]))
+    documents = np.add.reduceat(columns["documents"][order].astype(np.int64) - again, starts)
+    occurrences = np.add.reduceat(columns["occurrences"][order].astype(np.int64), starts)
+    for name, values in (
+        ("documents", documents.astype(np.uint32)),
+        ("occurrences", occurrences.astype(np.uint32)),
+        ("worst", columns["worst"][lasts]),
+        ("worst_id", columns["worst_id"][lasts]),
+    ):
+        combined = combined.set_column(combined.schema.get_field_index(name), name, pa.array(values))
+    return combined

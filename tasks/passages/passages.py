@@ -1,0 +1,104 @@
+"""The stage that finds the repeated passages of all sources; the table of passages is published.
+
+It reads the documents that all earlier stages kept, so that no owner of a passage is removed after it. Exempt
+sources take no part.
+"""
+
+from collections.abc import Sequence
+from functools import partial
+
+from zyda_flows.tasks.dedup.preference import Preference, preference_of
+from zyda_flows.tasks.ingest.source_plan import SourcePlan
+from zyda_flows.tasks.passages.search import PassageSearch
+from zyda_flows.tasks.passages.search_jobs import STAGE, VERSION, ShardToSearch, StoredTokenizer
+from zyda_flows.tasks.passages.shards import ALL_PARTS, PassagesOfShard
+from zyda_flows.tasks.passages.shards import VERSION as SHARDS_VERSION
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.rounds import Round
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import Job
+from zyda_flows.tasks.stage.stage import stage
+from zyda_flows.tasks.stage.verdicts import Trail, load_histories
+from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, stage_key
+from zyda_flows.tasks.storage.facts import Facts
+from zyda_flows.tasks.storage.records import digest_of
+
+
+class CutFacts(Facts):
+    """The facts of the manifest: the tables of cut documents, by source, in the order of the shards."""
+
+    cuts: dict[str, tuple[Artifact, ...]] = {}
+
+
+def is_searched(recipe: Recipe, _: str) -> bool:
+    return bool(recipe.passages)
+
+
+def settings_of(recipe: Recipe) -> str:
+    return ALL_PARTS.dump_json(recipe.passages, by_alias=True).decode()
+
+
+def order_keys(recipe: Recipe, sources: Sequence[SourcePlan], order: Preference) -> dict[str, str]:
+    """Return, for each source, a hash of the rank of its documents."""
+    return {
+        source.source: digest_of([int(order.rank[source.number]), source.number, source.listing])
+        for source in sources
+    }
+
+
+def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> str:
+    protected = [source.name for source in recipe.sources if source.protect]
+    exempt = [source.name for source in recipe.sources if source.exempt]
+    listed = [[source.source, source.number, source.listing] for source in sources]
+    parameters = [settings_of(recipe), protected, exempt, listed, SHARDS_VERSION]
+    return stage_key(STAGE, VERSION, parameters, *(i for trail in trails for i in trail.identities))
+
+
+@stage(STAGE, key, scope="corpus", inputs=("trails", "sources"), enabled=is_searched, published_as="passages")
+def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> Manifest:
+    """Find the repeated passages of all sources, and what is cut of each shard."""
+    shards = shards_to_search(recipe, trails, sources)
+    runs = [
+        PassageSearch(recipe.folder, shards, part, number).run()
+        for number, part in enumerate(recipe.passages, 1)
+    ]
+    jobs = [
+        PassagesOfShard(
+            recipe.folder,
+            shard.source,
+            shard,
+            tuple(part_runs[number] for part_runs in runs),
+            settings_of(recipe),
+            recipe.source(shard.source).protect,
+        )
+        for number, shard in enumerate(shards)
+    ]
+    made = fan_out(Job.__call__, jobs, stage=STAGE, source=None)
+    cuts = dict[str, tuple[Artifact, ...]]()
+    for shard, result in zip(shards, made, strict=True):
+        cuts[shard.source] = (*cuts.get(shard.source, ()), result.cuts)
+    return Manifest(
+        stage=STAGE, artifacts=tuple(each.passages for each in made), facts=CutFacts(cuts=cuts).written()
+    )
+
+
+def shards_to_search(
+    recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]
+) -> list[ShardToSearch]:
+    """Return the shards of all sources that take part, in the order of the trails."""
+    order = preference_of(Round(recipe, 1), sources)
+    keys, by_name = order_keys(recipe, sources, order), {source.source: source for source in sources}
+    shards = list[ShardToSearch]()
+    for trail in trails:
+        if not recipe.source(trail.source).exempt:
+            parameters = by_name[trail.source].parameters
+            tokenizer = StoredTokenizer(parameters.tokenizer, parameters.special_tokens, parameters.is_exact)
+            make = partial(
+                ShardToSearch,
+                source=trail.source,
+                tokenizer=tokenizer,
+                order=order,
+                order_key=keys[trail.source],
+            )
+            shards += [make(history=history) for history in load_histories(recipe.folder, trail)]
+    return shards

@@ -1,0 +1,116 @@
+"""Search: find the repeated windows of all sources, in jobs on shards and on ranges of fingerprints.
+
+1. Each shard writes its distinct fingerprints, by range.
+2. Each range returns the fingerprints that are repeated in scope to the shards.
+3. Each shard writes the distinct contexts of repeated fingerprints, by range.
+4. Each range compares the windows of contexts, and returns the runs of repeated windows to the shards.
+
+The rows of a shard are copied to a file of its own, so that an unchanged shard is not processed again.
+"""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from functools import partial
+from typing import Any
+
+import pyarrow as pa
+
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, RowsByPart, exchange_parts
+from zyda_flows.tasks.passages.fingerprints import REPEATED
+from zyda_flows.tasks.passages.runs import RUNS
+from zyda_flows.tasks.passages.search_jobs import (
+    STAGE,
+    ContextsOfShard,
+    FingerprintsOfShard,
+    GatheredContexts,
+    GatheredRowsOfSearch,
+    RepeatedOfRange,
+    RowsOfShard,
+    RunsOfRange,
+    ShardToSearch,
+    searched,
+)
+from zyda_flows.tasks.recipe.passages import PassagePart
+from zyda_flows.tasks.stage.fan_out import fan_out
+from zyda_flows.tasks.stage.jobs import Job
+from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.textkernels.anchors import width_of
+
+PART_BYTES = 96 << 20  # of contexts in a range, about
+CONTEXT_BYTES = 128  # of the numbers of a context
+run_jobs = partial(fan_out, Job.__call__, stage=STAGE, source=None)
+
+
+def estimated_fingerprints(text_bytes: int, part: PassagePart) -> int:
+    """Return the number of anchors in text, at most about: two in each window of hashes."""
+    return text_bytes * 2 // (part.window - width_of(part.window) + 2)
+
+
+@dataclass(frozen=True)
+class PassageSearch:
+    """The search for the repeated windows of a part. number: of the part in the recipe."""
+
+    folder: Folder
+    shards: Sequence[ShardToSearch]
+    part: PassagePart
+    number: int
+
+    @property
+    def settings(self) -> str:
+        return searched(self.part)
+
+    def run(self) -> list[Artifact]:
+        """Return RUNS without PART for each shard."""
+        naming = self.naming(estimated_fingerprints(self.text_bytes, self.part))
+        repeated = self.by_shard(
+            self.jobs(FingerprintsOfShard, naming), naming, RepeatedOfRange, GatheredRowsOfSearch, REPEATED
+        )
+        rows = sum(artifact.rows for artifact in repeated)
+        row_bytes = CONTEXT_BYTES + self.part.window * 2 * (16 if self.part.units != "characters" else 1)
+        naming = self.naming(0, rows * row_bytes // PART_BYTES)
+        contexts = self.jobs(ContextsOfShard, naming, [(artifact,) for artifact in repeated])
+        return self.by_shard(contexts, naming, RunsOfRange, GatheredContexts, RUNS)
+
+    @property
+    def text_bytes(self) -> int:
+        return sum(shard.history.counts.bytes for shard in self.shards)
+
+    def naming(self, rows: int, parts: int = 0) -> Naming:
+        return Naming(self.number, max(Naming.for_rows(rows).bits, parts.bit_length()))
+
+    def jobs(
+        self, kind: Callable[..., Any], naming: Naming, artifacts: Sequence[tuple[Artifact, ...]] = ()
+    ) -> list[Any]:
+        return [
+            kind(
+                self.folder, shard.source, naming, number, artifacts[number] if artifacts else (),
+                settings=self.settings, searched_shard=shard,
+            )
+            for number, shard in enumerate(self.shards)
+        ]  # fmt: skip
+
+    def by_shard(
+        self,
+        jobs: Sequence[RowsByPart],
+        naming: Naming,
+        range_job: Callable[..., Any],
+        gathering: type[GatheredRows],
+        schema: pa.Schema,
+    ) -> list[Artifact]:
+        """Exchange rows of shards by range, and the results of ranges by shard; return a file for each shard."""
+        by_range = exchange_parts(jobs, len(naming.numbers), run_jobs, gathering)
+        ranges = [
+            range_job(self.folder, None, naming, number, (), by_range.files(number), settings=self.settings)
+            for number in naming.numbers
+        ]
+        results = exchange_parts(ranges, len(self.shards), run_jobs, GatheredRowsOfSearch)
+        return self.copied(results, naming, schema)
+
+    def copied(self, results: Exchange, naming: Naming, schema: pa.Schema) -> list[Artifact]:
+        copies = [
+            RowsOfShard(self.folder, shard.source, naming, number, (), results.files(number), schema=schema)
+            for number, shard in enumerate(self.shards)
+        ]
+        return run_jobs(copies)

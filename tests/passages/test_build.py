@@ -1,0 +1,167 @@
+"""Passages in a build: accounts, published texts and evidence, sources with rights, resumed and changed builds."""
+
+import pytest
+from passages_here import repeated_windows
+from small_corpus import build_here, contents, prose, rows, table_of, write_rows
+
+from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
+from zyda_flows.tasks.recipe.loading import load_recipe
+
+LENGTH = 100
+SHARED = prose("a shared passage", 60)
+OWN = {name: prose(f"own {name}", 50) for name in ("b1", "b2", "m1", "m2", "w1", "w2")}
+SOURCES = {
+    "best": {"b1": f"{OWN['b1']} {SHARED} end", "b2": OWN["b2"]},
+    "middle": {"m1": f"{SHARED}\n{OWN['m1']}", "m2": OWN["m2"]},
+    "worst": {"w1": f"naïve {OWN['w1']} {SHARED[30:-30]}", "w2": f"x {SHARED} y", "w3": prose("own b2", 45)},
+}
+PARTS = [{"length": LENGTH}]
+
+
+@pytest.fixture
+def shared_corpus(corpus):
+    """A corpus of three sources that share a passage; no document is a near-duplicate of another."""
+    for name, documents in SOURCES.items():
+        write_rows(corpus.folder / f"in/{name}.parquet", rows(**documents))
+    sources = [{"name": name, "files": f"in/{name}.parquet"} for name in SOURCES]
+    corpus.recipe |= {"sources": sources, "dedup": {"exact": "text"}}
+    return corpus
+
+
+def texts_of(recipe):
+    return {row["name"]: row["text"] for source in SOURCES for row in table_of(recipe, source)}
+
+
+def cut_by_windows(texts, length):
+    """Return texts without what a dictionary of all windows marks and no document but the first owns."""
+    documents = {number: [*text] for number, text in enumerate(texts)}
+    cut = {number: set() for number in documents}
+    owned = {number: set() for number in documents}
+    for (document, start), (_, is_owned) in repeated_windows(documents, length).items():
+        (owned if is_owned else cut)[document] |= {*range(start, start + length)}
+    return [
+        "".join(letter for place, letter in enumerate(text) if place not in cut[number] - owned[number])
+        for number, text in enumerate(texts)
+    ]
+
+
+def test_published_texts_and_accounts(shared_corpus):
+    recipe = shared_corpus.load(passages=PARTS)
+    ledger = build_here(recipe)
+    published = texts_of(recipe)
+    before = {name: text for documents in SOURCES.values() for name, text in documents.items()}
+    expected = dict(zip(before, cut_by_windows([*before.values()], LENGTH), strict=True))
+    assert published == {name: text for name, text in expected.items() if text}
+    for source in SOURCES:
+        cut = sum(
+            len(before[n].encode()) - len(published.get(n, before[n]).encode()) for n in SOURCES[source]
+        )
+        (line,) = ledger.lines_of("cuts", source)
+        assert line.cut.bytes == cut
+        (entered,) = ledger.lines_of("ingest", source)
+        assert entered.out == line.out + line.cut + line.removed
+        assert line.out.bytes == sum(len(published[n].encode()) for n in SOURCES[source] if n in published)
+    assert "of repeated passages are cut from the documents of `middle`" in (
+        recipe.folder.read("published/README.md").decode()
+    )
+    counted = shared_corpus.load(storage=str(shared_corpus.folder / "again"), sources=[
+        {"name": "all", "files": write_published(shared_corpus, published)}
+    ])  # fmt: skip
+    tokens = {row["name"]: row["n_tokens"] for row in all_rows(recipe)}
+    build_here(counted)
+    assert tokens == {row["name"]: row["n_tokens"] for row in table_of(counted, "all")}
+
+
+def write_published(corpus, texts):
+    write_rows(corpus.folder / "in/published.parquet", rows(**texts))
+    return "in/published.parquet"
+
+
+def all_rows(recipe):
+    return [row for source in SOURCES for row in table_of(recipe, source)]
+
+
+def test_evidence(shared_corpus):
+    recipe = shared_corpus.load(passages=PARTS)
+    build_here(recipe)
+    names = {row["doc_id"]: row["name"] for row in all_rows(recipe)} | {
+        row["doc_id"]: "w3" for row in table_of(recipe, "removed")
+    }
+    texts = {name: text for documents in SOURCES.values() for name, text in documents.items()}
+    found = table_of(recipe, "passages")
+    assert {names[row["doc_id"]] for row in found} == {"b1", "m1", "w1", "w2", "b2", "w3"}
+    for row in found:
+        text, owner = texts[names[row["doc_id"]]], texts[names[row["owner_id"]]]
+        passage = text[row["start"] : row["end"]]
+        assert owner[row["owner_start"] :].startswith(passage)
+        assert len(passage) >= LENGTH
+        assert row["documents"] in (2, 3, 4)
+    (gone,) = table_of(recipe, "removed")
+    assert (gone["stage"], gone["reason"]) == ("cuts", "repeated_passages")
+
+
+def test_shards_of_any_size_and_order(shared_corpus, tmp_path):
+    build_here(shared_corpus.load(passages=PARTS))
+    whole = texts_of(shared_corpus.load(passages=PARTS)), passages(shared_corpus.load(passages=PARTS))
+    small = shared_corpus.load(passages=PARTS, shard_mib=0.0002, storage=str(tmp_path / "small"))
+    build_here(small)
+    assert (texts_of(small), passages(small)) == whole
+
+
+def passages(recipe):
+    return sorted(map(repr, table_of(recipe, "passages")))
+
+
+def test_a_resumed_build_writes_equal_files(shared_corpus):
+    recipe = shared_corpus.load(passages=[*PARTS, {"paragraphs": {"in_documents": 2}}])
+    build_here(recipe)
+    before = contents(recipe)
+    folder = shared_corpus.folder / "out/small/work"
+    for place in ("passages", "passages-cuts", "cuts", "manifests", "publish"):
+        for path in sorted((folder / place).rglob("*"), reverse=True):
+            if path.is_file() and path.name[0] in "0123m":
+                path.unlink()
+    build_here(recipe)
+    assert contents(recipe) == before
+
+
+def test_rights_of_sources(shared_corpus):
+    sources = {source["name"]: source for source in shared_corpus.recipe["sources"]}
+    protected = [sources["best"], sources["middle"], {**sources["worst"], "protect": True}]
+    recipe = shared_corpus.load(passages=PARTS, sources=protected)
+    build_here(recipe)
+    assert texts_of(recipe)["w2"] == SOURCES["worst"]["w2"]
+    assert SHARED not in texts_of(recipe)["b1"]
+    exempt = [{**sources["best"], "exempt": True}, sources["middle"], sources["worst"]]
+    recipe = shared_corpus.load(passages=PARTS, sources=exempt)
+    build_here(recipe)
+    assert texts_of(recipe)["b1"] == SOURCES["best"]["b1"]
+    assert texts_of(recipe)["m1"] == SOURCES["middle"]["m1"]
+    with pytest.raises(TooMuchLost, match="passages would remove"):
+        build_here(shared_corpus.load(passages=PARTS, max_loss={"passages": 0.01}))
+
+
+def test_documents_are_dropped_unless_they_own(shared_corpus):
+    recipe = shared_corpus.load(passages=[{"length": LENGTH, "drop_document": 0.3}])
+    build_here(recipe)
+    assert [*texts_of(recipe)] == ["b1", "b2", "m2"]
+    reported = shared_corpus.load(passages=[{"length": LENGTH, "keep": "all"}])
+    build_here(reported)
+    assert len(texts_of(reported)) == 7
+    assert len(table_of(reported, "passages")) == 6
+
+
+@pytest.mark.parametrize(
+    ("part", "fault"),
+    [
+        ([{"length": 19}], "give at least 20"),
+        ([{"lines": {"in_documents": 1}}], "in_documents: expected at least 2"),
+        ([{"length": 50, "drop_document": 1.5}], "drop_document: expected at most 1"),
+        ([{"length": 50}, {"length": 60}], "two parts with `length`; give one"),
+        ([{"cut": "line"}], "length"),
+    ],
+)
+def test_errors_of_the_recipe(shared_corpus, part, fault):
+    with pytest.raises(BadRecipe, match=fault) as error:
+        load_recipe(shared_corpus.write(passages=part))
+    assert "\n" not in str(error.value)
