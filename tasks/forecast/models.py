@@ -20,13 +20,11 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
     loading = time.process_time()
     answers = load_model(model, classify.max_tokens)
     clock = on_one_core()
-    answers(texts[:1].to_pylist())  # the first call loads the model
+    answers(texts[:1])  # the first call loads the model
     loading = time.process_time() - loading
     labels, began, spent, done = list[Any](), time.monotonic(), clock(), 0
     while done < len(texts) and time.monotonic() - began < MODEL_SECONDS:
-        columns = dict(
-            zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW].to_pylist()), strict=True)
-        )
+        columns = dict(zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW]), strict=True))
         done = min(len(texts), done + WINDOW)
         labels += columns[LABEL].to_pylist() if LABEL in columns else []
     kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0

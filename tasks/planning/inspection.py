@@ -210,6 +210,7 @@ def check_columns(
     def check(outcomes: Sequence[InspectedFile | ZydaError]) -> None:
         columns = columns_together(recipe, source, outcomes)
         check_preferred(recipe, source, columns)
+        check_added_columns(source, columns, model)
         check_keep(source, columns, model)
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
@@ -221,6 +222,19 @@ def check_columns(
         if not (others := inspect_others(source, files, jobs)):
             raise
         check([*own, *others])
+
+
+def check_added_columns(source: Source, columns: pa.Schema, model: Model | None) -> None:
+    """Raise BadInput if a source has a column with the name of a column that its model adds."""
+    if model is None:
+        return
+    known = {name.lower() for name in columns.names}
+    if clashing := [field.name for field in model.added_columns if field.name.lower() in known]:
+        raise bad_input(
+            source.name,
+            f"classify.model: {model.name} adds the column {clashing[0]}, which the source has already; add it to "
+            "`without`",
+        )
 
 
 def columns_together(

@@ -23,7 +23,7 @@ from zyda_flows.tasks.documents.planning import DocumentPlan, plan_documents
 from zyda_flows.tasks.errors import Damaged, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.planning.build_history import damaged_records
-from zyda_flows.tasks.quality.forms import digest_of_model, model_folder
+from zyda_flows.tasks.quality.forms import digest_of_model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.values import as_timedelta, has_commits
@@ -79,9 +79,7 @@ def current_digest(recipe: Recipe) -> str | None:
 
     classifiers = [source.classify for source in recipe.sources if source.classify]
     try:
-        models = [
-            digest_of_model(model_folder(classifier.model, classifier.revision)) for classifier in classifiers
-        ]
+        models = [digest_of_model(classifier.model, classifier.revision) for classifier in classifiers]
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
         return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))

@@ -50,9 +50,7 @@ class AnswersForShard(VerdictJob):
 
     @property
     def also_in_key(self) -> list[Any]:
-        from zyda_flows.tasks.quality.torch_models import precision
-
-        return [self.model.digest, precision(self.device)]
+        return [self.model.digest, self.model.precision(self.device)]
 
     @property
     def answers(self) -> str:
@@ -123,7 +121,7 @@ class AnswersForShard(VerdictJob):
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
         with reporting_progress(self.stage, self.source, self.name):
-            columns = answers(documents.column("text").to_pylist())
+            columns = answers(documents.column("text"))
         return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
 
 

@@ -8,13 +8,14 @@ from typing import NamedTuple
 
 from safetensors import SafetensorError, safe_open
 
-from zyda_flows.tasks.quality.forms import model_folder
+from zyda_flows.tasks.quality import encoders, fasttext_models
 from zyda_flows.tasks.recipe.source import Classify
 
 # Seconds of one core, measured with the model of the demo (recipes/models/demo-quality) and texts of 1,024 tokens.
 SECONDS_A_DOCUMENT = 0.001  # for tokenization and Python
 SECONDS_A_PRODUCT = 1.3e-10  # for a multiplication of a weight
 SECONDS_A_PAIR = 4e-8  # for two tokens, in a head of a layer with relative positions
+SECONDS_A_TOKEN = 1e-7  # of a fastText model: 40 MB of English in a second
 CORES = 2  # the costs of stages are given for so many cores
 
 
@@ -30,6 +31,8 @@ USUAL_SIZE = ModelSize(85_000_000, 144)  # an encoder of the usual size, without
 
 def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
     """Return the estimated seconds of a model. tokens: of all documents, by the tokenizer of the corpus."""
+    if fasttext_models.is_named(classify.model):
+        return tokens * SECONDS_A_TOKEN / CORES
     size = size_of(classify.model, classify.revision)
     length = min(classify.max_tokens, tokens / max(1.0, documents))
     seconds_a_token = size.weights * SECONDS_A_PRODUCT + length * size.heads * SECONDS_A_PAIR
@@ -40,7 +43,7 @@ def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
 def size_of(name: str, revision: str | None) -> ModelSize:
     """Return the size of a model without its vocabulary, from its files; USUAL_SIZE if they are invalid."""
     try:
-        folder = model_folder(name, revision)
+        folder = encoders.locate(name, revision)
         weights = sum(map(weights_in, map(str, folder.glob("*.safetensors"))))
         heads = max(map(heads_in, folder.rglob("config.json")), default=0)
     except (OSError, ValueError, SafetensorError):  # reported when the model is run

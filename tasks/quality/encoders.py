@@ -7,7 +7,7 @@ HuggingFaceFW/fineweb-edu-classifier, which has one output, a score.
 This module is a form of `tasks.quality.forms`. It does not import torch: `tasks.quality.torch_models` runs models.
 """
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from importlib.util import find_spec
 from pathlib import Path
 
@@ -22,8 +22,14 @@ from zyda_flows.tasks.quality.encoder_files import (
     load_config,
 )
 
-__all__ = ["FILES", "Fault", "check", "digest_of_model", "is_model", "load", "missing_libraries"]
+__all__ = [
+    "EXPECTED", "check", "columns", "digest_of_model", "is_named", "load", "locate", "missing_libraries",
+    "precision",
+]  # fmt: skip
 
+EXPECTED = "expected a folder with config.json and model.safetensors, or a hub name"
+PREDICTION = [pa.field("quality_pred", pa.string()), pa.field("quality_prob", pa.float32())]
+SCORE = [pa.field("score", pa.float32()), pa.field("int_score", pa.int8())]
 LIBRARIES = ("torch", "transformers")
 
 
@@ -33,9 +39,32 @@ def missing_libraries() -> str:
     return f"{' and '.join(missing)} not installed; pip install 'zyda-flows[models]'" if missing else ""
 
 
-def is_model(folder: Path) -> bool:
-    """Return whether a folder has the config.json of such a model."""
-    return (folder / "config.json").is_file()
+def is_named(name: str) -> bool:
+    """Return True: each model whose name is not that of another form is expected to have this form."""
+    return True
+
+
+def locate(name: str, revision: str | None) -> Path:
+    """Return the local folder of a model; a model of the hub is downloaded."""
+    if name.startswith((".", "/", "~")) and not Path(name).is_dir():
+        raise FileNotFoundError(f"there is no folder {name}")
+    if Path(name).is_dir():
+        return Path(name)
+    from huggingface_hub import snapshot_download  # late: it imports much
+
+    return Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
+
+
+def columns(labels: tuple[str, ...]) -> list[pa.Field]:
+    """Return the columns of the answers: the most probable label and its probability, or a score."""
+    return PREDICTION if labels else SCORE
+
+
+def precision(device: str | None) -> str:
+    """Return the device and the number format on which the answers depend."""
+    from zyda_flows.tasks.quality import torch_models
+
+    return torch_models.precision(device)
 
 
 def check(folder: Path) -> tuple[str, ...]:
@@ -45,6 +74,8 @@ def check(folder: Path) -> tuple[str, ...]:
         Fault: the model cannot be loaded.
         ValueError: the weights do not fit the configuration.
     """
+    if not (folder / "config.json").is_file():
+        raise ValueError("the folder has no model of a known form")
     config = load_config(folder)
     if fault := fault_of(folder, config):
         raise Fault(fault)
@@ -54,8 +85,9 @@ def check(folder: Path) -> tuple[str, ...]:
     return labels_of(config)
 
 
-def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[Sequence[str]], list[pa.Array]]:
+def load(folder: Path, max_tokens: int, device: str | None) -> Callable[[pa.ChunkedArray], list[pa.Array]]:
     """Load a model; return a function that takes texts and returns the columns of the answers."""
     from zyda_flows.tasks.quality.torch_models import Classifier
 
-    return Classifier(folder, max_tokens, device).answers
+    classifier = Classifier(folder, max_tokens, device)
+    return lambda texts: classifier.answers(texts.to_pylist())

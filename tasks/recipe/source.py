@@ -56,12 +56,18 @@ MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPP
 class Classify(Strict):
     """The model that classifies a source's documents, and the labels to keep."""
 
-    model: str = Field(min_length=1, description="A hub name or a local folder.")
+    model: str = Field(
+        min_length=1,
+        description="A hub name or a local folder; or a file of fastText, .bin or .ftz, here or on the hub as "
+        "`owner/repository/file`.",
+    )
     revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     keep: tuple[str, ...] = Field(
         (), description="Labels to keep; empty for a regression model, whose score `keep` can use."
     )
-    max_tokens: Annotated[int, Number] = Field(1024, ge=8, le=8192, description="Longer texts are cut.")
+    max_tokens: Annotated[int, Number] = Field(
+        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
+    )
 
 
 class ComponentOf(Strict):

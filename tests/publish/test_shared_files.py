@@ -3,7 +3,7 @@
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from small_corpus import build_here, listed_files, prose, rows, table_of, write_rows
+from small_corpus import build_here, contents, listed_files, prose, rows, table_of, write_rows
 
 from zyda_flows.tasks.corpus.documents import published_row, published_texts, removal_row
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
@@ -92,6 +92,36 @@ def test_documents_are_found_by_id(many):
     }
     found = [(corpus.source_names[split(row["doc_id"])[0]], split(row["doc_id"])[1]) for row in kept]
     assert counts == {place: found.count(place) for place in counts}
+
+
+def test_interrupted_publication_continues_with_the_unfinished_file(many, tmp_path, monkeypatch):
+    monkeypatch.setattr(published_shards, "ROW_GROUP_BYTES", 4096)
+    undisturbed = many.load(storage=str(tmp_path / "undisturbed"))
+    build_here(undisturbed)
+    recipe = many.load()
+    begun, passed = [], []
+
+    def counted(job):
+        begun.append((job.source, job.name))
+        return publish_shards(job)
+
+    def failing(tables, limit):
+        for table in row_groups(tables, limit):
+            passed.append(len(table))
+            if len(passed) == 5:
+                raise KeyboardInterrupt
+            yield table
+
+    monkeypatch.setattr(published_shards, "publish_shards", counted)
+    monkeypatch.setattr(published_shards, "row_groups", failing)
+    with pytest.raises(KeyboardInterrupt):
+        build_here(recipe)
+    monkeypatch.setattr(published_shards, "row_groups", row_groups)
+    assert not recipe.folder.exists("published")
+    interrupted = begun[-1]
+    build_here(recipe)
+    assert {name: begun.count(name) for name in begun} == {name: 1 + (name == interrupted) for name in begun}
+    assert contents(recipe) == contents(undisturbed)
 
 
 def test_memory_of_the_writing_task_does_not_depend_on_its_shards(many, monkeypatch):

@@ -12,10 +12,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from zyda_flows.textkernels.fasttext import file
+from zyda_flows.textkernels.fasttext import matrices
 from zyda_flows.textkernels.fasttext.file import read_model
+from zyda_flows.textkernels.fasttext.hashing import ends_of, has_word
 from zyda_flows.textkernels.fasttext.model import NEGATIVE, ONE_VS_ALL
-from zyda_flows.textkernels.fasttext.prediction import WordSums, is_kept, predict
+from zyda_flows.textkernels.fasttext.prediction import predict, probabilities_of
 
 THREADS = 10  # each thread trains a tenth of a matrix; fewer threads in fastText leave the rest random
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
@@ -29,6 +30,12 @@ KINDS = {
     "bigrams": ({"loss": "softmax", "wordNgrams": 2, "minn": 0, "maxn": 0, "bucket": 2000}, None),
     "trigrams": ({"loss": "hs", "wordNgrams": 3, "dim": 37, **NGRAMS}, None),
     "rare-words-left-out": ({"loss": "softmax", "minCount": 40, **NGRAMS}, None),
+    # The matrices of models with few labels are multiplied when they are read.
+    "few-labels": ({"loss": "softmax", "wordNgrams": 2, "dim": 100, "bucket": 2000}, None),
+    "few-labels-tree": ({"loss": "hs", "wordNgrams": 2, "dim": 25, **NGRAMS}, None),
+    "few-labels-one-vs-all": ({"loss": "ova", "dim": 30, **NGRAMS}, None),
+    "few-labels-quantised": ({"loss": "softmax", "dim": 64, **NGRAMS}, {"qnorm": True}),
+    "few-labels-pruned": ({"loss": "hs", "dim": 64, "wordNgrams": 2, **NGRAMS}, {"cutoff": 600}),
     "quantised": ({"loss": "softmax", **NGRAMS}, {}),
     "norms": ({"loss": "hs", **NGRAMS}, {"qnorm": True, "dsub": 4}),
     "pruned": ({"loss": "hs", "dim": 16, **NGRAMS}, {"qnorm": True, "cutoff": 600}),
@@ -132,7 +139,7 @@ def test_labels_equal_fasttext(trained, kind):
 @pytest.mark.parametrize("kind", ["quantised", "norms", "pruned", "pruned-bigrams"])
 def test_labels_are_equal_with_a_quantised_matrix_that_is_not_expanded(trained, kind, monkeypatch):
     theirs, content = trained(kind)
-    monkeypatch.setattr(file, "EXPANDED_SIZE", 2000)
+    monkeypatch.setattr(matrices, "EXPANDED_SIZE", 2000)
     model = read_model(content)
     assert not len(model.matrix.numbers)
     check(theirs, model, [line.partition(" ")[2] for line in sentences(12)])
@@ -153,6 +160,27 @@ def test_matrix_is_a_view_of_the_file(trained):
     assert np.shares_memory(read_model(content).matrix.numbers, np.frombuffer(content, np.uint8))
 
 
+@pytest.mark.parametrize("kind", [kind for kind in KINDS if kind.startswith("few-labels")])
+def test_matrix_of_few_labels_is_as_wide_as_their_number(trained, kind):
+    _, content = trained(kind)
+    model = read_model(content)
+    assert (model.settings.dim, model.output.size) == (len(model.labels), 0)
+    assert 0 < model.matrix.numbers.nbytes <= len(content)
+    assert not np.shares_memory(model.words.data, np.frombuffer(content, np.uint8))
+
+
+@pytest.mark.parametrize("kind", ["few-labels", "few-labels-tree", "negative"])
+def test_probabilities_of_all_labels_are_those_of_fasttext(trained, kind):
+    theirs, content = trained(kind)
+    model, lines = read_model(content), [line.partition(" ")[2] for line in sentences(12)][:50]
+    ours = probabilities_of(model, pa.array(["", *lines], pa.large_string()))
+    assert (ours.dtype, ours.shape) == (np.float32, (51, 12))
+    for line, row in zip(lines, ours[1:], strict=True):
+        expected = dict(zip(*theirs.predict(line, k=-1), strict=True))
+        each = [expected.get(f"__label__{label}", 0) for label in model.labels]
+        assert row == pytest.approx(each, abs=1e-5, rel=1 / 31 if kind == "negative" else 0)
+
+
 def test_slices_and_nulls_are_predicted(trained):
     _, content = trained("softmax")
     model, texts = read_model(content), pa.array(["xyz", "abc def", None, "жшщ"], pa.large_string())
@@ -169,7 +197,7 @@ def test_no_texts_return_no_labels_and_zero_labels_raise(trained):
         predict(model, pa.array([""], pa.large_string()), 0)
 
 
-@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output"])
+@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "few-labels-pruned"])
 def test_truncated_file_raises(trained, kind):
     _, content = trained(kind)
     chance = random.Random(1)
@@ -187,7 +215,7 @@ def fields(content):
     yield from ((at, "q") for at in (76, 84))
 
 
-@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "bigrams"])
+@pytest.mark.parametrize("kind", ["hierarchical", "pruned", "output", "bigrams", "few-labels"])
 def test_damaged_file_raises_or_predicts(trained, kind):
     _, content = trained(kind)
     chance = random.Random(2)
@@ -254,11 +282,14 @@ def test_unsupervised_model_raises(tmp_path):
 def test_slot_matches_a_word_only_if_all_bytes_are_equal():
     rng = np.random.default_rng(2)
     for _ in range(40):
-        page = rng.choice([97, 98], rng.integers(1, 40)).astype(np.uint8)
+        page = rng.choice([97, 98], rng.integers(1, 40), p=[0.9, 0.1]).astype(np.uint8)
         page.flags.writeable = False
         for start, first, size in rng.integers(0, len(page), (50, 3)).tolist():
             if 0 < size <= len(page) - max(start, first):
-                slots = np.array([first]), np.array([size]), np.array([1]), np.zeros((1, 1), np.float32)
+                slot = np.array([*ends_of(page, first, size), first, size << 32 | 7])
                 expected = bytes(page[first : first + size]) == bytes(page[start : start + size])
-                assert is_kept(page, start, size, 0, WordSums(*slots)) == expected
-                assert not is_kept(page, start, size + 1, 0, WordSums(*slots))
+                assert has_word(slot, page, *ends_of(page, start, size), page, start, size) == expected
+                longer = size + (start + size < len(page))
+                assert longer == size or not has_word(
+                    slot, page, *ends_of(page, start, longer), page, start, longer
+                )

@@ -11,9 +11,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from numpy.typing import NDArray
 
+from zyda_flows.textkernels.fasttext.matrices import expanded, fastest
 from zyda_flows.textkernels.fasttext.model import (
     HIERARCHICAL,
     NEGATIVE,
+    NO_BYTES,
+    NO_NUMBERS,
     NOT_PRUNED,
     ONE_VS_ALL,
     SOFTMAX,
@@ -23,7 +26,6 @@ from zyda_flows.textkernels.fasttext.model import (
     Words,
 )
 from zyda_flows.textkernels.fasttext.tables import (
-    expand,
     place_entries,
     table_of_buckets,
     table_of_words,
@@ -37,11 +39,6 @@ ENTRY_SIZE = 10  # bytes of an entry with an empty word
 CENTROIDS = 256
 LONGEST = 100  # n-grams, of characters or words: the work for a text is proportional to it
 MOST_BUCKETS = 1 << 27  # for hashes of n-grams in a pruned model, which has a bit for each bucket
-LINE = 64  # bytes of a cache line
-EXPANDED_SIZE = 1 << 28  # bytes: a smaller quantised matrix is expanded to float32, which is far faster
-EXPANDED_TIMES = (
-    64  # at most this multiple of the file's size: fastText's pieces of two columns expand eight times
-)
 
 
 class _Reader:
@@ -86,16 +83,12 @@ class _Dictionary(NamedTuple):
     kept_rows: int  # number of rows that the kept n-grams need, beside the rows of the words
 
 
-NO_BYTES, NO_NUMBERS = np.empty(0, np.uint8), np.empty(0, np.float32)
-for _array in (NO_BYTES, NO_NUMBERS):
-    _array.flags.writeable = False
-
-
 def read_model(content: Any) -> FasttextModel:
     """Read a model from the bytes of its file: `bytes` or another buffer, such as a memory-mapped file.
 
-    The input matrix of a .bin is a view of this buffer. Raises ValueError for anything but a supervised model of
-    fastText, for a file that is cut short, and for numbers that contradict each other or point outside of the file.
+    The input matrix of a .bin with many labels is a view of this buffer. Raises ValueError for anything but a
+    supervised model of fastText, for a file that is cut short, and for numbers that contradict each other or point
+    outside of the file.
     """
     reader = _Reader(content)
     arguments = _read_arguments(reader)
@@ -109,7 +102,8 @@ def read_model(content: Any) -> FasttextModel:
     if reader.at != len(reader.data):
         raise ValueError(f"the model ends at byte {reader.at}, but the file at {len(reader.data)}")
     children = tree_of(dictionary.counts) if settings.loss == HIERARCHICAL else np.empty((0, 2), np.int32)
-    return FasttextModel(dictionary.labels, settings, dictionary.words, matrix, output, children)
+    model = FasttextModel(dictionary.labels, settings, dictionary.words, matrix, output, children)
+    return fastest(model, rows, len(reader.data))
 
 
 def _read_arguments(reader: _Reader) -> dict[str, int]:
@@ -156,7 +150,7 @@ def _read_dictionary(reader: _Reader, buckets: int) -> _Dictionary:
     kept, kept_rows = _read_kept(reader, max(0, pruned), buckets)
     needed = int(kept_rows.max(initial=-1)) + 1
     return _Dictionary(
-        Words(reader.data, starts, ends, slots, kept, kept_rows), words, names, counts[words:], pruned, needed
+        Words(reader.data, slots, kept, kept_rows), words, names, counts[words:], pruned, needed
     )
 
 
@@ -225,7 +219,7 @@ def _read_dense(reader: _Reader, dim: int, part_name: str) -> tuple[int, Matrix]
 
 
 def _read_quantised(reader: _Reader, dim: int, part_name: str) -> tuple[int, Matrix]:
-    """Return the number of rows and the matrix, expanded to numbers if it is small."""
+    """Return the number of rows and the matrix."""
     (has_norms,) = (_read_flag(reader, part_name),)
     rows, columns, size = reader.numbers("2qi", part_name)
     if rows < 0 or columns != dim or size < 0:
@@ -240,10 +234,7 @@ def _read_quantised(reader: _Reader, dim: int, part_name: str) -> tuple[int, Mat
     if has_norms:
         norm_codes = reader.take(rows, part_name)
         _, _, norms = _read_centroids(reader, 1, f"{part_name}'s norms")
-    matrix = Matrix(NO_BYTES, codes, centroids, norm_codes, norms, width, pieces)
-    if 4 * rows * dim <= min(EXPANDED_SIZE, EXPANDED_TIMES * len(reader.data)):
-        matrix = matrix._replace(numbers=_written_out(matrix, rows, dim))
-    return rows, matrix
+    return rows, Matrix(NO_BYTES, codes, centroids, norm_codes, norms, width, pieces)
 
 
 def _read_centroids(reader: _Reader, dim: int, part_name: str) -> tuple[int, int, NDArray[np.float32]]:
@@ -256,15 +247,6 @@ def _read_centroids(reader: _Reader, dim: int, part_name: str) -> tuple[int, int
     return width, pieces, reader.floats(CENTROIDS * dim, part_name)
 
 
-def _written_out(matrix: Matrix, rows: int, dim: int) -> NDArray[np.uint8]:
-    room = np.empty(4 * rows * dim + LINE, np.uint8)
-    first = -room.ctypes.data % LINE  # aligned, so that a row of the size of a cache line lies in one line
-    written = room[first : first + 4 * rows * dim].view(np.float32).reshape(rows, dim)
-    expand(matrix.codes, matrix.centroids, matrix.norm_codes, matrix.norms, matrix.width, written)
-    written.flags.writeable = False
-    return written.reshape(-1).view(np.uint8)
-
-
 def _read_output(reader: _Reader, shape: tuple[int, int], *, may_be_quantised: bool) -> NDArray[np.float32]:
     """Return the output matrix, (labels, dim), expanded to numbers."""
     part_name = "the output matrix"
@@ -273,6 +255,7 @@ def _read_output(reader: _Reader, shape: tuple[int, int], *, may_be_quantised: b
     rows, matrix = (_read_quantised if is_quantised else _read_dense)(reader, shape[1], part_name)
     if rows != shape[0]:
         raise ValueError(f"{part_name} has {rows} rows for {shape[0]} labels")
+    matrix = expanded(matrix, *shape, len(reader.data)) if is_quantised else matrix
     if not len(matrix.numbers):
         raise ValueError(
             f"{part_name}: its pieces have {matrix.width} columns, far more than fastText writes"

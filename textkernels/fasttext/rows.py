@@ -35,7 +35,8 @@ def unowned(typing_context, array):
 def sum_of_columns(width):
     """Return a function that adds rows of a matrix to a sum, in `width` columns from a given column on.
 
-    numbers: float32 as bytes, possibly unaligned. rows: the first `count` are added, in this order.
+    numbers: float32 as bytes, possibly unaligned. rows: the first `count` are added, in this order. total: float32,
+    or float64 for an exact sum.
     """
 
     @intrinsic
@@ -45,17 +46,20 @@ def sum_of_columns(width):
                 context.make_array(signature.args[i])(context, builder, arguments[i]) for i in (0, 1, 4)
             )
             count, column = arguments[2:4]
-            vector = ir.VectorType(ir.FloatType(), width).as_pointer()
+            vector = ir.VectorType(ir.FloatType(), width)
+            wide = ir.VectorType(context.get_data_type(signature.args[4].dtype), width)
             number = ir.FloatType().as_pointer()
             dim = total.nitems
-            place = builder.bitcast(builder.gep(total.data, [column]), vector)
+            place = builder.bitcast(builder.gep(total.data, [column]), wide.as_pointer())
             first = builder.load(place, align=4)
             matrix = builder.gep(builder.bitcast(numbers.data, number), [column])
             sums = cgutils.alloca_once_value(builder, first)  # LLVM keeps it in registers
             with cgutils.for_range(builder, count) as loop:
                 row = builder.load(builder.gep(rows.data, [loop.index]))
-                values = builder.bitcast(builder.gep(matrix, [builder.mul(row, dim)]), vector)
-                builder.store(builder.fadd(builder.load(sums), builder.load(values, align=1)), sums)
+                values = builder.bitcast(builder.gep(matrix, [builder.mul(row, dim)]), vector.as_pointer())
+                values = builder.load(values, align=1)
+                values = values if wide == vector else builder.fpext(values, wide)
+                builder.store(builder.fadd(builder.load(sums), values), sums)
             builder.store(builder.load(sums), place, align=4)
             return context.get_dummy_value()
 

@@ -22,6 +22,12 @@ def dot(x, y):
 
 
 @njit(cache=True, nogil=True, inline="always")
+def product(mean, output, i):
+    """Return the product of a mean with row i of the output matrix: column i if rows are multiplied already."""
+    return dot(mean, output[i]) if output.size else np.float32(mean[i])
+
+
+@njit(cache=True, nogil=True, inline="always")
 def logarithm(probability):
     """Return fastText's logarithm of a probability."""
     return np.float32(np.log(np.float64(probability) + LEAST))
@@ -46,7 +52,7 @@ def search_tree(mean, output, children, nodes, scores, best_labels, best_scores)
 
     Return their number. nodes, scores: scratch, one longer than the number of labels.
     """
-    labels = output.shape[0]
+    labels = scores.size - 1
     nodes[0], scores[0] = 2 * labels - 2, 0
     waiting, count = 1, 0
     while waiting:
@@ -58,7 +64,7 @@ def search_tree(mean, output, children, nodes, scores, best_labels, best_scores)
             count = insert(node, score, count, best_labels, best_scores)
             continue
         inner = node - labels
-        right = np.float32(1 / (1 + np.float64(np.exp(-dot(mean, output[inner])))))
+        right = np.float32(1 / (1 + np.float64(np.exp(-product(mean, output, inner)))))
         nodes[waiting], scores[waiting] = children[inner, 1], score + logarithm(right)
         nodes[waiting + 1], scores[waiting + 1] = children[inner, 0], score + logarithm(ONE - right)
         waiting += 2
@@ -83,7 +89,7 @@ def score_all(mean, output, loss, scores, best_labels, best_scores):
     """Find the best labels by the other losses; return their number. scores: scratch, (labels,)."""
     count = 0
     for label in range(scores.size):
-        scores[label] = dot(mean, output[label])
+        scores[label] = product(mean, output, label)
     if loss == SOFTMAX:
         scores[:] = np.exp(scores - scores.max())
         scores /= scores.sum()

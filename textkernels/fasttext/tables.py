@@ -1,10 +1,21 @@
-"""Tables computed when a fastText file is read: positions of entries, hash tables, the tree, expanded rows."""
+"""Tables computed when a fastText file is read: positions of entries, hash tables, the tree."""
 
 import numpy as np
 from numpy.typing import NDArray
 
 from zyda_flows.textkernels.compiled import njit
-from zyda_flows.textkernels.fasttext.hashing import HALF, find_word, first_slot, hash_of
+from zyda_flows.textkernels.fasttext.hashing import (
+    HEAD,
+    MOST_BYTES,
+    NUMBER,
+    START,
+    TAIL,
+    empty_slots,
+    ends_of,
+    find_word,
+    first_slot,
+    hash_of,
+)
 
 # Of probing: a random table that is half full needs some dozens, a hostile one as many as it has slots.
 MOST_STEPS = 200
@@ -36,19 +47,26 @@ def place_entries(data, at, starts, ends, counts, kinds):
 @njit(cache=True, nogil=True)
 def _fill_words(data, starts, ends, slots):
     for entry in range(starts.size):
-        h = hash_of(data, starts[entry], ends[entry])
-        slot = find_word(data, starts[entry], ends[entry], h, data, starts, ends, slots)
-        if (slot - first_slot(h, slots)) & np.uint64(slots.size - 1) > MOST_STEPS:
+        start, size = starts[entry], ends[entry] - starts[entry]
+        if not size:  # no text has this word
+            continue
+        h = hash_of(data, start, ends[entry])
+        slot = find_word(data, start, size, h, data, slots)
+        if (slot - first_slot(h, slots)) & (slots.shape[0] - 1) > MOST_STEPS:
             return False
-        slots[slot] = np.uint64(h) << HALF | np.uint64(entry + 1)  # of two equal words, the last counts
+        slots[slot, HEAD], slots[slot, TAIL] = ends_of(data, start, size)
+        slots[slot, START] = start
+        slots[slot, NUMBER] = size << 32 | (entry + 1)  # of two equal words, the last counts
     return True
 
 
 def table_of_words(
     data: NDArray[np.uint8], starts: NDArray[np.int64], ends: NDArray[np.int64]
-) -> NDArray[np.uint64]:
-    """Return the hash table of words. Raises ValueError if too many words were made to collide."""
-    slots = np.zeros(1 << max(1, (2 * len(starts)).bit_length()), np.uint64)  # less than half full
+) -> NDArray[np.int64]:
+    """Return the hash table of words. Raises ValueError for huge words, and if too many were made to collide."""
+    if np.max(ends - starts) > MOST_BYTES:
+        raise ValueError(f"a word of the dictionary has more than {MOST_BYTES:,} bytes")
+    slots = empty_slots(1 << max(1, (2 * len(starts)).bit_length()))  # less than half full
     if not _fill_words(data, starts, ends, slots):
         raise ValueError("too many words of the dictionary have the same hash")
     return slots
@@ -100,18 +118,3 @@ def tree_of(counts: NDArray[np.int64]) -> NDArray[np.int32]:
     children = np.empty((len(counts) - 1, 2), np.int32)
     _join(counts, children)
     return children
-
-
-@njit(cache=True, nogil=True)
-def expand(codes, centroids, norm_codes, norms, width, rows):
-    """Write the rows of a quantised matrix as numbers. rows: (n, dim) float32."""
-    dim = rows.shape[1]
-    pieces = (dim + width - 1) // width
-    for row in range(rows.shape[0]):
-        norm = norms[norm_codes[row]] if norm_codes.size else np.float32(1)
-        for piece in range(pieces):
-            first = piece * width
-            size = min(width, dim - first)
-            centroid = 256 * first + size * codes[row * pieces + piece]
-            for column in range(size):
-                rows[row, first + column] = norm * centroids[centroid + column]
