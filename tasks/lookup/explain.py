@@ -25,7 +25,7 @@ MOST_PASSAGES = 20
 SHOWN_CHARACTERS = 200  # of a passage
 
 
-class Passage(Record):
+class RepeatedPassage(Record):
     """A repeated passage of a document.
 
     start, end: in characters of its text before the cut. owner: the document with the kept copy. documents: that
@@ -65,7 +65,7 @@ class Explanation(Record):
     diff: tuple[str, ...] = ()
     text: str = ""
     extractor: str = ""
-    passages: tuple[Passage, ...] = ()
+    passages: tuple[RepeatedPassage, ...] = ()
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
@@ -111,12 +111,12 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
     )
 
 
-def passages_of(reader: DocumentReader, doc_id: int) -> tuple[Passage, ...]:
+def passages_of(reader: DocumentReader, doc_id: int) -> tuple[RepeatedPassage, ...]:
     """Return the repeated passages of a document in the order of its text, without text if it cannot be read."""
     rows = rows_with(reader.corpus, reader.corpus.files("passages/"), "doc_id", [doc_id]).to_pylist()
     text = str(text_of(reader, doc_id)["text"]) if rows else ""
     return tuple(
-        Passage(
+        RepeatedPassage(
             start=row["start"],
             end=row["end"],
             owner=reader.place(row["owner_id"]),
