@@ -73,7 +73,20 @@ def outcome(recipe: Recipe, ledger: Ledger) -> list[str]:
 
 
 def build_and_show(recipe: Recipe, *, replace: bool) -> Ledger:
-    """Build a corpus in the current flow run, and show its accounts and report in the dashboard."""
+    """Build a corpus in the current flow run, and show its accounts and report in the dashboard.
+
+    The report is made after the build has ended: the next build of the corpus does not wait for it.
+    """
+    ledger = build_alone(recipe, replace=replace)
+    with watch_cluster():
+        fault = make_report.submit(recipe).result(raise_on_failure=False)
+    if isinstance(fault, BaseException):  # the corpus and its accounts are complete without a report
+        warn(f"the report could not be made: {fault}; zyda report makes it")
+    return ledger
+
+
+def build_alone(recipe: Recipe, *, replace: bool) -> Ledger:
+    """Build a corpus while no other flow run builds it, and show its progress and its accounts."""
     state = BuildState(recipe)
     with (
         ExitStack() as stack,
@@ -94,9 +107,6 @@ def build_and_show(recipe: Recipe, *, replace: bool) -> Ledger:
             )
         forget_attempts(recipe.folder)
         show_ledger.submit(recipe, ledger).result()
-        fault = make_report.submit(recipe).result(raise_on_failure=False)
-        if isinstance(fault, BaseException):  # the corpus and its accounts are complete without a report
-            warn(f"the report could not be made: {fault}; zyda report makes it")
         if begun := unfinished_certificates(recipe.folder):
             forget_runs(recipe, keys_like(recipe), max(moment_of(request.asked_at) for request in begun))
     return ledger

@@ -58,6 +58,14 @@ def print_explanation(explanation: "Explanation") -> None:
         out.print(f"from this document to {compared_with}:")
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
+    for passage in explanation.passages:
+        owner = "this document" if passage.owner == explanation.place else shown(passage.owner)
+        out.print(
+            f"characters {passage.start:,} to {passage.end:,} are in {counted(passage.documents, 'document')}; "
+            f"the kept copy is in {owner}:",
+            markup=False,
+        )
+        out.print(Text(f"  {passage.text!r}"))
     if explanation.text:
         how = (
             f"extracted by {explanation.extractor}" if explanation.extractor else "unchanged from its source"

@@ -7,7 +7,6 @@ row for each set and group of sources with the same step.
 """
 
 from collections.abc import Collection, Sequence
-from dataclasses import dataclass
 from typing import Any, Protocol
 
 import numpy as np
@@ -16,7 +15,8 @@ import pyarrow.compute as pc
 
 from zyda_flows.tasks.documents.evaluation_sets import PlannedSet
 from zyda_flows.tasks.documents.item_search import LEAST_PHRASES, ItemSearch, search_for
-from zyda_flows.tasks.documents.planning import STATISTICS, DocumentPlan
+from zyda_flows.tasks.documents.phrase_contexts import PhrasesOfShard, count_contexts
+from zyda_flows.tasks.documents.planning import DocumentPlan
 from zyda_flows.tasks.documents.steps.decontaminate import FOUND, Decontamination
 from zyda_flows.tasks.recipe.evaluation import Decontaminate
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -27,13 +27,10 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import Artifact, Manifest, artifact_path, stage_key
 from zyda_flows.tasks.storage.facts import Facts
-from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.records import digest_of
-from zyda_flows.tasks.storage.tables import read_table, write_table
+from zyda_flows.tasks.storage.tables import write_table
 
 VERSION = 1
-SURROUNDINGS = pa.schema([("phrase", pa.uint64()), ("around", pa.uint64())])
-COUNTS = pa.schema([("phrase", pa.uint64()), ("surroundings", pa.int64())])
 SETS = pa.schema(
     [("set", pa.string()), ("sources", pa.list_(pa.string())), ("files", pa.list_(pa.string())),
      ("sha256", pa.list_(pa.string())), ("items", pa.int64()), ("too_short", pa.int64()),
@@ -56,7 +53,10 @@ class PlannedSource(Protocol):
 
 
 class PhraseCounts(Facts):
-    """counts: the table of the number of contexts of each phrase, COUNTS. documents: the number of documents."""
+    """counts: the table of the number of contexts of each phrase, COUNTS. documents: the number of documents.
+
+    A phrase may have more contexts than its number, if it is too frequent for every step.
+    """
 
     counts: Artifact
     documents: int
@@ -74,38 +74,6 @@ def is_decontaminated(recipe: Recipe, source: str) -> bool:
     """Return whether a source has a step `decontaminate`; for "", whether any source has."""
     names = [source] if source else [each.name for each in recipe.sources]
     return any(decontaminate_step(recipe, name) for name in names)
-
-
-@dataclass(frozen=True)
-class PhrasesOfShard(ArtifactJob):
-    """The contexts of each phrase in a shard: SURROUNDINGS. column: of the statistics."""
-
-    stage, version = "contamination", VERSION
-
-    shard: Artifact
-    column: str
-
-    @property
-    def name(self) -> str:
-        return self.shard.name
-
-    def make(self) -> Artifact:
-        phrases = pc.list_flatten(statistic_of_shard(self.folder, self.shard, self.column))
-        table = pa.table([phrases.field(name) for name in SURROUNDINGS.names], schema=SURROUNDINGS)
-        return write_table(self.folder, self.path, self.name, distinct(table))
-
-
-def distinct(table: pa.Table) -> pa.Table:
-    """Return SURROUNDINGS without repetitions, sorted."""
-    names = SURROUNDINGS.names
-    rows = table.group_by(names).aggregate([])
-    return rows.select(names).sort_by([(name, "ascending") for name in names])
-
-
-def statistic_of_shard(folder: Folder, shard: Artifact, column: str) -> pa.Array:
-    """Return a column of the statistics of a shard's documents, (n,)."""
-    statistics = read_table(folder, shard, [STATISTICS]).column(STATISTICS).combine_chunks()
-    return statistics.field(statistics.type.get_field_index(column))
 
 
 def contamination_key(recipe: Recipe, trails: list[Trail], sources: list[PlannedSource]) -> str:
@@ -160,9 +128,10 @@ def contamination(recipe: Recipe, trails: list[Trail], sources: list[PlannedSour
         for history in load_histories(folder, trail)
     ]
     shards = fan_out(ArtifactJob.__call__, jobs, stage="contamination", source=None)
-    counts = context_counts([read_table(folder, shard) for shard in shards])
     documents = sum(trail.receipts[0].out.documents for trail, _ in searched)
     sets, steps = planned_sets(sources), distinct_steps(recipe)
+    most = max(most_contexts(settings, documents) for settings, _ in steps)
+    counts, paths = count_contexts(folder, shards, most + 1)
     search = search_for(tuple(sets), steps[0][0].answer_within)
     accounts = [
         sets_table(
@@ -178,22 +147,20 @@ def contamination(recipe: Recipe, trails: list[Trail], sources: list[PlannedSour
     return Manifest(
         stage="contamination",
         artifacts=(write_table(folder, path, "sets", pa.concat_tables(accounts)),),
-        intermediate=tuple(shard.path for shard in shards),
+        intermediate=tuple(paths),
         facts=facts.written(),
     )
 
 
-def context_counts(tables: Sequence[pa.Table]) -> pa.Table:
-    """Return the number of different contexts of each phrase: COUNTS. tables: SURROUNDINGS of each shard."""
-    contexts = distinct(pa.concat_tables(tables))
-    counts = contexts.group_by("phrase").aggregate([("around", "count")]).sort_by("phrase")
-    return counts.select(["phrase", "around_count"]).rename_columns(COUNTS.names)
+def most_contexts(settings: Decontaminate, documents: int) -> int:
+    """Return the number of contexts up to which a phrase is evidence."""
+    return max(settings.frequent_documents, int(settings.frequent_share * documents))
 
 
 def frequent_phrases(counts: pa.Table, documents: int, settings: Decontaminate) -> frozenset[int]:
     """Return the phrases that have too many contexts to be evidence."""
-    most = max(settings.frequent_documents, int(settings.frequent_share * documents))
-    return frozenset(counts.filter(pc.field("surroundings") > most).column("phrase").to_pylist())
+    is_frequent = pc.field("surroundings") > most_contexts(settings, documents)
+    return frozenset(counts.filter(is_frequent).column("phrase").to_pylist())
 
 
 def sets_table(

@@ -23,9 +23,9 @@ from zyda_flows.tasks.documents.contamination import (
     frequency_limits,
     frequent_phrases,
     is_decontaminated,
-    statistic_of_shard,
 )
 from zyda_flows.tasks.documents.item_search import MARK_FIELD
+from zyda_flows.tasks.documents.phrase_contexts import statistic_of_shard
 from zyda_flows.tasks.documents.steps.decontaminate import ITEMS, share_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.stage.stage import stage

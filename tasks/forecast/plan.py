@@ -12,16 +12,26 @@ from datetime import UTC, datetime
 from functools import cached_property
 
 from zyda_flows.tasks import pipeline
+from zyda_flows.tasks.documents.contamination import is_decontaminated
+from zyda_flows.tasks.documents.phrase_contexts import contexts_cost
 from zyda_flows.tasks.forecast.limits import faults_of, notes_of
 from zyda_flows.tasks.forecast.run_trial import run_trial
 from zyda_flows.tasks.forecast.sizes import SizeEstimates
 from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.forecast.workload import TrialWorkload
+from zyda_flows.tasks.lookup.costs import statistics_cost
 from zyda_flows.tasks.planning.estimates import Estimate, Plan, SourceEstimate, StageEstimate
 from zyda_flows.tasks.planning.inspection import CallOnEach, inspect_new, shard_bytes
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.planning.survey import SourceSurvey, check_sources
-from zyda_flows.tasks.publish.costs import CORPUS, PUBLISH, corpus_cost, files_by_folder, largest_published
+from zyda_flows.tasks.publish.costs import (
+    CORPUS,
+    PUBLISH,
+    corpus_cost,
+    counts_cost,
+    files_by_folder,
+    largest_published,
+)
 from zyda_flows.tasks.publish.hub_limits import excess
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
@@ -181,7 +191,16 @@ class BuildPlanner:
     def costs(self, workload: TrialWorkload) -> dict[str, StageCost]:
         """Return the costs that the stages of the recipe state, by the names of their fan-outs."""
         costs = dict[str, StageCost]()
-        stated = [*self.stated(workload), *corpus_cost(workload, self.recipe)]
+        searched = [
+            source.name for source in self.recipe.sources if is_decontaminated(self.recipe, source.name)
+        ]
+        stated = [
+            *self.stated(workload),
+            *corpus_cost(workload, self.recipe),
+            *counts_cost(workload, self.recipe),
+            *contexts_cost(workload, searched),
+            *statistics_cost(workload, self.recipe),
+        ]
         for cost in stated:
             costs[cost.name] = costs[cost.name] + cost if cost.name in costs else cost
         return costs

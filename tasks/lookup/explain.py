@@ -21,6 +21,22 @@ from zyda_flows.tasks.storage.records import Record
 SHOWN_AS_TEXT = ("rules", "filter")  # stages that remove a document for its own text, not for a duplicate
 MOST_MEMBERS = 100  # of a cluster, which may have millions of documents
 MOST_LOOKED_UP = 20
+MOST_PASSAGES = 20
+SHOWN_CHARACTERS = 200  # of a passage
+
+
+class RepeatedPassage(Record):
+    """A repeated passage of a document.
+
+    start, end: in characters of its text before the cut. owner: the document with the kept copy. documents: that
+    have it. text: the first characters of the passage.
+    """
+
+    start: int
+    end: int
+    owner: DocumentPlace
+    documents: int
+    text: str = ""
 
 
 class Explanation(Record):
@@ -31,7 +47,7 @@ class Explanation(Record):
     stages that removed the first MOST_LOOKED_UP members, by id. kept: the document that was kept instead of this
     one. kept_removed_by: the stage that removed that document later, if any. diff: to that document, or to the
     matched document of another corpus. text: if the document was removed for its own text, the text of the source,
-    or the text that `extractor` made of it.
+    or the text that `extractor` made of it. passages: its first MOST_PASSAGES repeated passages.
     """
 
     place: DocumentPlace
@@ -49,6 +65,7 @@ class Explanation(Record):
     diff: tuple[str, ...] = ()
     text: str = ""
     extractor: str = ""
+    passages: tuple[RepeatedPassage, ...] = ()
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
@@ -89,7 +106,24 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept=kept,
         kept_removed_by=removed_by(corpus, kept),
         diff=difference(reader, wanted, kept, removal),
+        passages=passages_of(reader, wanted),
         **(text_of(reader, wanted) if removal.get("stage") in SHOWN_AS_TEXT else {}),
+    )
+
+
+def passages_of(reader: DocumentReader, doc_id: int) -> tuple[RepeatedPassage, ...]:
+    """Return the repeated passages of a document in the order of its text, without text if it cannot be read."""
+    rows = rows_with(reader.corpus, reader.corpus.files("passages/"), "doc_id", [doc_id]).to_pylist()
+    text = str(text_of(reader, doc_id)["text"]) if rows else ""
+    return tuple(
+        RepeatedPassage(
+            start=row["start"],
+            end=row["end"],
+            owner=reader.place(row["owner_id"]),
+            documents=row["documents"],
+            text=text[row["start"] : min(row["end"], row["start"] + SHOWN_CHARACTERS)],
+        )
+        for row in rows[:MOST_PASSAGES]
     )
 
 

@@ -44,7 +44,8 @@ DAMAGED_RECORD = "is cut or changed, or of another place or version"
 # Files of builds in the work folder, below a stage, a source and a folder with a key. Others are never removed.
 NAMED_BY_KEY = "([^/]*-)?[0-9a-f]{20}"
 OURS = re.compile(rf"{WORK}/([^/]+/){{0,2}}({NAMED_BY_KEY}/)?{NAMED_BY_KEY}(\.(parquet|json)){{0,2}}")
-AUDIT = re.compile(rf"{WORK}/(manifests/)?audit\d?[-/]")  # `zyda audit` writes them, too, outside of builds
+# `zyda audit` and `zyda report` write them, too, outside of builds.
+BY_COMMANDS = re.compile(rf"{WORK}/((manifests/)?audit\d?[-/]|cluster_stats/|files/)")
 
 
 class CheckedFile(NamedTuple):
@@ -175,7 +176,7 @@ def expect_no_build(folder: Folder, written: Mapping[str, tuple[int, float]]) ->
 
     written: the files of builds, with their sizes and times.
     """
-    by_builds = [path for path in written if not path.startswith(KEPT_PATHS) and not AUDIT.match(path)]
+    by_builds = [path for path in written if not path.startswith(KEPT_PATHS) and not BY_COMMANDS.match(path)]
     newest = max(by_builds, key=lambda path: written[path][1], default=BUILT)
     seconds = time.time() - written[newest][1]
     if written[newest][1] > written[BUILT][1] and seconds < QUIET_SECONDS:

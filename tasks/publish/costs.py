@@ -7,7 +7,9 @@ from collections.abc import Iterable
 from dataclasses import replace
 
 from zyda_flows.tasks.dedup.costs import cluster_files
+from zyda_flows.tasks.documents.planning import count_columns
 from zyda_flows.tasks.publish.file_groups import file_groups
+from zyda_flows.tasks.publish.published_shards import COUNTS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
 from zyda_flows.tasks.signatures.bands import key_ranges
@@ -15,6 +17,7 @@ from zyda_flows.tasks.signatures.costs import published_key_files, remaining
 from zyda_flows.tasks.signatures.index import index
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import StageCost, Workload, documents_of, scaled, shards_of
+from zyda_flows.tasks.stage.trees import jobs_of_tree, tree_cost
 from zyda_flows.tasks.storage.folder import BLOCK_BYTES
 
 CORPUS, PUBLISH = "corpus", "publish"
@@ -81,6 +84,13 @@ def corpus_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
     requests = CHECKS_OF_FILE * calls + whole.read // BLOCK_BYTES + placed
     spent = replace(whole, calls=calls, files=placed, requests=requests)
     yield StageCost(CORPUS, spent + removing_copies(recipe, documents + keys))
+
+
+def counts_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
+    """Return the cost of adding up the counts of published files by component, licence and language."""
+    files = document_files(workload, recipe)
+    counted = [name for name in files if recipe.source(name).component or count_columns(recipe, name)]
+    return tree_cost(workload, COUNTS, sum(jobs_of_tree(files[name]) for name in counted))
 
 
 def removing_copies(recipe: Recipe, files: int) -> Spent:

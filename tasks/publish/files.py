@@ -32,7 +32,7 @@ from zyda_flows.tasks.publish.published_columns import (
     check_published_names,
     removed_schema,
 )
-from zyda_flows.tasks.publish.published_shards import VERSION, ShardsToPublish
+from zyda_flows.tasks.publish.published_shards import COUNTS, VERSION, ShardsToPublish
 from zyda_flows.tasks.quality.ingested import IngestFacts, read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.sources.document_components import COMPONENT
@@ -91,7 +91,7 @@ def publish_files(job: ShardsToPublish) -> FilesOfShards:
 class SumOfCounts(ArtifactJob):
     """Add up the counts of some published files, or sums of them: COUNTED. place: in the tree."""
 
-    stage, version = "counts", VERSION
+    stage, version = COUNTS, VERSION
 
     source: str
     place: Annotated[str, NotInKey("part of the path")]
@@ -142,9 +142,8 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
     counts = [shards.counted for shards in files if shards.counted]
     counted, sums = None, list[str]()
     if counts:
-        counted, sums = merge_in_tree(
-            counts, partial(SumOfCounts, folder, source), stage=PUBLISH, source=source
-        )
+        add_up = partial(fan_out, ArtifactJob.__call__, stage=COUNTS, source=source)
+        counted, sums = merge_in_tree(counts, partial(SumOfCounts, folder, source), add_up)
         check_components(read_table(folder, counted), trail)
     return Manifest(
         stage=PUBLISH,

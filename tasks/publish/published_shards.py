@@ -38,6 +38,7 @@ from zyda_flows.tasks.storage.records import Record, unpack
 from zyda_flows.tasks.storage.tables import parquet_writer, read_table, write_artifact, write_table
 
 VERSION = 1
+COUNTS = "counts"  # folder and fan-out of the counts by component, licence and language
 MOST_FOLDERS = 1000  # of the components of a shard
 
 
@@ -161,7 +162,7 @@ def write_counts(job: ShardsToPublish, counted_by: dict[str, list[pa.Table]]) ->
         tables.append(ends.add_column(0, CATEGORY, pa.repeat(pa.scalar(category, CATEGORY.type), len(ends))))
     counted = pa.concat_tables(tables)
     check_names(job.source, counted)
-    path = artifact_path("counts", job.source, job.name, job.key)
+    path = artifact_path(COUNTS, job.source, job.name, job.key)
     return write_table(job.folder, path, job.name, counted)
 
 

@@ -10,17 +10,19 @@ from small_corpus import (
 )
 
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
-from zyda_flows.tasks.lookup.cluster_stats import LARGEST, MemoryLimits, cluster_stats
+from zyda_flows.tasks.lookup.cluster_counting import LARGEST
+from zyda_flows.tasks.lookup.cluster_stats import cluster_stats
 from zyda_flows.tasks.lookup.report_data import findings_of
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("counted_bytes", [512 << 20, 60, 1])
-def test_counts_of_clusters_match_the_table_with_any_memory_limit(labelled, counted_bytes):
+@pytest.mark.parametrize("part_rows", [6 << 20, 10])
+def test_counts_of_clusters_match_the_table_with_any_number_of_parts(labelled, monkeypatch, part_rows):
+    monkeypatch.setattr("zyda_flows.tasks.dedup.document_names.PART_ROWS", part_rows)
     recipe = labelled.load(dedup={"scope": "global"})
     build_here(recipe)
     names = [source.name for source in recipe.sources]
-    stats = cluster_stats(PublishedCorpus.of(recipe), "clusters", names, MemoryLimits(counted_bytes))
+    stats = cluster_stats(PublishedCorpus.of(recipe), "clusters", names)
     assert [dedup_round.clusters.documents for dedup_round in findings_of(recipe).rounds] == [stats.documents]
     members, by_source, sizes, shared = plain_counts(recipe)
     assert (stats.clusters, stats.documents) == (len(members), sum(map(len, members.values())))

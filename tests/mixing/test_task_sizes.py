@@ -1,12 +1,9 @@
 """Test that no task of a mixture reads more of a corpus with four times as many files."""
 
-import pickle
-from collections import defaultdict
-
-import pyarrow.parquet as pq
 import pytest
 from small_corpus import Corpus, build_here, edited, prose, rows, write_rows
 from small_mixtures import copies_in, documents, mixed_in, mixture_file, origins
+from task_sizes import TaskSizes, grown_steps
 
 from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.mixing import amounts, neighbours, planning, segment_groups, tallies
@@ -14,8 +11,6 @@ from zyda_flows.tasks.publish import published_shards
 from zyda_flows.tasks.signatures import bands
 
 SMALL, LARGE = 8, 32  # files of a corpus
-GROWTH = 1.5  # of the largest task of a step: parts have random sizes
-FULL_PART = (40, 1600, 0)  # rows and bytes up to which a task may grow: parts of small corpora are not full
 ROW_GROUP_BYTES = 6_000  # of published files, which four input files of 8 kB share
 # With these, each step is divided into several tasks, and rows are gathered.
 LIMITS = {
@@ -71,37 +66,6 @@ def corpora_by_size(tmp_path_factory, compiled):
         }
 
 
-class TaskSizes:
-    """Runs jobs, and keeps the most rows and bytes of Parquet that a task of each step reads, and its own bytes."""
-
-    def __init__(self, monkeypatch):
-        self.rows = self.bytes = 0
-        self.largest = defaultdict(lambda: (0, 0, 0))
-        self.tasks = defaultdict(int)
-        for name in ("read", "read_row_group", "read_row_groups"):
-            monkeypatch.setattr(pq.ParquetFile, name, self.counted(getattr(pq.ParquetFile, name)))
-
-    def counted(self, read):
-        def reading(*arguments, **options):
-            table = read(*arguments, **options)
-            self.rows += len(table)
-            self.bytes += table.nbytes
-            return table
-
-        return reading
-
-    def run(self, jobs, step):
-        results = []
-        for job in jobs:
-            self.rows = self.bytes = 0
-            results.append(job())
-            name, own = f"{step}: {type(job).__name__}", len(pickle.dumps(job))
-            self.tasks[name] += 1
-            sizes = (self.rows, self.bytes, own)
-            self.largest[name] = tuple(map(max, self.largest[name], sizes))
-        return results
-
-
 @pytest.mark.slow
 def test_largest_task_of_each_step_does_not_grow_with_the_corpus(corpora_by_size, tmp_path, monkeypatch):
     """A task that reads a part of each file, or a group of files, has a limit of rows or bytes."""
@@ -114,15 +78,7 @@ def test_largest_task_of_each_step_does_not_grow_with_the_corpus(corpora_by_size
     small, large = sizes[SMALL], sizes[LARGE]
     assert {*small.largest} == {*large.largest}
     assert len(large.largest) == 17
-    grown = {
-        step: (small.largest[step], large.largest[step])
-        for step in small.largest
-        if any(
-            after > max(GROWTH * before, least)
-            for before, after, least in zip(small.largest[step], large.largest[step], FULL_PART, strict=True)
-        )
-    }
-    assert not grown
+    assert not grown_steps(small, large)
     assert all(tasks >= 2 * small.tasks[step] for step, tasks in large.tasks.items())
 
 

@@ -2,9 +2,10 @@
 
 import pytest
 from passages_here import repeated_windows
-from small_corpus import build_here, contents, prose, rows, table_of, write_rows
+from small_corpus import build_here, contents, prose, rows, table_of, write_rows, zyda_here
 
 from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
+from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.recipe.loading import load_recipe
 
 LENGTH = 100
@@ -96,6 +97,12 @@ def test_evidence(shared_corpus):
         assert owner[row["owner_start"] :].startswith(passage)
         assert len(passage) >= LENGTH
         assert row["documents"] in (2, 3, 4)
+    places = {name: str(doc_id) for doc_id, name in names.items()}
+    (passage,) = explain(recipe, places["m1"]).passages
+    assert passage.text == SOURCES["middle"]["m1"][passage.start : passage.end][:200]
+    assert str(passage.owner.doc_id) == places["b1"]
+    printed = zyda_here("explain", str(shared_corpus.path), places["m1"]).stdout
+    assert f"the kept copy is in source best, file {passage.owner.file}, row 0" in printed
     (gone,) = table_of(recipe, "removed")
     assert (gone["stage"], gone["reason"]) == ("cuts", "repeated_passages")
 

@@ -1,0 +1,37 @@
+"""The cost of the statistics of clusters, which are counted for the report after a corpus is published."""
+
+from collections.abc import Iterable
+
+from zyda_flows.tasks.dedup.cluster_files import FILE_DOCUMENTS
+from zyda_flows.tasks.dedup.costs import cluster_files
+from zyda_flows.tasks.dedup.document_names import Naming
+from zyda_flows.tasks.lookup.cluster_counting import STATS
+from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.spent import Spent
+from zyda_flows.tasks.stage.cost import AT_MOST, MEMORY_OF_WORKER, USUALLY, StageCost, Workload, documents_of
+from zyda_flows.tasks.stage.trees import jobs_of_tree
+
+SECONDS_OF_COUNTED = 0.7e-6  # of a core, for a clustered document of four sources
+BYTES_OF_COUNTED = 60  # of memory, for a clustered document of a file
+BYTES_OF_ROW, BYTES_SENT = 22, 14  # of a clustered document in a file of clusters, and sent to a part
+READINGS = 3  # of each file of clusters
+REQUESTS_OF_FILE = 4
+
+
+def statistics_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
+    """Return the cost of counting the clusters of all rounds."""
+    rows = round(documents_of(workload))
+    files, clustered = cluster_files(rows), round(rows * USUALLY)
+    parts = len(Naming.for_rows(clustered).numbers)
+    calls = READINGS * files + parts + jobs_of_tree(files + parts) + jobs_of_tree(files)
+    for _ in recipe.rounds:
+        spent = Spent(
+            calls=calls,
+            cpu=clustered * SECONDS_OF_COUNTED,
+            peak=MEMORY_OF_WORKER + min(clustered, FILE_DOCUMENTS) * BYTES_OF_COUNTED,
+            read=clustered * (READINGS * BYTES_OF_ROW + BYTES_SENT),
+            written=clustered * BYTES_SENT,
+            requests=REQUESTS_OF_FILE * (READINGS * files + files * parts),
+            files=2 * calls,
+        )
+        yield StageCost(STATS, spent, rows * AT_MOST * SECONDS_OF_COUNTED)
