@@ -18,8 +18,8 @@ from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.sketch import BASE, GOLDEN, ONE, roll
 from zyda_flows.textkernels.utf8 import MIX_1, MIX_2, mix
 
-WINDOWS_AT_ONCE = 1 << 20  # each may have an anchor of its own, in a text of equal letters
-LATER = np.uint64(29)
+WINDOWS_AT_ONCE = 1 << 18  # each may have an anchor of its own, in a text of equal letters
+LATER, LOWEST = np.uint64(29), np.uint64(255)
 Values = NDArray[np.uint32] | NDArray[np.uint64]
 
 
@@ -104,7 +104,24 @@ def window_parts(
 
 @njit(cache=True, nogil=True)
 def _context_keys(values, lows, places, firsts, lasts, fingerprints, length, keys):
+    # Units from the first of context i up to `equal` are known to equal those `distance` before.
+    distance, equal = np.int64(0), np.int64(0)
     for i in range(places.size):
+        if i and fingerprints[i] == fingerprints[i - 1]:
+            if firsts[i] - firsts[i - 1] != distance:
+                distance, equal = firsts[i] - firsts[i - 1], firsts[i]
+            equal, stop = max(equal, firsts[i]), lasts[i] + length
+            while equal < stop and values[equal] == values[equal - distance]:
+                if lows[equal] != lows[equal - distance]:
+                    break
+                equal += 1
+            if (
+                equal >= stop
+                and places[i] - places[i - 1] == distance
+                and lasts[i] - lasts[i - 1] == distance
+            ):
+                keys[i] = keys[i - 1]
+                continue
         high = mix(fingerprints[i] + np.uint64(places[i] - firsts[i]))
         low = mix(fingerprints[i] ^ np.uint64(lasts[i] - firsts[i] + 1) * GOLDEN)
         for k in range(firsts[i], lasts[i] + length):
@@ -113,6 +130,44 @@ def _context_keys(values, lows, places, firsts, lasts, fingerprints, length, key
             low = (low ^ (np.uint64(lows[k]) + ONE)) * MIX_2
             low ^= low >> LATER
         keys[i, 0], keys[i, 1] = mix(high), mix(low)
+
+
+@njit(cache=True, nogil=True)
+def _unit_sizes(values, firsts, stops, sizes):
+    for i in range(firsts.size):
+        most = np.uint64(0)
+        for k in range(firsts[i], stops[i]):
+            most = max(most, np.uint64(values[k]))
+        sizes[i] = 1 if most < 1 << 8 else 2 if most < 1 << 16 else 4
+
+
+@njit(cache=True, nogil=True)
+def _write_units(values, lows, firsts, stops, sizes, data):
+    at = 0
+    for i in range(firsts.size):
+        for k in range(firsts[i], stops[i]):
+            value, low = np.uint64(values[k]), np.uint64(lows[k])
+            for byte in range(min(sizes[i], 8)):
+                data[at + byte] = value >> np.uint64(8 * byte) & LOWEST
+                if sizes[i] == 16:
+                    data[at + 8 + byte] = low >> np.uint64(8 * byte) & LOWEST
+            at += sizes[i]
+
+
+def units_as_bytes(
+    values: Values, lows: Values, firsts: NDArray[np.int64], stops: NDArray[np.int64]
+) -> tuple[NDArray[np.uint8], NDArray[np.int64]]:
+    """Return ranges of units as bytes, with the offsets of the ranges, (n + 1,).
+
+    A unit has 16 bytes if it has two numbers; otherwise 1, 2 or 4, by the largest of its range.
+    """
+    sizes = np.full(len(firsts), 16)
+    if values is lows:
+        _unit_sizes(values, firsts, stops, sizes)
+    offsets = np.concatenate([[0], np.cumsum((stops - firsts) * sizes)]).astype(np.int64)
+    data = np.empty(offsets[-1], np.uint8)
+    _write_units(values, lows, firsts, stops, sizes, data)
+    return data, offsets
 
 
 def context_keys(values: Values, lows: Values, anchors: Anchors, length: int) -> NDArray[np.uint64]:

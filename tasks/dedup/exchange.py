@@ -199,7 +199,7 @@ def with_common_shift(jobs: Sequence[RowsJob], parts: int) -> list[RowsJob]:
 
 
 def exchange_parts(
-    jobs: Sequence[RowsByPart],
+    jobs: Sequence[PartJob[Artifact]],
     parts: int,
     run_jobs: RunOnWorkers,
     gathering: type[GatheredRows] = GatheredRows,

@@ -15,7 +15,7 @@ from zyda_flows.tasks.dedup.part_tables import PART, run_starts
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.units import Units
 from zyda_flows.tasks.recipe.passages import PassagePart
-from zyda_flows.textkernels.anchors import Anchors, context_keys, find_anchors
+from zyda_flows.textkernels.anchors import Anchors, context_keys, find_anchors, units_as_bytes
 
 CONTEXTS = pa.schema(
     [
@@ -96,26 +96,10 @@ def distinct_contexts(
 
 
 def units_between(units: Units, firsts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """Return ranges of units as bytes: 16 for two numbers, otherwise 1, 2 or 4, by the largest of a range."""
-    lengths = stops - firsts
-    places = np.arange(int(lengths.sum())) + np.repeat(firsts - (np.cumsum(lengths) - lengths), lengths)
-    starts = np.cumsum(lengths) - lengths
-    if units.values is not units.lows:
-        pairs = np.stack([units.values[places], units.lows[places]], axis=1)
-        sizes, data = np.full(len(lengths), 16), pairs.view(np.uint8).reshape(-1)
-    else:
-        values = units.values[places]
-        most = np.maximum.reduceat(values, starts)
-        sizes = np.where(most < 1 << 8, 1, np.where(most < 1 << 16, 2, 4))
-        width = np.repeat(sizes, lengths)
-        content = values.view(np.uint8).reshape(-1, 4)
-        data = content[np.arange(4) < width[:, None]]
-    offsets = np.concatenate([[0], np.cumsum(lengths * sizes)]).astype(np.int64)
-    return pa.LargeBinaryArray.from_buffers(
-        pa.large_binary(),
-        len(lengths),
-        [None, pa.py_buffer(offsets), pa.py_buffer(np.ascontiguousarray(data))],
-    )
+    """Return ranges of units as bytes."""
+    data, offsets = units_as_bytes(units.values, units.lows, firsts, stops)
+    buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(firsts), buffers)
 
 
 def combined_contexts(contexts: pa.Table) -> pa.Table:

@@ -16,6 +16,7 @@ from zyda_flows.tasks.passages.units import Units
 from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.anchors import Anchors, context_keys
 from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.characters import characters_before
 
 # A published row: windows of a document that follow each other and have the same owner. start, end: characters.
 # owner_start: of the first window in its owner, in units of the part. documents: that have the first window.
@@ -165,6 +166,4 @@ def characters_at(texts: pa.LargeStringArray, places: Places, starts: Places) ->
     """Return the number of characters from byte `starts` to byte `places`: (n,)."""
     data, offsets = text_buffers(texts)
     data = data[offsets[0] : offsets[-1]]
-    following = np.flatnonzero((data & 0xC0) == 0x80)
-    extra = np.searchsorted(following, places) - np.searchsorted(following, starts)
-    return (places - starts - extra).astype(np.uint32)
+    return (characters_before(data, places) - characters_before(data, starts)).astype(np.uint32)

@@ -16,12 +16,12 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, RowsByPart, exchange_parts
+from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, PartJob, exchange_parts
+from zyda_flows.tasks.passages.context_jobs import ContextsOfShard
 from zyda_flows.tasks.passages.fingerprints import REPEATED
 from zyda_flows.tasks.passages.runs import RUNS
 from zyda_flows.tasks.passages.search_jobs import (
     STAGE,
-    ContextsOfShard,
     FingerprintsOfShard,
     GatheredContexts,
     GatheredRowsOfSearch,
@@ -93,7 +93,7 @@ class PassageSearch:
 
     def by_shard(
         self,
-        jobs: Sequence[RowsByPart],
+        jobs: Sequence[PartJob[Artifact]],
         naming: Naming,
         range_job: Callable[..., Any],
         gathering: type[GatheredRows],

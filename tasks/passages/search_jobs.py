@@ -17,7 +17,7 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.part_tables import PART, PLACE
 from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import sources_of
-from zyda_flows.tasks.passages.contexts import CONTEXTS, combined_contexts, contexts_of
+from zyda_flows.tasks.passages.contexts import CONTEXTS
 from zyda_flows.tasks.passages.fingerprints import (
     FINGERPRINTS,
     REPEATED,
@@ -37,7 +37,7 @@ from zyda_flows.tasks.stage.verdicts import ShardHistory
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
 from zyda_flows.tasks.storage.parts import write_parts
-from zyda_flows.tasks.storage.tables import read_table, write_artifact, write_table
+from zyda_flows.tasks.storage.tables import write_artifact, write_table
 from zyda_flows.tasks.tokens.engine import TokenEngine, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
@@ -166,32 +166,6 @@ class RowsOfShard(PartJob[Artifact], ArtifactJob):
         tables, _ = self.shared_files.part(self.part)
         rows = pa.concat_tables([self.schema.empty_table(), *tables]).drop_columns(PART.name)
         return write_table(self.folder, self.path, self.name, rows)
-
-
-@dataclass(frozen=True)
-class ContextsOfShard(ShardJob, RowsByPart):
-    """The distinct contexts of a shard's repeated fingerprints: CONTEXTS. artifacts: its RowsOfShard."""
-
-    def rows(self) -> pa.Table:
-        (repeated,) = self.artifacts
-        fingerprints = np.sort(read_table(self.folder, repeated).column("fingerprint").to_numpy())
-        contexts = combined_contexts(pa.concat_tables([EMPTY_CONTEXTS, *self.tables(fingerprints)]))
-        numbers = self.naming.parts(contexts.column("fingerprint").to_numpy())
-        return contexts.add_column(0, PART, pa.array(numbers)).cast(CONTEXTS)
-
-    def tables(self, fingerprints: Any) -> Iterator[pa.Table]:
-        if not len(fingerprints):
-            return
-        for texts, doc_ids in self.shard.batches(self.folder):
-            units = units_of(texts, self.passages, self.engine)
-            ranks = self.shard.order.priority(doc_ids)
-            yield from contexts_of(units, self.passages, fingerprints, doc_ids, ranks)
-
-    def make(self) -> Artifact:
-        return write_rows(self, self.rows(), ["part"], compression="zstd")
-
-
-EMPTY_CONTEXTS = CONTEXTS.empty_table().drop_columns(PART.name)
 
 
 @dataclass(frozen=True)

@@ -14,6 +14,7 @@ from zyda_flows.tasks.recipe.passages import PassagePart, RepeatedLines, Repeate
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.textkernels.anchors import Values
 from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.characters import find_characters
 from zyda_flows.textkernels.segments import Segments, find_segments, hash_bytes
 
 VERSION = 1
@@ -85,13 +86,14 @@ def characters_of(texts: pa.LargeStringArray) -> Units:
     """Return code points as units."""
     data, offsets = text_buffers(texts)
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
-    codes = np.frombuffer(data.tobytes().decode().encode("utf-32-le"), np.uint32)
-    if len(codes) == len(data):
-        return Units(codes, codes, offsets, offsets, lambda units, _: units, lambda units, _: units + 1)
-    starts = np.append(np.flatnonzero((data & 0xC0) != 0x80), len(data))
-    ends = np.searchsorted(starts, offsets)
+    found = find_characters(data, offsets)
     return Units(
-        codes, codes, ends, offsets, lambda units, _: starts[units], lambda units, _: starts[units + 1]
+        found.codes,
+        found.codes,
+        found.ends,
+        offsets,
+        lambda units, _: found.first_bytes(units),
+        lambda units, _: found.first_bytes(units + 1),
     )
 
 
