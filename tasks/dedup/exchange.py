@@ -237,6 +237,13 @@ def are_gathered(files: int, parts: int) -> bool:
     return files > MOST_FILES or parts > MOST_PARTS
 
 
+def gathering_jobs(files: int, parts: int) -> int:
+    """Return the number of jobs that `gather_files` runs."""
+    if not are_gathered(files, parts):
+        return 0
+    return -(-files // files_together(files)) * ((parts - 1 >> shift_of(files, parts)) + 1)
+
+
 def files_together(files: int) -> int:
     """Return the number of files that a job gathers into one: about the square root of all."""
     return 1 << files.bit_length() // 2

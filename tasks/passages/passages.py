@@ -9,6 +9,7 @@ from functools import partial
 
 from zyda_flows.tasks.dedup.preference import Preference, preference_of
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
+from zyda_flows.tasks.passages.costs import passages_cost
 from zyda_flows.tasks.passages.search import PassageSearch
 from zyda_flows.tasks.passages.search_jobs import STAGE, VERSION, ShardToSearch, StoredTokenizer
 from zyda_flows.tasks.passages.shards import ALL_PARTS, PassagesOfShard
@@ -54,7 +55,15 @@ def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> s
     return stage_key(STAGE, VERSION, parameters, *(i for trail in trails for i in trail.identities))
 
 
-@stage(STAGE, key, scope="corpus", inputs=("trails", "sources"), enabled=is_searched, published_as="passages")
+@stage(
+    STAGE,
+    key,
+    scope="corpus",
+    inputs=("trails", "sources"),
+    enabled=is_searched,
+    published_as="passages",
+    cost=passages_cost,
+)
 def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> Manifest:
     """Find the repeated passages of all sources, and what is cut of each shard."""
     shards = shards_to_search(recipe, trails, sources)

@@ -48,6 +48,13 @@ def estimated_fingerprints(text_bytes: int, part: PassagePart) -> int:
     return text_bytes * 2 // (part.window - width_of(part.window) + 2)
 
 
+def context_parts(contexts: int, part: PassagePart) -> int:
+    """Return the number of parts of PART_BYTES that contexts need, at least about."""
+    return (
+        contexts * (CONTEXT_BYTES + part.window * 2 * (16 if part.units != "characters" else 1)) // PART_BYTES
+    )
+
+
 @dataclass(frozen=True)
 class PassageSearch:
     """The search for the repeated windows of a part. number: of the part in the recipe."""
@@ -67,9 +74,7 @@ class PassageSearch:
         repeated = self.by_shard(
             self.jobs(FingerprintsOfShard, naming), naming, RepeatedOfRange, GatheredRowsOfSearch, REPEATED
         )
-        rows = sum(artifact.rows for artifact in repeated)
-        row_bytes = CONTEXT_BYTES + self.part.window * 2 * (16 if self.part.units != "characters" else 1)
-        naming = self.naming(0, rows * row_bytes // PART_BYTES)
+        naming = self.naming(0, context_parts(sum(artifact.rows for artifact in repeated), self.part))
         contexts = self.jobs(ContextsOfShard, naming, [(artifact,) for artifact in repeated])
         return self.by_shard(contexts, naming, RunsOfRange, GatheredContexts, RUNS)
 

@@ -8,7 +8,7 @@ from dataclasses import replace
 
 from zyda_flows.tasks.dedup.costs import cluster_files
 from zyda_flows.tasks.documents.planning import count_columns
-from zyda_flows.tasks.publish.file_groups import file_groups
+from zyda_flows.tasks.publish.file_groups import file_groups, most_text
 from zyda_flows.tasks.publish.published_shards import COUNTS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
@@ -42,14 +42,14 @@ def document_files(workload: Workload, recipe: Recipe) -> dict[str, int]:
     for name, source in workload.sources.items():
         shards = len(source.shards)
         texts, documents = ([size / max(1, shards)] * shards for size in (source.text, source.documents))
-        files[name] = len(file_groups(source.shards, texts, documents, recipe.published_mib * 2**20))
+        files[name] = len(file_groups(source.shards, texts, documents, recipe.published_mib))
     return files
 
 
 def largest_published(workload: Workload, recipe: Recipe, written: int) -> float:
     """Return the bytes of the largest published file. written: the bytes of all published files."""
     texts = [source.text for source in workload.sources.values()]
-    return min(recipe.published_mib * 2**20, max(texts)) * written / max(1.0, sum(texts))
+    return min(most_text(recipe.published_mib, max(texts)), max(texts)) * written / max(1.0, sum(texts))
 
 
 def files_by_folder(workload: Workload, recipe: Recipe) -> dict[str, int]:

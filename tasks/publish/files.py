@@ -162,7 +162,7 @@ def publish(recipe: Recipe, trail: Trail) -> Manifest:
 
 
 def histories_of_files(
-    histories: Sequence[ShardHistory], published_mib: float
+    histories: Sequence[ShardHistory], published_mib: float | None
 ) -> list[tuple[ShardHistory, ...]]:
     """Return the shards of each published file, ascending by their documents."""
     shards = [history.shard for history in histories]
@@ -170,7 +170,7 @@ def histories_of_files(
         [shard.name for shard in shards],
         [shard.counts.bytes for shard in shards],
         [shard.counts.documents for shard in shards],
-        published_mib * 2**20,
+        published_mib,
     )
     return [tuple(histories[i] for i in group) for group in groups]
 

@@ -129,11 +129,12 @@ class Recipe(Strict):
         "are applied to them; rules and cleaning are not.",
     )
     shard_mib: Annotated[float, Number] = Field(256, gt=0, le=1024, description="Text in one shard, MiB.")
-    published_mib: Annotated[float, Number] = Field(
-        4096,
+    published_mib: Annotated[float | None, Number] = Field(
+        None,
         gt=0,
         le=32_768,
-        description="Text in one published file, MiB. Consecutive shards share a file up to this size.",
+        description="Text in one published file, MiB. Consecutive shards share a file up to this size. Without "
+        "it, a file has a 256th to a 128th of the text of its source, at least 256 MiB and at most 4 GiB.",
     )
     sample: Annotated[float, Number] = Field(1.0, gt=0, le=1, description="The share of the input to use.")
     publish_bands: Flag = Field(

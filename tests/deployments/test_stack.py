@@ -237,6 +237,7 @@ def test_simultaneous_builds_of_a_corpus_complete_in_sequence(stack, corpus):
         periods = []
         for flow_run in runs:
             tasks = [task for task in task_runs_of(client, flow_run.id) if task.start_time]
+            tasks = [task for task in tasks if task.name != "report"]  # for which no build waits
             periods.append((min(task.start_time for task in tasks), max(task.end_time for task in tasks)))
     (_, first_end), (second_start, _) = sorted(periods)
     assert first_end <= second_start

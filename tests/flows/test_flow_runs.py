@@ -60,6 +60,7 @@ def judged_inputs(tmp_path_factory, compiled):
     denied = corpus.folder / "denied.txt"
     denied.write_text('{"column": "name", "value": "last_alone"}')
     corpus.recipe["deny"] = str(denied)
+    corpus.recipe["passages"] = [{"length": 20}]
     questions = corpus.folder / "set.jsonl"
     questions.write_text(json.dumps({"question": prose("asked", 12), "answer": prose("answered", 3)}))
     corpus.recipe["documents"] = [

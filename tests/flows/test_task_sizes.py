@@ -45,6 +45,7 @@ def corpus_of_files(folder, files):
         write_rows(folder / f"in/two-{number:03d}.parquet", named(rows(**others), number))
     corpus.recipe |= {
         "name": "growing",
+        "published_mib": 0.005,  # a file of each shard
         "documents": [
             {
                 "decontaminate": {
@@ -81,7 +82,7 @@ def test_largest_task_of_each_stage_does_not_grow_with_the_corpus(tmp_path, comp
         assert findings.rounds[0].clusters.documents >= 15 * files
     small, large = sizes[SMALL], sizes[LARGE]
     assert {*small.largest} > {
-        "ContextsOfPart", "FirstRowsOfFile", "MembersInFile", "ShardToPublish", "SharedOfPart", "SumOfCounts",
+        "ContextsOfPart", "FirstRowsOfFile", "MembersInFile", "ShardsToPublish", "SharedOfPart", "SumOfCounts",
         "SumOfStatistics", *(f"stage {name}" for name in ("publish", "contamination", "clusters", "decisions")),
     }  # fmt: skip
     grown = grown_steps(small, large, GROWTH)

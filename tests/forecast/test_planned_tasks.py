@@ -71,6 +71,7 @@ def crowded(tmp_path_factory):
             {"decontaminate": {"sets": {"one": str(corpus.folder / "set.parquet")}}},
         ],
         "dedup": [{"exact": "text"}, {"bands": 8, "rows": 16, "verify": {"jaccard": 0.5}}],
+        "passages": [{"length": 100}, {"lines": {"in_documents": 2, "at_least": 20}}],
         "sources": [
             {"name": "many", "files": "many/*.parquet", "keep": "stars > 0"},
             {"name": "lines", "files": "lines/*.jsonl.gz", "classify": {"model": str(QUALITY), "keep": ["High"]}},
@@ -124,6 +125,6 @@ def test_planned_files_are_the_published_files_if_none_is_empty(tasks):
     assert planned["many"] + planned["lines"] == run["publish"]
     for place in ("many", "lines", "removed/many", "removed/lines"):
         assert planned[place] >= published[place] > 0
-    for place in ("bands/003", "clusters", "audit"):
+    for place in ("bands/000", "bands2/003", "clusters2"):
         assert planned[place] == published[place]
-    assert published.keys() - planned.keys() <= {"", "overlap", "contamination"}
+    assert published.keys() - planned.keys() <= {"", "overlap", "overlap2", "contamination", "passages"}

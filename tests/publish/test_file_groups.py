@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from zyda_flows.tasks.publish import file_groups as module
-from zyda_flows.tasks.publish.file_groups import file_groups
+from zyda_flows.tasks.publish.file_groups import file_groups, most_text
 
 PLACES = st.tuples(st.integers(0, 40), st.integers(0, 5), st.integers(0, 3))
 SHARDS = st.dictionaries(PLACES, st.integers(0, 12), min_size=1, max_size=60)
@@ -16,7 +16,7 @@ def groups_of(shards, limit=LIMIT):
     """Return the groups of shards as tuples of places."""
     places = list(shards)
     names = ["{:06d}-{:03d}-{:03d}".format(*place) for place in places]
-    groups = file_groups(names, [shards[place] for place in places], [1] * len(places), limit)
+    groups = file_groups(names, [shards[place] for place in places], [1] * len(places), limit / 2**20)
     return [tuple(places[i] for i in group) for group in groups]
 
 
@@ -72,11 +72,11 @@ def test_appended_inputs_change_the_last_file_only():
 def test_documents_and_shards_of_a_file_are_limited(monkeypatch):
     names = [f"{number:06d}-000-000" for number in range(8)]
     monkeypatch.setattr(module, "MOST_DOCUMENTS", 4)
-    assert [len(group) for group in file_groups(names, [0] * 8, [1] * 8, 99)] == [4, 4]
-    assert [len(group) for group in file_groups(names, [0] * 8, [9] * 8, 99)] == [1] * 8
+    assert [len(group) for group in file_groups(names, [0] * 8, [1] * 8, 99 / 2**20)] == [4, 4]
+    assert [len(group) for group in file_groups(names, [0] * 8, [9] * 8, 99 / 2**20)] == [1] * 8
     monkeypatch.setattr(module, "MOST_SHARDS", 2)
-    assert [len(group) for group in file_groups(names, [0] * 8, [0] * 8, 99)] == [2] * 4
-    assert file_groups([], [], [], 99) == []
+    assert [len(group) for group in file_groups(names, [0] * 8, [0] * 8, 99 / 2**20)] == [2] * 4
+    assert file_groups([], [], [], 99 / 2**20) == []
 
 
 @pytest.mark.parametrize("number", [999_999, (1 << 24) - 1])
@@ -87,5 +87,22 @@ def test_places_ascend_like_documents(number):
         f"{number:06d}-000-002",
         f"{number - 1:06d}-099-000",
     ]
-    (group,) = file_groups(names, [1] * 4, [1] * 4, 99)
+    (group,) = file_groups(names, [1] * 4, [1] * 4, 99 / 2**20)
     assert group.tolist() == [3, 2, 1, 0]
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (0, 2**28),
+        (40e9, 2**28),
+        (2**36, 2**29),
+        (2**37 - 1, 2**29),
+        (2**37, 2**30),
+        (2**39, 2**32),
+        (45e12, 2**32),
+    ],
+)
+def test_default_size_of_files_leaves_many_files_for_the_workers_of_a_source(text, expected):
+    assert most_text(None, text) == expected
+    assert expected <= 2**28 or text / expected >= 128
