@@ -12,7 +12,7 @@ from zyda_flows.textkernels.utf8 import code_at
 STEP = 64  # code points between two stored places
 
 
-class Characters(NamedTuple):
+class CodePoints(NamedTuple):
     """The code points of some texts.
 
     codes: (c,) uint32. ends: (n + 1,) by text. data: (b,) uint8, all bytes. places: of every STEP-th code point the
@@ -75,14 +75,14 @@ def _characters_before(data, order, places, found):
         found[row] = n
 
 
-def find_characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Characters:
+def find_characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> CodePoints:
     """Return the code points of some texts of valid UTF-8. offsets: (n + 1,), from 0 to len(data)."""
     check_buffers(data, offsets)
     count = _count(data, 0, len(data))
     codes, ends = np.empty(count, np.uint32), np.zeros(len(offsets), np.int64)
     places = np.empty(count // STEP + 1, np.int64)
     _decode(data, offsets, codes, ends, places)
-    return Characters(codes, ends, data, places)
+    return CodePoints(codes, ends, data, places)
 
 
 def characters_before(data: NDArray[np.uint8], places: NDArray[np.int64]) -> NDArray[np.int64]:
