@@ -276,7 +276,7 @@ def test_try_without_steps_fails_with_a_message(corpus):
 def test_shard_size_does_not_change_the_corpus(raw):
     recipe = raw.load(name="large")
     build_here(recipe)
-    small = raw.load(name="small", shard_mib=0.002)
+    small = raw.load(name="small", shard_mib=0.002, published_mib=0.002)
     build_here(small)
     assert contents(recipe).keys() != contents(small).keys()
     assert removed(recipe) == removed(small)
