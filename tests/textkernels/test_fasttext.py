@@ -20,7 +20,7 @@ from zyda_flows.textkernels.fasttext.prediction import predict, probabilities_of
 
 THREADS = 10  # each thread trains a tenth of a matrix; fewer threads in fastText leave the rest random
 NGRAMS = {"minn": 2, "maxn": 4, "bucket": 3000}
-# How each model is trained, and then how it is quantised.
+# How each model is trained, and then how it is quantised. All of a matrix is trained if dim is a multiple of 10.
 KINDS = {
     "hierarchical": ({"loss": "hs", **NGRAMS}, None),
     "softmax": ({"loss": "softmax", "minn": 1, "maxn": 3, "bucket": 500}, None),
@@ -32,10 +32,10 @@ KINDS = {
     "rare-words-left-out": ({"loss": "softmax", "minCount": 40, **NGRAMS}, None),
     # The matrices of models with few labels are multiplied when they are read.
     "few-labels": ({"loss": "softmax", "wordNgrams": 2, "dim": 100, "bucket": 2000}, None),
-    "few-labels-tree": ({"loss": "hs", "wordNgrams": 2, "dim": 25, **NGRAMS}, None),
+    "few-labels-tree": ({"loss": "hs", "wordNgrams": 2, "dim": 30, **NGRAMS}, None),
     "few-labels-one-vs-all": ({"loss": "ova", "dim": 30, **NGRAMS}, None),
-    "few-labels-quantised": ({"loss": "softmax", "dim": 64, **NGRAMS}, {"qnorm": True}),
-    "few-labels-pruned": ({"loss": "hs", "dim": 64, "wordNgrams": 2, **NGRAMS}, {"cutoff": 600}),
+    "few-labels-quantised": ({"loss": "softmax", "dim": 60, **NGRAMS}, {"qnorm": True}),
+    "few-labels-pruned": ({"loss": "hs", "dim": 60, "wordNgrams": 2, **NGRAMS}, {"cutoff": 600}),
     "quantised": ({"loss": "softmax", **NGRAMS}, {}),
     "norms": ({"loss": "hs", **NGRAMS}, {"qnorm": True, "dsub": 4}),
     "pruned": ({"loss": "hs", "dim": 16, **NGRAMS}, {"qnorm": True, "cutoff": 600}),
