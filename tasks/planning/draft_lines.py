@@ -101,7 +101,8 @@ def column_lines(source: DraftSource) -> Iterator[str]:
     }
     for role, guess in named.items():
         if guess:
-            yield comment(f"{role}: column {guess.name!r}, {guess.reason}")
+            use = "; published beside the new doc_id" if role == "id" else ""
+            yield comment(f"{role}: column {guess.name!r}, {guess.reason}{use}")
     carried = [name for name in guesses.column_names if name != guesses.text_column.name]
     if 0 < len(carried) <= MOST_COLUMNS:
         yield f"#columns: {scalar(carried)}  # to carry beside the text; without this line, all"

@@ -267,7 +267,7 @@ DAMAGES = {
 def test_commands_report_a_damaged_published_file_in_one_line(built, place):
     recipe = built.load()
     (row, *_) = table_of(recipe, "removed")
-    paths = sorted((built.folder / "out/small/published" / place).glob("*.parquet"))
+    paths = sorted((built.folder / "out/small/published" / place).rglob("*.parquet"))
     looks = {
         "explain": lambda: explain(recipe, str(row["doc_id"])),
         "report": lambda: findings_of(recipe),
