@@ -108,7 +108,9 @@ def prefect_and_cluster(
         inspect()
         use_running_stack(err)
         with err.status("starting Prefect"):
-            server = stack.enter_context(prefect_server(meanwhile=partial(begin_imports, recipe, flow_module)))
+            server = stack.enter_context(
+                prefect_server(meanwhile=partial(begin_imports, recipe, flow_module))
+            )
             from prefect import tags  # late
 
             from zyda_flows.tasks.stage.runner import task_runner, threads_for  # late
