@@ -1,9 +1,9 @@
 """The stages of a build in their order: PIPELINE, which is read to run, show and explain them.
 
 Near-duplicates are searched in all sources together, once in each round. Before and after the rounds, each stage
-reads the remaining documents of a source and decides which of them to remove. To add a stage, write its file and
-add its name here: its progress for each source, its line in the ledger, its reasons in `removed/` and their
-explanation in `zyda explain` are derived from it.
+reads the remaining documents of a source and decides which of them to remove; the stages of judges run once for
+each judge. To add a stage, write its file and add its name here: its progress for each source, its line in the
+ledger, its reasons in `removed/` and their explanation in `zyda explain` are derived from it.
 """
 
 from collections.abc import Callable, Iterator
@@ -28,8 +28,10 @@ from zyda_flows.tasks.passages.passages import passages
 from zyda_flows.tasks.planning.prepare import prepare
 from zyda_flows.tasks.publish.files import publish
 from zyda_flows.tasks.quality.classify import classify
-from zyda_flows.tasks.quality.filter import filter_documents
+from zyda_flows.tasks.quality.filter import filter_documents, keep_judged
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import judged_at
+from zyda_flows.tasks.recipe.judges import Place
 from zyda_flows.tasks.recipe.rounds import Subject, rounds_of
 from zyda_flows.tasks.signatures.edges import edges
 from zyda_flows.tasks.signatures.index import index
@@ -44,6 +46,13 @@ class EachRound(NamedTuple):
     stages: tuple[Stage, ...]
 
 
+class EachJudge(NamedTuple):
+    """Stages that run in sequence for each judge at a place."""
+
+    at: Place
+    stages: tuple[Stage, ...]
+
+
 class PipelineCheck(NamedTuple):
     """A task that waits for all earlier stages, and raises if their receipts violate the recipe."""
 
@@ -53,17 +62,18 @@ class PipelineCheck(NamedTuple):
 
 LOSSES = PipelineCheck(check_losses, enabled=lambda recipe: recipe.has_max_loss)
 
-PIPELINE: tuple[Stage | EachRound | PipelineCheck, ...] = (
+PIPELINE: tuple[Stage | EachRound | EachJudge | PipelineCheck, ...] = (
     ingest,
     deny,
     rules,
     contamination,
     decontaminate,
+    EachJudge("ingest", (classify, keep_judged)),
     EachRound(
         (matches, against, minhash, edges, clusters, decisions, own_clusters, overlap, removals, audit)
     ),
     LOSSES,
-    classify,
+    EachJudge("after_dedup", (classify, keep_judged)),
     filter_documents,
     passages,
     cuts,
@@ -86,8 +96,11 @@ def stages() -> list[Stage]:
         in_order += (
             entry.stages
             if isinstance(entry, EachRound)
+            or (
+                isinstance(entry, EachJudge) and entry.at == "after_dedup"
+            )  # both places have the same stages
             else ()
-            if isinstance(entry, PipelineCheck)
+            if isinstance(entry, PipelineCheck | EachJudge)
             else (entry,)
         )
     known = {*INITIAL_INPUTS, prepare.name}
@@ -130,12 +143,15 @@ def steps(recipe: Recipe) -> Iterator[BuildStep]:
 
 
 def scheduled_work(recipe: Recipe) -> Iterator[tuple[Work, Subject]]:
-    """Yield each stage with its subject, the recipe or a round, and each check that the recipe enables."""
+    """Yield each stage with its subject, the recipe, a round or a judge, and each check that the recipe enables."""
     for entry in PIPELINE:
         if isinstance(entry, PipelineCheck):
             yield from [(entry.task, recipe)] if entry.enabled(recipe) else ()
         elif isinstance(entry, EachRound):
             yield from ((stage, dedup_round) for dedup_round in rounds_of(recipe) for stage in entry.stages)
+        elif isinstance(entry, EachJudge):
+            judges = judged_at(recipe, entry.at)
+            yield from ((stage, judged) for judged in judges for stage in entry.stages)
         else:
             yield entry, recipe
 

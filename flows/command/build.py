@@ -137,7 +137,7 @@ def begin_imports(recipe: "Recipe", flow_module: str) -> None:
     from zyda_flows.tasks.quality.forms import form_of  # late
     from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
-    models = (source.classify.model for source in recipe.sources if source.classify)
+    models = {judge.model for judge in recipe.all_judges}
     expect_cluster(sorted({module for model in models for module in form_of(model).MODULES}))
     import_module(flow_module)
 

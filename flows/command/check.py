@@ -53,7 +53,9 @@ def sizes_by_source(checked: "CheckResult") -> "Table":
 def result_lines(checked: "CheckResult") -> Iterator[str]:
     """Yield a line for the tokenizer, each model, other corpora, damaged files, shared files, and the corpus."""
     yield f"tokenizer: {checked.tokenizer}, {checked.token_counter}"
-    yield from (f"model of {source}: {model}" for source, model in checked.models.items())
+    yield from (
+        f"model of {source}: {model}" for source, models in checked.models.items() for model in models
+    )
     for label, documents in checked.reference_documents.items():
         yield f"against: {label}, {documents:,} documents"
     yield from (f"to be set aside: {file.url}: {file.fault}" for file in checked.damaged[:MOST_DAMAGED])

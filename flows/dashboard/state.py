@@ -25,6 +25,7 @@ from zyda_flows.flows.dashboard.time_left import (
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.quality.cost import CORES, seconds_of
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.results import flat_receipts
 from zyda_flows.tasks.storage.artifacts import Receipt
@@ -190,16 +191,15 @@ class BuildState:
         cells = self.rows["ingest"].cells
         sources = row.step.sources or self.rows["ingest"].step.sources
         sizes = {source: cells[source].size for source in sources}
-        if row.step.name != "classify":
+        if not isinstance(row.step.subject, Judged) or row.step.work.name != "classify":
             megabytes = sum(size.bytes for size in sizes.values()) / 1e6
             shards = sum(cells[source].total for source in sizes)
             kind = row.step.name.rstrip("0123456789")  # without the number of the round
             return megabytes * EACH_MB.get(kind, 0.0) + shards * EACH_SHARD.get(kind, 0.0)
-        models = {source: self.recipe.source(source).classify for source in sizes}
         return sum(
-            seconds_of(model, sizes[source].documents, sizes[source].tokens)
-            for source, model in models.items()
-            if model
+            seconds_of(judge, sizes[source].documents, sizes[source].tokens)
+            for source in sizes
+            if (judge := row.step.subject.of(source))
         )
 
     def finish(self, outcome: str = "complete", why: str = "") -> None:

@@ -23,7 +23,7 @@ ONCE = {
 USUAL = 0.7
 EACH_MB = {"ingest": 0.016, "minhash": 0.008, "publish": 0.008, "removals": 0.001, "index": 0.002}
 EACH_SHARD = {"removals": 0.03, "audit": 0.005, "index": 0.01}
-MODELS = "classify"
+MODELS = "classify"  # with which the names of the stages of judges begin
 LATELY, MARKS = 120.0, 5  # the pace of a stage is measured over the last seconds, and at least so many marks
 LITTLE = 0.005  # a finished fraction of a stage that is too small for a measurement, such as a tiny source
 ENOUGH, LONG = 0.2, 30.0  # the finished fraction or the seconds after which only the pace of the stage counts
@@ -87,7 +87,8 @@ class Clockwork:
         """Divide the time since the last call among the running parts."""
         under_way = {name: part for name, part in self.parts.items() if part.is_on}
         # While a model runs, the model has all the time: the other parts wait for it, or are negligible.
-        on = [under_way[MODELS]] if MODELS in under_way else [*under_way.values()]
+        models = [part for name, part in under_way.items() if name.startswith(MODELS)]
+        on = models or [*under_way.values()]
         seconds = now - (now if self.looked_at is None else self.looked_at)
         for part in on:
             part.spent += seconds / len(on)
@@ -97,7 +98,11 @@ class Clockwork:
     @property
     def pace(self) -> float:
         """The time of everything that is done except models, divided by its usual time."""
-        begun = [part for name, part in self.parts.items() if part.spent and part.done and name != MODELS]
+        begun = [
+            part
+            for name, part in self.parts.items()
+            if part.spent and part.done and not name.startswith(MODELS)
+        ]
         usual = sum((part.once + part.more * part.done) * part.made for part in begun)
         return (self.idle + sum(part.marks[-1][0] for part in begun)) / usual if usual else 1.0
 

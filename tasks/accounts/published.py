@@ -63,15 +63,15 @@ class TableFile(File):
 class Origin(Record):
     """The input of a source. Its files are listed in sources.parquet.
 
-    number: of the source in doc_ids. files, bytes: their number and total size. model: the model that classified
-    its documents, if any.
+    number: of the source in doc_ids. files, bytes: their number and total size. models: the models that judged its
+    documents, in order.
     """
 
     source: str
     number: int
     files: int
     bytes: int
-    model: dict[str, str] | None = None
+    models: tuple[dict[str, str], ...] = ()
 
 
 NO_TABLE = TableFile(

@@ -47,9 +47,11 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             f"Of {counted(len(sources), 'source')}, the {largest} largest were tried; "
             "the other sources are estimated from their measurements."
         )
-    for name, tried in trial.models.items():
+    for name, judge, tried in (
+        (name, judge, tried) for name, models in trial.models.items() for judge, tried in models.items()
+    ):
         yield (
-            f"The model of {name} was run on {counted(tried.documents, 'document')}, and keeps "
+            f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}, and keeps "
             f"{tried.kept:.0%}; the share of all documents may differ."
         )
     yield (

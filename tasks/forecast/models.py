@@ -8,17 +8,22 @@ from typing import Any
 import pyarrow as pa
 
 from zyda_flows.tasks.quality.forms import Model, load_model
-from zyda_flows.tasks.recipe.source import Classify
+from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.stage.cost import ModelTrial
 
 MODEL_SECONDS, WINDOW = 8.0, 32  # the time for a model, and the number of texts in a call
 LABEL = "quality_pred"
 
 
-def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> ModelTrial:
-    """Run a model on texts for some seconds, on its GPU or on one core, as a worker does."""
+def try_model(
+    judge: Judge, model: Model, labels_to_keep: tuple[str, ...], texts: pa.ChunkedArray
+) -> ModelTrial:
+    """Run a model on texts for some seconds, on its GPU or on one core, as a worker does.
+
+    labels_to_keep: of `classify`.
+    """
     loading = time.process_time()
-    answers = load_model(model, classify.max_tokens)
+    answers = load_model(model, judge.max_tokens)
     clock = on_one_core()
     answers(texts[:1])  # the first call loads the model
     loading = time.process_time() - loading
@@ -27,7 +32,9 @@ def try_model(classify: Classify, model: Model, texts: pa.ChunkedArray) -> Model
         columns = dict(zip(model.table_schema.names[1:], answers(texts[done : done + WINDOW]), strict=True))
         done = min(len(texts), done + WINDOW)
         labels += columns[LABEL].to_pylist() if LABEL in columns else []
-    kept = sum(label in classify.keep for label in labels) / len(labels) if labels and classify.keep else 1.0
+    kept = (
+        sum(label in labels_to_keep for label in labels) / len(labels) if labels and labels_to_keep else 1.0
+    )
     return ModelTrial(done, (clock() - spent) / max(1, done), kept, loading)
 
 

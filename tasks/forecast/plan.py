@@ -140,9 +140,9 @@ class BuildPlanner:
             seconds=self.seconds(stages, threads),
             files_by_folder=files_by_folder(workload, self.recipe),
             model_seconds={
-                name: source.model.seconds * source.entering_model
+                f"{name}, judge {judge}": model.seconds * source.entering_model
                 for name, source in workload.sources.items()
-                if source.model
+                for judge, model in source.models.items()
             },
         )
         notes = [*notes_of(self.recipe, self.trial, plan.sources), *excess(plan.files_by_folder)]

@@ -91,8 +91,14 @@ def run_trial(recipe: Recipe, survey: SourceSurvey, files: dict[str, list[InputF
         again = (time.process_time() - began) * warm.text / max(1, trial.text)
         trial.warm_up_seconds = max(0.0, first_time - again)
         for source in recipe.sources:
-            if source.classify and source.name in tried and (model := survey.models.get(source.name)):
-                trial.models[source.name] = try_model(source.classify, model, build.texts(source.name))
+            if source.name not in tried:
+                continue
+            judges, models = recipe.judges_of(source.name), survey.models.get(source.name, ())
+            labels = source.classify.keep if source.classify else ()
+            trial.models[source.name] = {
+                judge.name: try_model(judge, model, labels, build.texts(source.name))
+                for judge, model in zip(judges, models, strict=True)
+            }
     return trial
 
 
@@ -118,7 +124,8 @@ def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
     """Yield a recipe for the sources to try, without models, other corpora and limits, in a temporary folder."""
     sources = tuple(
         source.model_copy(
-            update={"max_loss": None} | ({"classify": None, "keep": None} if source.classify else {})
+            update={"max_loss": None}
+            | ({"classify": None, "judges": (), "keep": None} if recipe.judges_of(source.name) else {})
         )
         for source in recipe.sources
         if source.name in tried
@@ -184,7 +191,7 @@ class TrialBuild:
                 files=files,
                 listed=len(files),
                 tokenizer=tokenizer,
-                model=None,
+                models=(),
                 documents=documents,
                 denied=self.survey.denied,
             )

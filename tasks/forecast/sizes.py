@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import cached_property
-from math import ceil
+from math import ceil, prod
 
 from zyda_flows.tasks import pipeline
 from zyda_flows.tasks.forecast.pieces import rows_of
@@ -43,7 +43,7 @@ class SizeEstimates:
                 kept=self.estimates[source.name].kept,
                 before_model=self.kept(source.name),
                 shards=self.shards(source.name, chosen, self.estimates[source.name].text.value),
-                model=self.trial.models.get(source.name),
+                models=self.trial.models.get(source.name, {}),
             )
             for source, chosen in zip(self.recipe.sources, self.survey.chosen, strict=True)
         }
@@ -103,7 +103,7 @@ class SizeEstimates:
         return kept
 
     def kept_by_model(self, source: str) -> float:
-        return self.trial.models[source].kept if source in self.trial.models else 1.0
+        return prod(trial.kept for trial in self.trial.models.get(source, {}).values())
 
     def shards(self, source: str, chosen: Sequence[InputFile], text: float) -> list[str]:
         """Return approximate names of the shards that ingest will write for a source. text: its bytes."""

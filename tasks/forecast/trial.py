@@ -42,7 +42,7 @@ class Trial:
     """The measurements: parts by source, calls by stage and source, and the ledger."""
 
     parts: dict[str, list[TrialPart]] = field(default_factory=dict)
-    models: dict[str, ModelTrial] = field(default_factory=dict)
+    models: dict[str, dict[str, ModelTrial]] = field(default_factory=dict)
     calls: dict[tuple[str, str | None], Calls] = field(default_factory=dict)
     costs_outside_calls: dict[str, Spent] = field(
         default_factory=dict

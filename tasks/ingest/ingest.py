@@ -145,7 +145,10 @@ def manifest_of(recipe: Recipe, plan: SourcePlan, sums: PieceSums) -> Manifest:
         skipped=sums.skipped.in_order(),
         special_tokens=sums.special_tokens.in_order(),
         facts=IngestFacts(
-            packed=pack(sums.common_schema()), set_aside=set_aside, model=plan.model, differing=sums.differing
+            packed=pack(sums.common_schema()),
+            set_aside=set_aside,
+            models=plan.models,
+            differing=sums.differing,
         ).written(),
     )
 

@@ -33,10 +33,10 @@ class IngestParameters(Record):
 class SourcePlan(NumberedSource):
     """A source with its parameters.
 
-    model: for the stages after ingest, which read it from the facts of ingest's manifest. denied: the SHA-256 of
-    the recipe's deny lists by URL; ingest does not use it.
+    models: of the judges, for the stages after ingest, which read them from ingest's manifest. denied: the SHA-256
+    of the recipe's deny lists by URL; ingest does not use it.
     """
 
     parameters: IngestParameters
-    model: Model | None = None
+    models: tuple[Model, ...] = ()
     denied: dict[str, str] = {}

@@ -37,7 +37,7 @@ class CheckResult(Record):
     """The result of a check: what a build would read and use.
 
     url: the folder of the published corpus. tokenizer: its name in the recipe. token_counter: a sentence on the
-    library that counts its tokens. models: the name of the quality model of each source that has one.
+    library that counts its tokens. models: the names of the models of each source, in order.
     reference_documents: the number of documents of each reference corpus, by its label. damaged: new files that
     cannot be read. shared_file_warnings: sentences on sources that read the same files. is_complete: whether a
     build would change nothing.
@@ -47,7 +47,7 @@ class CheckResult(Record):
     sources: tuple[CheckedSource, ...]
     tokenizer: str
     token_counter: str
-    models: dict[str, str]
+    models: dict[str, tuple[str, ...]]
     reference_documents: dict[str, int]
     damaged: tuple[DamagedFile, ...]
     shared_file_warnings: tuple[str, ...]
@@ -72,7 +72,10 @@ def check(recipe: "Recipe", *, replace: bool, call_on_each: "CallOnEach") -> Che
         sources=tuple(checked_sources(recipe, survey)),
         tokenizer=recipe.tokenizer,
         token_counter=token_counter(load_tokenizer(recipe.tokenizer)),
-        models={source.name: source.classify.model for source in recipe.sources if source.classify},
+        models={
+            source.name: tuple(judge.model for judge in recipe.judges_of(source.name))
+            for source in recipe.sources
+        },
         reference_documents={
             other.label: max(keys.documents for keys in other.manifest.bands.values())
             for other in corpora_of(recipe).values()

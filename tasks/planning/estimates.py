@@ -102,8 +102,8 @@ class Plan(Record):
     recipe: a hash of the recipe as written. seconds: from start to end. scheduler_seconds: of the single thread of
     Dask's scheduler. work, published: bytes written to each; in_storage: of both, at the end; at_most: the highest
     value before. scratch: bytes on temporary disks. files_by_folder: the number of published Parquet files of each
-    folder, if each file of documents has removed documents. model_seconds: of one device, by source. faults:
-    resources that will not suffice. notes: costs that the figures do not include.
+    folder, if each file of documents has removed documents. model_seconds: of one device, by source and judge.
+    faults: resources that will not suffice. notes: costs that the figures do not include.
     """
 
     recipe: str

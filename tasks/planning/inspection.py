@@ -19,7 +19,7 @@ from zyda_flows.tasks.planning.inspected_files import (
     selection_of,
 )
 from zyda_flows.tasks.planning.survey import FieldCheck, SourceSurvey, call_each
-from zyda_flows.tasks.quality.filter import check_keep
+from zyda_flows.tasks.quality.conditions import check_conditions
 from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.source import Source
@@ -51,7 +51,7 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, call_on_each: CallOnEach) 
     outcomes = call_on_each(Inspection.__call__, jobs, stage="prepare", source=None)
     checks = list[FieldCheck]()
     for i, (source, files) in enumerate(zip(recipe.sources, survey.chosen, strict=True)):
-        place, model = ("sources", i), survey.models.get(source.name)
+        place, models = ("sources", i), survey.models.get(source.name)
         steps = recipe.steps_of(source.name)
         if files:
             checks += [
@@ -61,8 +61,8 @@ def inspect_new(recipe: Recipe, survey: SourceSurvey, call_on_each: CallOnEach) 
                 FieldCheck(partial(check_selection, source, steps, files, jobs, outcomes), place),
             ]
         # If a model has a fault, the columns that it adds are unknown.
-        if files and (model or not source.classify):
-            column_check = partial(check_columns, recipe, jobs, outcomes, source, files, model)
+        if files and models is not None:
+            column_check = partial(check_columns, recipe, jobs, outcomes, source, files, models)
             checks.append(FieldCheck(column_check, (*place, "keep")))
     checks.append(FieldCheck(partial(check_rounds, recipe, survey.chosen, jobs, outcomes), ("dedup",)))
     survey.expect_none(*call_each(recipe, checks)[1])
@@ -200,7 +200,7 @@ def check_columns(
     outcomes: Sequence[InspectedFile | ZydaError],
     source: Source,
     files: Sequence[InputFile],
-    model: Model | None,
+    models: tuple[Model, ...],
 ) -> None:
     """Check the columns in the recipe against all inspected files together.
 
@@ -210,8 +210,8 @@ def check_columns(
     def check(outcomes: Sequence[InspectedFile | ZydaError]) -> None:
         columns = columns_together(recipe, source, outcomes)
         check_preferred(recipe, source, columns)
-        check_added_columns(source, columns, model)
-        check_keep(source, columns, model)
+        check_added_columns(source, columns, models)
+        check_conditions(source, recipe.judges_of(source.name), columns, models)
 
     own = [outcome for job, outcome in zip(jobs, outcomes, strict=True) if job.source == source]
     if any(isinstance(outcome, ZydaError) for outcome in own):
@@ -224,17 +224,18 @@ def check_columns(
         check([*own, *others])
 
 
-def check_added_columns(source: Source, columns: pa.Schema, model: Model | None) -> None:
-    """Raise BadInput if a source has a column with the name of a column that its model adds."""
-    if model is None:
-        return
+def check_added_columns(source: Source, columns: pa.Schema, models: Sequence[Model]) -> None:
+    """Raise BadInput if a model adds a column that the source has, or that another model adds."""
     known = {name.lower() for name in columns.names}
-    if clashing := [field.name for field in model.added_columns if field.name.lower() in known]:
-        raise bad_input(
-            source.name,
-            f"classify.model: {model.name} adds the column {clashing[0]}, which the source has already; add it to "
-            "`without`",
-        )
+    for model in models:
+        added = [field.name for field in model.added_columns]
+        if clashing := [name for name in added if name.lower() in known]:
+            raise bad_input(
+                source.name,
+                f"{model.field}.model: {model.name} adds the column {clashing[0]}, which the source has already; "
+                "add it to `without`, or give the judge another name",
+            )
+        known |= {name.lower() for name in added}
 
 
 def columns_together(

@@ -77,9 +77,9 @@ def current_digest(recipe: Recipe) -> str | None:
     # Late: the library of tokens sets an environment variable, and programs that read a corpus keep theirs.
     from zyda_flows.tasks.tokens.stored import load_tokenizer
 
-    classifiers = [source.classify for source in recipe.sources if source.classify]
+    judges = [judge for source in recipe.sources for judge in recipe.judges_of(source.name)]
     try:
-        models = [digest_of_model(classifier.model, classifier.revision) for classifier in classifiers]
+        models = [digest_of_model(judge.model, judge.revision) for judge in judges]
         documents = [plan_documents(recipe, source.name) for source in recipe.sources]
         tokenizer = digest_of(load_tokenizer(recipe.tokenizer).to_str())
         return recipe_digest(recipe, tokenizer, models, documents, digests_of_lists(recipe))

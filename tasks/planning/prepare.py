@@ -46,14 +46,13 @@ def prepare(recipe: Recipe, *, replace: bool = False) -> list[SourcePlan]:
             files=files,
             listed=len(listed),
             tokenizer=tokenizer,
-            model=model,
+            models=survey.models.get(source.name, ()),
             documents=documents,
             denied=survey.denied,
         )
         for source, files, listed, documents in zip(
             recipe.sources, survey.chosen, survey.listed, survey.documents, strict=True
         )
-        for model in [survey.models.get(source.name)]
     ]
 
 
@@ -72,7 +71,7 @@ def source_plan(
     files: Sequence[InputFile],
     listed: int,
     tokenizer: str,
-    model: Model | None,
+    models: tuple[Model, ...],
     documents: DocumentPlan,
     denied: dict[str, str],
 ) -> SourcePlan:
@@ -101,7 +100,7 @@ def source_plan(
         number=register.sources[source.name],
         listing=listing,
         parameters=parameters,
-        model=model,
+        models=models,
         denied=denied,
     )
 

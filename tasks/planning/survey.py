@@ -26,7 +26,8 @@ from zyda_flows.tasks.tokens.stored import load_tokenizer
 class SourceSurvey:
     """The listed sources of a recipe, in the order of their rank, and the numbers of their files.
 
-    listed: all files of each source. chosen: the files of the sample. models: by source. inspected: the chosen
+    listed: all files of each source. chosen: the files of the sample. models: of the judges of each source without
+    a fault, in order. inspected: the chosen
     files without a number, if they were inspected. documents: the steps on documents of each source. denied: the
     SHA-256 of the deny lists, by URL.
     """
@@ -34,7 +35,7 @@ class SourceSurvey:
     register: Register
     listed: list[list[InputFile]]
     chosen: list[list[InputFile]]
-    models: dict[str, Model]
+    models: dict[str, tuple[Model, ...]]
     documents: list[DocumentPlan]
     denied: dict[str, str] = field(default_factory=dict)
     inspected: list[list[InspectedFile]] = field(default_factory=list)
@@ -63,7 +64,7 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         for i, source in sources
     ]
     model_checks = [
-        FieldCheck(partial(model_of, source), ("sources", i, "classify")) for i, source in sources
+        FieldCheck(partial(models_of, recipe, source), ("sources", i, "classify")) for i, source in sources
     ]
     planning = [FieldCheck(partial(plan_documents, recipe, source.name)) for _, source in sources]
     checks = [
@@ -87,7 +88,9 @@ def check_sources(recipe: Recipe, *, replace: bool = False) -> SourceSurvey:
         check_reads_no_output(recipe, chosen)
         if not replace:
             check_same_corpus(recipe, chosen)
-    named = {source.name: model for source, model in zip(recipe.sources, models, strict=True) if model}
+    named = {
+        source.name: each for source, each in zip(recipe.sources, models, strict=True) if each is not None
+    }
     return SourceSurvey(register, listed, chosen, named, documents, denied or {}, faults=tuple(faults))
 
 
@@ -142,16 +145,15 @@ def call_each(recipe: Recipe, checks: Iterable[FieldCheck]) -> tuple[list[Any], 
     return answers, faults
 
 
-def model_of(source: Source) -> Model | None:
-    """Check a source's model, and that it has the labels to keep. Raises BadInput."""
-    if source.classify is None:
-        return None
-    model = judged_model(source.name, source.classify)
-    unknown = [label for label in source.classify.keep if label not in model.labels]
+def models_of(recipe: Recipe, source: Source) -> tuple[Model, ...]:
+    """Check the models of a source's judges, and that `classify` names labels of its model. Raises BadInput."""
+    models = tuple(judged_model(source.name, judge) for judge in recipe.judges_of(source.name))
+    unknown = (
+        [label for label in source.classify.keep if label not in models[-1].labels] if source.classify else []
+    )
     if unknown:
-        labels = ", ".join(model.labels) or "none: it gives a score, which `keep` can read as int_score"
+        labels = ", ".join(models[-1].labels) or "none: it gives a score, which `keep` can read as int_score"
         raise bad_input(
-            source.name, f"classify.keep: {source.classify.model} has no label {unknown[0]}; "
-            f"there are {labels}",
-        )  # fmt: skip
-    return model
+            source.name, f"classify.keep: {models[-1].name} has no label {unknown[0]}; there are {labels}"
+        )
+    return models

@@ -57,7 +57,7 @@ def record_last_build(
 ) -> None:
     """Record the input of the published corpus, if its build is new."""
     folder = recipe.folder
-    models = [prepared.model.digest for prepared in inputs if prepared.model]
+    models = [model.digest for prepared in inputs for model in prepared.models]
     documents = [prepared.parameters.documents for prepared in inputs]
     digest = recipe_digest(recipe, inputs[0].parameters.tokenizer, models, documents, inputs[0].denied)
     listings = {prepared.source: prepared.listing for prepared in inputs}

@@ -146,10 +146,9 @@ def source_lines(manifest: Published) -> str:
     """Return a line for each source."""
     lines = [
         f"- `{origin.source}`: {counted(origin.files, 'file')}, {counted(origin.bytes, 'byte')}"
-        + (
-            f", classified by the model `{without_local_folders(origin.model['name'])}` ({origin.model['digest']})"
-            if origin.model
-            else ""
+        + "".join(
+            f", judged by the model `{without_local_folders(model['name'])}` ({model['digest']})"
+            for model in origin.models
         )
         for origin in manifest.made_of
     ]
@@ -238,6 +237,13 @@ def filters(recipe: Recipe) -> list[str]:
     """Return sentences about the documents that filters kept."""
     sentences = list[str]()
     for source in recipe.sources:
+        for judge in recipe.judges_of(source.name):
+            if judge.only_if:
+                sentences.append(
+                    f"Of {source.name}, judge {judge.name} judged documents with `{judge.only_if}`."
+                )
+            if judge.keep:
+                sentences.append(f"Of {source.name}, documents with `{judge.keep}` were kept.")
         if source.classify and source.classify.keep:
             labels = ", ".join(source.classify.keep)
             sentences.append(f"Of {source.name}, documents with the quality label {labels} were kept.")

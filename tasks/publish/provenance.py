@@ -10,6 +10,7 @@ import pyarrow as pa
 from zyda_flows.tasks.accounts.published import Origin
 from zyda_flows.tasks.ingest.source_plan import SourcePlan
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judges import QUALITY
 from zyda_flows.tasks.sources.input_files import InputFile, load_listing
 
 SOURCES = pa.schema(
@@ -42,7 +43,7 @@ def tokenizer_of(recipe: Recipe, inputs: Sequence[SourcePlan]) -> dict[str, str]
 
 
 def origins(recipe: Recipe, inputs: Sequence[SourcePlan]) -> tuple[Origin, ...]:
-    """Return for each source the number and size of its files, and the model that classified its documents."""
+    """Return for each source the number and size of its files, and the models that judged its documents."""
     return tuple(origin(recipe, prepared) for prepared in inputs)
 
 
@@ -53,18 +54,24 @@ def origin(recipe: Recipe, prepared: SourcePlan) -> Origin:
         number=prepared.number,
         files=len(files),
         bytes=sum(file.size for file in files),
-        model=model_as_named(recipe, prepared),
+        models=models_as_named(recipe, prepared),
     )
 
 
-def model_as_named(recipe: Recipe, prepared: SourcePlan) -> dict[str, str] | None:
-    """Return the name, digest and revision of the model that classified a source, None without a model."""
-    model = prepared.model
-    if model is None:
-        return None
-    written = next(source for source in recipe.as_written["sources"] if source["name"] == prepared.source)
-    revision = {"revision": model.revision} if model.revision else {}
-    return {"name": written["classify"]["model"], "digest": model.digest, **revision}
+def models_as_named(recipe: Recipe, prepared: SourcePlan) -> tuple[dict[str, str], ...]:
+    """Return the judge, name, digest and revision of each model that judged a source, in order."""
+    written = recipe.as_written
+    source = next(source for source in written["sources"] if source["name"] == prepared.source)
+    own = source.get("judges")
+    judges = written.get("judges", []) if own is None else own
+    names = {judge["name"]: judge["model"] for judge in judges}
+    if source.get("classify"):
+        names[QUALITY] = source["classify"]["model"]
+    return tuple(
+        {"judge": model.judge, "name": names[model.judge], "digest": model.digest}
+        | ({"revision": model.revision} if model.revision else {})
+        for model in prepared.models
+    )
 
 
 def source_files(

@@ -1,8 +1,8 @@
-"""Classify: run a quality model on the remaining documents.
+"""Classify: run the model of a judge on the remaining documents, or on those for which its `only_if` is true.
 
-Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`), sorted by doc_id. This is the
-most expensive stage. If other documents of a shard remain than in an earlier build, only documents without an
-earlier answer are classified.
+Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`) of each judged document, sorted
+by doc_id. This is the most expensive stage. If other documents of a shard remain than in an earlier build, only
+documents without an earlier answer are classified.
 """
 
 from collections.abc import Iterator
@@ -15,9 +15,12 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from zyda_flows.tasks.errors import NotConserved, bad_input
+from zyda_flows.tasks.ids import Ids
+from zyda_flows.tasks.quality.conditions import Condition, check_conditions, only_if
+from zyda_flows.tasks.quality.document_filter import remaining_documents
 from zyda_flows.tasks.quality.forms import Model, load_model
 from zyda_flows.tasks.quality.ingested import read_ingest_facts
-from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import Subject
 from zyda_flows.tasks.sources.register import file_and_row_of
 from zyda_flows.tasks.spent import Spent
@@ -28,6 +31,7 @@ from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdict_jobs import VerdictJob, run_jobs
 from zyda_flows.tasks.stage.verdicts import Trail, load_histories
 from zyda_flows.tasks.storage.artifacts import WORK, Manifest, stage_key
+from zyda_flows.tasks.storage.documents import DOCUMENT_COUNTS
 from zyda_flows.tasks.storage.finished import finished_artifact
 from zyda_flows.tasks.storage.records import digest_of
 from zyda_flows.tasks.storage.tables import read_table, tables_of
@@ -39,18 +43,25 @@ NO_NUMBER = "Check the weights of the model, or remove the document from its fil
 
 @dataclass(frozen=True)
 class AnswersForShard(VerdictJob):
-    """The answers of a model for the remaining documents of a shard."""
+    """The answers of a model for the remaining documents of a shard.
+
+    step: the name of the stage for the judge. condition: for the documents to judge; None for all documents.
+    table_schema: of the columns that the condition reads.
+    """
 
     stage, version = "classify", VERSION
 
+    step: Annotated[str, NotInKey("only for the progress")]
     model: Annotated[Model, NotInKey("its digest is in the key")]
     max_tokens: int
     # If it is None, the best device of the worker.
     device: Annotated[str | None, NotInKey("its precision is in the key")]
+    condition: Annotated[Condition | None, NotInKey("its params are in the path")]
+    table_schema: Annotated[pa.Schema, NotInKey("follows from the condition and the shard")]
 
     @property
     def also_in_key(self) -> list[Any]:
-        return [self.model.digest, self.model.precision(self.device)]
+        return [self.model.digest, self.model.precision(self.device), *self.added_columns]
 
     @property
     def answers(self) -> str:
@@ -61,7 +72,8 @@ class AnswersForShard(VerdictJob):
 
     @property
     def path(self) -> str:
-        return f"{self.answers}/{digest_of(','.join(self.history.digests[1:]))}.parquet"
+        params = self.condition.params if self.condition else []
+        return f"{self.answers}/{digest_of(','.join([*self.history.digests[1:], *params]))}.parquet"
 
     @property
     def schema(self) -> pa.Schema:
@@ -73,17 +85,28 @@ class AnswersForShard(VerdictJob):
 
     def verdicts(self, remaining: pa.Table) -> pa.Table:
         earlier = self.earlier_answers()
-        ids = remaining.column("doc_id").to_numpy()
+        ids = self.ids_to_judge(remaining)
         is_known = np.isin(ids, earlier.column("doc_id").to_numpy())
         new_answers = [self.classified(ids[~is_known])] if not is_known.all() else []
         is_remaining = pc.is_in(earlier.column("doc_id"), pa.array(ids))
         table = pa.concat_tables([earlier.filter(is_remaining), *new_answers]).sort_by("doc_id")
         self.expect_numbers(str(self.source), table)
-        if len(table) != self.history.counts.documents:
+        if len(table) != len(ids):
             raise NotConserved(
-                f"{self.whose}: expected {self.history.counts.documents:,} answers of the model, got {len(table):,}"
+                f"{self.whose}: expected {len(ids):,} answers of the model, got {len(table):,}"
             )
         return table
+
+    def ids_to_judge(self, remaining: pa.Table) -> Ids:
+        """Return the ids of the documents to judge: uint64, (n,), ascending."""
+        if self.condition is None:
+            return remaining.column("doc_id").to_numpy()
+        ids = [np.empty(0, np.uint64)]
+        for documents in remaining_documents(self.folder, self.history, self.table_schema):
+            if len(documents):
+                mask = self.condition.mask(self.folder, documents)
+                ids.append(documents.column("doc_id").to_numpy()[mask])
+        return np.concatenate(ids)
 
     def expect_numbers(self, source: str, table: pa.Table) -> None:
         """Raise BadInput for the first document whose answer is not a finite number."""
@@ -96,7 +119,7 @@ class AnswersForShard(VerdictJob):
                 answer = (
                     f"{field.name} {table.column(field.name)[invalid[0]].as_py()}, expected a finite number"
                 )
-                fault = f"classify.model: {self.model.name} answers {answer}"
+                fault = f"{self.model.field}.model: {self.model.name} answers {answer}"
                 error = bad_input(source, fault, file=url, row=row)
                 error.advice = NO_NUMBER
                 raise error
@@ -120,48 +143,56 @@ class AnswersForShard(VerdictJob):
         answers = load_model(self.model, self.max_tokens, self.device)
         tables = tables_of(self.folder, self.history.shard, ["doc_id", "text"])
         documents = pa.concat_tables([table.filter(pc.field("doc_id").isin(doc_ids)) for table in tables])
-        with reporting_progress(self.stage, self.source, self.name):
+        with reporting_progress(self.step, self.source, self.name):
             columns = answers(documents.column("text"))
         return pa.table([documents.column("doc_id"), *columns], schema=self.model.table_schema)
 
 
-def key(recipe: Recipe, trail: Trail) -> str:
+def key(judged: Judged, trail: Trail) -> str:
     """Return the key of the stage. The model is a part of the trail, because ingest records it."""
-    classify = recipe.source(trail.source).classify
-    return stage_key("classify", VERSION, [classify.max_tokens] if classify else None, *trail.identities)
+    judge, source = judged.settings_of(trail.source), judged.recipe.source(trail.source)
+    condition = only_if(source, judge)
+    params = [judge.name, judge.max_tokens, condition.params if condition else None]
+    return stage_key("classify", VERSION, params, *trail.identities)
 
 
-def has_model(recipe: Recipe, source: str) -> bool:
-    return recipe.source(source).classify is not None
+def has_judge(judged: Judged, source: str) -> bool:
+    return judged.of(source) is not None
 
 
-def cost(workload: Workload, _: Subject, name: str) -> Iterator[StageCost]:
-    """Yield the cost of the models that were measured, on a core or on the device of the trial."""
-    sources = [source for source in workload.sources.values() if source.model]
-    spent = sum((cost_of_model(source, workload.workers) for source in sources), Spent())
+def cost(workload: Workload, subject: Subject, name: str) -> Iterator[StageCost]:
+    """Yield the cost of the model of a judge, measured on a core or on the device of the trial."""
+    assert isinstance(subject, Judged)
+    sources = [source for source in workload.sources.values() if subject.judge in source.models]
+    spent = sum((cost_of_model(source, subject.judge, workload.workers) for source in sources), Spent())
     if sources:
         yield StageCost(name, spent)
 
 
-def cost_of_model(source: SourceSize, workers: int) -> Spent:
-    """Return the cost of a source's model if no document is removed as a duplicate."""
-    assert source.model is not None
-    shards = len(source.shards)
-    seconds = source.model.seconds * source.entering_model + source.model.loading * min(workers, shards)
+def cost_of_model(source: SourceSize, judge: str, workers: int) -> Spent:
+    """Return the cost of a source's judge if no document is removed before it, and it judges all documents."""
+    model, shards = source.models[judge], len(source.shards)
+    seconds = model.seconds * source.entering_model + model.loading * min(workers, shards)
     return Spent(calls=shards, cpu=seconds, files=2 * shards, requests=8 * shards)
 
 
-@stage("classify", key, enabled=has_model, cost=cost)
-def classify(recipe: Recipe, trail: Trail) -> Manifest:
-    """Classify the remaining documents of a source."""
-    settings = recipe.source(trail.source).classify
-    assert settings is not None
-    folder = recipe.folder
-    model = read_ingest_facts(folder, trail).model
-    assert model is not None
+@stage("classify", key, enabled=has_judge, cost=cost)
+def classify(judged: Judged, trail: Trail) -> Manifest:
+    """Run the model of a judge on the remaining documents of a source."""
+    recipe, folder, source = judged.recipe, judged.folder, judged.recipe.source(trail.source)
+    judge, facts = judged.settings_of(trail.source), read_ingest_facts(folder, trail)
+    judges = recipe.judges_of(trail.source)
+    check_conditions(source, judges, facts.columns, facts.models)
+    model = next(model for model in facts.models if model.judge == judge.name)
     device = "cpu" if recipe.engine is Engine.CPU else None
+    condition = only_if(source, judge)
+    names = {*(condition.columns if condition else ()), *DOCUMENT_COUNTS.names}
+    schema = pa.schema([field for field in facts.columns if field.name in names])
+    step = judged.name_of("classify")
     jobs = [
-        AnswersForShard(folder, trail.source, history, model, settings.max_tokens, device)
+        AnswersForShard(
+            folder, trail.source, history, step, model, judge.max_tokens, device, condition, schema
+        )
         for history in load_histories(folder, trail)
     ]
-    return run_jobs("classify", trail, jobs, engine=recipe.engine)
+    return run_jobs(step, trail, jobs, engine=recipe.engine)

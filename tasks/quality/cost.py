@@ -9,7 +9,7 @@ from typing import NamedTuple
 from safetensors import SafetensorError, safe_open
 
 from zyda_flows.tasks.quality import encoders, fasttext_models
-from zyda_flows.tasks.recipe.source import Classify
+from zyda_flows.tasks.recipe.judges import ModelSettings
 
 # Seconds of one core, measured with the model of the demo (recipes/models/demo-quality) and texts of 1,024 tokens.
 SECONDS_A_DOCUMENT = 0.001  # for tokenization and Python
@@ -29,12 +29,12 @@ class ModelSize(NamedTuple):
 USUAL_SIZE = ModelSize(85_000_000, 144)  # an encoder of the usual size, without its vocabulary
 
 
-def seconds_of(classify: Classify, documents: float, tokens: float) -> float:
+def seconds_of(judge: ModelSettings, documents: float, tokens: float) -> float:
     """Return the estimated seconds of a model. tokens: of all documents, by the tokenizer of the corpus."""
-    if fasttext_models.is_named(classify.model):
+    if fasttext_models.is_named(judge.model):
         return tokens * SECONDS_A_TOKEN / CORES
-    size = size_of(classify.model, classify.revision)
-    length = min(classify.max_tokens, tokens / max(1.0, documents))
+    size = size_of(judge.model, judge.revision)
+    length = min(judge.max_tokens, tokens / max(1.0, documents))
     seconds_a_token = size.weights * SECONDS_A_PRODUCT + length * size.heads * SECONDS_A_PAIR
     return documents * (SECONDS_A_DOCUMENT + length * seconds_a_token) / CORES
 

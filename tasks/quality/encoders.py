@@ -28,8 +28,8 @@ __all__ = [
 ]  # fmt: skip
 
 EXPECTED = "expected a folder with config.json and model.safetensors, or a hub name"
-PREDICTION = [pa.field("quality_pred", pa.string()), pa.field("quality_prob", pa.float32())]
-SCORE = [pa.field("score", pa.float32()), pa.field("int_score", pa.int8())]
+PREDICTION = {"pred": pa.string(), "prob": pa.float32()}
+SCORE = {"score": pa.float32(), "int_score": pa.int8()}
 LIBRARIES = ("torch", "transformers")
 MODULES = ("transformers.modeling_utils", "zyda_flows.tasks.quality.torch_models")
 
@@ -56,9 +56,10 @@ def locate(name: str, revision: str | None) -> Path:
     return Path(snapshot_download(name, revision=revision, allow_patterns=FILES))
 
 
-def columns(labels: tuple[str, ...]) -> list[pa.Field]:
+def columns(labels: tuple[str, ...], judge: str) -> list[pa.Field]:
     """Return the columns of the answers: the most probable label and its probability, or a score."""
-    return PREDICTION if labels else SCORE
+    kinds = PREDICTION if labels else SCORE
+    return [pa.field(f"{judge}_{name}", kind) for name, kind in kinds.items()]
 
 
 def precision(device: str | None) -> str:

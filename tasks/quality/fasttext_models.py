@@ -21,7 +21,7 @@ from zyda_flows.textkernels.fasttext.model import FasttextModel
 ENDINGS = (".bin", ".ftz")
 EXPECTED = "expected a file .bin or .ftz, or owner/repository/file of the hub"
 MODULES: tuple[str, ...] = ()  # which workers share
-DECIDED = ("quality_pred", "quality_prob")
+DECIDED = ("pred", "prob")
 WINDOW = 1 << 24  # numbers of a matrix that are checked together
 
 
@@ -59,11 +59,9 @@ def check(path: Path) -> tuple[str, ...]:
         raise Fault(
             f"it has {len(model.labels):,} labels, and at most {limits().model_labels:,} can be columns"
         )
-    names = Counter(
-        name.lower() for name in (*DECIDED, *map(column_of, model.labels))
-    )  # as SQL compares names
+    names = Counter(name.lower() for name in (*DECIDED, *model.labels))  # as SQL compares names
     if twice := [name for name, times in names.items() if times > 1]:
-        raise Fault(f"two of its results would be the column {twice[0]}; train it with other labels")
+        raise Fault(f"two of its results would be the column quality_{twice[0]}; train it with other labels")
     return model.labels
 
 
@@ -91,14 +89,11 @@ def precision(device: str | None) -> str:
     return "float32"
 
 
-def column_of(label: str) -> str:
-    return f"quality_{label}"
-
-
-def columns(labels: tuple[str, ...]) -> list[pa.Field]:
+def columns(labels: tuple[str, ...], judge: str) -> list[pa.Field]:
     """Return the columns of the answers: the most probable label, its probability, and that of each label."""
-    each = [pa.field(column_of(label), pa.float32()) for label in labels]
-    return [pa.field("quality_pred", pa.string()), pa.field("quality_prob", pa.float32()), *each]
+    pred, prob = (f"{judge}_{name}" for name in DECIDED)
+    each = [pa.field(f"{judge}_{label}", pa.float32()) for label in labels]
+    return [pa.field(pred, pa.string()), pa.field(prob, pa.float32()), *each]
 
 
 def load(path: Path, max_tokens: int, device: str | None) -> Callable[[pa.ChunkedArray], list[pa.Array]]:

@@ -1,9 +1,7 @@
-"""Filter: remove the documents that a source's quality labels or its `keep` expression reject.
+"""Filter: remove the documents that a judge's `keep`, a source's quality labels or its `keep` reject.
 
 Rows out: `doc_id` (uint64) and `reason` (`quality` or `keep`) of each removed document, sorted by doc_id. The
-reason of a document that both reject is `quality`.
-
-`tasks.quality.keep` is imported only if a source has an expression: DuckDB and sqlglot take a third of a second.
+reason of a document that both the labels and `keep` reject is `quality`.
 """
 
 from functools import partial
@@ -11,28 +9,25 @@ from functools import partial
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-from numpy.typing import NDArray
 
-from zyda_flows.tasks.errors import bad_input
+from zyda_flows.tasks.quality.conditions import Condition, check_conditions, judge_keep, source_keep
 from zyda_flows.tasks.quality.document_filter import DocumentFilter, run_filter
-from zyda_flows.tasks.quality.forms import Model
 from zyda_flows.tasks.quality.ingested import read_ingest_facts
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.source import Source
-from zyda_flows.tasks.sources.column_names import names_of_text
-from zyda_flows.tasks.sources.register import file_and_row_of
 from zyda_flows.tasks.stage.stage import stage
 from zyda_flows.tasks.stage.verdicts import VERDICTS, Trail
 from zyda_flows.tasks.storage.artifacts import Manifest, stage_key
 from zyda_flows.tasks.storage.folder import Folder
 
 VERSION = 1
-MAX_SHOWN = 300  # characters of an expression in a message
 QUALITY, KEEP = "quality", "keep"
 REASONS = {
     QUALITY: "its quality label is not one that the recipe keeps",
     KEEP: "the recipe's `keep` is not true for it",
 }
+JUDGE_REASONS = {KEEP: "the `keep` of a judge is not true for it"}
 
 
 def filter_params(source: Source) -> list[object]:
@@ -40,71 +35,22 @@ def filter_params(source: Source) -> list[object]:
     return [source.keep, source.text, source.classify.keep if source.classify else None]
 
 
-def visible_columns(source: Source, stored: pa.Schema, model: Model | None) -> pa.Schema:
-    """Return the columns that a `keep` can name, from those of a source's documents."""
-    classified = source.classify is not None
-    names = [name for name in names_of_text(source.text, classified=classified) if name not in stored.names]
-    added = model.added_columns if model else []
-    return pa.schema([*stored, *(pa.field(name, pa.large_string()) for name in names), *added])
+def removal_verdicts(
+    folder: Folder, condition: Condition | None, labels: tuple[str, ...], documents: pa.Table
+) -> pa.Table:
+    """Return the documents to remove, as VERDICTS.
 
-
-def check_keep(source: Source, stored: pa.Schema, model: Model | None) -> None:
-    """Raise BadInput if a source's `keep` cannot be evaluated on the columns of its documents."""
-    if not source.keep:
-        return
-    from zyda_flows.tasks.quality.keep import fault
-
-    if description := fault(source.keep, visible_columns(source, stored, model)):
-        raise bad_input(source.name, f"keep: {shorten(source.keep)}: {description}")
-
-
-def shorten(expression: str) -> str:
-    return expression if len(expression) <= MAX_SHOWN else f"{expression[:MAX_SHOWN]}..."
-
-
-def columns_to_read(source: Source) -> tuple[str, ...]:
-    """Return the columns of a source's documents that the filter reads."""
-    columns = set[str]()
-    if source.keep:
-        from zyda_flows.tasks.quality.keep import columns_of
-
-        columns.update(columns_of(source.keep))
-    if columns & set(names_of_text(source.text, classified=source.classify is not None)):
-        columns |= {"text"}
-    return tuple(sorted(columns))
-
-
-def removal_verdicts(folder: Folder, source: Source, documents: pa.Table) -> pa.Table:
-    """Return the documents to remove, as VERDICTS. documents: with the columns of the source and of its model."""
+    condition: for the documents to keep. labels: the quality labels to keep, () for all. documents: with the
+    columns of the source and of its judges.
+    """
     is_bad_quality = np.zeros(len(documents), np.bool_)
-    if source.classify and source.classify.keep:
-        labels = pa.array(source.classify.keep)
-        is_bad_quality = ~pc.is_in(documents.column("quality_pred"), labels).to_numpy()
-    is_kept = (
-        source_keep_mask(folder, source, documents) if source.keep else np.ones(len(documents), np.bool_)
-    )
+    if labels:
+        is_bad_quality = ~pc.is_in(documents.column("quality_pred"), pa.array(labels)).to_numpy()
+    is_kept = condition.mask(folder, documents) if condition else np.ones(len(documents), np.bool_)
     is_removed = is_bad_quality | ~is_kept
     reasons = np.where(is_bad_quality[is_removed], QUALITY, KEEP)
     ids = documents.column("doc_id").filter(pa.array(is_removed))
     return pa.table([ids, pa.array(reasons, pa.string())], schema=VERDICTS)
-
-
-def source_keep_mask(folder: Folder, source: Source, documents: pa.Table) -> NDArray[np.bool_]:
-    """Return the rows for which `keep` is true: bool, (n,). Raises BadInput with the row on which it fails."""
-    from zyda_flows.tasks.quality.keep import keep_mask
-    from zyda_flows.tasks.quality.keep_parser import BadKeep
-
-    for name in names_of_text(source.text, classified=source.classify is not None)[1:]:
-        if "text" in documents.column_names:
-            documents = documents.append_column(name, documents.column("text"))
-    try:
-        return keep_mask(str(source.keep), documents)
-    except BadKeep as error:
-        message = f"keep: {shorten(str(source.keep))}: {error}"
-        if error.row is None:
-            raise bad_input(source.name, message) from error
-        url, row = file_and_row_of(folder, source.name, documents.column("doc_id")[error.row].as_py())
-        raise bad_input(source.name, message, file=url, row=row) from error
 
 
 def key(recipe: Recipe, trail: Trail) -> str:
@@ -120,9 +66,41 @@ def is_filtered(recipe: Recipe, name: str) -> bool:
 def filter_documents(recipe: Recipe, trail: Trail) -> Manifest:
     """Remove the documents of a source that its labels or its `keep` reject."""
     source, facts = recipe.source(trail.source), read_ingest_facts(recipe.folder, trail)
-    check_keep(source, facts.columns, facts.model)
-    verdicts = partial(removal_verdicts, recipe.folder, source)
+    check_conditions(source, recipe.judges_of(source.name), facts.columns, facts.models)
+    condition, labels = source_keep(source), source.classify.keep if source.classify else ()
     document_filter = DocumentFilter(
-        "filter", VERSION, verdicts, REASONS, params=filter_params(source), columns=columns_to_read(source)
+        "filter",
+        VERSION,
+        partial(removal_verdicts, recipe.folder, condition, labels),
+        REASONS,
+        params=filter_params(source),
+        columns=condition.columns if condition else (),
+    )
+    return run_filter(recipe, trail, document_filter)
+
+
+def key_of_judge(judged: Judged, trail: Trail) -> str:
+    params = [judged.settings_of(trail.source).keep, judged.recipe.source(trail.source).text]
+    return stage_key(judged.name_of("keep"), VERSION, params, *trail.identities)
+
+
+def is_filtered_by_judge(judged: Judged, source: str) -> bool:
+    judge = judged.of(source)
+    return judge is not None and judge.keep is not None
+
+
+@stage("keep", key_of_judge, enabled=is_filtered_by_judge, reasons=JUDGE_REASONS)
+def keep_judged(judged: Judged, trail: Trail) -> Manifest:
+    """Remove the documents of a source that the `keep` of a judge rejects."""
+    recipe = judged.recipe
+    condition = judge_keep(recipe.source(trail.source), judged.settings_of(trail.source))
+    assert condition is not None
+    document_filter = DocumentFilter(
+        judged.name_of("keep"),
+        VERSION,
+        partial(removal_verdicts, recipe.folder, condition, ()),
+        JUDGE_REASONS,
+        params=condition.params,
+        columns=condition.columns,
     )
     return run_filter(recipe, trail, document_filter)

@@ -1,8 +1,9 @@
-"""Find and load quality models, and define the columns of their answers.
+"""Find and load the models of judges, and define the columns of their answers.
 
-A model with labels returns the most probable label: columns `quality_pred`, `quality_prob`. A model with a single
-output returns a score: columns `score`, `int_score`. A form is a kind of model, known by the name of the model;
-FORMS lists the forms.
+The columns of judge `edu` are `edu_pred` and `edu_prob`, the most probable label and its probability, or
+`edu_score` and `edu_int_score` if the model has a single output. The judge of `classify` adds `quality_pred` and
+`quality_prob`, or `score` and `int_score`, which are the names in FineWeb-Edu. A form is a kind of model, known by
+the name of the model; FORMS lists the forms.
 
 `prepare` checks a model once, before other work, and stores its digest. Later stages compare the digest, so they
 detect a model that is trained again in its folder.
@@ -19,10 +20,11 @@ import pyarrow as pa
 from zyda_flows.tasks.errors import BadInput, bad_input, first_line
 from zyda_flows.tasks.quality import encoders, fasttext_models
 from zyda_flows.tasks.quality.encoder_files import Fault
-from zyda_flows.tasks.recipe.source import Classify
+from zyda_flows.tasks.recipe.judges import QUALITY, Judge
 from zyda_flows.tasks.storage.records import Record
 
 LOADING = Lock()
+NAMES_OF_CLASSIFY = {"quality_score": "score", "quality_int_score": "int_score"}
 
 Answers = Callable[[pa.ChunkedArray], list[pa.Array]]
 
@@ -38,7 +40,7 @@ class Form(Protocol):
     check: returns the labels of a model; raises Fault.
     digest_of_model: hashes all files on which the answers depend.
     precision: returns the device and the number format on which the answers depend.
-    columns: returns the columns of the answers of a model with these labels.
+    columns: returns the columns of the answers of a model with these labels. judge: the prefix of their names.
     load: returns a function that takes texts and returns the columns of the answers. device: cpu, cuda, or None for
         the best device of the machine.
     """
@@ -54,7 +56,7 @@ class Form(Protocol):
     def check(self, path: Path) -> tuple[str, ...]: ...
     def digest_of_model(self, path: Path) -> str: ...
     def precision(self, device: str | None) -> str: ...
-    def columns(self, labels: tuple[str, ...]) -> list[pa.Field]: ...
+    def columns(self, labels: tuple[str, ...], judge: str) -> list[pa.Field]: ...
     def load(self, path: Path, max_tokens: int, device: str | None) -> Answers: ...
 
 
@@ -62,12 +64,18 @@ FORMS: tuple[Form, ...] = (fasttext_models, encoders)
 
 
 class Model(Record):
-    """A quality model that `prepare` checked. revision: the commit of a model of the hub."""
+    """The model of a judge, which `prepare` checked. revision: the commit of a model of the hub."""
 
+    judge: str
     name: str
     revision: str | None
     digest: str
     labels: tuple[str, ...]
+
+    @property
+    def field(self) -> str:
+        """The field of the recipe that describes the judge, for messages."""
+        return "classify" if self.judge == QUALITY else f"judge {self.judge}"
 
     @property
     def table_schema(self) -> pa.Schema:
@@ -76,7 +84,10 @@ class Model(Record):
     @property
     def added_columns(self) -> list[pa.Field]:
         """The columns that the model adds to a source."""
-        return form_of(self.name).columns(self.labels)
+        columns = form_of(self.name).columns(self.labels, self.judge)
+        if self.judge != QUALITY:
+            return columns
+        return [column.with_name(NAMES_OF_CLASSIFY.get(column.name, column.name)) for column in columns]
 
     def precision(self, device: str | None) -> str:
         """Return the device and the number format on which the answers depend."""
@@ -94,20 +105,20 @@ def digest_of_model(name: str, revision: str | None = None) -> str:
     return form.digest_of_model(form.locate(name, revision))
 
 
-def judged_model(source: str, classify: Classify) -> Model:
-    """Find and check the model of a source. Raises BadInput if it cannot be loaded."""
-    where, form = f"classify.model: {classify.model}", form_of(classify.model)
+def judged_model(source: str, judge: Judge) -> Model:
+    """Find and check the model of a judge. Raises BadInput if it cannot be loaded."""
+    where, form = f"{judge.field}.model: {judge.model}", form_of(judge.model)
     if missing := form.missing_libraries():  # before a download
         raise bad_input(source, f"{where}: {missing}")
     try:
-        path = form.locate(classify.model, classify.revision)
+        path = form.locate(judge.model, judge.revision)
         labels, digest = form.check(path), form.digest_of_model(path)
     except Fault as error:
         raise bad_input(source, f"{where}: {error}") from error
     except Exception as error:  # transformers, torch and the hub raise many kinds of errors
         raise bad_input(source, f"{where} cannot be loaded: {first_line(error)}; {form.EXPECTED}") from error
-    revision = None if Path(classify.model).exists() else commit_of(path)
-    return Model(name=classify.model, revision=revision, digest=digest, labels=labels)
+    revision = None if Path(judge.model).exists() else commit_of(path)
+    return Model(judge=judge.name, name=judge.model, revision=revision, digest=digest, labels=labels)
 
 
 def commit_of(path: Path) -> str:
@@ -133,7 +144,7 @@ def cached_model(
     path = form.locate(name, revision)
     expect_digest(name, revision, digest)
     if missing := form.missing_libraries():
-        raise BadInput(f"classify.model: {name}: a worker cannot run it: {missing}")
+        raise BadInput(f"model {name}: a worker cannot run it: {missing}")
     answers = form.load(path, max_tokens, device)
     expect_digest(name, revision, digest)  # the files may have changed during the load
     return answers
@@ -141,4 +152,4 @@ def cached_model(
 
 def expect_digest(name: str, revision: str | None, digest: str) -> None:
     if digest_of_model(name, revision) != digest:
-        raise BadInput(f"classify.model: {name}: its files have changed since the build began; build again")
+        raise BadInput(f"model {name}: its files have changed since the build began; build again")

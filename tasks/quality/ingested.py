@@ -13,14 +13,14 @@ from zyda_flows.tasks.storage.records import unpack
 class IngestFacts(Facts):
     """The facts of ingest's manifest.
 
-    packed: the schema of the shards. set_aside: the tables of rows that are not documents. model: the quality
-    model, if the source has one. differing: the number of documents for which `fastokens` returned other tokens
+    packed: the schema of the shards. set_aside: the tables of rows that are not documents. models: the models of
+    the source's judges, in order. differing: the number of documents for which `fastokens` returned other tokens
     than `tokenizers`, which then counted their pieces.
     """
 
     packed: str
     set_aside: tuple[Artifact, ...] = ()
-    model: Model | None = None
+    models: tuple[Model, ...] = ()
     differing: int = 0
 
     @property

@@ -10,6 +10,7 @@ from pydantic import BaseModel, ValidationError
 
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.kinds import TAGS
 from zyda_flows.tasks.recipe.passages import TAGS as PASSAGES
 from zyda_flows.tasks.recipe.source import Classify, Source
@@ -42,7 +43,7 @@ PHRASES = {
     r"greater than": "more than",
     r"^(String|Tuple|List) should have at (least|most) (\d+) (item|character)(s?)\b.*": r"expected at \2 \3 \4\5",
 }
-MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify}
+MODELS: dict[str, type[BaseModel]] = {"": Recipe, "sources": Source, "classify": Classify, "judges": Judge}
 
 
 def names_in_file(model: type[BaseModel]) -> list[str]:

@@ -16,6 +16,7 @@ from pydantic import (
 
 from zyda_flows.tasks.ids import MAX_SOURCES
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
+from zyda_flows.tasks.recipe.judges import Judge, Judges, in_one_order
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import AnyPart, check_kinds_differ
 from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
@@ -38,11 +39,6 @@ from zyda_flows.tasks.workers.engine import Engine
 MOST_ROUNDS = 9
 DENIED = "denied"  # the folder of a corpus with the deny lists that `zyda forget` has written
 NAMES_OF_SAMPLES = re.compile(r"-sample-[0-9.e-]+$")
-
-
-def refuse_judges(value: object) -> None:
-    if value is not None:
-        raise ValueError("judges of documents: not available yet; leave it out")
 
 
 def as_rounds(value: object) -> object:
@@ -113,10 +109,10 @@ class Recipe(Strict):
         description="Deny lists: files of addresses, domains, ids and hashes of documents to remove on request, "
         "any fsspec URL or pattern.",
     )
-    judges: Annotated[None, BeforeValidator(refuse_judges)] = Field(
-        None,
-        exclude=True,
-        description="Not available yet; leave it out. It will list models that judge the deduplicated documents.",
+    judges: Judges = Field(
+        (),
+        description="The models that judge the documents of each source, in order, cheap models first. The judge "
+        "of a source's `classify` runs after them.",
     )
     on_bad_rows: OnBadRows = Field(
         "fail",
@@ -222,6 +218,11 @@ class Recipe(Strict):
                         )
         return self
 
+    @model_validator(mode="after")
+    def check_judges(self) -> "Recipe":
+        in_one_order(self.judges_of(source.name) for source in self.sources)
+        return self
+
     @field_validator("name")
     @classmethod
     def check_sample_name(cls, name: str) -> str:
@@ -285,6 +286,19 @@ class Recipe(Strict):
         """Return the steps on a source's documents: its own, or the recipe's."""
         own = self.source(source).documents
         return self.documents if own is None else own
+
+    def judges_of(self, source: str) -> tuple[Judge, ...]:
+        """Return the judges of a source in the order in which they run; the judge of `classify` is the last."""
+        own = self.source(source)
+        judges = sorted(
+            self.judges if own.judges is None else own.judges, key=lambda judge: judge.at != "ingest"
+        )
+        return (*judges, *([own.classify.judge] if own.classify else []))
+
+    @property
+    def all_judges(self) -> list[Judge]:
+        """The judges of all sources, each name once, in the order in which they run."""
+        return in_one_order(self.judges_of(source.name) for source in self.sources)
 
     @property
     def has_steps(self) -> bool:

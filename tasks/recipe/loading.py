@@ -7,7 +7,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from functools import partial
 from pathlib import Path
-from typing import Any
+from typing import Any, TypeVar
 
 import yaml
 from pydantic import ValidationError
@@ -16,11 +16,13 @@ from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judges import ModelSettings
 from zyda_flows.tasks.recipe.source import Source
 from zyda_flows.tasks.recipe.steps.step import Step
 from zyda_flows.tasks.storage.folder import absolute
 from zyda_flows.tasks.workers.engine import requested_engine
 
+Settings = TypeVar("Settings", bound=ModelSettings)
 IN_MEMORY = dict[str, str]()  # texts of recipes that are not files, by their names
 
 
@@ -129,9 +131,13 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
             own = {"url": place(source.files_from.url, always=True), "prefix": anchored}
             placed["files_from"] = source.files_from.model_copy(update=own)
         if source.classify is not None:
-            model = place(source.classify.model, always=False)
-            placed["classify"] = source.classify.model_copy(update={"model": model})
+            placed["classify"] = with_model_placed(source.classify)
+        if source.judges is not None:
+            placed["judges"] = tuple(map(with_model_placed, source.judges))
         return source.model_copy(update=placed)
+
+    def with_model_placed(settings: Settings) -> Settings:
+        return settings.model_copy(update={"model": place(settings.model, always=False)})
 
     def placed_steps(steps: tuple[Step, ...] | None) -> tuple[Step, ...] | None:
         at = partial(place, always=True)
@@ -149,6 +155,7 @@ def anchor_paths(recipe: Recipe, folder: Path) -> Recipe:
             "storage": place(recipe.storage, always=True),
             "inputs": place(recipe.inputs, always=True) if recipe.inputs else None,
             "tokenizer": place(recipe.tokenizer, always=recipe.tokenizer.endswith(".json")),
+            "judges": tuple(map(with_model_placed, recipe.judges)),
             "sources": tuple(anchor(source) for source in recipe.sources),
         }
     )

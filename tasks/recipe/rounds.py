@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from zyda_flows.tasks.errors import BadRecipe
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.kinds import MinHashRound
 from zyda_flows.tasks.storage.folder import Folder
 
@@ -43,4 +44,4 @@ def round_to_try(recipe: Recipe) -> int:
     )
 
 
-Subject = Recipe | Round  # the subject of a stage
+Subject = Recipe | Round | Judged  # the subject of a stage

@@ -14,6 +14,7 @@ from pydantic import (
 
 from zyda_flows.tasks.recipe.cleaning import MAPPING, OTHER, MappingOrNot
 from zyda_flows.tasks.recipe.file_lists import CommonCrawl, FilesFrom, as_files_from
+from zyda_flows.tasks.recipe.judges import QUALITY, Judge, Judges, ModelSettings
 from zyda_flows.tasks.recipe.steps.registry import AnyStep, as_steps
 from zyda_flows.tasks.recipe.values import (
     NOT_BLANK,
@@ -53,21 +54,17 @@ class MaxLosses(Strict):
 MaxLoss = Annotated[Annotated[Share, Tag(OTHER)] | Annotated[MaxLosses, Tag(MAPPING)], MappingOrNot]
 
 
-class Classify(Strict):
-    """The model that classifies a source's documents, and the labels to keep."""
+class Classify(ModelSettings):
+    """The last judge of a source's documents, and the labels to keep."""
 
-    model: str = Field(
-        min_length=1,
-        description="A hub name or a local folder; or a file of fastText, .bin or .ftz, here or on the hub as "
-        "`owner/repository/file`.",
-    )
-    revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
     keep: tuple[str, ...] = Field(
         (), description="Labels to keep; empty for a regression model, whose score `keep` can use."
     )
-    max_tokens: Annotated[int, Number] = Field(
-        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
-    )
+
+    @property
+    def judge(self) -> Judge:
+        settings = {name: getattr(self, name) for name in ModelSettings.model_fields}
+        return Judge(name=QUALITY, **settings)
 
 
 class ComponentOf(Strict):
@@ -151,11 +148,15 @@ class Source(Strict):
     keep: Annotated[str, AfterValidator(not_blank), NOT_BLANK] | None = Field(
         None,
         description="An SQL condition for the documents to keep, after deduplication. It can use the columns of "
-        "the file, `doc_id`, `n_tokens`, `n_bytes`, and the results of `classify`. The dialect is DuckDB's: AND, "
-        "OR, =, IN, LIKE, IS NULL, texts in single quotes. For statistics of `measure`, use a `filter` step.",
+        "the file, `doc_id`, `n_tokens`, `n_bytes`, and the results of `judges` and `classify`. The dialect is "
+        "DuckDB's: AND, OR, =, IN, LIKE, IS NULL, texts in single quotes. For statistics of `measure`, use a "
+        "`filter` step.",
     )
     classify: Classify | None = Field(
         None, description="A quality model that classifies documents after deduplication."
+    )
+    judges: Judges | None = Field(
+        None, description="The source's own judges, instead of the recipe's; an empty list for none."
     )
     exempt: Flag = Field(
         False,

@@ -8,7 +8,7 @@ declares a function:
 """
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from typing import NamedTuple, Protocol
 
 from zyda_flows.tasks.recipe.rounds import Subject
@@ -35,8 +35,8 @@ class SourceSize:
     """The estimated size of a source.
 
     documents: ingested documents. text: their UTF-8 bytes. kept: fraction of its tokens that rules, filters and
-    models keep. before_model: fraction that rules and filters keep. shards: their names. model: the trial of its
-    model, if it has a model.
+    models keep. before_model: fraction that rules and filters keep. shards: their names. models: the trials of
+    its judges, by name.
     """
 
     documents: float
@@ -44,7 +44,7 @@ class SourceSize:
     kept: float
     before_model: float
     shards: Sequence[str]
-    model: ModelTrial | None = None
+    models: Mapping[str, ModelTrial] = field(default_factory=dict)
 
     @property
     def entering_model(self) -> float:

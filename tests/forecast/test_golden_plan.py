@@ -81,7 +81,7 @@ def trial_of(recipe, chance):
     add_corpus_stages(trial, recipe, chance)
     trial.ledger = Ledger(lines=tuple(lines))
     trial.models = {
-        source.name: ModelTrial(100, 0.05, 0.6, 2.0)
+        source.name: {"quality": ModelTrial(100, 0.05, 0.6, 2.0)}
         for source in recipe.sources
         if source.classify and source.name in tried
     }

@@ -135,5 +135,5 @@ def test_model_of_the_hub_is_recorded_with_its_commit(corpus, model, tmp_path, m
     assert asked[0] == (("lab/judges", "models/judge.bin"), {"revision": None})
     assert asked[-1][1] == {"revision": "0123abc"}
     manifest = published_manifest(recipe.folder)
-    (named,) = [origin.model for origin in manifest.made_of if origin.model]
+    (named,) = [model for origin in manifest.made_of for model in origin.models]
     assert (named["name"], named["revision"]) == ("lab/judges/models/judge.bin", "0123abc")

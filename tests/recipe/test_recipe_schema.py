@@ -37,12 +37,6 @@ def test_recipes_of_the_repository_are_valid_and_name_the_schema(name):
     jsonschema.validate(yaml.safe_load(text), json.loads(PUBLISHED.read_text()))
 
 
-def test_reserved_field_raises_with_its_line(corpus):
-    message = r"recipe\.yaml:\d+: judges: judges of documents: not available yet; leave it out"
-    with pytest.raises(BadRecipe, match=message):
-        corpus.load(judges=["fasttext"])
-
-
 FIELDS = [
     *[
         (name,)

@@ -1,0 +1,101 @@
+"""The fields of a judge: a model that classifies documents, and the documents that it judges and keeps."""
+
+from collections.abc import Iterable, Sequence
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, Field
+
+from zyda_flows.tasks.recipe.values import NOT_BLANK, Number, Strict, not_blank
+
+Place = Literal["ingest", "after_dedup"]
+Condition = Annotated[str, AfterValidator(not_blank), NOT_BLANK]
+MOST_JUDGES = 16
+QUALITY = "quality"  # the name of the judge that `classify` describes
+
+
+class ModelSettings(Strict):
+    """A model and the length of the texts that it reads."""
+
+    model: str = Field(
+        min_length=1,
+        description="A hub name or a local folder; or a file of fastText, .bin or .ftz, here or on the hub as "
+        "`owner/repository/file`.",
+    )
+    revision: str | None = Field(None, description="For a hub name: a branch, tag or commit.")
+    max_tokens: Annotated[int, Number] = Field(
+        1024, ge=8, le=8192, description="Longer texts are cut, except by fastText."
+    )
+
+
+class Judge(ModelSettings):
+    """A model of the list `judges`, the documents that it judges, and the documents to keep."""
+
+    name: str = Field(
+        pattern=r"^[a-z][a-z0-9_]*$",
+        max_length=40,
+        description="The name of the judge, with which the names of its columns begin: `edu` adds `edu_score`, or "
+        "`edu_pred` and `edu_prob`.",
+    )
+    at: Place = Field(
+        "after_dedup",
+        description="`after_dedup`: the documents that remain after deduplication. `ingest`: all documents that "
+        "the steps on documents keep, before deduplication.",
+    )
+    only_if: Condition | None = Field(
+        None,
+        description="An SQL condition, as for a source's `keep`: only documents for which it is true are judged; "
+        "the columns of the judge are null for other documents. It can use the columns of earlier judges.",
+    )
+    keep: Condition | None = Field(
+        None,
+        description="An SQL condition for the documents to keep. It can use the columns of the judge and of "
+        "earlier judges.",
+    )
+
+    @property
+    def is_classify(self) -> bool:
+        """Whether `classify` describes the judge."""
+        return self.name == QUALITY
+
+    @property
+    def field(self) -> str:
+        """The field of the recipe that describes the judge, for messages."""
+        return "classify" if self.is_classify else f"judge {self.name}"
+
+
+def check_names_differ(judges: tuple[Judge, ...] | None) -> tuple[Judge, ...] | None:
+    """Raise ValueError if two judges have one name, or if one has the name of `classify`."""
+    names = [judge.name for judge in judges or ()]
+    for name in names:
+        if name == QUALITY:
+            raise ValueError(f"{QUALITY} is the name of the judge of `classify`; use another name")
+        if names.count(name) > 1:
+            raise ValueError(f"two judges have the name {name}; rename one of them")
+    return judges
+
+
+Judges = Annotated[tuple[Judge, ...], AfterValidator(check_names_differ), Field(max_length=MOST_JUDGES)]
+
+
+def in_one_order(lists: Iterable[Sequence[Judge]]) -> list[Judge]:
+    """Return the judges of several sources, each name once, in an order that agrees with each list.
+
+    Raises ValueError if there is no such order, or if a judge runs at two places.
+    """
+    waiting = [[*judges] for judges in lists if judges]
+    places, ordered = dict[str, Place](), list[Judge]()
+    for judge in (judge for judges in waiting for judge in judges):
+        if places.setdefault(judge.name, judge.at) != judge.at:
+            raise ValueError(f"judges: {judge.name} has two values of `at`; use one, or other names")
+    while waiting:
+        later = {judge.name for judges in waiting for judge in judges[1:]}
+        first = next((judges[0] for judges in waiting if judges[0].name not in later), None)
+        if first is None:
+            raise ValueError(
+                f"judges: {waiting[0][0].name} runs before another judge in a source, and after it in another "
+                "source; use one order, or other names"
+            )
+        ordered.append(first)
+        waiting = [judges[1:] if judges[0].name == first.name else judges for judges in waiting]
+        waiting = [judges for judges in waiting if judges]
+    return ordered
