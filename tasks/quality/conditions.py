@@ -62,9 +62,9 @@ class Condition:
         from zyda_flows.tasks.quality.keep import fault
 
         names = [name for name in self.names_of_text if name not in stored.names]
-        of_text = [pa.field(name, pa.large_string()) for name in names]
+        text_fields = [pa.field(name, pa.large_string()) for name in names]
         added = [column for model in models for column in model.added_columns]
-        description = fault(self.expression, pa.schema([*stored, *of_text, *added]))
+        description = fault(self.expression, pa.schema([*stored, *text_fields, *added]))
         if description is None:
             return
         for model in later:

@@ -169,8 +169,8 @@ def test_largest_sources_are_tried_and_others_are_estimated(corpus, monkeypatch)
 def test_model_is_tried_and_its_seconds_are_planned(corpus):
     corpus.recipe["sources"][2] |= {"classify": {"model": str(QUALITY), "keep": ["High"]}}
     plan = planned(corpus.load())
-    assert plan.model_seconds.keys() == {"worst"}
-    assert plan.model_seconds["worst"] > 0
+    assert plan.model_seconds.keys() == {"worst, judge quality"}
+    assert plan.model_seconds["worst, judge quality"] > 0
     worst = next(source for source in plan.sources if source.source == "worst")
     assert 0 <= worst.kept <= 1
     assert [stage.stage for stage in plan.stages][-2:] == ["classify", STATS]
