@@ -5,6 +5,7 @@ from fractions import Fraction
 
 from zyda_flows.tasks.errors import TooMuchLost
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judged import Judged
 from zyda_flows.tasks.recipe.rounds import rounds_of
 from zyda_flows.tasks.stage.groups import ReceiptsByStage, trails_of
 from zyda_flows.tasks.stage.prefect_tasks import ONCE_A_BUILD, task
@@ -47,9 +48,11 @@ def losses_of(recipe: Recipe, trail: Trail) -> dict[str, tuple[int, int]]:
     rounds = {
         dedup_round.name_of(name) for dedup_round in rounds_of(recipe) for name in ("against", "removals")
     }
+    judges = {Judged(recipe, judge.name).name_of("keep") for judge in recipe.all_judges}
+    groups = NAMED | dict.fromkeys(rounds, "dedup") | dict.fromkeys(judges, "filter")
     losses = dict[str, tuple[int, int]]()
     for receipt in trail.receipts:
-        by = "dedup" if receipt.stage in rounds else NAMED.get(receipt.stage, receipt.stage)
+        by = groups.get(receipt.stage, receipt.stage)
         entering, lost = losses.get(by, (receipt.entering.tokens, 0))
         losses[by] = (entering, lost + receipt.removed.tokens + receipt.cut.tokens)
     return losses

@@ -47,7 +47,9 @@ class MaxLosses(Strict):
 
     rules: Share | None = Field(None, description="The rules in the `filter` steps of `documents`.")
     dedup: Share | None = Field(None, description="All rounds of deduplication together.")
-    filter: Share | None = Field(None, description="The stage `filter`: labels of a model, and `keep`.")
+    filter: Share | None = Field(
+        None, description="The stage `filter`: labels of a model, and `keep` of judges and sources."
+    )
     passages: Share | None = Field(None, description="Repeated passages, and documents removed for them.")
 
 

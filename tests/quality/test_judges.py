@@ -173,6 +173,14 @@ def test_sources_have_their_own_judges_and_classify_runs_last(corpus, model):
     assert ledger.of("classify_own", "middle") == ledger.of("publish", "middle")
 
 
+def test_documents_removed_by_judges_count_as_losses_by_filters(corpus, model):
+    sources = [source | {"keep": "stars < 100"} for source in corpus.recipe["sources"]]
+    judges = [judge("cheap", model, keep="stars < 1")]
+    with pytest.raises(ZydaError, match=r"source best: the filter would remove .* but max_loss is 0\.1"):
+        build_here(corpus.load(judges=judges, sources=sources, max_loss={"filter": 0.1}))
+    build_here(corpus.load(judges=judges, sources=sources, max_loss={"dedup": 0.9}))
+
+
 @pytest.mark.parametrize(
     ("judges", "message"),
     [
