@@ -53,9 +53,9 @@ def sizes_by_source(checked: "CheckResult") -> "Table":
 def result_lines(checked: "CheckResult") -> Iterator[str]:
     """Yield a line for the tokenizer, each model, other corpora, damaged files, shared files, and the corpus."""
     yield f"tokenizer: {checked.tokenizer}, {checked.token_counter}"
-    yield from (
-        f"model of {source}: {model}" for source, models in checked.models.items() for model in models
-    )
+    for model in dict.fromkeys(model for models in checked.models.values() for model in models):
+        sources = [source for source, models in checked.models.items() if model in models]
+        yield f"model {model}: {', '.join(sources)}"
     for label, documents in checked.reference_documents.items():
         yield f"against: {label}, {documents:,} documents"
     yield from (f"to be set aside: {file.url}: {file.fault}" for file in checked.damaged[:MOST_DAMAGED])

@@ -9,6 +9,7 @@ from zyda_flows.tasks.forecast.trial import Trial
 from zyda_flows.tasks.ids import MAX_FILES
 from zyda_flows.tasks.planning.estimates import Plan, SourceEstimate
 from zyda_flows.tasks.recipe.fields import Recipe
+from zyda_flows.tasks.recipe.judges import QUALITY
 from zyda_flows.tasks.stage.cost import AT_MOST
 from zyda_flows.tasks.words import counted
 
@@ -47,13 +48,14 @@ def notes_of(recipe: Recipe, trial: Trial, sources: Sequence[SourceEstimate]) ->
             f"Of {counted(len(sources), 'source')}, the {largest} largest were tried; "
             "the other sources are estimated from their measurements."
         )
-    for name, judge, tried in (
-        (name, judge, tried) for name, models in trial.models.items() for judge, tried in models.items()
-    ):
-        yield (
-            f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}, and keeps "
-            f"{tried.kept:.0%}; the share of all documents may differ."
-        )
+    for name, models in trial.models.items():
+        for judge, tried in models.items():
+            result = (
+                f"and keeps {tried.kept:.0%}; the share of all documents may differ"
+                if judge == QUALITY
+                else "and is planned to read and keep all of them"
+            )
+            yield f"The judge {judge} of {name} was run on {counted(tried.documents, 'document')}, {result}."
     yield (
         "Kernels are compiled once on each machine, which takes a core a minute or more. The figures do not "
         "include it: this machine compiled its kernels for this plan."

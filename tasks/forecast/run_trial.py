@@ -135,6 +135,7 @@ def folder_for(recipe: Recipe, tried: Sequence[str]) -> Iterator[Recipe]:
         yield recipe.model_copy(
             update={
                 "storage": folder,
+                "judges": (),
                 "sources": sources,
                 "rounds": rounds,
                 "max_loss": None,

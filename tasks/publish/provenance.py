@@ -60,6 +60,8 @@ def origin(recipe: Recipe, prepared: SourcePlan) -> Origin:
 
 def models_as_named(recipe: Recipe, prepared: SourcePlan) -> tuple[dict[str, str], ...]:
     """Return the judge, name, digest and revision of each model that judged a source, in order."""
+    if not prepared.models:
+        return ()
     written = recipe.as_written
     source = next(source for source in written["sources"] if source["name"] == prepared.source)
     own = source.get("judges")

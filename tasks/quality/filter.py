@@ -27,7 +27,6 @@ REASONS = {
     QUALITY: "its quality label is not one that the recipe keeps",
     KEEP: "the recipe's `keep` is not true for it",
 }
-JUDGE_REASONS = {KEEP: "the `keep` of a judge is not true for it"}
 
 
 def filter_params(source: Source) -> list[object]:
@@ -84,12 +83,16 @@ def key_of_judge(judged: Judged, trail: Trail) -> str:
     return stage_key(judged.name_of("keep"), VERSION, params, *trail.identities)
 
 
+def reasons_of_judge(judged: Judged) -> dict[str, str]:
+    return {KEEP: f"the `keep` of judge {judged.judge} is not true for it"}
+
+
 def is_filtered_by_judge(judged: Judged, source: str) -> bool:
     judge = judged.of(source)
     return judge is not None and judge.keep is not None
 
 
-@stage("keep", key_of_judge, enabled=is_filtered_by_judge, reasons=JUDGE_REASONS)
+@stage("keep", key_of_judge, enabled=is_filtered_by_judge, reasons=reasons_of_judge)
 def keep_judged(judged: Judged, trail: Trail) -> Manifest:
     """Remove the documents of a source that the `keep` of a judge rejects."""
     recipe = judged.recipe
@@ -99,7 +102,7 @@ def keep_judged(judged: Judged, trail: Trail) -> Manifest:
         judged.name_of("keep"),
         VERSION,
         partial(removal_verdicts, recipe.folder, condition, ()),
-        JUDGE_REASONS,
+        reasons_of_judge(judged),
         params=condition.params,
         columns=condition.columns,
     )

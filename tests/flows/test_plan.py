@@ -168,12 +168,15 @@ def test_largest_sources_are_tried_and_others_are_estimated(corpus, monkeypatch)
 
 def test_model_is_tried_and_its_seconds_are_planned(corpus):
     corpus.recipe["sources"][2] |= {"classify": {"model": str(QUALITY), "keep": ["High"]}}
+    corpus.recipe["sources"][1]["judges"] = [{"name": "deep", "model": str(QUALITY), "keep": "deep_prob > 0"}]
     plan = planned(corpus.load())
-    assert plan.model_seconds.keys() == {"worst, judge quality"}
-    assert plan.model_seconds["worst, judge quality"] > 0
+    assert plan.model_seconds.keys() == {"middle, judge deep", "worst, judge quality"}
+    assert all(seconds > 0 for seconds in plan.model_seconds.values())
     worst = next(source for source in plan.sources if source.source == "worst")
     assert 0 <= worst.kept <= 1
-    assert [stage.stage for stage in plan.stages][-2:] == ["classify", STATS]
+    names = [stage.stage for stage in plan.stages]
+    assert names[-1] == STATS
+    assert names.index("classify_deep") < names.index("keep_deep") < names.index("classify")
 
 
 def test_counted_requests_equal_the_calls_of_the_s3_client(corpus, s3, monkeypatch):
