@@ -43,7 +43,7 @@ from zyda_flows.tasks.errors import Unavailable
 
 pytestmark = [pytest.mark.slow, pytest.mark.early(3)]
 
-STAGES = pipeline.names()
+STAGES = tuple(name.replace("keep", "keep_deep") for name in pipeline.names())
 
 
 @pytest.fixture(scope="module")
@@ -52,6 +52,14 @@ def judged_inputs(tmp_path_factory, compiled):
     corpus = corpus_of_two_sources(tmp_path_factory.mktemp("inputs"), 6)
     other = another(tmp_path_factory.mktemp("other"))
     corpus.recipe["dedup"] = {"verify": {"containment": 0.8}, "against": other}
+    deep = {
+        "name": "deep",
+        "model": str(QUALITY),
+        "max_tokens": 64,
+        "only_if": "stars < 4",
+        "keep": "stars < 4",
+    }
+    corpus.recipe["sources"][-1]["judges"] = [deep]
     corpus.recipe["sources"][-1]["classify"] = {
         "model": str(QUALITY),
         "keep": ["High", "Medium"],
@@ -109,8 +117,8 @@ def test_flow_equals_a_build_without_prefect_and_the_second_run_is_cached(judged
     steps = pipeline.visible_steps(recipe)
     expected = {f"{step.name} {source}" for step in steps for source in step.sources}
     expected |= {step.name for step in steps if not step.sources}
-    assert {"classify worst", "filter worst"} == {
-        name for name in expected if name.startswith(("classify", "filter"))
+    assert {"classify_deep worst", "keep_deep worst", "classify worst", "filter worst"} == {
+        name for name in expected if name.startswith(("classify", "keep", "filter"))
     }  # sources without a model or filter have no task
     expected |= {"other corpora", "corpus", "note", "accounts", "report"}
     states = task_states(len(expected))  # the server receives states with a delay
