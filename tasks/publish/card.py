@@ -102,7 +102,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         if name in places or folders[name]
     }
     sources = [*files]
-    clusters = [place for place in sorted(places) if place.startswith("clusters") and place not in sources]
+    clusters = [place for place in sorted(places) if re.fullmatch(r"clusters[2-9]?", place)]
     everything = {
         "config_name": "default",
         "default": True,
@@ -110,17 +110,20 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
-    return [
+    configurations = [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
+        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
+        *([removed] if any(place.startswith("removed/") for place in places) else []),
         *(
             {"config_name": place.replace("/", "-"), "data_files": f"{place}/*.parquet"}
             for name in sources
             for place in folders[name][:MOST_COMPONENTS]
         ),
-        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
-        *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
+    # The name of a subfolder, `source-folder`, may be that of another source: names are unique.
+    by_name = {each["config_name"]: each for each in reversed(configurations)}
+    return [each for each in configurations if by_name[each["config_name"]] is each]
 
 
 def dedup_sentences(dedup: Dedup) -> str:
