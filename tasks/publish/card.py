@@ -110,7 +110,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
-    configurations = [
+    found: list[dict[str, Any]] = [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
@@ -122,8 +122,8 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         ),
     ]
     # The name of a subfolder, `source-folder`, may be that of another source: names are unique.
-    by_name = {each["config_name"]: each for each in reversed(configurations)}
-    return [each for each in configurations if by_name[each["config_name"]] is each]
+    by_name = {each["config_name"]: each for each in reversed(found)}
+    return [each for each in found if by_name[each["config_name"]] is each]
 
 
 def dedup_sentences(dedup: Dedup) -> str:
