@@ -1,6 +1,11 @@
 """Format numbers of things and names of stages for sentences."""
 
-STAGES = {"removals": "deduplication", "against": "comparison with other corpora", "deny": "the deny list"}
+STAGES = {
+    "removals": "deduplication",
+    "against": "comparison with other corpora",
+    "deny": "the deny list",
+    "cuts": "passages",
+}
 
 
 def counted(count: int, noun: str) -> str:

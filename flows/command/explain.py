@@ -9,6 +9,8 @@ from zyda_flows.flows.command.terminal import DIFF_STYLES, console, in_short
 from zyda_flows.tasks.words import counted, in_words
 
 if TYPE_CHECKING:
+    from rich.console import Console
+
     from zyda_flows.tasks.lookup.document_reader import DocumentPlace
     from zyda_flows.tasks.lookup.explain import Explanation
 
@@ -58,14 +60,7 @@ def print_explanation(explanation: "Explanation") -> None:
         out.print(f"from this document to {compared_with}:")
         for line in explanation.diff or ["(no difference)"]:
             out.print(Text(line, style=DIFF_STYLES.get(line[:1], "")))
-    for passage in explanation.passages:
-        owner = "this document" if passage.owner == explanation.place else shown(passage.owner)
-        out.print(
-            f"characters {passage.start:,} to {passage.end:,} are in {counted(passage.documents, 'document')}; "
-            f"the kept copy is in {owner}:",
-            markup=False,
-        )
-        out.print(Text(f"  {passage.text!r}"))
+    print_passages(explanation, out)
     if explanation.text:
         how = (
             f"extracted by {explanation.extractor}" if explanation.extractor else "unchanged from its source"
@@ -77,6 +72,31 @@ def print_explanation(explanation: "Explanation") -> None:
             out.print(Text(f"  {line[:MAX_WIDTH]}{rest}"))
         if len(lines) > MAX_LINES:
             out.print(f"  and {len(lines) - MAX_LINES:,} more lines")
+
+
+def print_passages(explanation: "Explanation", out: "Console") -> None:
+    """Print the text of a document with what is cut of it, and its repeated passages."""
+    from rich.text import Text  # late
+
+    if explanation.cut_text:
+        out.print(
+            f"{counted(explanation.cut_characters or 0, 'character')} of repeated passages are cut, here in [- -]:",
+            markup=False,
+        )
+        out.print(
+            Text.assemble(*(s.text if s.is_same else (f"[-{s.text}-]", "red") for s in explanation.cut_text))
+        )
+    for passage in explanation.passages:
+        owner = "this document" if passage.owner == explanation.place else shown(passage.owner)
+        copies = {"best": f"the kept copy is in {owner}", "none": "all copies are cut", "all": "none is cut"}
+        out.print(
+            f"characters {passage.start:,} to {passage.end:,} are in {counted(passage.documents, 'document')} "
+            f"(part {passage.part} of `passages`); {copies[passage.keep]}:",
+            markup=False,
+        )
+        out.print(Text(f"  {passage.text!r}" if passage.text else "  (the text before the cut is missing)"))
+    if more := explanation.passage_count - len(explanation.passages):
+        out.print(f"and {counted(more, 'passage')} more in published/passages/")
 
 
 def shown(place: "DocumentPlace") -> str:

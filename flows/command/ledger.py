@@ -66,6 +66,8 @@ def show_corpus(recipe: "Recipe") -> None:
     for stage in (stage for stage in ledger.stages if stage != "rules"):  # rules have a table
         for reason, counts in ledger.removed_by(stage).items():
             say(f"{in_words(stage)} removed {counts.sentence()}: {reason}")
+        if (cut := ledger.cut(stage)).bytes:
+            say(f"{in_words(stage)} cut {counted(cut.tokens, 'token')} from documents that are kept")
     for headline in manifest.audits.values():
         say(headline.sentence())
     say(f"published: {recipe.folder.url}/published")

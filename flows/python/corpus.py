@@ -12,6 +12,7 @@ from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.errors import BadRequest
 from zyda_flows.tasks.lookup.published_rows import Rows
+from zyda_flows.tasks.passages.marks import PASSAGES
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.recipe.loading import load_recipe
@@ -143,6 +144,13 @@ class Corpus:
         """
         places = ["removed/"] if sources is None else [f"removed/{name}/" for name in self.known(sources)]
         return self.rows(places, REMOVED, columns, filter)
+
+    def passages(self, columns: Sequence[str] | None = None, filter: Any = None) -> Rows:  # noqa: A002
+        """Return a row for each repeated passage, if the recipe has `passages`: its document, place and owner.
+
+        Args and Raises: as for `documents`.
+        """
+        return self.rows(["passages/"], PASSAGES, columns, filter)
 
     def rows(
         self, places: Iterable[str], base: pa.Schema, columns: Sequence[str] | None, condition: Any

@@ -114,9 +114,9 @@ def segment(
 
 
 def funnel(ledger: Ledger) -> str:
-    """Draw the tokens of each source at the start and after each stage that removed documents, as stacked bars."""
+    """Draw the tokens of each source at the start and after each stage that removed any, as stacked bars."""
     first, *later = ledger.stages
-    stages = [first, *(stage for stage in later if ledger.removed(stage).documents)]
+    stages = [first, *(s for s in later if ledger.removed(s).documents or ledger.cut(s).bytes)]
     names = ["start", *(f"after {stage}" for stage in stages[1:])]
     if ledger.removed(first).documents:
         names[0] = f"after {first}"

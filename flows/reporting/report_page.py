@@ -50,7 +50,7 @@ def render_page(
 
 def tokens(findings: Findings) -> Iterator[Section]:
     """Yield what remains of each source, as bars and as a table."""
-    note = "Tokens at the start, and after each stage that removed documents."
+    note = "Tokens at the start, and after each stage that removed or cut documents."
     yield Section("Tokens", [note], plots.funnel(findings.ledger), [table_of_ways(findings.ledger)])
 
 

@@ -46,10 +46,12 @@ def large_losses(ledger: Ledger) -> list[str]:
 
 def large_loss(ledger: Ledger, stage: str, source: str) -> tuple[str, str] | None:
     """Return the share of a source that a stage removed and the main reason; None if it removed at most half."""
-    lost = ledger.removed(stage, source).tokens + ledger.cut(stage, source).tokens
+    cut = ledger.cut(stage, source).tokens
+    lost = ledger.removed(stage, source).tokens + cut
     remaining = ledger.of(stage, source).tokens
     if lost <= remaining:
         return None
     reasons = sorted(ledger.removed_by(stage, source).items(), key=lambda item: -item[1].tokens)
     mostly = f" (most by {reasons[0][0]})" if len(reasons) > 1 else ""
-    return f"{in_words(stage)} removed {lost / (lost + remaining):.1%}", mostly
+    verb = "removed or cut" if cut else "removed"
+    return f"{in_words(stage)} {verb} {lost / (lost + remaining):.1%}", mostly

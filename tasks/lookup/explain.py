@@ -12,8 +12,9 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup.reference.corpora import corpora_of
 from zyda_flows.tasks.errors import BadRequest, ZydaError
 from zyda_flows.tasks.ids import parse
+from zyda_flows.tasks.lookup.document_passages import RepeatedPassage, passages_of
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace, DocumentReader
-from zyda_flows.tasks.publish.differences import diff
+from zyda_flows.tasks.publish.differences import Segment, diff
 from zyda_flows.tasks.publish.published_columns import REMOVED
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import Record
@@ -21,22 +22,6 @@ from zyda_flows.tasks.storage.records import Record
 SHOWN_AS_TEXT = ("rules", "filter")  # stages that remove a document for its own text, not for a duplicate
 MOST_MEMBERS = 100  # of a cluster, which may have millions of documents
 MOST_LOOKED_UP = 20
-MOST_PASSAGES = 20
-SHOWN_CHARACTERS = 200  # of a passage
-
-
-class RepeatedPassage(Record):
-    """A repeated passage of a document.
-
-    start, end: in characters of its text before the cut. owner: the document with the kept copy. documents: that
-    have it. text: the first characters of the passage.
-    """
-
-    start: int
-    end: int
-    owner: DocumentPlace
-    documents: int
-    text: str = ""
 
 
 class Explanation(Record):
@@ -47,7 +32,10 @@ class Explanation(Record):
     stages that removed the first MOST_LOOKED_UP members, by id. kept: the document that was kept instead of this
     one. kept_removed_by: the stage that removed that document later, if any. diff: to that document, or to the
     matched document of another corpus. text: if the document was removed for its own text, the text of the source,
-    or the text that `extractor` made of it. passages: its first MOST_PASSAGES repeated passages.
+    or the text that `extractor` made of it. passages: the first MOST_PASSAGES of its repeated passages.
+    passage_count: all of them. cut_characters: the characters that are cut for them; None if unknown. cut_text: its
+    text before the cut, as kept and cut segments; long segments are shortened, and the text after the first
+    MOST_CUT cut segments is missing.
     """
 
     place: DocumentPlace
@@ -66,6 +54,9 @@ class Explanation(Record):
     text: str = ""
     extractor: str = ""
     passages: tuple[RepeatedPassage, ...] = ()
+    passage_count: int = 0
+    cut_characters: int | None = None
+    cut_text: tuple[Segment, ...] = ()
 
 
 def explain(recipe: Recipe, doc_id: str) -> Explanation:
@@ -106,24 +97,8 @@ def explain(recipe: Recipe, doc_id: str) -> Explanation:
         kept=kept,
         kept_removed_by=removed_by(corpus, kept),
         diff=difference(reader, wanted, kept, removal),
-        passages=passages_of(reader, wanted),
+        **passages_of(reader, wanted),
         **(text_of(reader, wanted) if removal.get("stage") in SHOWN_AS_TEXT else {}),
-    )
-
-
-def passages_of(reader: DocumentReader, doc_id: int) -> tuple[RepeatedPassage, ...]:
-    """Return the repeated passages of a document in the order of its text, without text if it cannot be read."""
-    rows = rows_with(reader.corpus, reader.corpus.files("passages/"), "doc_id", [doc_id]).to_pylist()
-    text = str(text_of(reader, doc_id)["text"]) if rows else ""
-    return tuple(
-        RepeatedPassage(
-            start=row["start"],
-            end=row["end"],
-            owner=reader.place(row["owner_id"]),
-            documents=row["documents"],
-            text=text[row["start"] : min(row["end"], row["start"] + SHOWN_CHARACTERS)],
-        )
-        for row in rows[:MOST_PASSAGES]
     )
 
 

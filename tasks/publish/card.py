@@ -43,7 +43,7 @@ def card(built: BuiltCorpus, manifest: Published, places: Collection[str]) -> st
         name=recipe.corpus,
         count=counted(len(ledger.sources), "source"),
         table=as_markdown(ledger),
-        rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest)]),
+        rounds="\n\n".join([*map(dedup_sentences, recipe.rounds), *against(manifest), *passages(recipe)]),
         filters=" ".join(filters(recipe)),
         removed=removed_by(manifest),
         by_reason=by_reason(manifest),
@@ -87,7 +87,7 @@ def without_local_folders(value: Any) -> Any:
 
 
 def configurations(manifest: Published, places: Collection[str]) -> list[dict[str, Any]]:
-    """Return the configurations of `datasets.load_dataset`: all documents, sources, clusters, removed documents.
+    """Return the configurations of `datasets.load_dataset`: of documents, sources, clusters and other tables.
 
     The configuration of all documents has the columns of all sources, and that of removed documents the columns of
     all stages.
@@ -102,7 +102,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         if name in places or folders[name]
     }
     sources = [*files]
-    clusters = [place for place in sorted(places) if re.fullmatch(r"clusters[2-9]?", place)]
+    tables = [place for place in sorted(places) if re.fullmatch(r"clusters[2-9]?|passages", place)]
     everything = {
         "config_name": "default",
         "default": True,
@@ -113,13 +113,13 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
     found: list[dict[str, Any]] = [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
-        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in clusters),
-        *([removed] if any(place.startswith("removed/") for place in places) else []),
         *(
             {"config_name": place.replace("/", "-"), "data_files": f"{place}/*.parquet"}
             for name in sources
             for place in folders[name][:MOST_COMPONENTS]
         ),
+        *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in tables),
+        *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
     # The name of a subfolder, `source-folder`, may be that of another source: names are unique.
     by_name = {each["config_name"]: each for each in reversed(found)}
@@ -137,6 +137,12 @@ def against(manifest: Published) -> list[str]:
         f"`{other.name}` (SHA-256 of its manifest begins {other.sha256[:8]})" for other in manifest.against
     ]
     return [REFERENCE_SENTENCE.format(names=", ".join(names))] if names else []
+
+
+def passages(recipe: Recipe) -> list[str]:
+    """Return sentences about the repeated passages that are cut, if the recipe has `passages`."""
+    sentences = [part.sentence for part in recipe.passages]
+    return [" ".join([*sentences, "`passages/` lists them."])] if sentences else []
 
 
 def source_lines(manifest: Published) -> str:
@@ -186,7 +192,7 @@ def cut_lines(manifest: Published) -> str:
     """Return a line for each source from which repeated passages are cut."""
     lines = [
         f"- {counted(line.cut.tokens, 'token')} of repeated passages are cut from the documents of "
-        f"`{line.source}` ({line.cut.bytes:,} bytes); `passages/` lists them with the documents that keep them\n"
+        f"`{line.source}` ({line.cut.bytes:,} bytes)\n"
         for line in manifest.ledger.lines
         if line.cut.bytes
     ]

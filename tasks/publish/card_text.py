@@ -35,13 +35,16 @@ Tokens of each source, best-ranked first:
 
 `datasets.load_dataset(<this folder>)` loads the documents of all sources, with `doc_id`, `source`, `text` and
 `n_tokens`. With the name of a source, or of a subfolder of a source (`source-folder`), it loads these documents
-with all columns; with `clusters` the clusters; with `removed` the removed documents.
+with all columns; with `clusters` the clusters; with `passages` the repeated
+passages; with `removed` the removed documents.
 
 - `<source>/*.parquet`: the documents, with the columns of the source, `doc_id`, `source`, `n_tokens`, the
   `cluster_id` (for a document without near-duplicates its `doc_id`), and the answers of a quality model.
 - `removed/*/*.parquet`: the removed documents, with the stage and the reason. A removed duplicate has the
   `kept_doc_id` of the kept document, or the `matched_doc_id` of the document in another corpus.
 - `clusters/*.parquet`: all near-duplicates, `doc_id` and `cluster_id`.
+- `passages/*.parquet`: the repeated passages, if the recipe has `passages`: document, first and last character
+  before anything was cut, and the document that owns them.
 - `audit/*.parquet`: a sample of the removed near-duplicates, each with the most similar kept document and the
   similarities.
 - `overlap/*.parquet`: the documents of each source that are removed if the source is deduplicated alone (`own`) or

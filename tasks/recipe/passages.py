@@ -73,6 +73,27 @@ class PassagePart(Strict):
         """The units of which passages consist."""
         raise NotImplementedError
 
+    @property
+    def noun(self) -> str:
+        """What is repeated, for sentences."""
+        return f"{self.units} that at least {self.least} documents"
+
+    @property
+    def sentence(self) -> str:
+        """A sentence about the passages that are cut, and the copies that are kept."""
+        where = "of different sources " if self.scope == "across" else ""
+        also = "; so were repeats inside a document" if self.within else ""
+        grown = f", with all {self.cut}s that they touch" if self.cut != "exact" else ""
+        ends = {
+            "best": f"were cut except in the best-ranked document{grown}",
+            "none": f"were cut in all documents{grown}",
+            "all": "were listed, and not cut",
+        }
+        removed = "" if self.drop_document is None else (
+            f" Documents that would have lost more than {self.drop_document:.0%} of their bytes were removed."
+        )  # fmt: skip
+        return f"{self.noun.capitalize()} {where}share {ends[self.keep]}{also}.{removed}"
+
 
 class LongPassages(PassagePart):
     """Passages of at least a number of characters, words, tokens or sentences."""
@@ -102,6 +123,10 @@ class LongPassages(PassagePart):
     def units(self) -> str:
         return self.unit
 
+    @property
+    def noun(self) -> str:
+        return f"passages of at least {self.length} {self.unit} that several documents"
+
 
 class RepeatedSegments(PassagePart):
     """The fields of lines and paragraphs."""
@@ -121,7 +146,7 @@ class RepeatedSegments(PassagePart):
 
 
 class RepeatedLines(RepeatedSegments):
-    """RepeatedLines that several documents have."""
+    """Lines that several documents have."""
 
     lines: SharedUnits = Field(description="In how many documents a repeated line is.")
 
@@ -135,7 +160,7 @@ class RepeatedLines(RepeatedSegments):
 
 
 class RepeatedParagraphs(RepeatedSegments):
-    """RepeatedParagraphs that several documents have."""
+    """Paragraphs that several documents have."""
 
     paragraphs: SharedUnits = Field(description="In how many documents a repeated paragraph is.")
 

@@ -4,9 +4,14 @@ import pytest
 from passages_here import repeated_windows
 from small_corpus import build_here, contents, prose, rows, table_of, write_rows, zyda_here
 
+from zyda_flows.flows.python.corpus import Corpus
+from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
 from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.passages import context_jobs, search
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.textkernels import anchors
 
 LENGTH = 100
 SHARED = prose("a shared passage", 60)
@@ -105,11 +110,54 @@ def test_evidence(shared_corpus):
     assert f"the kept copy is in source best, file {passage.owner.file}, row 0" in printed
     (gone,) = table_of(recipe, "removed")
     assert (gone["stage"], gone["reason"]) == ("cuts", "repeated_passages")
+    corpus = Corpus(PublishedCorpus.of(recipe))
+    assert corpus.passages(["doc_id"]).count_rows() == len(found)
 
 
-def test_shards_of_any_size_and_order(shared_corpus, tmp_path):
+def test_explain_marks_what_is_cut(shared_corpus):
+    recipe = shared_corpus.load(passages=PARTS, documents=[{"clean": "unicode"}])
+    build_here(recipe)
+    (row,) = (row for row in table_of(recipe, "worst") if row["name"] == "w1")
+    explanation = explain(recipe, str(row["doc_id"]))
+    before = SOURCES["worst"]["w1"]
+    assert explanation.cut_characters == len(before) - len(row["text"])
+    kept, cut = explanation.cut_text
+    assert (kept.is_same, cut.is_same) == (True, False)
+    assert kept.text.startswith(before[:100])
+    assert kept.text.endswith(row["text"][-100:])
+    assert cut.text.startswith(before[len(row["text"]) :][:100])
+    printed = zyda_here("explain", str(shared_corpus.path), str(row["doc_id"])).stdout
+    assert f"[-{cut.text}-]" in printed
+    assert f"{explanation.cut_characters} characters of repeated passages are cut, here in" in printed
+
+
+def test_cut_tokens_are_printed(shared_corpus):
+    recipe = shared_corpus.load(passages=[{"length": LENGTH, "keep": "none", "cut": "line"}])
+    cut = build_here(recipe).cut("cuts").tokens
+    printed = zyda_here("ledger", str(shared_corpus.path)).stdout
+    assert f"passages cut {cut:,} tokens from documents that are kept" in printed
+    card = recipe.folder.read("published/README.md").decode()
+    assert (
+        "Passages of at least 100 characters that several documents share were cut in all documents, with all "
+        "lines that they touch. `passages/` lists them." in card
+    )
+    assert "- config_name: passages\n  data_files: passages/*.parquet\n" in card
+    (doc_id, *_) = (row["doc_id"] for row in table_of(recipe, "passages"))
+    assert "all copies are cut" in zyda_here("explain", str(shared_corpus.path), str(doc_id)).stdout
+
+
+# With these, each step of the search has several tasks, and files are gathered.
+LIMITS = {
+    (anchors, "WINDOWS_AT_ONCE"): 64, (context_jobs, "HELD_BYTES"): 2000, (document_names, "PART_ROWS"): 20,
+    (exchange, "MOST_FILES"): 2, (exchange, "MOST_PARTS"): 4, (search, "PART_BYTES"): 1500,
+}  # fmt: skip
+
+
+def test_shards_of_any_size_and_order(shared_corpus, tmp_path, monkeypatch):
     build_here(shared_corpus.load(passages=PARTS))
     whole = texts_of(shared_corpus.load(passages=PARTS)), passages(shared_corpus.load(passages=PARTS))
+    for (module, name), value in LIMITS.items():
+        monkeypatch.setattr(module, name, value)
     small = shared_corpus.load(passages=PARTS, shard_mib=0.0002, storage=str(tmp_path / "small"))
     build_here(small)
     assert (texts_of(small), passages(small)) == whole

@@ -63,15 +63,15 @@ def test_each_configuration_has_a_name_that_datasets_accepts():
     """Subfolders of a source whose name begins with `clusters`, and a subfolder with the name of another source."""
     sources = ("clusters-web", "a", "a-b", "removed-x")
     places = {
-        "clusters-web/2", "a/b", "a/c", "a-b", "removed-x", "clusters", "clusters3", "removed/a",
+        "clusters-web/2", "a/b", "a/c", "a-b", "removed-x", "clusters", "clusters3", "passages", "removed/a",
     }  # fmt: skip
     manifest = SimpleNamespace(ledger=SimpleNamespace(sources=sources))
     found = [(each["config_name"], each["data_files"]) for each in configurations(manifest, places)]
     assert found[1:] == [
         ("clusters-web", "clusters-web/**/*.parquet"), ("a", "a/**/*.parquet"), ("a-b", "a-b/*.parquet"),
-        ("removed-x", "removed-x/*.parquet"), ("clusters", "clusters/*.parquet"),
-        ("clusters3", "clusters3/*.parquet"), ("removed", "removed/*/*.parquet"),
-        ("clusters-web-2", "clusters-web/2/*.parquet"), ("a-c", "a/c/*.parquet"),
+        ("removed-x", "removed-x/*.parquet"), ("clusters-web-2", "clusters-web/2/*.parquet"),
+        ("a-c", "a/c/*.parquet"), ("clusters", "clusters/*.parquet"), ("clusters3", "clusters3/*.parquet"),
+        ("passages", "passages/*.parquet"), ("removed", "removed/*/*.parquet"),
     ]  # fmt: skip
 
 
