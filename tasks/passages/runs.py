@@ -38,13 +38,13 @@ RUNS = pa.schema(
 class DistinctContexts:
     """Different contexts, (c,), sorted by fingerprint, then by preference.
 
-    best: the row of the best occurrence. of_rows: (n,) the context of each row. columns: by name, (c,) each, with
+    best: the row of the best occurrence. context_numbers: (n,) the context of each row. columns: by name, (c,) each, with
     the sums or extremes of all rows. contexts: CONTEXTS without PART, (n,) rows.
     """
 
     contexts: pa.Table
     best: NDArray[np.int64]
-    of_rows: NDArray[np.int64]
+    context_numbers: NDArray[np.int64]
     columns: dict[str, NDArray[Any]]
 
     def binary(self, name: str) -> tuple[NDArray[np.uint8], NDArray[np.int64], NDArray[np.int64]]:
@@ -75,9 +75,11 @@ def distinct_contexts(contexts: pa.Table) -> DistinctContexts:
     best = best[preferred]
     places = np.empty(len(preferred), np.int64)
     places[preferred] = np.arange(len(preferred))
-    of_rows = np.empty(len(order), np.int64)
-    of_rows[order] = np.repeat(places, sizes)
-    return DistinctContexts(contexts, best, of_rows, {n: c[best] for n, c in columns.items()} | merged)
+    context_numbers = np.empty(len(order), np.int64)
+    context_numbers[order] = np.repeat(places, sizes)
+    return DistinctContexts(
+        contexts, best, context_numbers, {n: c[best] for n, c in columns.items()} | merged
+    )
 
 
 def runs_of(contexts: pa.Table, places: NDArray[np.uint32], part: PassagePart) -> pa.Table:
@@ -125,10 +127,10 @@ def runs_by_file(
     """Return the runs of each row of contexts."""
     firsts = np.searchsorted(runs[:, CONTEXT], np.arange(len(distinct.best) + 1).astype(np.uint64))
     in_order = np.argsort(places, kind="stable")
-    counts = (firsts[1:] - firsts[:-1])[distinct.of_rows[in_order]]
+    counts = (firsts[1:] - firsts[:-1])[distinct.context_numbers[in_order]]
     rows = np.repeat(in_order, counts)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    numbers = firsts[distinct.of_rows[rows]] + within
+    numbers = firsts[distinct.context_numbers[rows]] + within
     chosen = runs[numbers]
     owners = chosen[:, OWNER].astype(np.int64)
     values = [
