@@ -38,8 +38,8 @@ RUNS = pa.schema(
 class DistinctContexts:
     """Different contexts, (c,), sorted by fingerprint, then by preference.
 
-    best: the row of the best occurrence. context_numbers: (n,) the context of each row. columns: by name, (c,) each,
-    with the sums or extremes of all rows. contexts: CONTEXTS without PART, (n,) rows.
+    best: the row of the best occurrence. context_numbers: (n,) the context of each row. columns: by name, (c,)
+    each, with the sums or extremes of all rows. contexts: CONTEXTS without PART, (n,) rows.
     """
 
     contexts: pa.Table
