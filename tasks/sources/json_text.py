@@ -16,7 +16,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-
 LIST_TESTS = (
     pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
     pa.types.is_large_list_view,
