@@ -68,7 +68,7 @@ def moved(h, new, old, base, oldest):
 @njit(cache=True, nogil=True)
 def longer(runs):
     """Return twice the room for runs."""
-    more = np.empty((2 * len(runs), runs.shape[1]), np.uint64)
+    more = np.empty((2 * len(runs), runs.shape[1]), runs.dtype)
     more[: len(runs)] = runs
     return more
 
@@ -168,7 +168,7 @@ def _runs_of_group(
 
 @njit(cache=True, nogil=True)
 def _find_runs(data, starts, sizes, groups, nearest, farthest, facts, length, least, within):
-    runs, n = np.empty((1024, 5), np.uint64), 0
+    runs, n = np.empty((1024, 5), np.uint32), 0
     for group in range(groups.size - 1):
         runs, n = _runs_of_group(
             data, starts, sizes, groups[group], groups[group + 1], nearest, farthest, facts, length, least,
@@ -189,7 +189,7 @@ def find_runs(
     length: int,
     least: int,
     within: bool,
-) -> NDArray[np.uint64]:
+) -> NDArray[np.uint32]:
     """Return runs of repeated windows: (m, 5) with the columns CONTEXT to DOCUMENTS.
 
     data: the units of all contexts. starts: (n,) of each. sizes: (n,) the bytes of a unit: 1, 2, 4, or 16 for two
@@ -202,7 +202,7 @@ def find_runs(
     context that has them. DOCUMENTS are of its window at the distance TO, the first in the text. A
     document with the window in two contexts is counted in both.
     """
-    runs: NDArray[np.uint64] = _find_runs(
+    runs: NDArray[np.uint32] = _find_runs(
         data, starts, sizes, groups, nearest, farthest, facts, length, np.uint64(least), within
     )
     return runs
