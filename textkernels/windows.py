@@ -105,6 +105,11 @@ def _runs_of_group(
     facts: (n, 4) lowest and highest party, documents, occurrences.
     """
     count = last - first
+    if count == 1:  # all its windows have the same documents
+        fact = facts[first]
+        if (fact[0] != fact[1] and fact[2] >= least) or (within and fact[3] > 1):
+            return write_run(runs, n, first, nearest[first], farthest[first], first, fact[2])
+        return runs, n
     oldest_1, oldest_2 = power(BASE_1, length - 1), power(BASE_2, length - 1)
     hashes, totals = np.zeros((count, 2), np.uint64), np.zeros((count, 4), np.uint64)
     classes, open_class = np.zeros(count, np.int64), np.full(count, NO_OWNER)
