@@ -184,7 +184,7 @@ def decided_by_documents(
     decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)
     intermediate = [*contested.artifacts, *gathered, *cut_again, *compared_parts]
     lists = dict.fromkeys([contested, *files_of_parts, compare])
-    return decided, [each.path for each in (*intermediate, *lists)], by_index
+    return decided, [*(made.path for made in intermediate), *(each.path for each in lists)], by_index
 
 
 def cut_once_more(
