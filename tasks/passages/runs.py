@@ -170,12 +170,12 @@ def runs_by_file(
 ) -> pa.Table:
     """Return the runs of each row of contexts."""
     firsts = np.searchsorted(runs[:, CONTEXT], np.arange(len(distinct.best) + 1).astype(np.uint32))
-    contexts, of_row = distinct.contexts, distinct.context_numbers
+    contexts, row_contexts = distinct.contexts, distinct.context_numbers
     in_order = np.argsort(contexts.places, kind="stable")
-    counts = (firsts[1:] - firsts[:-1])[of_row[in_order]]
+    counts = (firsts[1:] - firsts[:-1])[row_contexts[in_order]]
     rows = np.repeat(in_order, counts)
     within = np.arange(len(rows)) - np.repeat(np.cumsum(counts) - counts, counts)
-    numbers = firsts[of_row[rows]] + within
+    numbers = firsts[row_contexts[rows]] + within
     owners = runs[numbers, OWNER].astype(np.int64)
     values = [
         contexts.places[rows],
