@@ -108,7 +108,9 @@ def prefect_and_cluster(
         inspect()
         use_running_stack(err)
         with err.status("starting Prefect"):
-            server = stack.enter_context(prefect_server(meanwhile=partial(begin_imports, flow_module)))
+            server = stack.enter_context(
+                prefect_server(meanwhile=partial(begin_imports, recipe, flow_module))
+            )
             from prefect import tags  # late
 
             from zyda_flows.tasks.stage.runner import task_runner, threads_for  # late
@@ -130,11 +132,13 @@ def hide_prefect_log() -> None:
     os.environ.setdefault("PREFECT_LOGGING_TO_API_WHEN_MISSING_FLOW", "ignore")
 
 
-def begin_imports(flow_module: str) -> None:
+def begin_imports(recipe: "Recipe", flow_module: str) -> None:
     """Import a flow, and start the import of the workers' modules in the process that forks workers."""
+    from zyda_flows.tasks.quality.forms import form_of  # late
     from zyda_flows.tasks.workers.dask_cluster import expect_cluster  # late
 
-    expect_cluster()
+    models = (source.classify.model for source in recipe.sources if source.classify)
+    expect_cluster(sorted({module for model in models for module in form_of(model).MODULES}))
     import_module(flow_module)
 
 

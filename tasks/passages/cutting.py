@@ -14,6 +14,7 @@ from zyda_flows.tasks.passages.spans import Places, Spans
 from zyda_flows.tasks.passages.units import Units
 from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.buffers import text_buffers
+from zyda_flows.textkernels.characters import characters_before
 from zyda_flows.textkernels.rules.blocks import BLOCK, END, KIND, START, cut
 from zyda_flows.textkernels.segments import find_segments
 
@@ -71,17 +72,18 @@ def grown_cut(texts: pa.LargeStringArray, part: PassagePart, cut_bytes: Spans, o
         cut_bytes = spans.divided(cut_bytes, borders)
         cut_bytes = spans.grown(cut_bytes, starts, stops, limits)
     if part.gap:
-        joined = spans.divided(spans.union(cut_bytes.starts, cut_bytes.stops, part.gap), borders)
-        cut_bytes = spans.without(within_one_text(joined, cut_bytes, borders), limits)
+        gaps = spans.without(gaps_to_cut(data[offsets[0] :], borders, cut_bytes, part.gap), limits)
+        cut_bytes = spans.both(cut_bytes, gaps)
     return spans.divided(cut_bytes, borders)
 
 
-def within_one_text(joined: Spans, before: Spans, borders: Places) -> Spans:
-    """Return joined spans without the gaps that a border of texts divides: no text gets a new begin or end."""
-    inside = spans.without(joined, before)
-    at = np.searchsorted(borders, inside.starts, side="left")
-    is_divided = np.isin(inside.starts, borders) | (borders[np.minimum(at, len(borders) - 1)] <= inside.stops)
-    return spans.without(joined, Spans(inside.starts[is_divided], inside.stops[is_divided]))
+def gaps_to_cut(data: NDArray[np.uint8], borders: Places, cut_bytes: Spans, most: int) -> Spans:
+    """Return the bytes between two consecutive spans of a text that have at most `most` characters."""
+    begins, ends = cut_bytes.stops[:-1], cut_bytes.starts[1:]
+    sizes = characters_before(data, ends) - characters_before(data, begins)
+    texts = [np.searchsorted(borders, places, side="right") for places in (begins - 1, ends)]
+    is_cut = (sizes <= most) & (texts[0] == texts[1])
+    return spans.union(begins[is_cut], ends[is_cut])
 
 
 def blocks_not_marked(texts: pa.LargeStringArray, cut_bytes: Spans) -> Spans:

@@ -141,7 +141,7 @@ class FingerprintsOfShard(ShardJob, RowsByPart):
         return pa.table([numbers, found.fingerprints, party], schema=FINGERPRINTS)
 
     def make(self) -> Artifact:
-        return write_rows(self, self.rows(), ["part", "party"])
+        return write_rows(self, self.rows(), [PART.name, "party"], shift=self.shift)
 
 
 @dataclass(frozen=True)
@@ -190,12 +190,17 @@ class RunsOfRange(SearchJob, RowsByPart):
 
 
 def write_rows(
-    job: RowsByPart | GatheredRows, rows: pa.Table, repeated: list[str], compression: str = "none"
+    job: RowsByPart | GatheredRows,
+    rows: pa.Table,
+    repeated: list[str],
+    *,
+    shift: int = 0,
+    compression: str = "none",
 ) -> Artifact:
-    """Write rows by part. repeated: columns with few values."""
+    """Write rows by part, 2**shift parts together. repeated: columns with few values."""
 
     def fill(scratch: Path) -> None:
-        write_parts(scratch, rows, shift=job.shift, compression=compression, use_dictionary=repeated)
+        write_parts(scratch, rows, shift=shift, compression=compression, use_dictionary=repeated)
 
     return write_artifact(job.folder, job.path, job.name, fill)
 

@@ -26,8 +26,8 @@ def none() -> Spans:
     return Spans(np.empty(0, np.int64), np.empty(0, np.int64))
 
 
-def union(starts: Places, stops: Places, gap: int = 0) -> Spans:
-    """Return the union of intervals in any order; intervals with at most `gap` between them are joined."""
+def union(starts: Places, stops: Places) -> Spans:
+    """Return the union of intervals in any order; intervals that touch each other are joined."""
     order = np.argsort(starts, kind="stable")
     starts, stops = starts[order], stops[order]
     is_filled = stops > starts
@@ -36,7 +36,7 @@ def union(starts: Places, stops: Places, gap: int = 0) -> Spans:
         return none()
     reach = np.maximum.accumulate(stops)
     is_first = np.ones(len(starts), np.bool_)
-    is_first[1:] = starts[1:] > reach[:-1] + gap
+    is_first[1:] = starts[1:] > reach[:-1]
     firsts = np.flatnonzero(is_first)
     return Spans(starts[firsts], reach[np.append(firsts[1:], len(starts)) - 1])
 

@@ -23,7 +23,7 @@ from zyda_flows.tasks.quality.encoder_files import (
 )
 
 __all__ = [
-    "EXPECTED", "check", "columns", "digest_of_model", "is_named", "load", "locate", "missing_libraries",
+    "EXPECTED", "MODULES", "check", "columns", "digest_of_model", "is_named", "load", "locate", "missing_libraries",
     "precision",
 ]  # fmt: skip
 
@@ -31,6 +31,7 @@ EXPECTED = "expected a folder with config.json and model.safetensors, or a hub n
 PREDICTION = [pa.field("quality_pred", pa.string()), pa.field("quality_prob", pa.float32())]
 SCORE = [pa.field("score", pa.float32()), pa.field("int_score", pa.int8())]
 LIBRARIES = ("torch", "transformers")
+MODULES = ("transformers.modeling_utils", "zyda_flows.tasks.quality.torch_models")
 
 
 def missing_libraries() -> str:

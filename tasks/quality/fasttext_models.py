@@ -20,6 +20,7 @@ from zyda_flows.textkernels.fasttext.model import FasttextModel
 
 ENDINGS = (".bin", ".ftz")
 EXPECTED = "expected a file .bin or .ftz, or owner/repository/file of the hub"
+MODULES: tuple[str, ...] = ()  # which workers share
 DECIDED = ("quality_pred", "quality_prob")
 WINDOW = 1 << 24  # numbers of a matrix that are checked together
 

@@ -31,6 +31,7 @@ class Form(Protocol):
     """A kind of model: a module with these constants and functions.
 
     EXPECTED: what the name of a model should be, for errors.
+    MODULES: modules that take seconds to import, which workers share.
     missing_libraries: returns which required libraries are not installed, and how to install them; or "".
     is_named: returns whether a name is that of a model of this form.
     locate: returns the local path of a model; a model of the hub is downloaded. Raises FileNotFoundError.
@@ -44,6 +45,8 @@ class Form(Protocol):
 
     @property
     def EXPECTED(self) -> str: ...
+    @property
+    def MODULES(self) -> tuple[str, ...]: ...
 
     def missing_libraries(self) -> str: ...
     def is_named(self, name: str) -> bool: ...

@@ -146,7 +146,7 @@ class RepeatedSegments(PassagePart):
 
 
 class RepeatedLines(RepeatedSegments):
-    """RepeatedLines that several documents have."""
+    """Lines that several documents have."""
 
     lines: SharedUnits = Field(description="In how many documents a repeated line is.")
 
@@ -160,7 +160,7 @@ class RepeatedLines(RepeatedSegments):
 
 
 class RepeatedParagraphs(RepeatedSegments):
-    """RepeatedParagraphs that several documents have."""
+    """Paragraphs that several documents have."""
 
     paragraphs: SharedUnits = Field(description="In how many documents a repeated paragraph is.")
 

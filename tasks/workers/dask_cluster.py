@@ -3,7 +3,7 @@
 import logging
 import multiprocessing
 import os
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from importlib.util import find_spec
 from typing import Any
@@ -70,14 +70,14 @@ GPU_OPTIONS = {
 }  # fmt: skip
 
 
-def expect_cluster() -> None:
+def expect_cluster(modules: Sequence[str] = ()) -> None:
     """Begin to import the modules of workers in the background, if a build will start workers on this machine.
 
-    Call it with the environment that the workers should have.
+    Call it with the environment that the workers should have. modules: modules of the recipe's models.
     """
     if not configured_scheduler() and not gpu_count():
         os.environ.update({name: str(value) for name, value in worker_environ().items()})
-        begin_imports()
+        begin_imports(modules)
 
 
 def worker_environ() -> dict[str, Any]:

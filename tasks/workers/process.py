@@ -11,6 +11,7 @@ import multiprocessing
 import os
 import signal
 import sys
+from collections.abc import Sequence
 from contextlib import AbstractContextManager
 from multiprocessing import forkserver, resource_tracker
 from typing import Any
@@ -53,11 +54,14 @@ def start_fork_server() -> None:
         signal.pthread_sigmask(signal.SIG_SETMASK, before)
 
 
-def begin_imports() -> None:
-    """Start the process from which workers will be forked; it imports in the background."""
+def begin_imports(modules: Sequence[str] = ()) -> None:
+    """Start the process from which workers will be forked; it imports in the background.
+
+    modules: modules to import before those of the stages. They must not start threads.
+    """
     if FORK == "forkserver":
         with worker_start_method(gpus=0):
-            get_mp_context().set_forkserver_preload(IMPORTED)
+            get_mp_context().set_forkserver_preload([*modules, *IMPORTED])
         start_fork_server()
 
 

@@ -6,9 +6,12 @@ from small_corpus import build_here, contents, prose, rows, table_of, write_rows
 
 from zyda_flows.flows.python.corpus import Corpus
 from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
+from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
 from zyda_flows.tasks.lookup.explain import explain
+from zyda_flows.tasks.passages import context_jobs, search
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.textkernels import anchors
 
 LENGTH = 100
 SHARED = prose("a shared passage", 60)
@@ -143,9 +146,18 @@ def test_cut_tokens_are_printed(shared_corpus):
     assert "all copies are cut" in zyda_here("explain", str(shared_corpus.path), str(doc_id)).stdout
 
 
-def test_shards_of_any_size_and_order(shared_corpus, tmp_path):
+# With these, each step of the search has several tasks, and files are gathered.
+LIMITS = {
+    (anchors, "WINDOWS_AT_ONCE"): 64, (context_jobs, "HELD_BYTES"): 2000, (document_names, "PART_ROWS"): 20,
+    (exchange, "MOST_FILES"): 2, (exchange, "MOST_PARTS"): 4, (search, "PART_BYTES"): 1500,
+}  # fmt: skip
+
+
+def test_shards_of_any_size_and_order(shared_corpus, tmp_path, monkeypatch):
     build_here(shared_corpus.load(passages=PARTS))
     whole = texts_of(shared_corpus.load(passages=PARTS)), passages(shared_corpus.load(passages=PARTS))
+    for (module, name), value in LIMITS.items():
+        monkeypatch.setattr(module, name, value)
     small = shared_corpus.load(passages=PARTS, shard_mib=0.0002, storage=str(tmp_path / "small"))
     build_here(small)
     assert (texts_of(small), passages(small)) == whole

@@ -136,6 +136,14 @@ def test_gaps_are_cut_within_a_text_only():
     assert after[1] == ["--", ""]
 
 
+@pytest.mark.parametrize("between", ["漢字", "🙂e", "\r\n"])
+def test_gaps_are_counted_in_characters(between):
+    one, two = "1" * 10 + "2" * 15, "3" * 10 + "4" * 15
+    sources = [[one, two], [f"{one}{between}{two}", "another"]]
+    assert cut_here(sources, LongPassages(length=20, gap=2))[1][1] == ["", "another"]
+    assert cut_here(sources, LongPassages(length=20, gap=1))[1][1] == [between, "another"]
+
+
 def test_lines_are_cut_with_their_line_feeds():
     part = RepeatedLines.model_validate({"lines": {"in_documents": 3}})
     _, after = cut_here([["menu\nA\n", "B\nmenu\n"], ["menu\nC\nmenu", "menus"]], part)
