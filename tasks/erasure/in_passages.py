@@ -1,7 +1,7 @@
 """Find the documents that share a requested text with others, or of which it was cut.
 
-A request by a text is for whole documents. With `passages`, a build also knows the parts of texts that documents share:
-the regions of a document are the characters of its repeated passages and of its cuts.
+A request by a text is for whole documents. With `passages`, a build also knows the parts of texts that documents
+share: the regions of a document are the characters of its repeated passages and of its cuts.
 """
 
 from collections.abc import Sequence
@@ -10,7 +10,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.erasure.in_shards import Shard, ingest_manifests
+from zyda_flows.tasks.erasure.in_shards import Shard
 from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.passages.passages import CutFacts
 from zyda_flows.tasks.planning.last_build import last_build
@@ -64,7 +64,9 @@ def with_texts_in_regions(
 
 def comparable(texts: Sequence[str], *, alike: bool) -> list[bytes]:
     """Return texts in the form in which they are compared: their letters, or their characters."""
-    return [bytes(text) for text in letters_in(as_array(texts))] if alike else [text.encode() for text in texts]
+    return (
+        [bytes(text) for text in letters_in(as_array(texts))] if alike else [text.encode() for text in texts]
+    )
 
 
 class Regions:

@@ -114,7 +114,12 @@ def find_documents(
             *(row.entry for row in rows_to_remove if row.entry),
             *row_texts.rows,
         ],
-        [*notes_on(recipe, request, search.shards), *about_sharing(sharing), *at_source.notes, *row_texts.notes],
+        [
+            *notes_on(recipe, request, search.shards),
+            *about_sharing(sharing),
+            *at_source.notes,
+            *row_texts.notes,
+        ],
     )
 
 
@@ -177,7 +182,7 @@ def listed_requests(recipe: Recipe) -> list[Request]:
 def about_sharing(texts: Sequence[str]) -> Iterator[str]:
     """Yield a note if documents match as parts. texts: their different texts."""
     if texts:
-        yield f"a requested text is a passage of {counted(len(texts), 'longer text')}; their documents match as a whole"
+        yield f"a requested text is a passage of {counted(len(texts), 'longer text')}; their whole documents match"
 
 
 def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:

@@ -62,7 +62,7 @@ def test_no_file_has_a_forgotten_passage(sharing, text):
     found, recipe, certificate = forget(sharing, asking(texts=[text]))
     write_report(recipe)
     assert names_of(recipe, found.documents) == WITH_IT
-    assert "a requested text is a passage of 4 longer texts; their documents match as a whole" in found.notes
+    assert "a requested text is a passage of 4 longer texts; their whole documents match" in found.notes
     assert files_with(SHARED, sharing.folder / "out") == []
     assert texts_of(recipe) == {name: OWN[name] for name in ("m2", "w3")}
     assert certificate.came_in == 0
@@ -76,7 +76,7 @@ def test_exact_compares_characters(sharing):
         assert names_of(recipe, found.documents) == names
 
 
-@pytest.mark.parametrize("text", ["Ågot wrote", prose("another passage", 60), SHARED + " and more"])
+@pytest.mark.parametrize("text", ["Ågot wrote", prose("another passage", 60), f"{SHARED} {OWN['w3']}"])
 def test_other_texts_are_no_passages(sharing, text):
     recipe = sharing.load()
     build_here(recipe)
@@ -92,12 +92,3 @@ def test_another_document_keeps_the_passage_of_a_forgotten_owner(sharing):
     assert published["m1"] == DOCUMENTS["middle"]["m1"]
     assert SHARED not in published["w1"]
     assert "b1" not in published
-
-
-def test_dbg(sharing):
-    recipe = sharing.load()
-    build_here(recipe)
-    for r in table_of(recipe,"removed"): print(r)
-    for n,t in texts_of(recipe).items(): print(n,len(t), len(SHARED), repr(t[:50]))
-    for r in table_of(recipe,"passages"): print({k:v for k,v in r.items() if k!="hash"})
-    assert 0
