@@ -38,7 +38,7 @@ def try_passages(recipe: Recipe, texts: Mapping[str, Sequence[pa.LargeStringArra
     texts: of each source, as the steps of the recipe left them.
     """
     with TemporaryDirectory(prefix="zyda-try-") as folder:
-        sources = []
+        sources = list[Source]()
         for source in recipe.sources:
             table = pa.table([pa.chunked_array(texts.get(source.name, ()), pa.large_string())], ["text"])
             if len(table):
