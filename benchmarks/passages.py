@@ -1,7 +1,7 @@
 """Measure the search for repeated passages: MB/s of each pass of one core, and bytes of work files.
 
-With pydivsufsort, the marked windows are compared with those of a suffix array and its common prefixes, over the same
-ASCII documents, and its speed is in the same table. Any two occurrences count, also in a document.
+With pydivsufsort, the marked windows are compared with those of a suffix array and its common prefixes, over the
+same ASCII documents, and its speed is measured. Any two occurrences count, also in a document.
 """
 
 import tempfile
@@ -14,7 +14,6 @@ from typing import Annotated, Any
 from unittest import mock
 
 import numpy as np
-import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.dataset as ds
 import typer
@@ -37,7 +36,7 @@ Lengths = Annotated[list[int], typer.Option("--length", help="Characters of the 
 
 
 def search(folder: Path, length: int) -> tuple[Counter[str], int]:
-    """Build a corpus with passages of a length; return the seconds of each pass, and the largest size of its files."""
+    """Build a corpus with passages of a length; return the seconds of each pass, and the peak of its work files."""
     seconds, largest = Counter[str](), 0
     work, make = folder / f"out/of-{length}/work" / STAGE, Job.counted
 
