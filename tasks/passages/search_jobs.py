@@ -9,6 +9,7 @@ import numpy as np
 import pyarrow as pa
 from pydantic import TypeAdapter
 
+from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import (
     GatheredRows,
     PartJob,
@@ -24,7 +25,7 @@ from zyda_flows.tasks.passages.fingerprints import (
     DistinctFingerprints,
     repeated_fingerprints,
 )
-from zyda_flows.tasks.passages.runs import runs_of
+from zyda_flows.tasks.passages.runs import RUNS, runs_of
 from zyda_flows.tasks.passages.units import VERSION as UNITS_VERSION
 from zyda_flows.tasks.passages.units import units_of
 from zyda_flows.tasks.quality.document_filter import remaining_documents
@@ -36,13 +37,14 @@ from zyda_flows.tasks.stage.keys import NotInKey
 from zyda_flows.tasks.stage.verdicts import ShardHistory
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
-from zyda_flows.tasks.storage.parts import write_parts
+from zyda_flows.tasks.storage.parts import bytes_of_part, write_parts
 from zyda_flows.tasks.storage.tables import write_artifact, write_table
 from zyda_flows.tasks.tokens.engine import TokenEngine, batches
 from zyda_flows.tasks.tokens.stored import stored_engine
 
 VERSION = 1
 STAGE = "passages"
+RANGE_BYTES = 128 << 20  # of contexts that a job compares at once, about
 TEXTS = pa.schema([("doc_id", pa.uint64()), ("text", pa.large_string())])
 PARTS = TypeAdapter[PassagePart](AnyPart)
 NOT_SEARCHED = {"keep", "cut", "gap", "markdown", "drop_document"}
@@ -180,13 +182,38 @@ class GatheredContexts(GatheredRows):
 
 @dataclass(frozen=True)
 class RunsOfRange(SearchJob, RowsByPart):
-    """The runs of repeated windows in a range of fingerprints, for each shard: RUNS."""
+    """The runs of repeated windows in a range of fingerprints, for each shard: RUNS.
+
+    Contexts can be many times the text of a few fingerprints: they are compared in ranges of about RANGE_BYTES.
+    """
 
     def rows(self) -> pa.Table:
         assert self.shared_files
-        tables, places = self.shared_files.part(self.part)
+        size = sum(
+            bytes_of_part(self.folder, artifact, self.part) for artifact in self.shared_files.artifacts
+        )
+        bits = (size // RANGE_BYTES).bit_length()
+        runs = pa.concat_tables(
+            [RUNS.empty_table(), *(self.runs(number, bits) for number in range(1 << bits))]
+        )
+        return runs.take(np.argsort(runs.column(PART.name).to_numpy(), kind="stable"))
+
+    def runs(self, number: int, bits: int) -> pa.Table:
+        """Return the runs of one of 2**bits ranges."""
+        assert self.shared_files
+        naming = Naming(self.naming.number, self.naming.bits + bits)
+
+        def choose(table: pa.Table) -> pa.Table:
+            numbers = naming.parts(table.column("fingerprint").to_numpy())
+            return table.filter(pa.array(numbers == (self.part << bits) + number)) if bits else table
+
+        tables, places = self.shared_files.part(self.part, choose)
         contexts = pa.concat_tables([CONTEXTS.empty_table(), *tables]).drop_columns(PART.name)
+        del tables
         return runs_of(contexts, places, self.passages)
+
+    def make(self) -> Artifact:
+        return write_rows(self, self.rows(), [PART.name], shift=self.shift, compression="zstd")
 
 
 def write_rows(
