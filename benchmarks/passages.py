@@ -60,8 +60,10 @@ def search(folder: Path, length: int) -> tuple[Counter[str], int]:
 
 def marked_windows(corpus: Path, starts: dict[int, int], size: int, length: int) -> NDArray[np.bool_]:
     """Return the windows that the published passages cover, by the place of their first byte: (size,)."""
-    rows = ds.dataset(corpus / "passages").to_table(columns=["doc_id", "start", "end"])
     change = np.zeros(size + 1, np.int64)
+    if not (corpus / "passages").exists():  # none is repeated
+        return change[1:] > 0
+    rows = ds.dataset(corpus / "passages").to_table(columns=["doc_id", "start", "end"])
     places = np.array([starts[doc_id] for doc_id in rows["doc_id"].to_pylist()], np.int64)
     np.add.at(change, places + rows["start"].to_numpy(), 1)
     np.add.at(change, places + rows["end"].to_numpy() - length + 1, -1)
