@@ -68,7 +68,7 @@ def moved(h, new, old, base, oldest):
 @njit(cache=True, nogil=True)
 def longer(runs):
     """Return twice the room for runs."""
-    more = np.empty((2 * len(runs), runs.shape[1]), np.uint64)
+    more = np.empty((2 * len(runs), runs.shape[1]), runs.dtype)
     more[: len(runs)] = runs
     return more
 
@@ -105,6 +105,11 @@ def _runs_of_group(
     facts: (n, 4) lowest and highest party, documents, occurrences.
     """
     count = last - first
+    if count == 1:  # all its windows have the same documents
+        fact = facts[first]
+        if (fact[0] != fact[1] and fact[2] >= least) or (within and fact[3] > 1):
+            return write_run(runs, n, first, nearest[first], farthest[first], first, fact[2])
+        return runs, n
     oldest_1, oldest_2 = power(BASE_1, length - 1), power(BASE_2, length - 1)
     hashes, totals = np.zeros((count, 2), np.uint64), np.zeros((count, 4), np.uint64)
     classes, open_class = np.zeros(count, np.int64), np.full(count, NO_OWNER)
@@ -168,7 +173,7 @@ def _runs_of_group(
 
 @njit(cache=True, nogil=True)
 def _find_runs(data, starts, sizes, groups, nearest, farthest, facts, length, least, within):
-    runs, n = np.empty((1024, 5), np.uint64), 0
+    runs, n = np.empty((1024, 5), np.uint32), 0
     for group in range(groups.size - 1):
         runs, n = _runs_of_group(
             data, starts, sizes, groups[group], groups[group + 1], nearest, farthest, facts, length, least,
@@ -189,7 +194,7 @@ def find_runs(
     length: int,
     least: int,
     within: bool,
-) -> NDArray[np.uint64]:
+) -> NDArray[np.uint32]:
     """Return runs of repeated windows: (m, 5) with the columns CONTEXT to DOCUMENTS.
 
     data: the units of all contexts. starts: (n,) of each. sizes: (n,) the bytes of a unit: 1, 2, 4, or 16 for two
@@ -202,7 +207,7 @@ def find_runs(
     context that has them. DOCUMENTS are of its window at the distance TO, the first in the text. A
     document with the window in two contexts is counted in both.
     """
-    runs: NDArray[np.uint64] = _find_runs(
+    runs: NDArray[np.uint32] = _find_runs(
         data, starts, sizes, groups, nearest, farthest, facts, length, np.uint64(least), within
     )
     return runs

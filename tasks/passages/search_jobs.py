@@ -7,10 +7,12 @@ from typing import Annotated, Any
 
 import numpy as np
 import pyarrow as pa
+from numpy.typing import NDArray
 from pydantic import TypeAdapter
 
 from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.dedup.exchange import (
+    Choose,
     GatheredRows,
     PartJob,
     RowsByPart,
@@ -18,14 +20,13 @@ from zyda_flows.tasks.dedup.exchange import (
 from zyda_flows.tasks.dedup.part_tables import PART, PLACE
 from zyda_flows.tasks.dedup.preference import Preference
 from zyda_flows.tasks.ids import sources_of
-from zyda_flows.tasks.passages.contexts import CONTEXTS
 from zyda_flows.tasks.passages.fingerprints import (
     FINGERPRINTS,
     REPEATED,
     DistinctFingerprints,
     repeated_fingerprints,
 )
-from zyda_flows.tasks.passages.runs import RUNS, runs_of
+from zyda_flows.tasks.passages.runs import RUNS, read_contexts, runs_of
 from zyda_flows.tasks.passages.units import VERSION as UNITS_VERSION
 from zyda_flows.tasks.passages.units import units_of
 from zyda_flows.tasks.quality.document_filter import remaining_documents
@@ -200,17 +201,17 @@ class RunsOfRange(SearchJob, RowsByPart):
 
     def runs(self, number: int, bits: int) -> pa.Table:
         """Return the runs of one of 2**bits ranges."""
-        assert self.shared_files
         naming = Naming(self.naming.number, self.naming.bits + bits)
 
         def choose(table: pa.Table) -> pa.Table:
             numbers = naming.parts(table.column("fingerprint").to_numpy())
             return table.filter(pa.array(numbers == (self.part << bits) + number)) if bits else table
 
-        tables, places = self.shared_files.part(self.part, choose)
-        contexts = pa.concat_tables([CONTEXTS.empty_table(), *tables]).drop_columns(PART.name)
-        del tables
-        return runs_of(contexts, places, self.passages)
+        def read(move: Choose) -> tuple[list[pa.Table], NDArray[np.uint32]]:
+            assert self.shared_files
+            return self.shared_files.part(self.part, lambda table: move(choose(table)))
+
+        return runs_of(read_contexts(read), self.passages)
 
     def make(self) -> Artifact:
         return write_rows(self, self.rows(), [PART.name], shift=self.shift, compression="zstd")
