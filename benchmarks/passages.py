@@ -128,7 +128,7 @@ def measure(folder: TextsFolder = DEMO, megabytes: Size = 10, lengths: Lengths =
             add("work files at most, bytes for a byte of text", length, largest / 1e6 / size)
             with suppress(ImportError):
                 marks.append(beside_suffix_array(published(Path(scratch), f"of-{length}"), length))
-    yield Table(f"repeated passages, {size:,.0f} MB, one core", [*passes.values()])
+    yield Table(f"passages that documents share, {size:,.0f} MB, one core", [*passes.values()])
     if marks:
         yield Table("marks beside pydivsufsort", marks)
 

@@ -10,7 +10,6 @@ The rows of a shard are copied to a file of its own, so that an unchanged shard 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
 from typing import Any, NamedTuple
 
 import pyarrow as pa
@@ -42,7 +41,10 @@ from zyda_flows.textkernels.anchors import width_of
 
 PART_BYTES = 96 << 20  # of contexts in a range, about
 CONTEXT_BYTES = 128  # of the numbers of a context
-run_jobs = partial(fan_out, Job.__call__, stage=STAGE, source=None)
+
+
+def run_jobs(jobs: Sequence[Any]) -> list[Any]:
+    return fan_out(Job.__call__, jobs, stage=STAGE, source=None)
 
 
 def estimated_fingerprints(text_bytes: int, part: PassagePart) -> int:

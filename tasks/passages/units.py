@@ -14,7 +14,7 @@ from zyda_flows.tasks.recipe.passages import PassagePart, RepeatedLines, Repeate
 from zyda_flows.tasks.tokens.engine import EngineDiffers, TokenEngine
 from zyda_flows.textkernels.anchors import Values
 from zyda_flows.textkernels.buffers import text_buffers
-from zyda_flows.textkernels.characters import characters_before, find_characters
+from zyda_flows.textkernels.characters import characters_before, find_characters, is_ascii
 from zyda_flows.textkernels.segments import find_segments, hash_bytes
 
 VERSION = 1
@@ -106,6 +106,8 @@ def characters_of(texts: pa.LargeStringArray) -> Units:
     """Return code points as units."""
     data, offsets = text_buffers(texts)
     data, offsets = data[offsets[0] : offsets[-1]], offsets - offsets[0]
+    if is_ascii(data):
+        return Units(data, data, offsets, data, offsets, lambda units, _: units, lambda units, _: units + 1)
     found = find_characters(data, offsets)
     return Units(
         found.codes,
