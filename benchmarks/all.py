@@ -8,7 +8,8 @@ from importlib import import_module
 from benchmarks.harness import restart_as_worker
 
 NAMES = [
-    "signatures", "tokens", "clusters", "duplicates", "lookup", "end_to_end", "classifier", "orchestration",
+    "signatures", "tokens", "clusters", "duplicates", "passages", "lookup", "end_to_end",
+    "classifier", "orchestration",
 ]  # fmt: skip
 
 if __name__ == "__main__":

@@ -205,6 +205,11 @@ def all_but_poison(calls: Iterable[Callable[[], Result]]) -> list[Result]:
 
 
 def first_line(error: BaseException) -> str:
+    """Return the first line of a library's message; for text that cannot be decoded also the remedy."""
+    if isinstance(error, UnicodeDecodeError):
+        number = error.object.count(b"\n", 0, error.start) + 1
+        encoding, byte = error.encoding.upper(), error.object[error.start]
+        return f"line {number:,}: expected {encoding}, found the byte 0x{byte:02x}; save it as UTF-8"
     return str(error).partition("\n")[0] or type(error).__name__
 
 

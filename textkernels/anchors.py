@@ -20,7 +20,7 @@ from zyda_flows.textkernels.utf8 import MIX_1, MIX_2, mix
 
 WINDOWS_AT_ONCE = 1 << 18  # each may have an anchor of its own, in a text of equal letters
 LATER, LOWEST = np.uint64(29), np.uint64(255)
-Values = NDArray[np.uint32] | NDArray[np.uint64]
+Values = NDArray[np.uint8] | NDArray[np.uint32] | NDArray[np.uint64]
 
 
 class Anchors(NamedTuple):

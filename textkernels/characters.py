@@ -85,6 +85,10 @@ def find_characters(data: NDArray[np.uint8], offsets: NDArray[np.int64]) -> Code
     return CodePoints(codes, ends, data, places)
 
 
+def is_ascii(data: NDArray[np.uint8]) -> bool:
+    return len(data) == 0 or int(data.max()) < 0x80
+
+
 def characters_before(data: NDArray[np.uint8], places: NDArray[np.int64]) -> NDArray[np.int64]:
     """Return the number of code points before some bytes, in any order: (m,) to (m,)."""
     found = np.empty(len(places), np.int64)

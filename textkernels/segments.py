@@ -113,7 +113,7 @@ def find_segments(data: NDArray[np.uint8], offsets: NDArray[np.int64], kind: str
     number, size = KINDS.index(kind), int(offsets[-1] - offsets[0])
     room = size // BYTES_A_SEGMENT[number] + len(offsets)
     while True:
-        starts, heads, tops = np.empty((3, room), np.int64)
+        starts, heads, tops = (np.empty(room, np.int64) for _ in range(3))
         ends = np.zeros(len(offsets), np.int64)
         n = _find_segments(data, offsets, number, starts, heads, tops, ends)
         if n <= room:
@@ -130,13 +130,13 @@ def _hash_bytes(data, heads, tops, keys):
             high ^= high >> LATER
             low = (low ^ np.uint64(data[k] + 1)) * MIX_2
             low ^= low >> LATER
-        keys[i, 0], keys[i, 1] = mix(high + np.uint64(tops[i] - heads[i])), mix(low)
+        keys[0, i], keys[1, i] = mix(high + np.uint64(tops[i] - heads[i])), mix(low)
 
 
 def hash_bytes(
     data: NDArray[np.uint8], heads: NDArray[np.int64], tops: NDArray[np.int64]
 ) -> NDArray[np.uint64]:
-    """Hash data[heads[i]:tops[i]] to 128 bits: (n, 2)."""
-    keys = np.empty((len(heads), 2), np.uint64)
+    """Hash data[heads[i]:tops[i]] to 128 bits: (2, n)."""
+    keys = np.empty((2, len(heads)), np.uint64)
     _hash_bytes(data, heads, tops, keys)
     return keys

@@ -9,6 +9,7 @@ expected at L = 1,000, and 10**-6 at L = 200. Only windows with the same fingerp
 import numpy as np
 from numpy.typing import NDArray
 
+from zyda_flows.textkernels.anchors import Values
 from zyda_flows.textkernels.compiled import njit
 from zyda_flows.textkernels.utf8 import mix
 
@@ -16,7 +17,7 @@ PRIME = np.uint64(2**61 - 1)
 BASE_1, BASE_2 = np.uint64(0x0F3C5B29A7D1E84B), np.uint64(0x1A96E37D5C08F1B3)
 BITS_61, BITS_32, BITS_29, THREE, ONE = (np.uint64(n) for n in (61, 32, 29, 3, 1))
 LOW_32, LOW_29 = np.uint64(2**32 - 1), np.uint64(2**29 - 1)
-CONTEXT, FROM, TO, OWNER, DOCUMENTS, HASH_1, HASH_2 = range(7)  # columns of runs
+CONTEXT, FROM, TO, OWNER, DOCUMENTS = range(5)  # columns of runs
 NO_OWNER = np.int64(-1)
 
 
@@ -67,18 +68,17 @@ def moved(h, new, old, base, oldest):
 @njit(cache=True, nogil=True)
 def longer(runs):
     """Return twice the room for runs."""
-    more = np.empty((2 * len(runs), runs.shape[1]), np.uint64)
+    more = np.empty((2 * len(runs), runs.shape[1]), runs.dtype)
     more[: len(runs)] = runs
     return more
 
 
 @njit(cache=True, nogil=True)
-def write_run(runs, n, context, first, last, owner, documents, hash_1, hash_2):
+def write_run(runs, n, context, first, last, owner, documents):
     if n == len(runs):
         runs = longer(runs)
     row = runs[n]
     row[CONTEXT], row[FROM], row[TO], row[OWNER], row[DOCUMENTS] = context, first, last, owner, documents
-    row[HASH_1], row[HASH_2] = hash_1, hash_2
     return runs, n + 1
 
 
@@ -105,11 +105,16 @@ def _runs_of_group(
     facts: (n, 4) lowest and highest party, documents, occurrences.
     """
     count = last - first
+    if count == 1:  # all its windows have the same documents
+        fact = facts[first]
+        if (fact[0] != fact[1] and fact[2] >= least) or (within and fact[3] > 1):
+            return write_run(runs, n, first, nearest[first], farthest[first], first, fact[2])
+        return runs, n
     oldest_1, oldest_2 = power(BASE_1, length - 1), power(BASE_2, length - 1)
     hashes, totals = np.zeros((count, 2), np.uint64), np.zeros((count, 4), np.uint64)
     classes, open_class = np.zeros(count, np.int64), np.full(count, NO_OWNER)
     opened, room = np.zeros(count, np.int64), 2
-    open_rows = np.zeros((count, 3), np.uint64)
+    open_documents = np.zeros(count, np.uint64)
     while room < 2 * count:
         room *= 2
     slots = np.empty(room, np.int64)
@@ -152,32 +157,23 @@ def _runs_of_group(
                 if is_shared or (within and sums[3] > 1):
                     owner = classes[c]
             if open_class[c] != NO_OWNER and owner != open_class[c]:
-                row = open_rows[c]
-                runs, n = write_run(
-                    runs, n, context, opened[c], distance - 1, first + open_class[c], row[0], row[1], row[2]
-                )
+                class_owner = first + open_class[c]
+                runs, n = write_run(runs, n, context, opened[c], distance - 1, class_owner, open_documents[c])
             if owner != NO_OWNER:
                 if owner != open_class[c]:
                     opened[c] = distance
-                open_rows[c, 0], open_rows[c, 1], open_rows[c, 2] = (
-                    totals[owner, 2],
-                    hashes[c, 0],
-                    hashes[c, 1],
-                )
+                open_documents[c] = totals[owner, 2]
             open_class[c] = owner
     for c in range(count):
         if open_class[c] != NO_OWNER:
-            row = open_rows[c]
             owner = first + open_class[c]
-            runs, n = write_run(
-                runs, n, first + c, opened[c], farthest[first + c], owner, row[0], row[1], row[2]
-            )
+            runs, n = write_run(runs, n, first + c, opened[c], farthest[first + c], owner, open_documents[c])
     return runs, n
 
 
 @njit(cache=True, nogil=True)
 def _find_runs(data, starts, sizes, groups, nearest, farthest, facts, length, least, within):
-    runs, n = np.empty((1024, 7), np.uint64), 0
+    runs, n = np.empty((1024, 5), np.uint32), 0
     for group in range(groups.size - 1):
         runs, n = _runs_of_group(
             data, starts, sizes, groups[group], groups[group + 1], nearest, farthest, facts, length, least,
@@ -198,8 +194,8 @@ def find_runs(
     length: int,
     least: int,
     within: bool,
-) -> NDArray[np.uint64]:
-    """Return runs of repeated windows: (m, 7) with the columns CONTEXT to HASH_2.
+) -> NDArray[np.uint32]:
+    """Return runs of repeated windows: (m, 5) with the columns CONTEXT to DOCUMENTS.
 
     data: the units of all contexts. starts: (n,) of each. sizes: (n,) the bytes of a unit: 1, 2, 4, or 16 for two
     numbers. groups: (g + 1,) the contexts of each fingerprint; within a group the preferred are first. nearest,
@@ -208,10 +204,27 @@ def find_runs(
 
     A window is repeated if its contexts have two different numbers and at least `least` documents, or, if `within`,
     two occurrences. A run is the windows of a context from the distances FROM to TO with the same OWNER: the first
-    context that has them. DOCUMENTS and the hashes are of its window at the distance TO, the first in the text. A
+    context that has them. DOCUMENTS are of its window at the distance TO, the first in the text. A
     document with the window in two contexts is counted in both.
     """
-    runs: NDArray[np.uint64] = _find_runs(
+    runs: NDArray[np.uint32] = _find_runs(
         data, starts, sizes, groups, nearest, farthest, facts, length, np.uint64(least), within
     )
     return runs
+
+
+@njit(cache=True, nogil=True)
+def _window_hashes(values, lows, firsts, length, hashes):
+    for i in range(firsts.size):
+        h_1, h_2 = np.uint64(0), np.uint64(0)
+        for k in range(firsts[i] + length - 1, firsts[i] - 1, -1):
+            h_1 = modulo(times(h_1, BASE_1) + modulo(modulo(np.uint64(values[k])) + ONE))
+            h_2 = modulo(times(h_2, BASE_2) + modulo(modulo(np.uint64(lows[k])) + ONE))
+        hashes[i, 0], hashes[i, 1] = h_1, h_2
+
+
+def window_hashes(values: Values, lows: Values, firsts: NDArray[np.int64], length: int) -> NDArray[np.uint64]:
+    """Return the two polynomials of windows that begin at some units: (n,) to (n, 2)."""
+    hashes = np.empty((len(firsts), 2), np.uint64)
+    _window_hashes(values, lows, firsts, length, hashes)
+    return hashes

@@ -8,6 +8,7 @@ from types import ModuleType
 from typing import Annotated
 
 import typer
+from typer.exceptions import TyperException
 
 from zyda_flows.flows.command import (
     audit,
@@ -105,7 +106,14 @@ def zyda(
 def main() -> int:
     """Run the command line. Print errors that users can correct as one line each, and return 1."""
     try:
-        return app(prog_name="zyda") or 0
+        return app(prog_name="zyda", standalone_mode=False) or 0
+    except TyperException as error:  # of a command line
+        if message := error.format_message().replace("Value error, ", "").rstrip("."):  # empty after help
+            print(f"zyda: {inert(short_line(message + hint(error)))}", file=sys.stderr)  # noqa: T201
+        return error.exit_code
+    except typer.Abort:
+        print("zyda: aborted", file=sys.stderr)  # noqa: T201
+        return 1
     except ZydaError as error:
         for fault in error.faults:
             print(f"zyda: {inert(short_line(fault))}", file=sys.stderr)  # noqa: T201
@@ -118,6 +126,12 @@ def main() -> int:
             os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         print(f"zyda: {inert(str(place))}: {error.strerror}", file=sys.stderr)  # noqa: T201
         return 1
+
+
+def hint(error: TyperException) -> str:
+    """Return the command that prints the help for an error of a command line."""
+    context = getattr(error, "ctx", None)
+    return f" (see {context.command_path} --help)" if context else ""
 
 
 def short_line(line: str) -> str:

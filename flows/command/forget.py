@@ -59,7 +59,7 @@ def forget(
         typer.Option(
             metavar="FILE-OR-TEXT",
             help="Whole text of a document: a file, - for standard input, or the text itself. Documents with the "
-            "same or a similar text are removed.",
+            "same or a similar text are removed, and documents with the text among their repeated passages.",
         ),
     ] = None,
     exact: Annotated[

@@ -1,5 +1,6 @@
 """`zyda try`: count the documents of a sample that each rule of a recipe removes, with examples."""
 
+from itertools import groupby, islice
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -11,11 +12,16 @@ from zyda_flows.tasks.words import and_replaced, counted
 if TYPE_CHECKING:
     from rich.table import Table
 
+    from zyda_flows.tasks.forecast.try_passages import PassageTrial
     from zyda_flows.tasks.planning.try_rules import Example, RuleCount, RuleTrial
 
 EXAMPLES = ("zyda try recipe.yaml --documents 5000",)
 MOST_SOURCES = 6
 WIDTH = 200
+SAMPLE_NOTE = (
+    "passages of the sample, after deduplication; most repeats of a passage are outside a sample, "
+    "so a build cuts more:"
+)
 MOST_LANGUAGES = 3  # languages with limits in a line
 
 
@@ -34,7 +40,9 @@ def try_recipe(
         ),
     ] = 3,
 ) -> None:
-    """Run the `documents:` steps of the recipe on a sample, and show the removals of each rule. Writes nothing.
+    """Run the `documents:` steps and `passages:` of the recipe on a sample, and show what they remove.
+
+    Writes nothing. A sample has fewer repeated passages than the corpus.
 
     To tune the limits of rules, change the recipe, and start the command again. It takes seconds.
     """
@@ -74,6 +82,40 @@ def try_recipe(
         for example in taken.examples:
             out.print(Text(f"  {headline(example)}"), soft_wrap=True)
             out.print(Text(f"    {beginning(example.text)}"), soft_wrap=True, style="dim")
+    if recipe.passages:
+        from zyda_flows.tasks.forecast.try_passages import try_passages  # late
+
+        with err.status("searching passages"):
+            found = try_passages(recipe, trial.texts)
+        if found is not None:
+            print_passages(found, examples)
+
+
+def print_passages(trial: "PassageTrial", examples: int) -> None:
+    """Print what the passages cut and removed of a sample, and the passages that the most documents share."""
+    from rich.markup import escape  # late
+    from rich.text import Text  # late
+
+    out, ledger = console(), trial.ledger
+    out.print(SAMPLE_NOTE, soft_wrap=True)
+    table = table_of("source", "documents", "removed whole", "tokens", "cut", "share", words=["source"])
+    for source in ledger.sources:
+        left, removed, cut = (of("cuts", source) for of in (ledger.of, ledger.removed, ledger.cut))
+        before = left + removed + cut
+        numbers = (before.documents, removed.documents, before.tokens, cut.tokens)
+        share = f"{cut.tokens / max(1, before.tokens):.1%}"
+        table.add_row(escape(source), *(f"{n:,}" for n in numbers), share)
+    out.print(table)
+    if trial.findings is None:
+        out.print("no passage is repeated")
+        return
+    by_part = groupby(trial.findings.most_shared, lambda one: one.passage.part)
+    for shown in (one for _, listed in by_part for one in islice(listed, examples)):
+        name = trial.findings.names[shown.passage.part - 1]
+        characters = counted(shown.passage.end - shown.passage.start, "character")
+        documents = counted(shown.passage.documents, "document")
+        out.print(Text(f"  {name}: {characters}, in {documents}"), soft_wrap=True)
+        out.print(Text(f"    {beginning(shown.beginning)}"), soft_wrap=True, style="dim")
 
 
 def shares_by_rule(trial: "RuleTrial", total: int) -> "Table":

@@ -29,10 +29,20 @@ def verify(
 ) -> None:
     """Read all published files, and the work files that they were made from, and compare each with its SHA-256.
 
-    The exit status is 0 only if all files are intact or repaired, and published/ has no other files.
+    Deny lists of zyda forget, and their tables of addresses, are compared, too; they are never repaired, because no
+    build can make them. The exit status is 0 only if all files are intact or repaired, and published/ has no other
+    files.
     """
+    from zyda_flows.tasks.erasure.stored_requests import faults_of_requests  # late
+
     recipe = load(recipe_path, storage, sample)
     faults, strangers = verify_corpus(recipe)
+    if requests := [*faults_of_requests(recipe)]:
+        for line in requests:
+            say(line)
+        raise Denied(
+            f"{counted(len(requests), 'file')} of removal requests damaged or missing; no build can make them again"
+        )
     if faults and not repair:
         raise Denied(
             f"{counted(len(faults), 'file')} damaged or missing; zyda verify --repair builds them again"

@@ -83,13 +83,13 @@ def stages(state: BuildState) -> list[str]:
 
 
 def large_losses(state: BuildState) -> list[str]:
-    """Return a list with a line for each stage that removed more than half of the tokens of a source."""
+    """Return a list with a line for each stage that removed or cut more than half of the tokens of a source."""
     losses = [
-        f"- {LOST} {in_words(name)} removed {share(receipt.removed.tokens, receipt.entering.tokens)} of the "
-        f"tokens of `{source}`"
+        f"- {LOST} {in_words(name)} removed{' or cut' if receipt.cut.tokens else ''} "
+        f"{share(lost, receipt.entering.tokens)} of the tokens of `{source}`"
         for source in state.rows["ingest"].step.sources
         for name, receipt in state.lines_of(source)
-        if receipt.removed.tokens > receipt.out.tokens
+        if (lost := receipt.removed.tokens + receipt.cut.tokens) > receipt.out.tokens
     ]
     more = [f"- and {len(losses) - MOST_LOSSES:,} more"] if len(losses) > MOST_LOSSES else []
     return ["\n".join([*losses[:MOST_LOSSES], *more])] if losses else []
@@ -171,6 +171,7 @@ def line_of(state: BuildState, some: tuple[str, ...], name: str) -> dict[str, st
         if row.step.sources:
             removed = total(receipt.removed for trail in trails for name, receipt in trail if name == stage)
             line[f"removed by {stage}"] = number(removed.documents)
+    line["tokens cut"] = number(total(receipt.cut for trail in trails for _, receipt in trail).tokens)
     line["set aside"] = number(total(r.set_aside for trail in trails for _, r in trail).documents)
     return line
 

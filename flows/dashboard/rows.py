@@ -107,7 +107,7 @@ class Row:
 def documents_read_by(cell: Cell) -> Counts:
     if not cell.receipt:
         return cell.documents_read
-    return cell.receipt.out + cell.receipt.removed
+    return cell.receipt.out + cell.receipt.removed + cell.receipt.cut
 
 
 def weights_of(ingested: Mapping[str | None, Cell]) -> dict[str | None, int]:

@@ -10,7 +10,7 @@ from typing import Any
 
 import yaml
 
-from zyda_flows.tasks.errors import BadRecipe, one_line
+from zyda_flows.tasks.errors import BadRecipe, first_line, one_line
 from zyda_flows.tasks.recipe.loading import MOST_BYTES, recipe_in_memory
 from zyda_flows.tasks.storage.stores import open_stream
 
@@ -86,4 +86,4 @@ def text_at(url: str) -> str:
     try:
         return content.decode()
     except UnicodeDecodeError as error:
-        raise BadRecipe(f"{url}: cannot be read: {error}") from error
+        raise BadRecipe(f"{url}: cannot be read: {first_line(error)}") from error

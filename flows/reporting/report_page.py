@@ -10,6 +10,7 @@ from zyda_flows.flows.reporting.report_about import ABOUT
 from zyda_flows.flows.reporting.report_comparison import comparison
 from zyda_flows.flows.reporting.report_head import head, recipe_text
 from zyda_flows.flows.reporting.report_parts import Fact, Section, Table, Text, count
+from zyda_flows.flows.reporting.report_passages import passages
 from zyda_flows.flows.reporting.report_plan import taken
 from zyda_flows.tasks.accounts.audited import MEASURES
 from zyda_flows.tasks.accounts.ledger import Ledger
@@ -189,7 +190,7 @@ def labels(findings: Findings) -> Iterator[Section]:
 
 # A chapter yields no section if the corpus has nothing to show in it.
 CHAPTERS: tuple[Callable[[Findings], Iterator[Section]], ...] = (
-    tokens, comparison, composition, lengths, rules, rounds, labels, taken,
+    tokens, comparison, composition, lengths, rules, rounds, passages, labels, taken,
 )  # fmt: skip
 
 

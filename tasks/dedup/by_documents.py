@@ -122,10 +122,10 @@ def decided_by_documents(
     tables: Sequence[Artifact],
     order: Preference,
     order_key: str,
-) -> tuple[list[Artifact], list[Artifact], IndexCounts]:
+) -> tuple[list[Artifact], list[str], IndexCounts]:
     """Decide about all clustered documents of some shards, cluster by cluster.
 
-    Returns the files of decisions, the intermediate files, and the counts of comparisons by an index.
+    Returns the files of decisions, the paths of intermediate files, and the counts of comparisons by an index.
     """
     folder, comparison = dedup_round.folder, comparison_of(dedup_round.dedup)
     is_across = dedup_round.dedup.scope == "across"
@@ -182,7 +182,9 @@ def decided_by_documents(
         for number, clusters_file in enumerate(tables)
     ]
     decided = fan_out(ArtifactJob.__call__, files, stage=dedup_round.name_of("decisions"), source=None)
-    return decided, [*contested.artifacts, *gathered, *cut_again, *compared_parts], by_index
+    intermediate = [*contested.artifacts, *gathered, *cut_again, *compared_parts]
+    lists = dict.fromkeys([contested, *files_of_parts, compare])
+    return decided, [*(made.path for made in intermediate), *(each.path for each in lists)], by_index
 
 
 def cut_once_more(

@@ -233,6 +233,6 @@ def decisions(
     return Manifest(
         stage="decisions",
         artifacts=tuple(decided),
-        intermediate=tuple(shard.path for shard in intermediate),
+        intermediate=tuple(intermediate),
         facts=DecisionFacts(by_index=by_index if by_index.is_needed else None).written(),
     )

@@ -34,6 +34,11 @@ MOST_FILES = 64  # from which a part is read: more are gathered first
 MOST_PARTS = 1024  # in a file: readers of a part decode the footer, 260 bytes for each part
 
 RunOnWorkers = Callable[[Sequence[Any]], list[Any]]  # runs jobs on the workers and returns their results
+Choose = Callable[[pa.Table], pa.Table]
+
+
+def all_rows(table: pa.Table) -> pa.Table:
+    return table
 
 
 class FileList(Record):
@@ -57,9 +62,12 @@ class Files:
     def rows(self) -> int:
         return sum(artifact.rows for artifact in self.artifacts)
 
-    def part(self, number: int) -> tuple[list[pa.Table], NDArray[np.uint32]]:
-        """Read a part of all files: its rows, and for each row the index of its file in the list, (n,)."""
-        tables_by_file = read_files(self.folder, self.artifacts, number)
+    def part(self, number: int, choose: Choose = all_rows) -> tuple[list[pa.Table], NDArray[np.uint32]]:
+        """Read a part of all files: its rows, and for each row the index of its file in the list, (n,).
+
+        choose: returns the rows of a table to read.
+        """
+        tables_by_file = read_files(self.folder, self.artifacts, number, choose=choose)
         tables = [table for tables in tables_by_file for table in tables]
         if not (tables and PLACE.name in tables[0].column_names):
             return tables, places_of(tables_by_file)
@@ -68,12 +76,12 @@ class Files:
 
 
 def read_files(
-    folder: Folder, artifacts: Sequence[Artifact], number: int, shift: int = 0
+    folder: Folder, artifacts: Sequence[Artifact], number: int, shift: int = 0, choose: Choose = all_rows
 ) -> list[list[pa.Table]]:
     """Read a part of some files, or 2**shift parts with this common number: the tables of each file."""
 
     def read(artifact: Artifact) -> list[pa.Table]:
-        return [*rows_of_part(folder, [artifact], number, shift)]
+        return [*map(choose, rows_of_part(folder, [artifact], number, shift))]
 
     return folder.map(read, artifacts)
 
@@ -184,6 +192,10 @@ class Exchange:
 
     file_lists: tuple[Files, ...]
     shift: int = 0
+
+    @property
+    def artifacts(self) -> list[Artifact]:
+        return [artifact for files in self.file_lists for artifact in files.artifacts]
 
     def files(self, part: int) -> Files:
         return self.file_lists[part >> self.shift if len(self.file_lists) > 1 else 0]

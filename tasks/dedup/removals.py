@@ -116,6 +116,6 @@ def removals(dedup_round: Round, trail: Trail, decisions_receipt: Receipt) -> Ma
         for history in load_histories(folder, trail)
     ]
     manifest = run_jobs(dedup_round.name_of("removals"), trail, jobs)
-    return manifest.model_copy(
-        update={"facts": decisions_manifest.facts}
-    )  # how it was decided, for the accounts
+    # The facts state how it was decided, for the accounts.
+    intermediate = (*manifest.intermediate, decided_files.path)
+    return manifest.model_copy(update={"facts": decisions_manifest.facts, "intermediate": intermediate})

@@ -51,6 +51,7 @@ from zyda_flows.tasks.sources.address_lists import (
     lines_of_list,
     read_entries,
 )
+from zyda_flows.tasks.sources.json_text import json_fault
 from zyda_flows.tasks.sources.named_values import as_text
 from zyda_flows.tasks.sources.small_files import PlannedFile, planned_files
 from zyda_flows.tasks.sources.web_addresses import (
@@ -351,6 +352,8 @@ def requests_of(line: str) -> list[Request]:
         if line.startswith("{"):
             return [Request(**orjson.loads(line))]
         return [request_of(field) for field in fields_of(line)]
+    except orjson.JSONDecodeError as error:
+        raise ValueError(json_fault(error)) from error
     except ValidationError as error:
         raise ValueError(fault_of(error)) from error
 

@@ -25,6 +25,7 @@ from zyda_flows.tasks.lookup.document_reader import DocumentReader
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.records import Record
+from zyda_flows.tasks.words import counted
 
 SET_ASIDE = "set aside"
 MOST_TEXTS = 100_000  # texts whose copies are searched at once
@@ -95,6 +96,7 @@ def find_documents(
     if text_entries:
         search.find(search.denied(text_entries))
     likenesses = search.likenesses
+    sharing, _ = search.texts(search.find_in_passages(request.texts, alike=alike))
     if alike:
         likenesses |= removed_for(search, reader.corpus, likenesses)
     requested_rows = RequestedRows(recipe.folder, named, denied, [*request.texts, *texts])
@@ -108,10 +110,16 @@ def find_documents(
         [
             *requests_of_texts([*request.texts, *row_texts.texts], rounds, alike=alike),
             *text_entries,
+            *requests_of_texts(sharing, rounds, alike=False),
             *(row.entry for row in rows_to_remove if row.entry),
             *row_texts.rows,
         ],
-        [*notes_on(recipe, request, search.shards), *at_source.notes, *row_texts.notes],
+        [
+            *notes_on(recipe, request, search.shards),
+            *about_sharing(sharing),
+            *at_source.notes,
+            *row_texts.notes,
+        ],
     )
 
 
@@ -128,7 +136,8 @@ def cost_of_search(recipe: Recipe, request: RemovalRequest, *, alike: bool) -> S
     reader_of_complete(recipe)
     rounds, listed = rounds_with_signatures(recipe.rounds), listed_requests(recipe)
     denied = DenyList([*request.with_texts(rounds, alike=alike), *listed])
-    return search_cost(ingested(recipe.folder), denied, rounds, alike=alike)
+    reads_texts = bool(recipe.passages and request.texts)
+    return search_cost(ingested(recipe.folder), denied, rounds, alike=alike, reads_texts=reads_texts)
 
 
 def documents_of(reader: DocumentReader, search: ShardSearch) -> list[Document]:
@@ -168,6 +177,12 @@ def texts_to_read(ids: Sequence[int], named: Collection[int]) -> tuple[list[int]
 def listed_requests(recipe: Recipe) -> list[Request]:
     """Return the entries of the deny lists beside a corpus."""
     return [entry for file in lists_of_corpus(recipe) for entry in requests_in(file)]
+
+
+def about_sharing(texts: Sequence[str]) -> Iterator[str]:
+    """Yield a note if documents match as parts. texts: their different texts."""
+    if texts:
+        yield f"a requested text is a passage of {counted(len(texts), 'longer text')}; their whole documents match"
 
 
 def notes_on(recipe: Recipe, request: RemovalRequest, shards: Sequence[Shard]) -> Iterator[str]:

@@ -37,14 +37,22 @@ class SearchCost:
 
 
 def search_cost(
-    shards: Sequence[Shard], denied: DenyList, rounds: Sequence[MinHashRound], *, alike: bool
+    shards: Sequence[Shard],
+    denied: DenyList,
+    rounds: Sequence[MinHashRound],
+    *,
+    alike: bool,
+    reads_texts: bool = False,
 ) -> SearchCost:
-    """Estimate the cost of a search. alike: whether texts with the same letters and similar texts are searched."""
+    """Estimate the cost of a search. alike: whether texts with the same letters and similar texts are searched.
+
+    reads_texts: whether requested texts are compared with parts of texts.
+    """
     documents = sum(shard.artifact.counts.documents for shard in shards)
     stored = sum(shard.artifact.size for shard in shards)
     text = sum(shard.artifact.counts.bytes for shard in shards)
     columns, bands = len(denied.columns), sum(dedup.bands for dedup in rounds)
-    reads_texts = bool(hashes_without_keys(denied, rounds))
+    reads_texts |= bool(hashes_without_keys(denied, rounds))
     per_document = columns * SECONDS_OF_VALUE + denied.has_addresses * SECONDS_OF_ADDRESS
     bytes_per_document = 8 + columns * BYTES_OF_VALUE + denied.has_addresses * BYTES_OF_ADDRESS
     copies = documents * bands * SECONDS_OF_BAND + (text * SECONDS_OF_TEXT if alike else 0)

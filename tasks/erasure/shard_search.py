@@ -11,6 +11,7 @@ import numpy as np
 import orjson
 
 from zyda_flows.tasks.documents.deny_list import DenyList, Request, load_deny_list, sealed, tables_named
+from zyda_flows.tasks.erasure.in_passages import tables_of_shards, with_texts_in_regions
 from zyda_flows.tasks.erasure.in_shards import (
     DocumentsInShards,
     Likenesses,
@@ -110,12 +111,30 @@ class ShardSearch:
                 similar = {doc_id: value for doc_id, value in match.similar.items() if doc_id not in known}
                 self.likenesses |= similar | dict.fromkeys(ids)
                 requested += [(job.shards[match.number], np.array(ids, np.uint64))] if ids else []
+        self.expect_few()
+        return requested
+
+    def find_in_passages(self, texts: Sequence[str], *, alike: bool) -> list[tuple[Shard, Ids]]:
+        """Add the documents whose repeated passages or cuts contain a text; return the new ones of each shard.
+
+        alike: compare letters, not characters. Raises BadInput if there are too many documents.
+        """
+        requested = {doc_id for doc_id, likeness in self.likenesses.items() if likeness is None}
+        known, folder = np.array([*self.erased, *requested], np.uint64), self.recipe.folder
+        shards = tables_of_shards(folder, self.shards) if texts else []
+        found = self.spread(partial(with_texts_in_regions, folder, texts, alike), shards)
+        new = [(shard, np.setdiff1d(ids, known)) for shard, ids in found]
+        for _, ids in new:
+            self.likenesses |= dict.fromkeys(ids.tolist())
+        self.expect_few()
+        return [(shard, ids) for shard, ids in new if len(ids)]
+
+    def expect_few(self) -> None:
         if len(self.likenesses) > MOST_DOCUMENTS:
             raise BadInput(
                 f"{len(self.likenesses):,} documents match the request, at most {MOST_DOCUMENTS:,} at once: split "
                 "the request"
             )
-        return requested
 
     def texts(self, requested: Sequence[tuple[Shard, Ids]]) -> tuple[list[str], list[int]]:
         """Return the texts of documents, each once, and the ids of documents without a stored text."""

@@ -1,4 +1,4 @@
-"""The cost of the statistics of clusters, which are counted for the report after a corpus is published."""
+"""The cost of the statistics of clusters and passages, which are counted for the report of a published corpus."""
 
 from collections.abc import Iterable
 
@@ -6,6 +6,7 @@ from zyda_flows.tasks.dedup.cluster_files import FILE_DOCUMENTS
 from zyda_flows.tasks.dedup.costs import cluster_files
 from zyda_flows.tasks.dedup.document_names import Naming
 from zyda_flows.tasks.lookup.cluster_counting import STATS
+from zyda_flows.tasks.lookup.passage_stats import STATS as PASSAGE_STATS
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.spent import Spent
 from zyda_flows.tasks.stage.cost import AT_MOST, MEMORY_OF_WORKER, USUALLY, StageCost, Workload, documents_of
@@ -16,10 +17,18 @@ BYTES_OF_COUNTED = 60  # of memory, for a clustered document of a file
 BYTES_OF_ROW, BYTES_SENT = 22, 14  # of a clustered document in a file of clusters, and sent to a part
 READINGS = 3  # of each file of clusters
 REQUESTS_OF_FILE = 4
+BYTES_FOR_PASSAGE = (
+    1_000  # of text, for a published passage of a part; 340 to 1,350 of technical documentation
+)
+SECONDS_OF_PASSAGE, BYTES_OF_PASSAGE = 4.7e-6, 17  # of a core; in a published file
+BYTES_OF_LISTED = 400  # of memory, for a passage of a row group
+ROW_GROUP = 1 << 20
 
 
 def statistics_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
-    """Return the cost of counting the clusters of all rounds."""
+    """Return the cost of counting the clusters of all rounds, and the passages."""
+    if recipe.passages:
+        yield passages_cost(workload, recipe)
     rows = round(documents_of(workload))
     files, clustered = cluster_files(rows), round(rows * USUALLY)
     parts = len(Naming.for_rows(clustered).numbers)
@@ -35,3 +44,20 @@ def statistics_cost(workload: Workload, recipe: Recipe) -> Iterable[StageCost]:
             files=2 * calls,
         )
         yield StageCost(STATS, spent, rows * AT_MOST * SECONDS_OF_COUNTED)
+
+
+def passages_cost(workload: Workload, recipe: Recipe) -> StageCost:
+    searched = [size for source, size in workload.sources.items() if not recipe.source(source).exempt]
+    files = sum(len(size.shards) for size in searched)
+    text = round(sum(size.text * size.kept for size in searched))
+    rows = len(recipe.passages) * text // BYTES_FOR_PASSAGE
+    calls = files + jobs_of_tree(files)
+    spent = Spent(
+        calls=calls,
+        cpu=rows * SECONDS_OF_PASSAGE,
+        peak=MEMORY_OF_WORKER + min(rows, ROW_GROUP) * BYTES_OF_LISTED,
+        read=rows * BYTES_OF_PASSAGE,
+        requests=REQUESTS_OF_FILE * calls,
+        files=2 * calls,
+    )
+    return StageCost(PASSAGE_STATS, spent)

@@ -17,15 +17,20 @@ from zyda_flows.tasks.dedup.overlap import OVERLAP
 from zyda_flows.tasks.errors import Damaged, Denied, ZydaError
 from zyda_flows.tasks.log import warn
 from zyda_flows.tasks.lookup.cluster_stats import ClusterSummary, cluster_stats
+from zyda_flows.tasks.lookup.document_passages import text_before_cut
 from zyda_flows.tasks.lookup.document_reader import DocumentReader
+from zyda_flows.tasks.lookup.passage_stats import ListedPassage, passage_stats
 from zyda_flows.tasks.lookup.report_findings import (
     LENGTH_BINS,
     AuditFindings,
     Findings,
+    PassageFindings,
     RoundFindings,
     RuleFindings,
     ShownCluster,
+    ShownPassage,
 )
+from zyda_flows.tasks.passages.shards import ALL_PARTS
 from zyda_flows.tasks.planning.bandings import TriedBandings, tried_before
 from zyda_flows.tasks.planning.build_history import last_builds, time_of_manifest
 from zyda_flows.tasks.planning.spending import planned_for, spending_of_published
@@ -45,6 +50,7 @@ from zyda_flows.tasks.recipe.rounds import Round, rounds_of
 from zyda_flows.tasks.storage.artifacts import Manifest
 
 BEGINNING = 400  # characters of a text in the report
+NOT_READ = "(the text before the cut is missing)"
 DIFF_LINES = 40
 
 
@@ -71,6 +77,7 @@ def findings_of(recipe: Recipe) -> Findings:
         places=corpus.folders(),
         tried=tried_bandings(corpus),
         components=components_of(corpus),
+        passages=passage_findings(reader),
     )
     for source in findings.ledger.sources:
         count_documents(findings, corpus, source, rounds[number - 1])
@@ -108,6 +115,27 @@ def round_findings(dedup_round: Round, reader: DocumentReader) -> RoundFindings:
     largest = [shown_cluster(reader, cluster) for cluster in stats.largest] if stats else []
     audit, overlap = audit_findings(dedup_round, reader.corpus), overlap_of(dedup_round, reader.corpus)
     return RoundFindings(dedup_round.number, dedup_round.dedup, stats, largest, audit, overlap)
+
+
+def passage_findings(reader: DocumentReader) -> PassageFindings | None:
+    """Return the repeated passages, with the beginnings of the listed ones; None if there are none."""
+    stats = passage_stats(reader.corpus)
+    if stats is None:
+        return None
+    parts = ALL_PARTS.validate_python(reader.corpus.manifest.recipe["passages"])
+
+    def shown(listed: ListedPassage) -> ShownPassage:
+        text = text_before_cut(reader, listed.doc_id)[listed.start : listed.end] or NOT_READ
+        owner = reader.place(listed.owner_id)
+        return ShownPassage(listed, reader.place(listed.doc_id), owner, text[:BEGINNING])
+
+    return PassageFindings(
+        stats,
+        [part.units for part in parts],
+        [part.sentence for part in parts],
+        [*map(shown, stats.longest)],
+        [*map(shown, stats.most_shared)],
+    )
 
 
 def overlap_of(dedup_round: Round, corpus: PublishedCorpus) -> Overlap | None:

@@ -13,6 +13,7 @@ from zyda_flows.tasks.accounts.overlapped import Overlap
 from zyda_flows.tasks.accounts.published import Published
 from zyda_flows.tasks.lookup.cluster_stats import ClusterStats, ClusterSummary
 from zyda_flows.tasks.lookup.document_reader import DocumentPlace
+from zyda_flows.tasks.lookup.passage_stats import ListedPassage, PassageStats
 from zyda_flows.tasks.planning.bandings import TriedBandings
 from zyda_flows.tasks.planning.build_history import Build
 from zyda_flows.tasks.planning.estimates import Plan
@@ -61,6 +62,27 @@ class ShownCluster:
 
 
 @dataclass(frozen=True)
+class ShownPassage:
+    """A repeated passage that is listed: its document, its owner, and the beginning of its text."""
+
+    passage: ListedPassage
+    place: DocumentPlace
+    owner: DocumentPlace
+    beginning: str
+
+
+@dataclass(frozen=True)
+class PassageFindings:
+    """The repeated passages. names: what each part of `passages` counts. sentences: about what each part cuts."""
+
+    stats: PassageStats
+    names: list[str]
+    sentences: list[str]
+    longest: list[ShownPassage]
+    most_shared: list[ShownPassage]
+
+
+@dataclass(frozen=True)
 class RoundFindings:
     """The results of a round of deduplication. clusters, audit, overlap: None if they are not published."""
 
@@ -82,7 +104,8 @@ class Findings:
     `mixed_round`. lengths: for each source, the number of published documents between two LENGTH_BINS, (60,).
     not_drawn: documents outside these bins. places: the published folders. labels: for each label of a quality
     model, the number of published documents, by source. tried: the removals that other bandings would make.
-    components: for each source with components, the counts of its documents.
+    components: for each source with components, the counts of its documents. passages: the repeated passages; None
+    if there are none.
     """
 
     manifest: Published
@@ -101,7 +124,13 @@ class Findings:
     labels: dict[str, dict[str, int]] = field(default_factory=dict)
     tried: TriedBandings | None = None
     components: CountsBySource = field(default_factory=dict)
+    passages: PassageFindings | None = None
 
     @property
     def ledger(self) -> Ledger:
         return self.manifest.ledger
+
+    @property
+    def numbers(self) -> dict[str, int]:
+        """The numbers of the sources in doc_ids."""
+        return {origin.source: origin.number for origin in self.manifest.made_of}

@@ -2,10 +2,12 @@
 
 Columns of CONTEXTS: the fingerprint; `high` and `low`, a hash of the context; of its best occurrence in a shard the
 document, its rank, and the position of the anchor in units; distances from the first and the last window to the
-anchor; in how many documents and how often the shard has the context; the worst rank of these documents; the units.
+anchor; in how many documents and how often the shard has the context; the worst rank of these documents; the units;
+and, unless units are characters, the code points before each window of the best occurrence in its text (uint32).
 """
 
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -33,8 +35,12 @@ CONTEXTS = pa.schema(
         ("documents", pa.uint32()),
         ("occurrences", pa.uint32()),
         ("units", pa.large_binary()),
+        ("starts", pa.large_binary()),
     ]
 )
+
+
+BINARY = ("units", "starts")
 
 
 def repeated_anchors(units: Units, part: PassagePart, fingerprints: NDArray[np.uint64]) -> Iterator[Anchors]:
@@ -90,23 +96,34 @@ def distinct_contexts(
             "farthest": (anchors.places - anchors.firsts)[best].astype(np.uint32),
             "documents": np.add.reduceat(is_new, starts).astype(np.uint32),
             "occurrences": np.diff(np.append(starts, len(order))).astype(np.uint32),
-            "units": units_between(units, firsts, stops),
+            "units": as_binary(*units_as_bytes(units.values, units.lows, firsts, stops)),
+            "starts": window_starts(units, part, firsts, anchors.lasts[best]),
         }
     )
 
 
-def units_between(units: Units, firsts: NDArray[np.int64], stops: NDArray[np.int64]) -> pa.LargeBinaryArray:
-    """Return ranges of units as bytes."""
-    data, offsets = units_as_bytes(units.values, units.lows, firsts, stops)
+def window_starts(
+    units: Units, part: PassagePart, firsts: NDArray[np.int64], lasts: NDArray[np.int64]
+) -> pa.LargeBinaryArray:
+    """Return the code points before the windows from `firsts` to `lasts`, (n,) each; empty for characters."""
+    counts = lasts - firsts + 1 if part.units != "characters" else np.zeros(len(firsts), np.int64)
+    ends = np.concatenate([[0], np.cumsum(counts)])
+    windows = np.repeat(firsts - ends[:-1], counts) + np.arange(ends[-1])
+    starts = units.first_characters(windows) if len(windows) else windows
+    return as_binary(starts.astype(np.uint32), ends * 4)
+
+
+def as_binary(data: NDArray[Any], offsets: NDArray[np.int64]) -> pa.LargeBinaryArray:
+    """Return ranges of bytes. offsets: (n + 1,)."""
     buffers = [None, pa.py_buffer(offsets), pa.py_buffer(data)]
-    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(firsts), buffers)
+    return pa.LargeBinaryArray.from_buffers(pa.large_binary(), len(offsets) - 1, buffers)
 
 
 def combined_contexts(contexts: pa.Table) -> pa.Table:
     """Return the distinct contexts of a shard, from tables of consecutive documents, sorted by fingerprint."""
     if not len(contexts):
         return contexts
-    columns = {name: contexts.column(name).to_numpy() for name in contexts.column_names if name != "units"}
+    columns = {name: contexts.column(name).to_numpy() for name in contexts.column_names if name not in BINARY}
     order = np.lexsort([columns["low"], columns["high"], columns["fingerprint"]])  # stable: by document
     starts = run_starts(columns["high"][order], columns["low"][order])
     lasts = order[np.append(starts[1:], len(order)) - 1]

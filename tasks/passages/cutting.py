@@ -1,5 +1,6 @@
 """Cutting: the bytes of repeated passages that each part of a recipe cuts, and texts without them."""
 
+import string
 from dataclasses import dataclass
 from functools import reduce
 
@@ -18,6 +19,7 @@ from zyda_flows.textkernels.characters import characters_before
 from zyda_flows.textkernels.rules.blocks import BLOCK, END, KIND, START, cut
 from zyda_flows.textkernels.segments import find_segments
 
+ENDING = np.frombuffer((string.whitespace + string.punctuation).encode(), np.uint8)
 SEGMENTS = {"sentence": "sentences", "line": "lines", "paragraph": "paragraphs"}
 
 
@@ -70,7 +72,9 @@ def grown_cut(texts: pa.LargeStringArray, part: PassagePart, cut_bytes: Spans, o
         stops[segments.ends[1:][has_text] - 1] = borders[1:][has_text]
         # At the borders of texts, so that no segment of another text is touched.
         cut_bytes = spans.divided(cut_bytes, borders)
-        cut_bytes = spans.grown(cut_bytes, starts, stops, limits)
+        is_text = ~np.isin(data[offsets[0] : offsets[-1]], ENDING)
+        contents = np.maximum.accumulate(np.arange(1, len(is_text) + 1) * is_text)[stops - 1]
+        cut_bytes = spans.grown(cut_bytes, starts, stops, contents, limits)
     if part.gap:
         gaps = spans.without(gaps_to_cut(data[offsets[0] :], borders, cut_bytes, part.gap), limits)
         cut_bytes = spans.both(cut_bytes, gaps)

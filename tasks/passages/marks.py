@@ -17,9 +17,10 @@ from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.textkernels.anchors import Anchors, context_keys
 from zyda_flows.textkernels.buffers import text_buffers
 from zyda_flows.textkernels.characters import characters_before
+from zyda_flows.textkernels.windows import window_hashes
 
 # A published row: windows of a document that follow each other and have the same owner. start, end: characters.
-# owner_start: of the first window in its owner, in units of the part. documents: that have the first window.
+# owner_start: of the first window in its owner, in characters. documents: that have the first window.
 PASSAGES = pa.schema(
     [
         ("doc_id", pa.uint64()),
@@ -39,18 +40,17 @@ class Marks:
     """Windows of some texts that are repeated: runs, (n,) each, ascending by text and unit.
 
     texts: the numbers of their texts. firsts, lasts: the first units of the first and the last window of a run.
-    owners: doc_ids. owner_places: the first unit of the first window in its owner. is_owned: whether they are the
-    kept copy. hashes: (n, 2), of the first window.
+    owners: doc_ids. owner_starts: the code points before the first window in its owner. is_owned: whether they are
+    the kept copy. documents: that have the first window.
     """
 
     texts: Places
     firsts: Places
     lasts: Places
     owners: Ids
-    owner_places: Places
+    owner_starts: NDArray[np.uint32]
     is_owned: NDArray[np.bool_]
     documents: NDArray[np.uint32]
-    hashes: NDArray[np.uint64]
 
     @property
     def columns(self) -> list[NDArray[Any]]:
@@ -72,14 +72,14 @@ class Marks:
 
 def marks_with(columns: Sequence[NDArray[Any]]) -> Marks:
     """Return marks with some arrays, in the order of the fields."""
-    texts, firsts, lasts, owners, owner_places, is_owned, documents, hashes = columns
-    return Marks(texts, firsts, lasts, owners, owner_places, is_owned, documents, hashes)
+    texts, firsts, lasts, owners, owner_starts, is_owned, documents = columns
+    return Marks(texts, firsts, lasts, owners, owner_starts, is_owned, documents)
 
 
 NO_MARKS = marks_with(
     [
-        *np.empty((3, 0), np.int64), np.empty(0, np.uint64), np.empty(0, np.int64), np.empty(0, np.bool_),
-        np.empty(0, np.uint32), np.empty((0, 2), np.uint64),
+        *np.empty((3, 0), np.int64), np.empty(0, np.uint64), np.empty(0, np.uint32), np.empty(0, np.bool_),
+        np.empty(0, np.uint32),
     ]
 )  # fmt: skip
 
@@ -126,13 +126,13 @@ class RunsOfShard:
         column = self.columns
         lasts = column["last"][rows].astype(np.int64)
         firsts, texts = places - lasts, units.texts_of(places)
-        owners, owner_places = column["owner_id"][rows], column["owner_place"][rows] - lasts
+        owners = column["owner_id"][rows]
         is_owned = owners == doc_ids[texts]
         if part.within:
-            is_owned &= owner_places == firsts - units.ends[texts]
+            is_owned &= column["owner_place"][rows] == places - units.ends[texts]
         marks = Marks(
-            texts, firsts, places - column["first"][rows].astype(np.int64), owners, owner_places, is_owned,
-            column["documents"][rows], np.stack([column["hash_1"][rows], column["hash_2"][rows]], axis=1),
+            texts, firsts, places - column["first"][rows].astype(np.int64), owners, column["owner_start"][rows],
+            is_owned, column["documents"][rows],
         )  # fmt: skip
         order = np.argsort(firsts, kind="stable")
         marks = marks_with([values[order] for values in marks.columns])
@@ -148,14 +148,14 @@ def passages_of(
     if part.window > 1:
         marks = marks.joined(same_owned=False)
     begins, ends = units.spans(marks.firsts, marks.lasts + part.window)
-    numbers, hashes = marks.texts, np.ascontiguousarray(marks.hashes)
+    numbers, hashes = marks.texts, window_hashes(units.values, units.lows, marks.firsts, part.window)
     columns = [
         doc_ids[numbers],
         np.full(len(numbers), number, np.uint8),
         characters_at(texts, begins, units.offsets[numbers]),
         characters_at(texts, ends, units.offsets[numbers]),
         marks.owners,
-        marks.owner_places.astype(np.uint32),
+        marks.owner_starts,
         marks.documents,
         pa.FixedSizeBinaryArray.from_buffers(pa.binary(16), len(hashes), [None, pa.py_buffer(hashes)]),
     ]

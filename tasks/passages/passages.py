@@ -67,16 +67,16 @@ def key(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> s
 def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan]) -> Manifest:
     """Find the repeated passages of all sources, and what is cut of each shard."""
     shards = shards_to_search(recipe, trails, sources)
-    runs = [
+    searches = [
         PassageSearch(recipe.folder, shards, part, number).run()
-        for number, part in enumerate(recipe.passages, 1)
+        for number, part in enumerate(recipe.passages if shards else (), 1)
     ]
     jobs = [
         PassagesOfShard(
             recipe.folder,
             shard.source,
             shard,
-            tuple(part_runs[number] for part_runs in runs),
+            tuple(search.runs[number] for search in searches),
             settings_of(recipe),
             recipe.source(shard.source).protect,
         )
@@ -87,7 +87,10 @@ def passages(recipe: Recipe, trails: list[Trail], sources: Sequence[SourcePlan])
     for shard, result in zip(shards, made, strict=True):
         cuts[shard.source] = (*cuts.get(shard.source, ()), result.cuts)
     return Manifest(
-        stage=STAGE, artifacts=tuple(each.passages for each in made), facts=CutFacts(cuts=cuts).written()
+        stage=STAGE,
+        artifacts=tuple(each.passages for each in made),
+        facts=CutFacts(cuts=cuts).written(),
+        intermediate=tuple(artifact.path for search in searches for artifact in search.intermediate),
     )
 
 

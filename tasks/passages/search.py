@@ -10,13 +10,12 @@ The rows of a shard are copied to a file of its own, so that an unchanged shard 
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
-from functools import partial
-from typing import Any
+from typing import Any, NamedTuple
 
 import pyarrow as pa
 
 from zyda_flows.tasks.dedup.document_names import Naming
-from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, PartJob, exchange_parts
+from zyda_flows.tasks.dedup.exchange import Exchange, GatheredRows, gather_files, with_common_shift
 from zyda_flows.tasks.passages.context_jobs import ContextsOfShard
 from zyda_flows.tasks.passages.fingerprints import REPEATED
 from zyda_flows.tasks.passages.runs import RUNS
@@ -35,12 +34,17 @@ from zyda_flows.tasks.recipe.passages import PassagePart
 from zyda_flows.tasks.stage.fan_out import fan_out
 from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.tasks.storage.artifacts import Artifact
+from zyda_flows.tasks.storage.finished import finished_record
 from zyda_flows.tasks.storage.folder import Folder
+from zyda_flows.tasks.storage.records import Record, write_record
 from zyda_flows.textkernels.anchors import width_of
 
 PART_BYTES = 96 << 20  # of contexts in a range, about
 CONTEXT_BYTES = 128  # of the numbers of a context
-run_jobs = partial(fan_out, Job.__call__, stage=STAGE, source=None)
+
+
+def run_jobs(jobs: Sequence[Any]) -> list[Any]:
+    return fan_out(Job.__call__, jobs, stage=STAGE, source=None)
 
 
 def estimated_fingerprints(text_bytes: int, part: PassagePart) -> int:
@@ -53,6 +57,19 @@ def context_parts(contexts: int, part: PassagePart) -> int:
     return (
         contexts * (CONTEXT_BYTES + part.window * 2 * (16 if part.units != "characters" else 1)) // PART_BYTES
     )
+
+
+class Exchanged(Record):
+    """The record of a finished exchange: a file for each shard."""
+
+    artifacts: tuple[Artifact, ...]
+
+
+class SearchResult(NamedTuple):
+    """RUNS of each shard, and files that save work in later builds."""
+
+    runs: list[Artifact]
+    intermediate: list[Artifact]
 
 
 @dataclass(frozen=True)
@@ -68,15 +85,15 @@ class PassageSearch:
     def settings(self) -> str:
         return searched(self.part)
 
-    def run(self) -> list[Artifact]:
+    def run(self) -> SearchResult:
         """Return RUNS without PART for each shard."""
         naming = self.naming(estimated_fingerprints(self.text_bytes, self.part))
-        repeated = self.by_shard(
-            self.jobs(FingerprintsOfShard, naming), naming, RepeatedOfRange, GatheredRowsOfSearch, REPEATED
-        )
+        found = self.run_on_shards(FingerprintsOfShard, naming)
+        repeated = self.by_shard(found, naming, RepeatedOfRange, GatheredRowsOfSearch, REPEATED)
         naming = self.naming(0, context_parts(sum(artifact.rows for artifact in repeated), self.part))
-        contexts = self.jobs(ContextsOfShard, naming, [(artifact,) for artifact in repeated])
-        return self.by_shard(contexts, naming, RunsOfRange, GatheredContexts, RUNS)
+        contexts = self.run_on_shards(ContextsOfShard, naming, [(artifact,) for artifact in repeated])
+        runs = self.by_shard(contexts, naming, RunsOfRange, GatheredContexts, RUNS)
+        return SearchResult(runs, [*found, *contexts])
 
     @property
     def text_bytes(self) -> int:
@@ -85,33 +102,53 @@ class PassageSearch:
     def naming(self, rows: int, parts: int = 0) -> Naming:
         return Naming(self.number, max(Naming.for_rows(rows).bits, parts.bit_length()))
 
-    def jobs(
+    def run_on_shards(
         self, kind: Callable[..., Any], naming: Naming, artifacts: Sequence[tuple[Artifact, ...]] = ()
-    ) -> list[Any]:
-        return [
+    ) -> list[Artifact]:
+        """Run a job on each shard that writes rows for the parts of a naming."""
+        jobs = [
             kind(
                 self.folder, shard.source, naming, number, artifacts[number] if artifacts else (),
                 settings=self.settings, searched_shard=shard,
             )
             for number, shard in enumerate(self.shards)
         ]  # fmt: skip
+        return run_jobs(with_common_shift(jobs, len(naming.numbers)))
 
     def by_shard(
         self,
-        jobs: Sequence[PartJob[Artifact]],
+        made: Sequence[Artifact],
         naming: Naming,
         range_job: Callable[..., Any],
         gathering: type[GatheredRows],
         schema: pa.Schema,
     ) -> list[Artifact]:
-        """Exchange rows of shards by range, and the results of ranges by shard; return a file for each shard."""
-        by_range = exchange_parts(jobs, len(naming.numbers), run_jobs, gathering)
+        """Exchange rows of shards by range, and the results of ranges by shard; return a file for each shard.
+
+        All other files are removed when these are written. A record keeps them from being made again.
+        """
+        step = range_job(self.folder, None, naming, 0, tuple(made), settings=self.settings)
+        path = step.path.removesuffix(".parquet") + ".json"
+        if finished := finished_record(self.folder, path, Exchanged):
+            return [*finished.artifacts]
+        by_range = gather_files(step, made, len(naming.numbers), run_jobs, gathering)
         ranges = [
             range_job(self.folder, None, naming, number, (), by_range.files(number), settings=self.settings)
             for number in naming.numbers
         ]
-        results = exchange_parts(ranges, len(self.shards), run_jobs, GatheredRowsOfSearch)
-        return self.copied(results, naming, schema)
+        results: list[Artifact] = run_jobs(with_common_shift(ranges, len(self.shards)))
+        by_number = gather_files(step, results, len(self.shards), run_jobs, GatheredRowsOfSearch)
+        copies = self.copied(by_number, naming, schema)
+        write_record(self.folder, path, Exchanged(artifacts=tuple(copies)))
+        kept = {artifact.path for artifact in made}
+        exchanged = {artifact.path for artifact in (*by_range.artifacts, *results, *by_number.artifacts)}
+        self.folder.map(self.remove, sorted(exchanged - kept))
+        return copies
+
+    def remove(self, path: str) -> None:
+        """Remove an artifact, its record first, so that it is not taken for damaged."""
+        self.folder.remove(f"{path}.json")
+        self.folder.remove(path)
 
     def copied(self, results: Exchange, naming: Naming, schema: pa.Schema) -> list[Artifact]:
         copies = [

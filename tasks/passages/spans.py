@@ -82,16 +82,21 @@ def bytes_before(a: Spans, places: Places) -> Places:
     return np.asarray(sums[at] - beyond, np.int64)
 
 
-def grown(a: Spans, starts: Places, stops: Places, limits: Spans) -> Spans:
+def grown(a: Spans, starts: Places, stops: Places, contents: Places, limits: Spans) -> Spans:
     """Return a, grown to the segments that it touches, and up to the next byte of `limits`.
 
-    starts, stops: (s,) of consecutive segments. limits: spans that a does not touch.
+    starts, stops: (s,) of consecutive segments. contents: their stops without the punctuation and white space at
+    their ends. A segment of which a span has only this end is not touched, and the span begins after it. limits:
+    spans that a does not touch.
     """
     if not len(a.starts) or not len(starts):
         return a
     first = np.maximum(np.searchsorted(starts, a.starts, side="right") - 1, 0)
     last = np.maximum(np.searchsorted(starts, a.stops, side="left") - 1, 0)
-    begins = np.where(stops[first] > a.starts, np.minimum(starts[first], a.starts), a.starts)
+    is_before = stops[first] <= a.starts
+    begins = np.where(is_before, a.starts, np.minimum(starts[first], a.starts))
+    has_only_end = ~is_before & (starts[first] < a.starts) & (contents[first] <= a.starts)
+    begins = np.where(has_only_end, stops[first], begins)
     ends = np.maximum(stops[last], a.stops)
     if len(limits.starts):
         before = np.searchsorted(limits.stops, a.starts, side="right")
@@ -101,4 +106,5 @@ def grown(a: Spans, starts: Places, stops: Places, limits: Spans) -> Spans:
         ends = np.where(
             after <= last_limit, np.minimum(ends, limits.starts[np.minimum(after, last_limit)]), ends
         )
-    return union(begins, ends)
+    is_left = begins < ends
+    return union(begins[is_left], ends[is_left])

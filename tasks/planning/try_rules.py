@@ -75,13 +75,17 @@ class RuleCount:
 
 @dataclass
 class RuleTrial:
-    """The result of the steps. remaining: the number of kept documents. rules: of all sources, in order."""
+    """The result of the steps. remaining: the number of kept documents. rules: of all sources, in order.
+
+    texts: of the kept documents of each source, if the recipe has `passages`.
+    """
 
     documents: dict[str, int] = field(default_factory=dict)
     remaining: int = 0
     bytes: int = 0
     rules: dict[str, RuleCount] = field(default_factory=dict)
     cleaned: dict[str, CleaningCounts] = field(default_factory=dict)
+    texts: dict[str, list[pa.LargeStringArray]] = field(default_factory=dict)
 
     def count(
         self, source: str, some: SampleDocuments, done: Documents, bounds: Sequence[Bound], examples: int
@@ -104,10 +108,11 @@ class RuleTrial:
 
 
 def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
-    """Run the steps of a recipe on some documents of each source. Raises BadRecipe for a recipe without steps."""
-    if not recipe.has_steps:
+    """Run the steps of a recipe on some documents of each source. Raises BadRecipe if there is nothing to try."""
+    if not (recipe.has_steps or recipe.passages):
         raise BadRecipe(
-            "the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]"
+            "the recipe has no steps on documents and no passages to try; give it some: "
+            "documents: [{filter: gopher-quality}]"
         )
     trial, each = RuleTrial(), ceil(documents / len(recipe.sources))
     all_measured = recipe.model_copy(update={"keep_text": True})
@@ -124,6 +129,8 @@ def try_steps(recipe: Recipe, documents: int, examples: int = 3) -> RuleTrial:
             done = run_steps(plan, sample.texts, sample.source_columns)
             done.columns |= {rule.bound.column: rule.column(done.columns) for rule in later if rule.column}
             trial.count(source.name, sample, done, bounds, examples)
+            if recipe.passages:
+                trial.texts.setdefault(source.name, []).append(done.text.filter(pa.array(done.remaining)))
     return trial
 
 

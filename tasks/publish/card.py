@@ -102,7 +102,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         if name in places or folders[name]
     }
     sources = [*files]
-    tables = [p for p in sorted(places) if p.startswith(("clusters", "passages")) and p not in sources]
+    tables = [place for place in sorted(places) if re.fullmatch(r"clusters[2-9]?|passages", place)]
     everything = {
         "config_name": "default",
         "default": True,
@@ -110,7 +110,7 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         "columns": ["doc_id", "source", "text", "n_tokens"],
     }
     removed = {"config_name": "removed", "data_files": "removed/*/*.parquet", "columns": REMOVED.names}
-    return [
+    found: list[dict[str, Any]] = [
         *([everything] if sources else []),
         *({"config_name": name, "data_files": pattern} for name, pattern in files.items()),
         *(
@@ -121,6 +121,9 @@ def configurations(manifest: Published, places: Collection[str]) -> list[dict[st
         *({"config_name": name, "data_files": f"{name}/*.parquet"} for name in tables),
         *([removed] if any(place.startswith("removed/") for place in places) else []),
     ]
+    # The name of a subfolder, `source-folder`, may be that of another source: names are unique.
+    by_name = {each["config_name"]: each for each in reversed(found)}
+    return [each for each in found if by_name[each["config_name"]] is each]
 
 
 def dedup_sentences(dedup: Dedup) -> str:

@@ -1,5 +1,6 @@
 """Plan the files of an export from the footers of the published files."""
 
+import re
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 
@@ -17,6 +18,9 @@ from zyda_flows.tasks.storage.records import Record, digest_of, pack
 from zyda_flows.tasks.storage.tables import footer_of
 
 FORMATS = ("jsonl.zst", "jsonl", "parquet")
+NAME = re.compile(
+    rf"[0-9]{{5,}}-[0-9a-f]{{12}}\.({'|'.join(map(re.escape, FORMATS))})"
+)  # of an exported file
 
 Parts = tuple[tuple[Artifact, tuple[int, ...]], ...]  # published files with numbers of row groups
 

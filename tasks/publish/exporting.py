@@ -2,7 +2,7 @@
 
 Finished files of an equal export are kept. `README.md` has the configurations for `datasets`. `exported.parquet`
 lists the files with their SHA-256, and has the options of the export; it is written last. Then the files of an
-earlier export that are not part of this export are removed.
+earlier or an interrupted export that are not part of this export are removed.
 """
 
 from collections.abc import Callable, Iterable, Sequence
@@ -26,7 +26,7 @@ from zyda_flows.tasks.publish.export_places import (
     expect_no_corpus,
     listed_before,
 )
-from zyda_flows.tasks.publish.export_planning import ExportOptions, planned_files, schemas_of
+from zyda_flows.tasks.publish.export_planning import NAME, ExportOptions, planned_files, schemas_of
 from zyda_flows.tasks.recipe.fields import Recipe
 from zyda_flows.tasks.storage.artifacts import Artifact
 from zyda_flows.tasks.storage.folder import Folder
@@ -125,13 +125,20 @@ class Export:
         rows = [file.model_dump() for file in files]
         schema = EXPORTED.with_metadata({OPTIONS: self.of.model_dump_json()})
         self.to.write(TABLE, as_parquet(pa.Table.from_pylist(rows, schema)))
-        for path in self.before.keys() - {file.path for file in files}:
+        others = {*self.before, *self.interrupted()} - {file.path for file in files}
+        for path in others:
             self.to.remove(path)
-        emptied = {folder_of(path) for path in self.before} - {folder_of(file.path) for file in files}
+        emptied = {*map(folder_of, others)} - {folder_of(file.path) for file in files}
         for place in (SCRATCH, *sorted(emptied, reverse=True)) if self.to.is_local else ():
             with suppress(OSError):  # the folder has other files, or another process writes to it
                 Path(self.to.path(place)).rmdir()
         return files
+
+    def interrupted(self) -> list[str]:
+        """List the files of exports in the folders of the sources, also of an export that was not finished."""
+        places = self.options.sources or self.corpus.manifest.ledger.sources
+        paths = (path for place in places for path in self.to.files(place))
+        return [path for path in paths if NAME.fullmatch(path.rpartition("/")[2])]
 
     def write_card(self, files: Sequence[ExportedFile]) -> None:
         """Write README.md, unless there is a README.md that no export has written."""

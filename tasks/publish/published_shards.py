@@ -7,6 +7,7 @@ The shards are written one after another in row groups of some MiB, so that memo
 from collections.abc import Iterator
 from contextlib import ExitStack
 from dataclasses import dataclass, field
+from functools import partial
 from itertools import chain
 from pathlib import Path
 
@@ -28,6 +29,7 @@ from zyda_flows.tasks.ids import Ids
 from zyda_flows.tasks.publish.cut_texts import load_cuts, with_cut_counts
 from zyda_flows.tasks.publish.published_columns import for_readers
 from zyda_flows.tasks.publish.published_tables import kept_rows, removed_rows
+from zyda_flows.tasks.publish.rows_by_folder import divide_rows
 from zyda_flows.tasks.sources.document_components import COMPONENT, folder_name
 from zyda_flows.tasks.stage.jobs import RecordJob
 from zyda_flows.tasks.stage.verdicts import ShardHistory, counts_of
@@ -144,7 +146,7 @@ def publish_shards(job: ShardsToPublish) -> PublishedShards:
     """Write the files of consecutive shards."""
     decisions = Decisions(job)
     removed = write_removed(job, decisions.removed_tables())
-    files = {folder: write_documents(job, parts, folder) for folder, parts in sorted(decisions.kept.items())}
+    files = dict(write_folders(job, decisions.kept))
     return PublishedShards(
         kept=files.pop("", None),
         removed=removed,
@@ -192,13 +194,28 @@ def by_folder(job: ShardsToPublish, counted: pa.Table, kept_ids: Ids) -> dict[st
     return {str(name): ids[row_places == place] for place, name in enumerate(names)}
 
 
-def write_documents(job: ShardsToPublish, parts: list[KeptOfShard], in_folder: str) -> Artifact:
+def write_folders(job: ShardsToPublish, kept: dict[str, list[KeptOfShard]]) -> Iterator[tuple[str, Artifact]]:
+    """Write the kept documents; yield the folders, sorted, and their files. kept: see `Decisions`."""
+    read = partial(kept_rows, job.folder, job.source, schema=unpack(job.table_schema))
+    if len(kept) == 1:
+        ((folder, parts),) = kept.items()
+        tables = chain.from_iterable(read(part.history, part.ids) for part in parts)
+        yield folder, write_documents(job, parts, folder, tables)
+    elif kept:
+        by_shard = {history: dict[str, Ids]() for history in job.histories}
+        for folder, parts in kept.items():
+            for part in parts:
+                by_shard[part.history][folder] = part.ids
+        with job.folder.scratch_file() as scratch:
+            for folder, rows in sorted(divide_rows(by_shard, read, scratch).items()):
+                yield folder, write_documents(job, kept[folder], folder, rows)
+
+
+def write_documents(
+    job: ShardsToPublish, parts: list[KeptOfShard], in_folder: str, tables: Iterator[pa.Table]
+) -> Artifact:
     """Write the kept documents of a file. in_folder: below the folder of the source; may be empty."""
-    schema = unpack(job.table_schema)
-    tables = chain.from_iterable(
-        kept_rows(job.folder, job.source, part.history, part.ids, schema) for part in parts
-    )
-    name = f"{in_folder}/{job.name}" if in_folder else job.name
+    name = f"{in_folder}/{job.name}".removeprefix("/")
     path = artifact_path(job.stage, job.source, name, job.key)
     shard = write_rows(job, path, name, tables, total(part.counts for part in parts))
     if shard.rows != shard.counts.documents:

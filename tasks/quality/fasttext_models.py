@@ -71,7 +71,7 @@ def read(path: Path) -> FasttextModel:
     try:
         return read_model(path.read_bytes())
     except ValueError as error:
-        raise Fault(str(error)) from error
+        raise Fault(f"{error}; copy the file again, or train the model again") from error
 
 
 def is_finite(numbers: NDArray[np.uint8 | np.float32]) -> bool:

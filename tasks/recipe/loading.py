@@ -12,7 +12,7 @@ from typing import Any, TypeVar
 import yaml
 from pydantic import ValidationError
 
-from zyda_flows.tasks.errors import BadRecipe
+from zyda_flows.tasks.errors import BadRecipe, first_line
 from zyda_flows.tasks.recipe.dedup import Dedup
 from zyda_flows.tasks.recipe.faults import faults
 from zyda_flows.tasks.recipe.fields import Recipe
@@ -61,7 +61,7 @@ def read_mapping(
         text = read_text(path)
         content = yaml.load(text, Loader=loader or UniqueKeys)  # noqa: S506 (a SafeLoader)
     except (OSError, ValueError) as error:
-        reason = str(getattr(error, "strerror", None) or error)
+        reason = getattr(error, "strerror", None) or first_line(error)
         raise BadRecipe(f"{path}: cannot be read: {reason}".replace("\0", "\\0")) from error
     except RecursionError as error:
         raise BadRecipe(f"{path}: not a {kind}: it is nested too deep") from error

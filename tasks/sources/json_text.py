@@ -16,8 +16,6 @@ import orjson
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from zyda_flows.tasks.errors import first_line
-
 LIST_TESTS = (
     pa.types.is_list, pa.types.is_large_list, pa.types.is_fixed_size_list, pa.types.is_list_view,
     pa.types.is_large_list_view,
@@ -159,4 +157,4 @@ def json_fault(error: orjson.JSONDecodeError) -> str:
         return str(TooDeep())
     if "infinity" in error.msg:  # orjson's message for large integers, too
         return f"a number of more than {sys.float_info.max:.1e}, of 309 digits or more, expected a smaller number"
-    return f"invalid JSON: {first_line(error)}"
+    return f"invalid JSON: {error.msg}, column {error.colno}"

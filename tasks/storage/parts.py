@@ -91,6 +91,13 @@ def parts_of_groups(folder: Folder, artifact: Artifact) -> NDArray[np.int64]:
     return parts
 
 
+def bytes_of_part(folder: Folder, artifact: Artifact, part: int) -> int:
+    """Return the bytes of a part's rows in memory, about."""
+    groups = np.flatnonzero(parts_of_groups(folder, artifact) == part).tolist()
+    footer = footer_of(folder, artifact) if groups else None
+    return sum(footer.row_group(group).total_byte_size for group in groups) if footer else 0
+
+
 @dataclass(frozen=True)
 class TextFile:
     """Texts in a local file with a descriptor. Text i is its bytes from ends[i] to ends[i + 1]; ends: (n + 1,).

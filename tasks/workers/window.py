@@ -217,10 +217,11 @@ class Window:
         return max(SLOW_SECONDS, SLOW_TIMES * statistics.median(self.seconds or [0.0]))
 
     def try_twice(self) -> None:
-        """Submit slow items again to idle workers, one item for each idle worker."""
+        """Submit slow items of the last tasks again to idle workers, one item for each idle worker."""
         workers = self.client.scheduler_info(n_workers=-1)["workers"].values()
         idle = sum(has_a_thread_idle(worker) for worker in workers)
         pending = dict.fromkeys(call for task in self.tasks.values() for call in task.calls)
         slow = [call for call in pending if len(call.tries) == 1 and not call.is_done]
-        for call in slow[:idle] if len(slow) <= len(workers) else ():
+        tasks = {call.tries for call in slow}  # of several items each: those behind a slow item wait for it
+        for call in slow[:idle] if len(tasks) <= len(workers) else ():
             self.submit(call.work, [[call]])

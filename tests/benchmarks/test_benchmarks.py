@@ -32,6 +32,7 @@ SMALL = {
     "full_size": [TEXTS, str(TOKENIZER), "0.0005", "0.001"],
     "duplicates": [TEXTS, str(TOKENIZER), "1", "100"],
     "lookup": ["500"],
+    "passages": [TEXTS, "1"],
     "fasttext_models": [TEXTS, "1", "100"],
     "scheduler": ["300", "--seconds", "0.01", "--workers", "1", "--threads", "4"],
 }

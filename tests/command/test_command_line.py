@@ -45,8 +45,7 @@ def test_help_wraps_only_at_the_width_of_the_terminal(command, columns, monkeypa
     """A line may be shorter only at the end of a paragraph: the next word would not fit."""
     monkeypatch.setenv("COLUMNS", str(columns))
     monkeypatch.setattr("sys.argv", ["zyda", command, "--help"])
-    with pytest.raises(SystemExit, match="0"):
-        main()
+    assert main() == 0
     output = capsys.readouterr().out
     assert max(map(len, output.splitlines())) == columns
     prose, _, examples = output.partition("For example:")
@@ -96,6 +95,26 @@ def test_output_on_a_full_disk_is_one_line():
         completed = subprocess.run(program, stdout=full, stderr=subprocess.PIPE, text=True, check=False)
     assert completed.returncode == 1
     assert completed.stderr == "zyda: the output, or a file of this machine: No space left on device\n"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "expected"),
+    [
+        (["build", "--odd"], "zyda: No such option: --odd (see zyda build --help)"),
+        (["find"], "zyda: Missing argument 'RECIPE' (see zyda find --help)"),
+        (["biuld"], "zyda: No such command 'biuld'. Did you mean 'build'? (see zyda --help)"),
+        (
+            ["mix", "a.yaml", "--format", "xml"],
+            "zyda: Invalid value for '--format': 'xml' is not one of 'text', 'json' (see zyda mix --help)",
+        ),
+    ],
+)
+def test_invalid_command_line_is_one_line_with_the_command_for_help(monkeypatch, capfd, arguments, expected):
+    from zyda_flows.flows.command import cli
+
+    monkeypatch.setattr("sys.argv", ["zyda", *arguments])
+    assert cli.main() == 2
+    assert capfd.readouterr().err == f"{expected}\n"
 
 
 @pytest.mark.parametrize("number", [errno.ENOSPC, errno.EDQUOT, errno.EROFS, errno.EACCES])

@@ -9,6 +9,7 @@ from forgetting import asking, forget, in_turn
 from small_corpus import build_here, edited, prose, table_of, write_rows
 
 from zyda_flows.flows.command.cluster import over_cluster
+from zyda_flows.flows.command.verify import verify
 from zyda_flows.tasks.documents.address_tables import AddressDigests
 from zyda_flows.tasks.documents.deny_list import requests_in
 from zyda_flows.tasks.erasure.certified_removal import lines_of
@@ -17,7 +18,8 @@ from zyda_flows.tasks.erasure.large_lists import requests_of_large_lists, withou
 from zyda_flows.tasks.erasure.removal_request import RequestReader
 from zyda_flows.tasks.erasure.requested_documents import cost_of_search, find_documents
 from zyda_flows.tasks.erasure.shard_search import lists_of_corpus
-from zyda_flows.tasks.errors import BadInput
+from zyda_flows.tasks.erasure.stored_requests import faults_of_requests
+from zyda_flows.tasks.errors import BadInput, Denied
 from zyda_flows.tasks.limits import replaced_limits
 from zyda_flows.tasks.storage.claims import forgetting
 from zyda_flows.tasks.storage.folder import Folder
@@ -159,7 +161,7 @@ def test_large_list_removes_what_a_small_list_removes(pages, is_on_cluster):
     assert request.counts() == {"url": 502, "column": 1, "domain": 1}
 
 
-def test_deny_list_names_the_table_of_a_large_list_and_later_builds_apply_it(pages):
+def test_deny_list_names_the_table_of_a_large_list_and_later_builds_apply_it(pages, capsys):
     build_here(pages.load())
     with replaced_limits(request_list_bytes=100):
         request = asking(urls=[request_file(pages.folder, [*url_lines(), PAGE])])
@@ -171,6 +173,29 @@ def test_deny_list_names_the_table_of_a_large_list_and_later_builds_apply_it(pag
     with without_unlisted_tables(recipe.folder):
         assert len(recipe.folder.files("denied_addresses")) == 1
     assert len(recipe.folder.files("denied_addresses")) == 1
+
+    assert not [*faults_of_requests(recipe)]
+    (table,) = recipe.folder.files("denied_addresses")
+    content = recipe.folder.read(table)
+    for damaged, fault in (
+        (content[:-1] + b"x", "has another content than was written"),
+        (content[1:], "has another content than was written"),
+        (None, "is missing"),
+    ):
+        recipe.folder.delete(table)
+        if damaged:
+            recipe.folder.write(table, damaged)
+        with pytest.raises(Denied, match="1 file of removal requests damaged or missing"):
+            verify(str(pages.path))
+        assert f"{table} {fault}, but a deny list names it; restore it" in capsys.readouterr().out
+    recipe.folder.write(table, content)
+    certified = recipe.folder.read(certificate.deny_list)
+    recipe.folder.write(certificate.deny_list, certified[:-3] + b"7}\n")
+    with pytest.raises(Denied, match="1 file of removal requests"):
+        verify(str(pages.path), repair=True)
+    assert "the file was changed after `zyda forget` wrote it; restore it" in capsys.readouterr().out
+    recipe.folder.write(certificate.deny_list, certified)
+    assert not [*faults_of_requests(recipe)]
 
     write_rows(pages.folder / "in/new.jsonl", [{"url": url_lines()[77]}, {"url": "p77.example/"}])
     rows = [{"url": url_lines()[77], "text": prose("new")}, {"url": "p77.example/", "text": prose("kept")}]
@@ -338,3 +363,17 @@ def test_cost_of_a_search_follows_the_documents_and_the_texts(pages):
     assert by_both.seconds - by_column.seconds == pytest.approx(documents * 2e-6)
     texts = sum(len(row["text"]) for source in ("pages", "others") for row in table_of(pages.load(), source))
     assert by_both.text_seconds - by_column.text_seconds >= texts * 8e-9
+
+
+@pytest.mark.parametrize(
+    ("content", "fault"),
+    [
+        (b'a.example/x\n{"url": \n', "line 2: invalid JSON: unexpected end of data, column 8"),
+        (b"a.example/x\ncaf\xe9.example\n", "line 2: expected UTF-8, found the byte 0xe9; save it as UTF-8"),
+    ],
+)
+def test_error_of_a_list_names_the_line_once_and_the_remedy(tmp_path, content, fault):
+    path = tmp_path / "requests.txt"
+    path.write_bytes(content)
+    with pytest.raises(BadInput, match=f"requests.txt: .*{fault}$"):
+        RequestReader().add_lists([str(path)])

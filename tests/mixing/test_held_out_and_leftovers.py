@@ -5,7 +5,7 @@ from small_mixtures import all_files, corpus_of, mixed_in, mixing_of, mixture_fi
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
-from zyda_flows.flows.command.mix import plan_lines, recall_lines, unfinished_lines
+from zyda_flows.flows.command.mixture_plan import plan_lines, recall_lines, unfinished_lines
 from zyda_flows.tasks.mixing import mixing as steps
 from zyda_flows.tasks.mixing.leftovers import leftovers
 

@@ -22,7 +22,7 @@ from small_mixtures import (
 )
 from tokenizers import Tokenizer
 
-from zyda_flows.flows.command.mix import plan_as_json
+from zyda_flows.flows.command.mixture_plan import plan_as_json
 from zyda_flows.tasks.errors import BadRecipe
 
 

@@ -8,7 +8,7 @@ from small_mixtures import all_files, corpus_of, mixed_in, mixing_of, mixture_fi
 from typer.testing import CliRunner
 
 from zyda_flows.flows.command.cli import app
-from zyda_flows.flows.command.mix import plan_as_json
+from zyda_flows.flows.command.mixture_plan import plan_as_json
 from zyda_flows.flows.command.mixture_versions import remove_one_version
 from zyda_flows.flows.command.status import lines_of_file
 from zyda_flows.tasks.errors import BadRequest, Denied

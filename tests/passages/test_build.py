@@ -9,8 +9,9 @@ from zyda_flows.tasks.corpus.published_corpus import PublishedCorpus
 from zyda_flows.tasks.dedup import document_names, exchange
 from zyda_flows.tasks.errors import BadRecipe, TooMuchLost
 from zyda_flows.tasks.lookup.explain import explain
-from zyda_flows.tasks.passages import context_jobs, search
+from zyda_flows.tasks.passages import context_jobs, search, search_jobs
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.stage.jobs import Job
 from zyda_flows.textkernels import anchors
 
 LENGTH = 100
@@ -150,6 +151,7 @@ def test_cut_tokens_are_printed(shared_corpus):
 LIMITS = {
     (anchors, "WINDOWS_AT_ONCE"): 64, (context_jobs, "HELD_BYTES"): 2000, (document_names, "PART_ROWS"): 20,
     (exchange, "MOST_FILES"): 2, (exchange, "MOST_PARTS"): 4, (search, "PART_BYTES"): 1500,
+    (search_jobs, "RANGE_BYTES"): 1000,
 }  # fmt: skip
 
 
@@ -165,6 +167,62 @@ def test_shards_of_any_size_and_order(shared_corpus, tmp_path, monkeypatch):
 
 def passages(recipe):
     return sorted(map(repr, table_of(recipe, "passages")))
+
+
+@pytest.mark.parametrize(
+    "part",
+    [{"length": 10, "unit": "words"}, {"length": 30, "unit": "tokens"}, {"lines": {"in_documents": 2}}],
+)
+def test_owners_have_places_in_characters(shared_corpus, part):
+    texts = {"b1": f"🙂 naïve\r\nfirst\n{SHARED}\nend", "m1": f"{OWN['m1']}\n{SHARED}\nlast"}
+    write_rows(shared_corpus.folder / "in/best.parquet", rows(b1=texts["b1"]))
+    write_rows(shared_corpus.folder / "in/middle.parquet", rows(m1=texts["m1"]))
+    recipe = shared_corpus.load(
+        passages=[{**part, "keep": "all"}], sources=shared_corpus.recipe["sources"][:2]
+    )
+    build_here(recipe)
+    names = {row["doc_id"]: row["name"] for name in ("best", "middle") for row in table_of(recipe, name)}
+    found = {
+        names[row["doc_id"]]: (
+            texts[names[row["doc_id"]]][row["start"] : row["end"]].strip(),
+            texts[names[row["owner_id"]]][row["owner_start"] :].strip(),
+        )
+        for row in table_of(recipe, "passages")
+    }
+    assert [*found] == ["b1", "m1"]
+    for passage, in_owner in found.values():
+        assert passage in SHARED
+        assert len(passage) > len(SHARED) - 20
+        assert in_owner.startswith(passage)
+
+
+def made_jobs(recipe, monkeypatch):
+    """Build a corpus, and return the jobs that were not finished: the names of their classes and sources."""
+    made, counted = set(), Job.counted
+    with monkeypatch.context() as patch:
+        patch.setattr(Job, "counted", lambda job: made.add((type(job).__name__, job.source)) or counted(job))
+        build_here(recipe)
+    return made
+
+
+def test_only_changed_shards_are_searched_again(shared_corpus, monkeypatch):
+    recipe = shared_corpus.load(passages=PARTS)
+    assert ("ContextsOfShard", "best") in made_jobs(recipe, monkeypatch)
+    work = shared_corpus.folder / "out/small/work"
+    assert not [*work.glob("passages/*ofrange*.parquet"), *work.glob("passages/*gathered*")]
+    for path in (work / "manifests").glob("passages-*"):
+        path.unlink()
+    assert made_jobs(recipe, monkeypatch) == set()
+    write_rows(shared_corpus.folder / "in/worst-2.parquet", rows(w4=prose("own w4", 50)))
+    sources = [*shared_corpus.recipe["sources"][:2], {"name": "worst", "files": "in/worst*.parquet"}]
+    made = made_jobs(shared_corpus.load(passages=PARTS, sources=sources), monkeypatch)
+    searched = {"FingerprintsOfShard", "ContextsOfShard", "PassagesOfShard", "ShardsToPublish"}
+    assert {job for job in made if job[0] in searched and job[1] != "worst"} == set()
+    assert ("FingerprintsOfShard", "worst") in made
+    write_rows(shared_corpus.folder / "in/worst-2.parquet", rows(w4=f"{SOURCES['middle']['m2']} more"))
+    made = made_jobs(shared_corpus.load(passages=PARTS, sources=sources), monkeypatch)
+    assert {job[1] for job in made if job[0] == "FingerprintsOfShard"} == {"worst"}
+    assert {job[1] for job in made if job[0] == "PassagesOfShard"} == {"middle", "worst"}
 
 
 def test_a_resumed_build_writes_equal_files(shared_corpus):

@@ -101,6 +101,15 @@ def test_grown_to_segments(cut, expected):
     assert after == [[shared], [expected]]
 
 
+@pytest.mark.parametrize(
+    ("cut", "left"), [("sentence", "Own.\n\nMore."), ("line", "Own.\nMore."), ("paragraph", "Own.\n\nMore.")]
+)
+def test_the_end_of_a_segment_before_a_passage_does_not_count_as_touched(cut, left):
+    shared = "\n\na passage of thirty characters\n\n"
+    _, after = cut_here([[f"One.{shared}Two."], [f"Own.{shared}More."]], LongPassages(length=20, cut=cut))
+    assert after[1] == [left]
+
+
 def test_growth_stops_at_owned_bytes():
     first, second = "the first passage is thirty ch", "the second passage is forty ch"
     texts = [[first], [f"Own {first} and {second} more"], [second]]

@@ -1,9 +1,11 @@
 """The card: `datasets` reads a published corpus by its configurations."""
 
+from types import SimpleNamespace
+
 import pytest
 from small_corpus import SOURCES, STEPS, Corpus, build_here, table_of, write_rows
 
-from zyda_flows.tasks.publish.card import without_local_folders
+from zyda_flows.tasks.publish.card import configurations, without_local_folders
 from zyda_flows.tasks.publish.published_columns import REMOVED
 
 OF_ALL = ["doc_id", "source", "text", "n_tokens"]
@@ -55,6 +57,22 @@ def test_name_of_the_default_configuration_is_no_source_name(tmp_path):
     corpus = Corpus(tmp_path)
     with pytest.raises(Exception, match="default is the name of a file or folder in every published corpus"):
         corpus.load(sources=[{"name": "default", "files": "in/best-*.parquet"}])
+
+
+def test_each_configuration_has_a_name_that_datasets_accepts():
+    """Subfolders of a source whose name begins with `clusters`, and a subfolder with the name of another source."""
+    sources = ("clusters-web", "a", "a-b", "removed-x")
+    places = {
+        "clusters-web/2", "a/b", "a/c", "a-b", "removed-x", "clusters", "clusters3", "passages", "removed/a",
+    }  # fmt: skip
+    manifest = SimpleNamespace(ledger=SimpleNamespace(sources=sources))
+    found = [(each["config_name"], each["data_files"]) for each in configurations(manifest, places)]
+    assert found[1:] == [
+        ("clusters-web", "clusters-web/**/*.parquet"), ("a", "a/**/*.parquet"), ("a-b", "a-b/*.parquet"),
+        ("removed-x", "removed-x/*.parquet"), ("clusters-web-2", "clusters-web/2/*.parquet"),
+        ("a-c", "a/c/*.parquet"), ("clusters", "clusters/*.parquet"), ("clusters3", "clusters3/*.parquet"),
+        ("passages", "passages/*.parquet"), ("removed", "removed/*/*.parquet"),
+    ]  # fmt: skip
 
 
 def test_card_has_no_local_folders(recipe):

@@ -28,9 +28,11 @@ from zyda_flows.tasks.lookup.explain import explain
 from zyda_flows.tasks.lookup.nearest import nearest
 from zyda_flows.tasks.lookup.verify_and_clean import faults_of, files_to_check
 from zyda_flows.tasks.planning.prepare import prepare
+from zyda_flows.tasks.publish import published_tables
 from zyda_flows.tasks.sources.document_components import folder_name
 from zyda_flows.tasks.sources.named_values import column_texts
 from zyda_flows.tasks.stage import trees
+from zyda_flows.tasks.storage.tables import tables_of
 
 DUMPS = ("CC-MAIN-2024-10", "CC-MAIN-2024-18")
 BY_PATH = {"path": "data/(CC-MAIN-[0-9-]+)/"}
@@ -263,6 +265,31 @@ def test_names_of_components_are_escaped_in_the_card(corpus):
 )  # fmt: skip
 def test_folder_names_are_safe(component, folder):
     assert folder_name(component) == folder
+
+
+def test_shards_with_documents_of_many_folders_are_read_once(corpus, monkeypatch):
+    """The first folder by name has documents of the last shard only."""
+    for file in range(3):
+        documents = rows(**{f"d{file}_{i}": prose(f"{file} {i}", 300) for i in range(20)})
+        parts = ["b", "c", "d"] if file < 2 else ["a", "b", None, "e"]
+        listed = [{**row, "part": parts[i % len(parts)]} for i, row in enumerate(documents)]
+        write_rows(corpus.folder / f"in/many-{file}.parquet", listed)
+    source = {"name": "many", "files": "in/many-*.parquet", "component": {"column": "part", "folders": True}}
+    recipe, read = corpus.load(sources=[source]), []
+
+    def counted(folder, shard, *options):
+        read.append(shard.name)
+        return tables_of(folder, shard, *options)
+
+    monkeypatch.setattr(published_tables, "tables_of", counted)
+    build_here(recipe)
+    assert read == [f"{file:06d}-000-000" for file in range(3)]
+    for part in ("a", "b", "c", "d", "e", "other"):
+        found = table_of(recipe, f"many/{part}")
+        assert {row["component"] or "other" for row in found} == {part}
+        ids = [row["doc_id"] for row in found]
+        assert ids == sorted(ids)
+    assert len({row["name"] for row in table_of(recipe, "many")}) == 60
 
 
 def test_too_many_folders_are_an_error_with_an_example(corpus, monkeypatch):

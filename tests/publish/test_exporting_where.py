@@ -92,6 +92,22 @@ def test_interrupted_export_is_finished_with_the_same_account(corpus, tmp_path):
     assert all((tmp_path / "a" / name).read_bytes() == (tmp_path / "b" / name).read_bytes() for name in names)
 
 
+def test_files_of_an_interrupted_export_with_another_condition_are_removed(corpus, tmp_path):
+    def interrupted(jobs):
+        yield from (job() for job in jobs[:2])
+        raise KeyboardInterrupt
+
+    kept = tmp_path / "to/best/of-a-user.jsonl.zst"
+    kept.parent.mkdir(parents=True)
+    kept.touch()
+    with pytest.raises(KeyboardInterrupt):
+        export(corpus, tmp_path / "to", interrupted, where="n_tokens > 90")
+    export(corpus, tmp_path / "to", where="n_tokens <= 90")
+    listed = pq.read_table(tmp_path / "to/exported.parquet").column("path").to_pylist()
+    found = {str(path.relative_to(tmp_path / "to")) for path in (tmp_path / "to").glob("*/*.*")}
+    assert found == {*listed, "best/of-a-user.jsonl.zst"}
+
+
 @pytest.mark.parametrize(
     ("where", "fault"),
     [

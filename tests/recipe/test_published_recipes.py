@@ -4,9 +4,11 @@ import re
 
 import pytest
 import yaml
+from pydantic import TypeAdapter
 from small_corpus import REPOSITORY
 
 from zyda_flows.tasks.recipe.loading import load_recipe
+from zyda_flows.tasks.recipe.passages import AnyPart
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
 
 PUBLISHED = yaml.safe_load((REPOSITORY / "tests/data/published/recipes.yaml").read_text())
@@ -183,3 +185,11 @@ def test_pattern_of_languages_matches_all_folders_but_four():
         if re.search(as_regex(pattern), f"starcoderdata/{folder}/train-00000-of-00001.parquet")
     }
     assert matching == set(folders)
+
+
+def test_parts_of_other_pipelines_are_parts_of_a_recipe():
+    section = PAGE.partition("## Repeated passages of other pipelines")[2]
+    parts = re.findall(r"`(\{(?:length|lines|paragraphs):.*?\})`", section)
+    assert len(parts) == 6
+    for part in parts:
+        TypeAdapter(AnyPart).validate_python(yaml.safe_load(part))

@@ -28,6 +28,7 @@ from small_corpus import (
 from zyda_flows.flows.command import build
 from zyda_flows.flows.command.cli import main
 from zyda_flows.tasks.errors import Denied
+from zyda_flows.tasks.lookup.verify_and_clean import orphans_of
 from zyda_flows.tasks.planning.last_build import ledger_if_complete
 from zyda_flows.tasks.storage.artifacts import artifacts_in
 from zyda_flows.tasks.storage.folder import Folder
@@ -158,9 +159,7 @@ def test_verify_detects_and_repairs_changes_with_equal_size_and_time(tmp_path, m
     monkeypatch.setattr(build, "run_build", lambda *arguments, **_: build_here(arguments[3]))
     for _ in range(2):
         monkeypatch.setattr("sys.argv", ["zyda", "verify", str(corpus.path), "--repair"])
-        with pytest.raises(SystemExit) as raised:
-            main()
-        assert not raised.value.code
+        assert main() == 0
     assert contents(recipe) == undisturbed
     assert zyda_here("verify", str(corpus.path)).returncode == 0
 
@@ -202,6 +201,13 @@ def test_clean_removes_only_unneeded_files_of_builds(tmp_path):
     build_here(corpus.load())
     new_paths = {path for path in folder.files("work/ingest") if path not in remaining}
     assert {path.split("/")[-1][:6] for path in new_paths} == {"000002"}
+
+
+@pytest.mark.parametrize("dedup", [{}, {"scope": "global", "verify": {"containment": 0.8}}])
+def test_all_files_of_a_new_corpus_are_needed(tmp_path, dedup):
+    recipe = Corpus(tmp_path).load(dedup=dedup)
+    build_here(recipe)
+    assert orphans_of(recipe) == []
 
 
 def test_clean_during_a_build_fails(tmp_path, ready):

@@ -10,7 +10,7 @@ from small_mixtures import END, megatron, mixed_in, mixing_of, mixture_file
 from tokenizer_kinds import TOKENIZERS
 from tokenizers import AddedToken, Tokenizer, models, normalizers, pre_tokenizers
 
-from zyda_flows.flows.command.mix import plan_lines
+from zyda_flows.flows.command.mixture_plan import plan_lines
 from zyda_flows.tasks.accounts.ledger_formats import as_json
 from zyda_flows.tasks.tokens.engine import TokenEngine
 from zyda_flows.tasks.tokens.special import SpecialTokens, special_names

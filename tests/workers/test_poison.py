@@ -70,27 +70,31 @@ RELEASED, TRIED = threading.Event(), list[tuple[int, str]]()
 
 
 def slow_at_first(item):
-    TRIED.append((item, distributed.get_worker().name))
-    if item == 7 and [name for number, name in TRIED if number == 7][1:] == []:
+    number, is_slow = item
+    TRIED.append((number, distributed.get_worker().name))
+    if is_slow and [tried for tried, _ in TRIED].count(number) == 1:
         assert RELEASED.wait(HANG)
         return "late"
-    return item
+    return number
 
 
-def spread(count):
-    return fan_out(slow_at_first, range(count), stage="slow", source=None)
+def spread(count, slow):
+    items = [(number, number == slow) for number in range(count)]
+    return fan_out(slow_at_first, items, stage="slow", source=None)
 
 
-def test_slow_last_shard_is_tried_on_an_idle_worker(monkeypatch):
+@pytest.mark.parametrize(("count", "slow"), [(9, 7), (300, 280)])  # alone in its task, and before others
+def test_slow_last_shard_is_tried_on_an_idle_worker(monkeypatch, count, slow):
     monkeypatch.setattr(window, "SLOW_SECONDS", 0.5)
     monkeypatch.setattr(window, "LOOK_SECONDS", 0.1)
     TRIED.clear()
+    RELEASED.clear()
     with workers_that_offer({"one": {}, "two": {}}) as client:
         try:
-            assert client.submit(spread, 9, pure=False).result(HANG) == [*range(9)]
+            assert client.submit(spread, count, slow, pure=False).result(HANG) == [*range(count)]
         finally:
             RELEASED.set()
-    tries = [worker for item, worker in TRIED if item == 7]
+    tries = [worker for number, worker in TRIED if number == slow]
     assert len(tries) == 2
     assert len({*tries}) == 2
 
