@@ -1,4 +1,4 @@
-"""Classify: run the model of a judge on the remaining documents, or on those for which its `only_if` is true.
+"""Classify: run the model of a judge on the remaining documents, or on documents for which its `only_if` is true.
 
 Rows out: `doc_id` and the columns of the model's form (see `tasks.quality.forms`) of each judged document, sorted
 by doc_id. This is the most expensive stage. If other documents of a shard remain than in an earlier build, only

@@ -16,7 +16,7 @@ from pydantic import (
 
 from zyda_flows.tasks.ids import MAX_SOURCES
 from zyda_flows.tasks.recipe.evaluation import EvaluationSet
-from zyda_flows.tasks.recipe.judges import Judge, Judges, in_one_order
+from zyda_flows.tasks.recipe.judges import Judge, Judges, merged_judges
 from zyda_flows.tasks.recipe.kinds import AnyRound, MinHashRound
 from zyda_flows.tasks.recipe.passages import AnyPart, check_kinds_differ
 from zyda_flows.tasks.recipe.source import STEPS, MaxLoss, MaxLosses, Name, OnBadRows, Source
@@ -220,7 +220,7 @@ class Recipe(Strict):
 
     @model_validator(mode="after")
     def check_judges(self) -> "Recipe":
-        in_one_order(self.judges_of(source.name) for source in self.sources)
+        merged_judges(self.judges_of(source.name) for source in self.sources)
         return self
 
     @field_validator("name")
@@ -298,7 +298,7 @@ class Recipe(Strict):
     @property
     def all_judges(self) -> list[Judge]:
         """The judges of all sources, each name once, in the order in which they run."""
-        return in_one_order(self.judges_of(source.name) for source in self.sources)
+        return merged_judges(self.judges_of(source.name) for source in self.sources)
 
     @property
     def has_steps(self) -> bool:

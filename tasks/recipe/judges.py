@@ -64,7 +64,7 @@ class Judge(ModelSettings):
 
 
 def check_names_differ(judges: tuple[Judge, ...] | None) -> tuple[Judge, ...] | None:
-    """Raise ValueError if two judges have one name, or if one has the name of `classify`."""
+    """Raise ValueError if two judges have the same name, or if a judge has the name of `classify`."""
     names = [judge.name for judge in judges or ()]
     for name in names:
         if name == QUALITY:
@@ -77,7 +77,7 @@ def check_names_differ(judges: tuple[Judge, ...] | None) -> tuple[Judge, ...] | 
 Judges = Annotated[tuple[Judge, ...], AfterValidator(check_names_differ), Field(max_length=MOST_JUDGES)]
 
 
-def in_one_order(lists: Iterable[Sequence[Judge]]) -> list[Judge]:
+def merged_judges(lists: Iterable[Sequence[Judge]]) -> list[Judge]:
     """Return the judges of several sources, each name once, in an order that agrees with each list.
 
     Raises ValueError if there is no such order, or if a judge runs at two places.
@@ -86,14 +86,16 @@ def in_one_order(lists: Iterable[Sequence[Judge]]) -> list[Judge]:
     places, ordered = dict[str, Place](), list[Judge]()
     for judge in (judge for judges in waiting for judge in judges):
         if places.setdefault(judge.name, judge.at) != judge.at:
-            raise ValueError(f"judges: {judge.name} has two values of `at`; use one, or other names")
+            raise ValueError(
+                f"judges: {judge.name} has two values of `at`; use the same value, or other names"
+            )
     while waiting:
         later = {judge.name for judges in waiting for judge in judges[1:]}
         first = next((judges[0] for judges in waiting if judges[0].name not in later), None)
         if first is None:
             raise ValueError(
                 f"judges: {waiting[0][0].name} runs before another judge in a source, and after it in another "
-                "source; use one order, or other names"
+                "source; use the same order, or other names"
             )
         ordered.append(first)
         waiting = [judges[1:] if judges[0].name == first.name else judges for judges in waiting]

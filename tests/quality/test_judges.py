@@ -1,4 +1,4 @@
-"""Judges: several models in sequence, the documents that each judges, and those that it keeps."""
+"""Judges: several models in sequence, and the documents that each of them judges and keeps."""
 
 import fasttext
 import pytest
@@ -193,13 +193,13 @@ def test_documents_removed_by_judges_count_as_losses_by_filters(corpus, model):
         (["m.bin"], r"judges\[0\]: expected a mapping"),
     ],
 )
-def test_invalid_judges_are_one_error_each(corpus, judges, message):
+def test_invalid_judges_raise_a_single_error(corpus, judges, message):
     with pytest.raises(BadRecipe, match=rf"^\S+recipe\.yaml:\d+: .*{message}") as raised:
         corpus.load(judges=judges)
     assert len(raised.value.faults) == 1
 
 
-def test_judges_of_two_sources_run_in_one_order_and_at_one_place(corpus):
+def test_judges_of_two_sources_run_in_the_same_order_and_place(corpus):
     sources = corpus.recipe["sources"]
     sources[0]["judges"] = [judge("a", "m.bin"), judge("b", "m.bin")]
     sources[1]["judges"] = [judge("b", "m.bin"), judge("a", "m.bin")]
@@ -228,14 +228,14 @@ def test_invalid_conditions_are_found_before_the_build(corpus, model, fields, me
     assert all(message in fault and "judge cheap." in fault for fault in raised.value.faults)
 
 
-def test_models_that_add_one_column_twice_are_refused(corpus, model, tmp_path):
+def test_models_that_add_the_same_column_are_refused(corpus, model, tmp_path):
     other = train_model(tmp_path, ("b_hq", "cc"))
     recipe = corpus.load(judges=[judge("a", other), judge("a_b", model)])
     with pytest.raises(ZydaError, match=r"judge a_b\.model: .* adds the column a_b_hq, which the source has"):
         build_here(recipe)
 
 
-def test_damaged_model_of_a_judge_is_one_error(corpus, model, tmp_path):
+def test_damaged_model_of_a_judge_raises_its_fault(corpus, model, tmp_path):
     damaged = tmp_path / "own.bin"
     damaged.write_bytes(model.read_bytes()[:-1])
     with pytest.raises(ZydaError) as raised:
