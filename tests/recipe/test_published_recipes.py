@@ -7,6 +7,7 @@ import yaml
 from pydantic import TypeAdapter
 from small_corpus import REPOSITORY
 
+from zyda_flows.tasks.recipe.judges import Judge
 from zyda_flows.tasks.recipe.loading import load_recipe
 from zyda_flows.tasks.recipe.passages import AnyPart
 from zyda_flows.tasks.recipe.rule_sets import RULE_SETS
@@ -193,3 +194,11 @@ def test_parts_of_other_pipelines_are_parts_of_a_recipe():
     assert len(parts) == 6
     for part in parts:
         TypeAdapter(AnyPart).validate_python(yaml.safe_load(part))
+
+
+def test_judges_of_other_pipelines_are_judges_of_a_recipe():
+    section = PAGE.partition("## Judges of other pipelines")[2]
+    judges = re.findall(r"`(\{name:.*?\})`", section)
+    assert len(judges) == 4
+    for judge in judges:
+        Judge.model_validate(yaml.safe_load(judge))
