@@ -269,7 +269,7 @@ def test_try_without_steps_fails_with_a_message(corpus):
     completed = zyda_here("try", corpus.write())
     assert completed.returncode == 1
     assert completed.stderr == (
-        "zyda: the recipe has no steps on documents to try; give it some: documents: [{filter: gopher-quality}]\n"
+        "zyda: the recipe has no steps on documents and no passages to try; give it some: documents: [{filter: gopher-quality}]\n"
     )
 
 
