@@ -214,12 +214,14 @@ def forget_history(recipe: "Recipe") -> None:
     import sqlite3  # late
 
     from zyda_flows.flows.dashboard.artifact_keys import keys_like  # late
-    from zyda_flows.flows.server.history import clean_database, database  # late
+    from zyda_flows.flows.server.history import clean_database, database, wait_for_events  # late
 
     path = database()
     try:
         if path is not None:
-            clean_database(path, keys_like(recipe))
+            with console(stderr=True).status("removing pages of earlier builds from Prefect"):
+                wait_for_events()
+                clean_database(path, keys_like(recipe))
     except sqlite3.Error as error:
         say(
             f"{path}: {error}: it may keep pages of earlier builds in its events and its free space; "

@@ -7,6 +7,7 @@ database itself, if that is a file of SQLite on this machine.
 """
 
 import sqlite3
+import time
 from collections.abc import Iterator
 from contextlib import closing
 from datetime import UTC, datetime
@@ -20,7 +21,7 @@ from prefect.client.schemas.filters import (
     FlowRunFilterName,
 )
 from prefect.client.schemas.objects import FlowRun
-from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL
+from prefect.settings import PREFECT_API_DATABASE_CONNECTION_URL, get_current_settings
 
 from zyda_flows.flows.server.deployed import flow_names
 from zyda_flows.flows.server.liveness import PAGE
@@ -91,6 +92,12 @@ def database() -> Path | None:
     url = make_url(PREFECT_API_DATABASE_CONNECTION_URL.value() or "sqlite://")
     path = Path(url.database) if url.drivername.startswith("sqlite") and url.database else None
     return path if path is not None and path.is_file() else None
+
+
+def wait_for_events() -> None:
+    """Wait until a server has written the events of deleted runs and pages, which contain these pages."""
+    persister = get_current_settings().server.services.event_persister
+    time.sleep(2 * persister.flush_interval)
 
 
 def clean_database(path: Path, keys: str) -> None:
